@@ -36,7 +36,7 @@ def _measure(slug: str, n: int, *, edits: int, goals: bool) -> Iterator[BenchLin
 
     from apps.accounts.models import User
     from apps.policies.models import ChangeSet
-    from apps.policies.trees import remembered
+    from apps.policies.tree.stored import remembered
 
     uids = _prepare(slug, n)
     client = Client()
@@ -90,10 +90,10 @@ def _edit(client: Any, draft: int, address: str, uid: UUID, k: int) -> float:
 def _prepare(slug: str, n: int) -> list[UUID]:
     """Divisions of 100 groups with 100 users each; gives users of different groups."""
     from apps.accounts.actor import COMMAND
-    from apps.clock import now
+    from apps.core.clock import now
     from apps.policies.models import Policy
     from apps.policies.services import make_policy, publish_document
-    from apps.policies.trees import load_tree
+    from apps.policies.tree.stored import load_tree
 
     make_policy(slug=slug, name=slug, at=now(), actor=COMMAND)
     groups = [_group(number) for number in range(n // 100 - 2)]  # with the root and the divisions just below n

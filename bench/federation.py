@@ -25,7 +25,7 @@ from bench.report import BenchLine
 
 if TYPE_CHECKING:
     from apps.federation.models import Mount, Subscription
-    from apps.policies.columns import TreeColumns
+    from apps.policies.tree.columns import TreeColumns
 
 N_ENTRIES = 100_000
 LOOKS = 20
@@ -94,14 +94,14 @@ class _Authority:
     """Signs one version after another."""
 
     def __init__(self) -> None:
-        from apps.signing import SigningKey
+        from apps.core.signing import SigningKey
 
         self.key, self.version = SigningKey.generate(), 0
         self.digest: str | None = None
 
     def says(self, tree: TreeColumns) -> bytes:
-        from apps.federation.wire import Head, write_policy
-        from apps.signing import digest_of, sign_document
+        from apps.core.signing import digest_of, sign_document
+        from apps.federation.documents.wire import Head, write_policy
 
         self.version += 1
         head = Head("vo.example", "vo", self.version, self.digest, _AT, _AT + timedelta(days=7))
@@ -112,8 +112,8 @@ class _Authority:
 
 def _tree_of_the_vo(n: int) -> TreeColumns:
     """Divisions of 100 groups with 99 users each."""
-    from apps.policies.columns import Node
-    from apps.policies.reshape import columns_of
+    from apps.policies.tree.columns import Node
+    from apps.policies.tree.reshape import columns_of
 
     root, nodes = UUID(int=1), []
     n_groups = n // 100 - n // 10_000
@@ -132,8 +132,8 @@ def _tree_of_the_vo(n: int) -> TreeColumns:
 
 def _changed(tree: TreeColumns, number: int) -> TreeColumns:
     """Shares of a thousand users are others, and ten groups came with ten users each."""
-    from apps.policies.columns import Node
-    from apps.policies.reshape import columns_of
+    from apps.policies.tree.columns import Node
+    from apps.policies.tree.reshape import columns_of
 
     nodes = list(tree.nodes())
     people = [at for at, node in enumerate(nodes) if not node.is_group]
@@ -155,9 +155,9 @@ def _usage(served: _Served, n: int, goal_s: float) -> Iterator[BenchLine]:
     from django.conf import settings
 
     from apps.accounts.actor import COMMAND
-    from apps.federation.feeds import make_feed, tell
-    from apps.federation.keys import load_keys
-    from apps.federation.subscribing import subscribe
+    from apps.federation.documents.keys import load_keys
+    from apps.federation.usage_feeds.feeds import make_feed, tell
+    from apps.federation.usage_feeds.subscribing import subscribe
     from apps.usage.models import Bucket
 
     names = [f"{SLUG}-{n}", f"{OTHERS}-{n}"]
@@ -207,10 +207,10 @@ def _write_usage(slug: str, tree: TreeColumns) -> int:
 
     from apps.accounts.actor import COMMAND
     from apps.policies.models import Policy
-    from apps.policies.trees import load_tree
-    from apps.priorities.rules import Rule
+    from apps.policies.tree.stored import load_tree
+    from apps.priorities.mapping.rules.rule import Rule
     from apps.priorities.services import set_rules
-    from apps.usage import pgbinary
+    from apps.usage.records import pgbinary
     from apps.usage.services import make_source
     from bench.series import _BUCKETS
 
@@ -257,8 +257,8 @@ def _mounted(slug: str, served: _Served, other: _Authority) -> Mount:
     from django.conf import settings
 
     from apps.accounts.actor import COMMAND
-    from apps.federation.mounting import make_mount
-    from apps.policies.at_once import publish_operations
+    from apps.federation.mounts.mounting import make_mount
+    from apps.policies.publishing.at_once import publish_operations
     from apps.policies.services import make_policy
 
     settings.FAIRSHARE_ISSUER = "site.example"
@@ -275,7 +275,7 @@ def _mounted(slug: str, served: _Served, other: _Authority) -> Mount:
 
 def _look(mount: Mount | Subscription, outcome: str) -> float:
     """One run as a worker does it, with what it stores."""
-    from apps.federation.fetching import ask_for
+    from apps.federation.fetching.schedule import ask_for
     from apps.runs.services import work_run_now
 
     run = ask_for(mount, at=_AT)

@@ -64,7 +64,7 @@ def world() -> Policy:
 
 def _figures(client: Client, policy: Policy, name: str, asked: dict[str, str]) -> tuple[list[float], int]:
     """Each time the figure of another group of 99."""
-    from apps.policies.trees import load_tree
+    from apps.policies.tree.stored import load_tree
 
     tree = load_tree(policy)
     groups = np.flatnonzero(tree.n_children == 99)
@@ -98,7 +98,7 @@ def _live(client: Client, policy: Policy) -> tuple[list[float], float]:
     """With what a process that serves keeps in memory; also the processor time of one request."""
     from django.test import override_settings
 
-    from apps.priorities import served
+    from apps.priorities.serving import served
 
     with override_settings(FAIRSHARE_SNAPSHOT_POLL_S=3600.0):
         served.look()

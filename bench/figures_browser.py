@@ -104,8 +104,8 @@ def _site() -> _Site:
 
     from apps.accounts.actor import Actor
     from apps.accounts.models import User
-    from apps.policies.drafts import open_draft
-    from apps.policies.trees import load_tree
+    from apps.policies.changesets.drafts import open_draft
+    from apps.policies.tree.stored import load_tree
 
     policy = world()
     client = signed_in()

@@ -25,8 +25,8 @@ def measure() -> list[BenchLine]:
 def measure_large() -> list[BenchLine]:
     """The same, then each format there is."""
     from apps.accounts.actor import COMMAND
-    from apps.clock import now
-    from apps.policies.exports import export_policy
+    from apps.core.clock import now
+    from apps.policies.files.exports import export_policy
     from apps.policies.models import Policy
 
     lines, take, anchor_s = _yaml_lines()
@@ -45,8 +45,8 @@ def measure_large() -> list[BenchLine]:
 
 def _yaml_lines() -> tuple[list[BenchLine], Callable[..., None], float]:
     from apps.accounts.actor import COMMAND
-    from apps.clock import now
-    from apps.policies.imports import import_policy
+    from apps.core.clock import now
+    from apps.policies.files.imports import import_policy
     from apps.policies.models import Policy
     from apps.policies.services import make_policy
 

@@ -92,10 +92,12 @@ def _view(client: Client, address: str) -> None:
 
 def _forget_all() -> None:
     """As a process that has just started, but for its code."""
-    from apps.accounts import roll
-    from apps.policies import trees
-    from apps.priorities import delivered_by_site, placing, served
-    from apps.usage import account_sums
+    from apps.accounts.names import roll
+    from apps.policies.tree import stored as trees
+    from apps.priorities.delivered import by_site as delivered_by_site
+    from apps.priorities.mapping.rules import placement as placing
+    from apps.priorities.serving import served
+    from apps.usage.buckets import account_sums
 
     account_sums.remembered = account_sums.AccountSums()
     delivered_by_site._remembered = delivered_by_site._Remembered()
@@ -168,8 +170,8 @@ def build(n_entries: int, n_buckets: int, at: datetime) -> tuple[Policy, int]:
     from apps.accounts.actor import COMMAND
     from apps.policies.models import Policy
     from apps.policies.services import make_policy, publish_document
-    from apps.policies.trees import load_tree
-    from apps.priorities.rules import Rule
+    from apps.policies.tree.stored import load_tree
+    from apps.priorities.mapping.rules.rule import Rule
     from apps.priorities.services import set_rules
 
     before = at - timedelta(days=1)
@@ -194,8 +196,8 @@ def build(n_entries: int, n_buckets: int, at: datetime) -> tuple[Policy, int]:
 
 
 def _recompute(at: datetime) -> None:
-    from apps.priorities import served
-    from apps.priorities.recompute import request_recompute
+    from apps.priorities.recompute.staleness import request_recompute
+    from apps.priorities.serving import served
     from apps.runs.services import work_run_now
 
     run = work_run_now(request_recompute(policy_slug=SLUG, at=at, actor=_command()).pk)
@@ -212,9 +214,9 @@ def _command() -> Actor:
 
 def more_usage(at: datetime, hours_ago: int) -> None:
     """What one job adds that ended so long ago, through the front door."""
-    from apps.usage.collectors.base import RecordRow
-    from apps.usage.ingest import ingest_batch
     from apps.usage.models import Source
+    from apps.usage.parsers.base import RecordRow
+    from apps.usage.records.ingest import ingest_batch
 
     end_at = at - timedelta(hours=hours_ago)
     row = RecordRow(
@@ -227,10 +229,10 @@ def more_usage(at: datetime, hours_ago: int) -> None:
 def reader_of_sums(policy: Policy, at: datetime) -> User:
     """Somebody who may see everything below /vo by its sums only."""
     from apps.accounts.models import User
+    from apps.policies.access.roles import VERBS_OF_ROLE
     from apps.policies.models import Grant
     from apps.policies.models import Policy as PolicyRow
-    from apps.policies.roles import VERBS_OF_ROLE
-    from apps.policies.trees import load_tree
+    from apps.policies.tree.stored import load_tree
 
     user = User.objects.get_or_create(username="bench-vera")[0]
     tree = load_tree(policy)
@@ -331,7 +333,7 @@ class _without_indexes:
 
 
 def _copy(source: Any, account: Any, job_class: int, hour: Any, cpu_s: Any) -> None:
-    from apps.usage import pgbinary
+    from apps.usage.records import pgbinary
     from bench.series import _BUCKETS
 
     n = len(hour)

@@ -19,7 +19,7 @@ import numpy as np
 from bench.report import BenchLine
 
 if TYPE_CHECKING:
-    from apps.usage.collectors.base import RecordBatch
+    from apps.usage.parsers.base import RecordBatch
 
 N_JOBS = 188_041
 MANY_JOBS = 1_000_000
@@ -44,8 +44,8 @@ def measure_large() -> list[BenchLine]:
 
 
 def _measure(text: bytes, origin: str, *, n_jobs: int, rounds: int) -> list[BenchLine]:
-    from apps.usage.collectors.base import Reading
-    from apps.usage.collectors.swf import Swf
+    from apps.usage.parsers.base import Reading
+    from apps.usage.parsers.swf import Swf
 
     batches = [piece.batch for piece in Swf().parse(io.BytesIO(text), Reading(at=datetime.now(UTC)))]
     assert sum(len(batch) for batch in batches) == n_jobs
@@ -91,8 +91,8 @@ def _raw(batches: list[RecordBatch]) -> float:
     """The same columns and values, in the same pieces, without keys, checks, accounts and buckets."""
     from django.db import connection, transaction
 
-    from apps.usage.pgbinary import copy_payload, cursor
-    from apps.usage.record_rows import COPY, record_columns
+    from apps.usage.records.pgbinary import copy_payload, cursor
+    from apps.usage.records.record_rows import COPY, record_columns
 
     ones = [np.ones(len(batch), np.int64) for batch in batches]
     payloads = [copy_payload(record_columns(1, b, one, one, None)) for b, one in zip(batches, ones, strict=True)]
@@ -112,8 +112,8 @@ def _raw(batches: list[RecordBatch]) -> float:
 
 def _ingest(slug: str, batches: list[RecordBatch], n_jobs: int) -> tuple[float, float]:
     from apps.accounts.actor import COMMAND
-    from apps.clock import now
-    from apps.usage.ingest import ingest_batch
+    from apps.core.clock import now
+    from apps.usage.records.ingest import ingest_batch
     from apps.usage.services import make_source
 
     source = make_source(slug=slug, name=slug, at=now(), actor=COMMAND)
@@ -132,7 +132,7 @@ def _ingest(slug: str, batches: list[RecordBatch], n_jobs: int) -> tuple[float, 
 
 def _import(slug: str, packed: bytes, n_jobs: int) -> float:
     from apps.accounts.actor import COMMAND
-    from apps.clock import now
+    from apps.core.clock import now
     from apps.runs.services import work_run_now
     from apps.usage.services import start_import
 

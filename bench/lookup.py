@@ -60,14 +60,14 @@ def prepare() -> str:
     from apps.accounts.actor import COMMAND
     from apps.accounts.models import User
     from apps.accounts.services import make_token
-    from apps.clock import now
+    from apps.core.clock import now
     from apps.policies.models import Policy
     from apps.policies.services import make_policy, publish_document
-    from apps.policies.trees import load_tree
-    from apps.priorities import served
-    from apps.priorities.recompute import request_recompute
-    from apps.priorities.rules import Rule
+    from apps.policies.tree.stored import load_tree
+    from apps.priorities.mapping.rules.rule import Rule
+    from apps.priorities.recompute.staleness import request_recompute
     from apps.priorities.services import set_rules
+    from apps.priorities.serving import served
     from apps.runs.services import work_run_now
 
     at = now() - timedelta(seconds=1)
@@ -93,7 +93,7 @@ def prepare() -> str:
 
 def _floor(answer: dict[str, Any], n_leaves: int) -> Callable[[bytes], bytes]:
     """The same answer by hand: a dict of names, a list for each member, one object built for each name."""
-    from apps.priorities import served
+    from apps.priorities.serving import served
 
     snapshot = served.newest(SLUG)
     leaves = np.flatnonzero(snapshot.values.is_ranked)
@@ -135,7 +135,7 @@ def _request(handler: Any, path: str, body: bytes, text: str) -> bytes:
 
 
 def _forget_pieces() -> None:
-    from apps.priorities import served
+    from apps.priorities.serving import served
 
     snapshot = served.newest(SLUG)
     snapshot.forget_pieces()

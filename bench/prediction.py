@@ -24,9 +24,9 @@ def measure() -> BenchLine:
     from django.test import Client
 
     from apps.accounts.models import User
-    from apps.clock import now
+    from apps.core.clock import now
     from apps.policies.models import ChangeSet, Policy
-    from apps.policies.trees import load_tree
+    from apps.policies.tree.stored import load_tree
 
     settings.ALLOWED_HOSTS = ["*"]
     _prepare(now())
@@ -60,14 +60,14 @@ def _prepare(at: datetime) -> None:
     from apps.accounts.actor import COMMAND
     from apps.policies.models import Policy
     from apps.policies.services import make_policy, publish_document
-    from apps.policies.trees import load_tree
-    from apps.priorities.recompute import request_recompute
-    from apps.priorities.rules import Rule
+    from apps.policies.tree.stored import load_tree
+    from apps.priorities.mapping.rules.rule import Rule
+    from apps.priorities.recompute.staleness import request_recompute
     from apps.priorities.services import set_rules
     from apps.runs.services import work_run_now
-    from apps.usage.collectors.base import RecordRow
-    from apps.usage.ingest import ingest_batch
     from apps.usage.models import Source
+    from apps.usage.parsers.base import RecordRow
+    from apps.usage.records.ingest import ingest_batch
 
     make_policy(slug=SLUG, name=SLUG, at=at, actor=COMMAND)
     groups = [

@@ -20,7 +20,7 @@ _FIRST = datetime(2026, 3, 1, tzinfo=UTC)
 def measure() -> BenchLine:
     """Fastest of several rounds; every round goes into sources of its own."""
     from apps.accounts.actor import COMMAND
-    from apps.clock import now
+    from apps.core.clock import now
     from apps.usage.services import make_source
 
     library_s = http_s = float("inf")
@@ -38,10 +38,10 @@ def measure() -> BenchLine:
 
 def _library(slug: str, body: bytes) -> Callable[[], None]:
     """The rows are ready: what is measured is the taking in."""
-    from apps.clock import now
-    from apps.usage.collectors.records_json import parse_records
-    from apps.usage.ingest import ingest_batch
+    from apps.core.clock import now
     from apps.usage.models import Source
+    from apps.usage.parsers.records_json import parse_records
+    from apps.usage.records.ingest import ingest_batch
 
     batch = parse_records(body, content_type="application/x-ndjson", zone=None).batch
     source = Source.objects.get(slug=slug)
@@ -58,7 +58,7 @@ def _client() -> Callable[[str, bytes], None]:
     from apps.accounts.actor import COMMAND
     from apps.accounts.models import Token, User
     from apps.accounts.services import make_token
-    from apps.clock import now
+    from apps.core.clock import now
 
     user = User.objects.create_superuser("pusher", "pusher@example.org", "a long pass phrase")
     scopes = [Token.Scope.USAGE_WRITE]

@@ -20,7 +20,7 @@ from bench.report import BenchLine
 
 if TYPE_CHECKING:
     from apps.policies.models import Policy
-    from apps.priorities.assembly import Computed
+    from apps.priorities.recompute.pipeline import Computed
 
 N_ENTRIES = 1_000_000
 ROUNDS = 3
@@ -33,7 +33,7 @@ _TICK = timedelta(minutes=1)
 
 def measure() -> list[BenchLine]:
     """The median of rounds. Each is a tick later, with usage that has changed: nothing can be taken over whole."""
-    from apps.clock import now
+    from apps.core.clock import now
 
     at = now().replace(second=0, microsecond=0)
     policy = build(N_ENTRIES, at)
@@ -62,8 +62,8 @@ def build(n_entries: int, at: datetime) -> Policy:
     from apps.accounts.actor import COMMAND
     from apps.policies.models import Policy
     from apps.policies.services import make_policy, publish_document
-    from apps.policies.trees import load_tree
-    from apps.priorities.rules import Rule
+    from apps.policies.tree.stored import load_tree
+    from apps.priorities.mapping.rules.rule import Rule
     from apps.priorities.services import set_rules
     from apps.usage.services import make_source
 
@@ -112,7 +112,8 @@ def round_of(policy: Policy, at: datetime) -> dict[str, float]:
     from django.db import connection, transaction
 
     from apps.engine.algorithms import compute as compute_priorities
-    from apps.priorities import assembly, served
+    from apps.priorities.recompute import pipeline as assembly
+    from apps.priorities.serving import served
 
     with connection.cursor() as cursor:
         cursor.execute("UPDATE usage_bucket SET cpu_s = cpu_s + 1 WHERE mod(id, 1000) = 7")
@@ -142,7 +143,7 @@ def _copy(computed: Computed) -> float:
     """The same values as rows: entry, priority, key and rank."""
     from django.db import connection
 
-    from apps.usage import pgbinary
+    from apps.usage.records import pgbinary
 
     result = computed.result
     columns = [

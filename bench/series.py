@@ -72,8 +72,8 @@ def build(n_entries: int, n_records: int) -> tuple[Policy, int]:
     from apps.accounts.actor import COMMAND
     from apps.policies.models import Policy
     from apps.policies.services import make_policy
-    from apps.policies.trees import load_tree
-    from apps.priorities.rules import Rule
+    from apps.policies.tree.stored import load_tree
+    from apps.priorities.mapping.rules.rule import Rule
     from apps.priorities.services import set_rules
     from apps.usage.services import make_source
 
@@ -143,8 +143,8 @@ def _write_usage(source: int, job_class: int, accounts: Any, n_records: int, fir
 def _write_records(
     source: int, job_class: int, account: Any, start_us: Any, length_us: Any, waited_us: Any, cpus: Any, begin: int
 ) -> None:
-    from apps.usage import pgbinary
-    from apps.usage.record_rows import COPY
+    from apps.usage.records import pgbinary
+    from apps.usage.records.record_rows import COPY
 
     n = len(account)
     nothing, none = np.zeros(n), np.full(n, b"", np.bytes_)
@@ -188,7 +188,7 @@ class _Hours:
 
     def write(self, before_hour: int) -> None:
         """The keys are sorted by hour."""
-        from apps.usage import pgbinary
+        from apps.usage.records import pgbinary
 
         n = int(np.searchsorted(self._key, before_hour * len(self._accounts)))
         hour, account = np.divmod(self._key[:n], len(self._accounts))
@@ -234,7 +234,7 @@ def build_series(policy: Policy, at: datetime) -> float:
 
 def _read_pages(policy: Policy) -> list[float]:
     """Twelve siblings over a year, each time those of another group, as a process that serves pages does."""
-    from apps.policies.trees import load_tree
+    from apps.policies.tree.stored import load_tree
     from apps.priorities.series.reading import load_series
 
     tree = load_tree(policy)
@@ -253,7 +253,7 @@ def _read_pages(policy: Policy) -> list[float]:
 
 def _whole_pages(policy: Policy) -> list[float]:
     """The page of a group, every time another one, as it is sent to a browser."""
-    from apps.policies.trees import load_tree
+    from apps.policies.tree.stored import load_tree
 
     client = signed_in()
     tree, to_on = load_tree(policy), (AT - timedelta(days=1)).date()
@@ -289,7 +289,7 @@ def signed_in() -> Client:
 def recompute(policy: Policy) -> None:
     """Priorities as of the instant of this bench, at which the clock stands from then on."""
     from apps.accounts.actor import COMMAND
-    from apps.priorities.recompute import request_recompute
+    from apps.priorities.recompute.staleness import request_recompute
     from apps.runs.services import work_run_now
 
     os.environ |= {"FAIRSHARE_TESTING": "1", "FAIRSHARE_CLOCK": AT.isoformat()}

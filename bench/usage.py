@@ -85,7 +85,7 @@ def _recomputes(slug: str) -> tuple[float, float]:
     from django.db import connection
 
     from apps.accounts.actor import COMMAND
-    from apps.clock import now
+    from apps.core.clock import now
     from apps.priorities.services import propose_policy
 
     propose_policy(policy_slug="big", source_slug=slug, publish=True, reason="bench", at=now(), actor=COMMAND)
@@ -98,8 +98,8 @@ def _recomputes(slug: str) -> tuple[float, float]:
 
 def _recompute(as_of: datetime) -> float:
     from apps.accounts.actor import COMMAND
-    from apps.clock import now
-    from apps.priorities.recompute import request_recompute
+    from apps.core.clock import now
+    from apps.priorities.recompute.staleness import request_recompute
     from apps.runs.services import work_run_now
 
     run = request_recompute(policy_slug="big", as_of=as_of, at=now(), actor=COMMAND)

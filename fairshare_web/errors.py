@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponseBase
 
 from apps.api import errors as api
-from apps.dashboard import errors as pages
+from apps.dashboard.shell import errors as pages
 
 
 def _is_api(request: HttpRequest) -> bool:

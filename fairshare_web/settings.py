@@ -104,27 +104,27 @@ INSTALLED_APPS = [
     "apps.cli",
 ]
 MIDDLEWARE = [
-    "apps.dashboard.trusted_header.StripHeaderMiddleware",  # before anything reads a header
+    "apps.dashboard.sign_in.trusted_header.StripHeaderMiddleware",  # before anything reads a header
     "apps.api.requests.RequestIdMiddleware",
     "apps.api.transport.TransportMiddleware",  # Host, TRACE and caches: for every answer below
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "fairshare_web.content_policy.ContentPolicyMiddleware",
-    "apps.api.health.HealthMiddleware",  # answers without session or database
+    "apps.api.monitoring.health.HealthMiddleware",  # answers without session or database
     "apps.api.lookup.LookupMiddleware",  # token look-ups: no session, no database (priorities/lookup endpoints)
-    "apps.dashboard.live_middleware.LiveMiddleware",  # pages that ask for news, while there are none: one query
+    "apps.dashboard.convergence.live_middleware.LiveMiddleware",  # pages that ask for news: one query
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "apps.dashboard.trusted_header.TrustedHeaderMiddleware",
+    "apps.dashboard.sign_in.trusted_header.TrustedHeaderMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "django.contrib.auth.middleware.LoginRequiredMiddleware",  # closed by default
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "apps.api.requests.RequestCacheMiddleware",
-    "apps.dashboard.errors.DomainErrorMiddleware",
+    "apps.dashboard.shell.errors.DomainErrorMiddleware",
     "axes.middleware.AxesMiddleware",  # last, by its own rule
 ]
 ROOT_URLCONF = "fairshare_web.urls"
@@ -140,7 +140,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "apps.dashboard.navigation.shell",
+                "apps.dashboard.shell.navigation.shell",
             ]
         },
     }
@@ -213,8 +213,8 @@ AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
     "django.contrib.auth.backends.ModelBackend",
-    "apps.accounts.backends.DirectoryBackend",
-    "apps.accounts.backends.ElsewhereBackend",
+    "apps.accounts.sign_in.backends.DirectoryBackend",
+    "apps.accounts.sign_in.backends.ElsewhereBackend",
 ]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
 AUTH_PASSWORD_VALIDATORS = [
@@ -248,11 +248,11 @@ FAIRSHARE_TRUSTED_HEADER_ADDRESSES = env_list("FAIRSHARE_TRUSTED_HEADER_ADDRESSE
 FAIRSHARE_TRUSTED_HEADER_GROUPS = env_str("FAIRSHARE_TRUSTED_HEADER_GROUPS", default="")
 FAIRSHARE_TRUSTED_HEADER_NAME = env_str("FAIRSHARE_TRUSTED_HEADER_NAME", default="")
 FAIRSHARE_TRUSTED_HEADER_EMAIL = env_str("FAIRSHARE_TRUSTED_HEADER_EMAIL", default="")
-ACCOUNT_ADAPTER = "apps.dashboard.oidc.NoLocalSteps"
+ACCOUNT_ADAPTER = "apps.dashboard.sign_in.oidc.NoLocalSteps"
 ACCOUNT_EMAIL_VERIFICATION = "none"
-SOCIALACCOUNT_ADAPTER = "apps.dashboard.oidc.SiteAdapter"
+SOCIALACCOUNT_ADAPTER = "apps.dashboard.sign_in.oidc.SiteAdapter"
 FAIRSHARE_MFA_FOR_ADMINS = env_bool("FAIRSHARE_MFA_FOR_ADMINS", default=False)
-MFA_ADAPTER = "apps.accounts.factor_secrets.SealedAdapter"
+MFA_ADAPTER = "apps.accounts.sign_in.factor_secrets.SealedAdapter"
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
 MFA_RECOVERY_CODE_COUNT, MFA_RECOVERY_CODE_DIGITS = 10, 8
 AXES_FAILURE_LIMIT = 8
@@ -265,7 +265,7 @@ SESSION_COOKIE_AGE = 12 * 3600
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_HTTPONLY = True
-CSRF_FAILURE_VIEW = "apps.dashboard.errors.csrf_failure"
+CSRF_FAILURE_VIEW = "apps.dashboard.shell.errors.csrf_failure"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = PRODUCTION
 SECURE_SSL_REDIRECT = PRODUCTION and env_bool("FAIRSHARE_SSL_REDIRECT", default=True)
 SECURE_HSTS_SECONDS = 31_536_000 if PRODUCTION else 0
@@ -349,15 +349,15 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "RunState": "apps.runs.models.Run.State",
         "ChangeSetState": "apps.policies.models.ChangeSet.State",
-        "EntryState": "apps.api.v1.tree.STATES",
+        "EntryState": "apps.api.v1.policies.tree.STATES",
         "Verb": "apps.policies.models.Grant.Verb",
-        "MappingRuleKind": "apps.priorities.rules.KINDS",
+        "MappingRuleKind": "apps.priorities.mapping.rules.rule.KINDS",
         "SourceKind": "apps.usage.models.Source.Kind",
         "RemoteState": "apps.federation.models.Remote.State",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "apps.api.schema.add_problems",
+        "apps.api.openapi.hooks.add_problems",
     ],
 }
 

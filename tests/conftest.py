@@ -147,7 +147,7 @@ def _folders(path: Path) -> frozenset[str]:
 @pytest.fixture(autouse=True)
 def _no_attempts_to_sign_in() -> None:
     """Of earlier tests, which came from the same address."""
-    attempts = sys.modules.get("apps.dashboard.attempts")
+    attempts = sys.modules.get("apps.dashboard.sign_in.attempts")
     if attempts is not None:
         attempts.forget_attempts()
 
@@ -264,7 +264,7 @@ if not is_engine_alone(sys.argv[1:]):
 @pytest.fixture
 def world(rights_world: Any, settings: Any) -> Any:
     """The site of the rights matrix, under the name that it was made with."""
-    from apps.priorities import served
+    from apps.priorities.serving import served
     from tests.rights_world import ISSUER
 
     settings.FAIRSHARE_ISSUER = ISSUER

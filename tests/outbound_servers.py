@@ -133,5 +133,5 @@ def connects(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
                 raise ConnectionRefusedError("nothing leaves this machine in a test")
             super().connect(address)
 
-    monkeypatch.setattr("apps.outbound.socket.socket", Spy)
+    monkeypatch.setattr("apps.core.outbound.socket.socket", Spy)
     return asked

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from apps.errors import DomainError
+from apps.core.errors import DomainError
 
 
 @contextmanager

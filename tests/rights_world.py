@@ -16,38 +16,38 @@ from django.test import Client, override_settings
 from django.test.client import ClientHandler
 
 from apps.accounts.actor import SYSTEM, Actor
-from apps.accounts.intern import AccountKey
 from apps.accounts.models import Account, AuditEvent, Token, User
+from apps.accounts.names.intern import AccountKey
 from apps.accounts.services import make_token, revoke_token
-from apps.dashboard.navigation import Shell
-from apps.federation.feeds import make_feed
-from apps.federation.fetching import ask_for
+from apps.dashboard.shell.navigation import Shell
+from apps.federation.fetching.schedule import ask_for
 from apps.federation.models import Mount, Subscription
-from apps.federation.mounting import make_mount
-from apps.federation.publications import make_publication
-from apps.federation.subscribing import subscribe
+from apps.federation.mounts.mounting import make_mount
+from apps.federation.publications.services import make_publication
+from apps.federation.usage_feeds.feeds import make_feed
+from apps.federation.usage_feeds.subscribing import subscribe
 from apps.notices.models import Notice
 from apps.notices.models import Rule as NoticeRule
 from apps.notices.watching import Place, set_rule
 from apps.notices.webhooks import make_webhook
+from apps.policies.access.delegation import tag_of
+from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.allocations.capacities import state_capacity
 from apps.policies.allocations.capacities import tag_of as tag_of_capacity
 from apps.policies.allocations.dating import change_dates
 from apps.policies.allocations.giving import give_allocation
 from apps.policies.allocations.giving import tag_of as tag_of_allocation
-from apps.policies.asking import ask_upward
-from apps.policies.at_once import publish_operations
-from apps.policies.delegation import tag_of
-from apps.policies.dividing import Division, MemberTerms, divide_group
 from apps.policies.models import Allocation, Capacity, ChangeSet, Grant, Policy
-from apps.policies.roles import VERBS_OF_ROLE
+from apps.policies.publishing.at_once import publish_operations
+from apps.policies.requests.asking import ask_upward
+from apps.policies.requests.dividing import Division, MemberTerms, divide_group
 from apps.policies.services import make_change_set, propose_change_set, publish_change_set
-from apps.policies.trees import load_tree
-from apps.priorities.attaching import attach_account
-from apps.priorities.claims import claim_account
-from apps.priorities.mapping_changes import AddRule, make_change
+from apps.policies.tree.stored import load_tree
+from apps.priorities.mapping.attachments import attach_account
+from apps.priorities.mapping.changes import AddRule, make_change
+from apps.priorities.mapping.claims import claim_account
+from apps.priorities.mapping.rules.rule import Rule
 from apps.priorities.models import Attachment, Claim
-from apps.priorities.rules import Rule
 from apps.priorities.services import set_rules
 from apps.runs.models import Run
 from apps.runs.services import work_run_now

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from apps.policies.models import Policy
-from apps.policies.trees import TreeColumns, load_tree
-from apps.priorities.series.columns import F8, DailySeries, SeriesDays, SeriesState
+from apps.policies.tree.stored import TreeColumns, load_tree
+from apps.priorities.series.storage.columns import F8, DailySeries, SeriesDays, SeriesState
 
 READERS = tuple(
     f"apps.priorities.{name}"

@@ -14,7 +14,7 @@ from apps.accounts.actor import COMMAND
 from apps.accounts.models import AuditEvent, User
 from apps.policies.models import Grant, Policy, Revision
 from apps.policies.services import make_policy
-from apps.policies.trees import load_tree
+from apps.policies.tree.stored import load_tree
 
 AT = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 OURS = [model for model in admin.site._registry if model._meta.app_label in {

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from apps import clock
+from apps.core import clock
 
 
 def test_without_a_set_clock_it_is_now_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:

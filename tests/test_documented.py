@@ -9,15 +9,15 @@ from typing import Any
 from django.core.management import get_commands, load_command_class
 from django.urls import Resolver404, resolve
 
-from apps.api.v1.algorithms import AlgorithmSerializer
-from apps.api.v1.explain import ExplainedSerializer
-from apps.api.v1.forecasts import FactorAheadSerializer
+from apps.api.v1.algorithm.views import AlgorithmSerializer
+from apps.api.v1.my_priority.explain import ExplainedSerializer
+from apps.api.v1.my_priority.forecasts import FactorAheadSerializer
+from apps.api.v1.my_priority.walks import LevelEffectSerializer, WalkStepSerializer
+from apps.api.v1.policies.tree import TreeSerializer
 from apps.api.v1.priorities import PrioritySerializer
-from apps.api.v1.tree import TreeSerializer
-from apps.api.v1.walks import LevelEffectSerializer, WalkStepSerializer
 from apps.cli.stack.paths import REPOSITORY
 from apps.engine.jobs import solve_job_case
-from apps.usage.collectors.records_json import parse_records
+from apps.usage.parsers.records_json import parse_records
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 _COMMAND = re.compile(r"manage\.py ([a-z_]+)((?: +(?:\"[^\"]*\"|[^\s`|;&>\"]+))*)")

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from apps import outbound
-from apps.addresses import Refused, Target, target_of
-from apps.errors import TooLarge
-from apps.outbound import Limits, Unreachable, fetch
+from apps.core import outbound
+from apps.core.addresses import Refused, Target, target_of
+from apps.core.errors import TooLarge
+from apps.core.outbound import Limits, Unreachable, fetch
 from tests.outbound_servers import OK, Serve, answering, redirect, request_of
 
 

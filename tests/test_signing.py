@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps import canonical as canonical_json
-from apps.signing import (
+from apps.core import canonical as canonical_json
+from apps.core.signing import (
     BadDocument,
     Link,
     PublicKey,

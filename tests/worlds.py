@@ -14,12 +14,12 @@ from typing import Any
 
 from django.test import override_settings
 
-from apps.accounts import roll
+from apps.accounts.names import roll
 from apps.accounts.token_cache import tokens
 from apps.cli.sample.backlog import work_at
 from apps.cli.sample.loading import load_sample
 from apps.notices.evaluating import evaluate
-from apps.priorities import served
+from apps.priorities.serving import served
 from apps.runs.models import Run
 from tests.api.small_site import AT, Site, build_site
 from tests.dashboard.grid import Grid, make_grid

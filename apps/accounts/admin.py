@@ -11,10 +11,10 @@ from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin
 from django.http import HttpRequest  # noqa: TID251 - Django's admin hands over requests
 
-from apps.accounts import audit
 from apps.accounts.actor import Actor
+from apps.accounts.audit import log as audit
 from apps.accounts.models import Account, AuditEvent, Identity, Token, User
-from apps.clock import now
+from apps.core.clock import now
 
 if TYPE_CHECKING:
     ModelAdmin = admin.ModelAdmin[Any]  # generic for the type checker alone

@@ -15,10 +15,10 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from apps.accounts import audit
 from apps.accounts.actor import Actor
+from apps.accounts.audit import log as audit
 from apps.accounts.models import Identity, User
-from apps.errors import Invalid, NotAllowed
+from apps.core.errors import Invalid, NotAllowed
 
 SOURCES = tuple(Identity.Source.values)
 LONGEST_GROUP = 150  # as Django's groups have it

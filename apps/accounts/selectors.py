@@ -7,7 +7,7 @@ from django.db.models import Q
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account, Token, User
 from apps.accounts.request_cache import once_per_request
-from apps.errors import NotFound
+from apps.core.errors import NotFound
 
 
 def list_tokens(*, actor: Actor, everybody: bool = False) -> list[Token]:

@@ -18,10 +18,10 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
-from apps.accounts import audit
 from apps.accounts.actor import Actor, TokenBounds
+from apps.accounts.audit import log as audit
 from apps.accounts.models import Token, User
-from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Unauthenticated
+from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Unauthenticated
 
 DAYS = 90
 MOST_DAYS = 365

@@ -6,8 +6,8 @@ import logging
 
 from celery import shared_task
 
-from apps import clock
-from apps.accounts.audit_check import check_chain
+from apps.accounts.audit.check import check_chain
+from apps.core import clock
 
 logger = logging.getLogger(__name__)
 

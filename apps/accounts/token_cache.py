@@ -20,7 +20,7 @@ from apps.accounts.actor import TokenBounds
 from apps.accounts.clerk import Clerk
 from apps.accounts.models import Token, User
 from apps.accounts.services import VerifiedToken, look_up_token
-from apps.errors import NotAllowed, Unauthenticated, Unavailable
+from apps.core.errors import NotAllowed, Unauthenticated, Unavailable
 
 FRESH_S = 4.0
 REFRESH_S = 3.0  # from here on one request a second asks the database; the others go on from memory

@@ -11,12 +11,12 @@ from rest_framework.exceptions import MethodNotAllowed
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from apps import clock
 from apps.accounts import services
 from apps.accounts.actor import Actor, TokenBounds
 from apps.accounts.models import Token, User
 from apps.api.requests import client_address, request_id
-from apps.errors import NotAllowed, NotFound, Unauthenticated
+from apps.core import clock
+from apps.core.errors import NotAllowed, NotFound, Unauthenticated
 
 if TYPE_CHECKING:  # the framework's views read this module when they are imported
     from rest_framework.views import APIView

@@ -17,8 +17,8 @@ from rest_framework.response import Response
 
 from apps.api.rendering import dumps
 from apps.api.requests import request_id
-from apps.disk_space import no_room_message
-from apps.errors import (
+from apps.core.disk_space import no_room_message
+from apps.core.errors import (
     Conflict,
     DomainError,
     FieldProblem,

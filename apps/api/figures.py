@@ -11,9 +11,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from apps.api.tables import table_response
+from apps.core.tables import Column
 from apps.figures import Figure
 from apps.figures.answer import answer_of, body_of
-from apps.tables import Column
 
 
 class FigureTableSerializer(serializers.Serializer[Any]):

@@ -13,16 +13,17 @@ from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
-from apps import clock
 from apps.accounts.actor import TokenBounds
 from apps.accounts.models import User
 from apps.accounts.token_cache import tokens
-from apps.api import errors, metrics
+from apps.api import errors
 from apps.api.authentication import PRIORITIES_READ, bearer_text, require_policy
+from apps.api.monitoring import metrics
 from apps.api.token_sight import sights
 from apps.api.v1 import answers
-from apps.errors import DomainError
-from apps.priorities import served
+from apps.core import clock
+from apps.core.errors import DomainError
+from apps.priorities.serving import served
 
 log = logging.getLogger(__name__)
 #: Key of the WSGI environment. A server sets it to say what its thread may wait for.

@@ -11,7 +11,7 @@ from typing import IO, Any, Protocol
 from rest_framework.parsers import BaseParser
 
 from apps.api.errors import Refusal
-from apps.errors import FieldProblem
+from apps.core.errors import FieldProblem
 
 BODY_BYTES = 32 * 1024**2
 MOST_DEPTH = 200  # a policy document of depth 64 nests 130 deep

@@ -10,7 +10,7 @@ from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from rest_framework import serializers
 
-from apps.tables import FORMATS, MEDIA_TYPES, Column, Row, pieces
+from apps.core.tables import FORMATS, MEDIA_TYPES, Column, Row, pieces
 
 TABLE_ANSWERS: dict[tuple[int, str], Any] = {
     (200, "text/csv"): OpenApiTypes.STR,

@@ -19,11 +19,11 @@ from django.db import InterfaceError, OperationalError, connection
 from apps.accounts.actor import Actor, TokenBounds
 from apps.accounts.clerk import Clerk
 from apps.accounts.models import User
-from apps.policies.columns import Mask
 from apps.policies.models import Policy
-from apps.priorities import served
-from apps.priorities.answers import ServedSnapshot
-from apps.priorities.sight import readable_now
+from apps.policies.tree.columns import Mask
+from apps.priorities.serving import served
+from apps.priorities.serving.answers import ServedSnapshot
+from apps.priorities.visibility.sight import readable_now
 
 _MOST = 1_000
 _Key = tuple[str, str, str]  # the token's prefix, the policy, the digest of its tree

@@ -6,47 +6,35 @@ from django.contrib.auth.decorators import login_not_required
 from django.urls import path, re_path
 from django.views.decorators.csrf import csrf_exempt
 
-from apps.api import docs, errors, federation_routes, schema_view
-from apps.api.v1 import (
-    adjustments,
-    algorithms,
-    allocation_figures,
-    allocations,
-    audit,
-    capacities,
-    changeset_reviews,
-    changeset_steps,
-    changesets,
-    charges,
-    compare,
-    convergence,
-    convergence_figures,
-    explain,
-    forecasts,
-    grants,
-    jobs,
-    mapping_rules,
-    mappings,
-    me,
-    my_figures,
-    notices,
-    operators,
-    policies,
-    policy_figures,
-    priorities,
-    quality,
-    revisions,
-    runs,
-    sam_cases,
-    sources,
-    statements,
-    tokens,
-    tree,
-    tree_figures,
-    usage,
-    usage_figures,
-    usage_formats,
-)
+from apps.api import errors
+from apps.api.openapi import docs
+from apps.api.openapi import views as schema_view
+from apps.api.v1 import audit, charges, jobs, priorities, runs, sam_cases, tokens
+from apps.api.v1.algorithm import compare, operators
+from apps.api.v1.algorithm import figures as policy_figures
+from apps.api.v1.algorithm import views as algorithms
+from apps.api.v1.allocations import capacities
+from apps.api.v1.allocations import figures as allocation_figures
+from apps.api.v1.allocations import views as allocations
+from apps.api.v1.changesets import reviews as changeset_reviews
+from apps.api.v1.changesets import steps as changeset_steps
+from apps.api.v1.changesets import views as changesets
+from apps.api.v1.convergence import figures as convergence_figures
+from apps.api.v1.convergence import views as convergence
+from apps.api.v1.federation import urls as federation_routes
+from apps.api.v1.mapping import rules as mapping_rules
+from apps.api.v1.mapping import views as mappings
+from apps.api.v1.my_priority import explain, forecasts
+from apps.api.v1.my_priority import figures as my_figures
+from apps.api.v1.my_priority import views as me
+from apps.api.v1.notices import statements
+from apps.api.v1.notices import views as notices
+from apps.api.v1.policies import adjustments, grants, revisions, tree, tree_figures
+from apps.api.v1.policies import views as policies
+from apps.api.v1.usage import figures as usage_figures
+from apps.api.v1.usage import formats as usage_formats
+from apps.api.v1.usage import quality, sources
+from apps.api.v1.usage import views as usage
 
 app_name = "api"
 _POLICY = "policies/<slug:policy>"

@@ -4,7 +4,7 @@ from django.apps import AppConfig
 from django.conf import settings
 from django.core.checks import register
 
-from apps.clock import check_clock
+from apps.core.clock import check_clock
 
 
 class CliConfig(AppConfig):

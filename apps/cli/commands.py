@@ -10,7 +10,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
-from apps.errors import DomainError, Invalid, TooLarge
+from apps.core.errors import DomainError, Invalid, TooLarge
 
 REFUSED, BAD_INPUT = 1, 2
 _PIPE_CLOSED = 141  # as a shell reports a program that SIGPIPE ended

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from apps.federation.conditions import age_of, condition_of, is_held
+from apps.federation.fallback.conditions import age_of, condition_of, is_held
 from apps.federation.models import Mount, Remote, Subscription
-from apps.policies.trees import load_tree
+from apps.policies.tree.stored import load_tree
 
 
 def status_json(mounts: list[Mount], subscriptions: list[Subscription], at: datetime) -> dict[str, Any]:

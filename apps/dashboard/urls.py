@@ -4,46 +4,42 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.dashboard import (
-    allocation_urls,
-    charge_urls,
-    convergence_urls,
-    draft_urls,
-    federation_urls,
-    forecast_urls,
-    grid_urls,
-    group_urls,
-    history_urls,
-    mapping_urls,
-    notice_urls,
-    review_urls,
-)
-from apps.dashboard.views import (
-    access,
-    adjustments,
-    aging,
-    algorithm,
-    entry,
-    exactly_once,
-    grants,
-    job_play,
-    jobs,
-    me,
-    members,
-    operators,
-    overview,
-    policy,
-    policy_files,
-    preferences,
-    quality,
-    second_factor,
-    setup,
-    sign_in,
-    sources,
-    terminal,
-    tokens,
-    usage,
-)
+from apps.dashboard.access import edit_views as grants
+from apps.dashboard.access import views as access
+from apps.dashboard.adjustments import views as adjustments
+from apps.dashboard.algorithm import operator_views as operators
+from apps.dashboard.algorithm import views as algorithm
+from apps.dashboard.allocations import urls as allocation_urls
+from apps.dashboard.charges import urls as charge_urls
+from apps.dashboard.convergence import urls as convergence_urls
+from apps.dashboard.decay import views as aging
+from apps.dashboard.drafts import urls as draft_urls
+from apps.dashboard.entry import views as entry
+from apps.dashboard.federation import urls as federation_urls
+from apps.dashboard.forecast import urls as forecast_urls
+from apps.dashboard.grid import urls as grid_urls
+from apps.dashboard.group import urls as group_urls
+from apps.dashboard.history import urls as history_urls
+from apps.dashboard.imports import undo_views as exactly_once
+from apps.dashboard.imports import views as usage
+from apps.dashboard.jobs import play_views as job_play
+from apps.dashboard.jobs import views as jobs
+from apps.dashboard.mapping import urls as mapping_urls
+from apps.dashboard.members import views as members
+from apps.dashboard.my_priority import views as me
+from apps.dashboard.notices import urls as notice_urls
+from apps.dashboard.onboarding import views as setup
+from apps.dashboard.overview import views as overview
+from apps.dashboard.policy_files import views as policy_files
+from apps.dashboard.quality import views as quality
+from apps.dashboard.review import urls as review_urls
+from apps.dashboard.shell import preferences
+from apps.dashboard.sign_in import second_factor_views as second_factor
+from apps.dashboard.sign_in import views as sign_in
+from apps.dashboard.sources import edit_views as sources
+from apps.dashboard.terminal import views as terminal
+from apps.dashboard.tokens import views as tokens
+from apps.dashboard.tree import views as policy
 
 app_name = "dashboard"
 _NODE = "policy/<slug:policy>/n/<uuid:uid>"

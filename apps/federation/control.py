@@ -8,16 +8,16 @@ from typing import Any, Literal
 
 from django.db import transaction
 
-from apps.accounts import audit
 from apps.accounts.actor import Actor
-from apps.errors import Conflict, FieldProblem, Invalid
-from apps.federation import stale
-from apps.federation.fetching import ask_for
-from apps.federation.lines import read_from_0
-from apps.federation.looking import NOT_ASKED, Other, sealed_token
+from apps.accounts.audit import log as audit
+from apps.core.errors import Conflict, FieldProblem, Invalid
+from apps.federation.fallback import stale
+from apps.federation.fetching.looking import NOT_ASKED, Other, sealed_token
+from apps.federation.fetching.schedule import ask_for
 from apps.federation.models import Mount, Remote, Subscription
-from apps.federation.mounting import clean_fingerprint, clean_settings, get_mount
-from apps.federation.subscribing import clean_cores, get_subscription
+from apps.federation.mounts.mounting import clean_fingerprint, clean_settings, get_mount
+from apps.federation.usage_feeds.lines import read_from_0
+from apps.federation.usage_feeds.subscribing import clean_cores, get_subscription
 from apps.runs.models import Run
 
 Kind = Literal["mount", "subscription"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from apps.errors import Conflict, FieldProblem, Invalid
-from apps.policies.look_alikes import skeleton
-from apps.policies.terms import clean_authority
+from apps.core.errors import Conflict, FieldProblem, Invalid
+from apps.policies.tree.look_alikes import skeleton
+from apps.policies.tree.terms import clean_authority
 
 
 def refuse_name(name: str) -> None:

@@ -12,11 +12,11 @@ from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.errors import FieldProblem, Invalid
+from apps.core.errors import FieldProblem, Invalid
 from apps.figures import axes
 from apps.figures.controls import Choice, Control, changed
 from apps.figures.figure import Column, EndLabel, Figure, Size, Table
-from apps.usage.coverage import Coverage, Day, SourceDays
+from apps.usage.quality.coverage import Coverage, Day, SourceDays
 
 DAYS = "coverage_days"  # a name in the query of the page
 PERIODS_DAYS = (60, 28, 180)

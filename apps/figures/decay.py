@@ -10,13 +10,13 @@ import numpy as np
 from django.http import QueryDict
 from django.utils.translation import gettext as _
 
+from apps.core.errors import FieldProblem, Invalid
 from apps.engine.decay import LAWS, Window, weights
-from apps.errors import FieldProblem, Invalid
 from apps.figures import axes, traces
 from apps.figures.controls import Choice, Control, changed
 from apps.figures.figure import Column, EndLabel, Figure, Table
 from apps.policies.settings import PolicySettings
-from apps.priorities.accrual import window_of
+from apps.priorities.metering.usage import window_of
 
 DAY_S = 86_400
 HORIZONS_DAYS = (7, 30, 90, 365)

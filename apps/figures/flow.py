@@ -10,7 +10,7 @@ from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.federation.grid import Grid
+from apps.federation.grid.totals import Grid
 from apps.figures import axes, traces
 from apps.figures.figure import Column, Figure, Table
 

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from django.http import QueryDict
 from django.utils.translation import gettext as _
 
+from apps.core.errors import FieldProblem, Invalid
 from apps.engine.errors import BadParameter, PackageFailed
 from apps.engine.operators import DEFAULT_K, Operator, all_operators, get_operator
-from apps.errors import FieldProblem, Invalid
 from apps.figures import axes, traces
 from apps.figures.controls import Choice, Control, Slider, changed
 from apps.figures.figure import Column, EndLabel, Figure, Table

@@ -20,18 +20,18 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
-from apps.accounts import audit
 from apps.accounts.actor import SYSTEM, Actor
-from apps.accounts.sealing import unseal
-from apps.errors import DomainError
+from apps.accounts.audit import log as audit
+from apps.accounts.sign_in.sealing import unseal
+from apps.core.errors import DomainError
+from apps.core.outbound import Limits, Resolve, fetch
 from apps.notices.digests import address
 from apps.notices.kinds import kinds
 from apps.notices.models import Delivery, Notice, Webhook
 from apps.notices.sight import Reader
 from apps.notices.watching import Place, may_set
 from apps.notices.webhooks import PURPOSE, drop_waiting, host_of
-from apps.outbound import Limits, Resolve, fetch
-from apps.policies.trees import load_tree
+from apps.policies.tree.stored import load_tree
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 

@@ -7,8 +7,8 @@ from datetime import date, timedelta
 from uuid import UUID
 
 from apps.policies.models import Policy
-from apps.priorities.series.columns import DailySeries
 from apps.priorities.series.reading import load_series, series_state
+from apps.priorities.series.storage.columns import DailySeries
 
 STALE_AFTER = timedelta(days=3)
 

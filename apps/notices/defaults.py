@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from apps import clock
+from apps.core import clock
 from apps.notices.kinds import kinds
 from apps.notices.models import Rule
 

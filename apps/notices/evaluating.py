@@ -17,7 +17,7 @@ from apps.notices.kinds.base import Finding, Kind, PolicyPlace, SitePlace, Sourc
 from apps.notices.models import Notice, Rule
 from apps.notices.ruling import Ruling
 from apps.policies.models import Policy
-from apps.policies.trees import load_tree
+from apps.policies.tree.stored import load_tree
 from apps.usage.models import Source
 
 logger = logging.getLogger(__name__)

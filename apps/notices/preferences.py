@@ -9,7 +9,7 @@ from django.conf import settings
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
-from apps.errors import FieldProblem, Invalid, NotAllowed
+from apps.core.errors import FieldProblem, Invalid, NotAllowed
 from apps.notices.kinds import kinds
 from apps.notices.models import Mail, Preference
 

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from apps.accounts.actor import Actor
-from apps.errors import FieldProblem, Invalid, NotAllowed, NotFound
+from apps.core.errors import FieldProblem, Invalid, NotAllowed, NotFound
 from apps.notices.kinds import kind_of
 from apps.notices.kinds.base import Kind, Sentence
 from apps.notices.models import Mark, Notice

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from apps.notices.kinds.base import Kind, Terms
 from apps.notices.models import Rule
-from apps.policies.columns import TreeColumns
 from apps.policies.models import Policy
+from apps.policies.tree.columns import TreeColumns
 from apps.usage.models import Source
 
 

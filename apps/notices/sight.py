@@ -9,14 +9,14 @@ from uuid import UUID
 import numpy as np
 
 from apps.accounts.actor import Actor
-from apps.errors import DomainError, NotFound
+from apps.core.errors import DomainError, NotFound
 from apps.notices.kinds import kinds
 from apps.notices.models import Notice
-from apps.policies.access import GrantLine, get_grant_line
-from apps.policies.columns import Mask
-from apps.policies.deciding import Decider
+from apps.policies.access.holders import GrantLine, get_grant_line
+from apps.policies.access.scope import Rights, Verb, require_policy, rules_all
+from apps.policies.changesets.deciding import Decider
 from apps.policies.models import Policy
-from apps.policies.scope import Rights, Verb, require_policy, rules_all
+from apps.policies.tree.columns import Mask
 from apps.priorities.selectors.rows import PolicyView, open_view
 
 

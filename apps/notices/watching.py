@@ -10,18 +10,18 @@ from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
-from apps.accounts import audit
 from apps.accounts.actor import Actor
-from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale
+from apps.accounts.audit import log as audit
+from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale
 from apps.notices.kinds import kind_of, kinds
 from apps.notices.kinds.base import Kind, Term
 from apps.notices.models import Rule
 from apps.notices.ruling import terms_of
+from apps.policies.access.scope import WRITE, Visibility, require_scope, rules_all
 from apps.policies.models import Policy
-from apps.policies.scope import WRITE, Visibility, require_scope, rules_all
 from apps.policies.selectors import get_policy, list_policies
-from apps.policies.trees import load_tree
-from apps.priorities.sight import see
+from apps.policies.tree.stored import load_tree
+from apps.priorities.visibility.sight import see
 from apps.usage.models import Source
 from apps.usage.selectors import get_source
 

@@ -11,15 +11,15 @@ from uuid import UUID
 
 from django.db import transaction
 
-from apps.accounts import audit
 from apps.accounts.actor import Actor
-from apps.accounts.sealing import seal
-from apps.addresses import Refused, target_of
-from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale
+from apps.accounts.audit import log as audit
+from apps.accounts.sign_in.sealing import seal
+from apps.core.addresses import Refused, target_of
+from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale
 from apps.notices.kinds import kinds
 from apps.notices.models import Delivery, Webhook
 from apps.notices.watching import Place, may_set, require_place
-from apps.policies.trees import load_tree
+from apps.policies.tree.stored import load_tree
 from apps.runs.services import enqueue_run
 
 PURPOSE = "webhook"

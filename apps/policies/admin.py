@@ -8,9 +8,9 @@ from django.contrib import admin
 from django.http import HttpRequest  # noqa: TID251 - Django's admin hands over requests
 
 from apps.accounts.admin import AuditedAdmin, ReadOnlyAdmin
-from apps.clock import now
+from apps.core.clock import now
+from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import ChangeSet, Entry, Grant, Policy, Revision
-from apps.policies.roles import VERBS_OF_ROLE
 
 
 @admin.register(Policy)

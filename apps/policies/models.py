@@ -118,7 +118,7 @@ class Revision(models.Model):
     n_entries = models.PositiveIntegerField()
     n_changed = models.PositiveIntegerField(db_default=0)  # entries added, changed or archived by it
     settings = models.JSONField()  # complete: see apps.policies.settings.PolicySettings
-    tree = models.BinaryField()  # checksummed zstd blob of arrays, see apps.blobs and apps.policies.trees
+    tree = models.BinaryField()  # checksummed zstd blob of arrays, see apps.core.blobs and apps.policies.tree.stored
     tree_digest = models.CharField(max_length=64)
 
     class Meta:
@@ -147,7 +147,7 @@ class Entry(models.Model):
     scope = models.CharField(max_length=16, blank=True, default="")  # "", "local", "global"; "" inherits
     scope_sources = models.JSONField(default=list)  # slugs; empty: all sources of the scope
     locked = models.BooleanField(default=False)
-    dates = models.JSONField(null=True)  # see apps.policies.terms
+    dates = models.JSONField(null=True)  # see apps.policies.tree.terms
     members = models.JSONField(default=list, db_default=[])
     mount = models.JSONField(null=True)  # whose document its children come from
     since = models.PositiveIntegerField()

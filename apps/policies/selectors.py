@@ -12,12 +12,12 @@ from django.db.models import Q, QuerySet
 
 from apps.accounts.actor import Actor
 from apps.accounts.request_cache import once_per_request
-from apps.errors import NotFound
-from apps.policies.change_sets import Sight, missing_change_set, require_sight_of
-from apps.policies.columns import FIELDS
+from apps.core.errors import NotFound
+from apps.policies.access.scope import no_policy, require_policy, require_scope
+from apps.policies.changesets.change_sets import Sight, missing_change_set, require_sight_of
 from apps.policies.models import ChangeSet, Entry, Policy, Revision
-from apps.policies.scope import no_policy, require_policy, require_scope
-from apps.policies.trees import node_of
+from apps.policies.tree.columns import FIELDS
+from apps.policies.tree.stored import node_of
 
 READ = "policies:read"
 

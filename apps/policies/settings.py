@@ -8,12 +8,12 @@ from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from apps.core.errors import FieldProblem, Invalid
 from apps.engine import decay
 from apps.engine.algorithms import all_algorithms, get_algorithm, read_algorithm
 from apps.engine.errors import BadParameter
 from apps.engine.parameters import Parameter
-from apps.errors import FieldProblem, Invalid
-from apps.policies.names import clean_text
+from apps.policies.tree.names import clean_text
 
 RESOURCES = ("cpu_s", "gpu_s", "mem_gb_s", "node_s", "billing")
 AGINGS = decay.AGINGS

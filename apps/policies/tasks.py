@@ -7,9 +7,9 @@ from zoneinfo import ZoneInfo
 from celery import shared_task
 from django.conf import settings
 
-from apps import clock
-from apps.policies.automatic import apply_dates
-from apps.policies.reviewing import publish_due
+from apps.core import clock
+from apps.policies.changesets.reviewing import publish_due
+from apps.policies.publishing.automatic import apply_dates
 
 
 @shared_task(name="apps.policies.tasks.publish_due_changes")

@@ -12,18 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.accounts.actor import Actor
-from apps.errors import Conflict, NotAllowed
-from apps.policies.adjusting import read_adjustment
-from apps.policies.columns import TreeColumns
+from apps.core.errors import Conflict, NotAllowed
+from apps.policies.access.scope import Verb
 from apps.policies.models import Adjustment
-from apps.policies.scope import Verb
-from apps.priorities.accrual import window_of
-from apps.priorities.again import compute_again, needing_the_algorithm
-from apps.priorities.answers import ServedSnapshot
-from apps.priorities.corrections import Correction, counted_now
-from apps.priorities.map_rights import MapRights
+from apps.policies.operations.adjusting import read_adjustment
+from apps.policies.tree.columns import TreeColumns
+from apps.priorities.mapping.permissions import MapRights
+from apps.priorities.metering.usage import window_of
+from apps.priorities.recompute.again import compute_again, needing_the_algorithm
+from apps.priorities.recompute.corrections import Correction, counted_now
 from apps.priorities.selectors.rows import PolicyView, open_view
-from apps.priorities.states import State, state_of
+from apps.priorities.serving.answers import ServedSnapshot
+from apps.priorities.snapshots.states import State, state_of
 
 F8 = npt.NDArray[np.float64]
 _MOST = 200

@@ -12,19 +12,19 @@ from django.db import connection
 from django.db.models import F, Q, QuerySet
 
 from apps.accounts.actor import Actor
-from apps.accounts.intern import AccountKey
 from apps.accounts.models import Account, Token
+from apps.accounts.names.intern import AccountKey
 from apps.accounts.selectors import list_accounts_of
-from apps.errors import NotAllowed, NotFound
+from apps.core.errors import NotAllowed, NotFound
+from apps.policies.access.scope import rules_all
 from apps.policies.models import Policy
-from apps.policies.scope import rules_all
 from apps.policies.settings import PolicySettings
-from apps.priorities.accrual import window_of
-from apps.priorities.charging import JobCharge, JobFacts, charge_of
-from apps.priorities.map_rights import MapRights
-from apps.priorities.mapping import UNMAPPED
-from apps.priorities.metric import RATES, JobClassRow
-from apps.priorities.rulebook import load_rulebook
+from apps.priorities.mapping.permissions import MapRights
+from apps.priorities.mapping.rules.resolver import UNMAPPED
+from apps.priorities.mapping.rules.rule_set import load_rulebook
+from apps.priorities.metering.job_charge import JobCharge, JobFacts, charge_of
+from apps.priorities.metering.metric import RATES, JobClassRow
+from apps.priorities.metering.usage import window_of
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.usage.models import Overlap, Record, Source
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from apps.core.errors import FieldProblem, Invalid, TooLarge
 from apps.engine.case_text import name_of
 from apps.engine.errors import EngineError
 from apps.engine.jobs import solve_job_case
-from apps.errors import FieldProblem, Invalid, TooLarge
 
 MOST_JOBS = 10_000
 MOST_CASES = 1_000

@@ -7,7 +7,7 @@ from datetime import datetime
 from uuid import UUID
 
 from apps.accounts.actor import Actor
-from apps.errors import Conflict, DomainError, NotAllowed
+from apps.core.errors import Conflict, DomainError, NotAllowed
 from apps.policies.models import Pin
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from apps.policies.trees import TreeColumns
-from apps.policies.uids import new_uid
-from apps.priorities.naming import entry_name
+from apps.policies.tree.stored import TreeColumns
+from apps.policies.tree.uids import new_uid
+from apps.priorities.mapping.rules.entry_names import entry_name
 
 DIGITS = 6  # shares in proportion to use are rounded to this many significant digits
 

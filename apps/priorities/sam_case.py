@@ -14,13 +14,13 @@ from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
+from apps.core.errors import NotFound
 from apps.engine.jobs.benefits import all_benefits
-from apps.errors import NotFound
 from apps.policies.selectors import get_policy
-from apps.priorities import served
-from apps.priorities.answers import ServedSnapshot
-from apps.priorities.metric import weighed
-from apps.priorities.sight import told_in
+from apps.priorities.metering.metric import weighed
+from apps.priorities.serving import served
+from apps.priorities.serving.answers import ServedSnapshot
+from apps.priorities.visibility.sight import told_in
 
 _SCOPES = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ)
 

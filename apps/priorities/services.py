@@ -11,22 +11,22 @@ from uuid import UUID
 from django.db import connection, transaction
 from django.utils.translation import gettext as _
 
-from apps.accounts import audit
 from apps.accounts.actor import Actor
-from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed
+from apps.accounts.audit import log as audit
+from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed
 from apps.policies.models import ChangeSet, Policy, Revision
-from apps.policies.publishing import lock_policy
+from apps.policies.publishing.revisions import lock_policy
 from apps.policies.selectors import get_policy, get_revision
 from apps.policies.services import make_change_set, make_policy, publish_document
 from apps.policies.settings import PolicySettings
-from apps.policies.trees import load_tree
-from apps.priorities.map_rights import MapRights
-from apps.priorities.mapping_changes import refuse_bad_rules, with_reach, write_rules
-from apps.priorities.mapping_states import as_asked, version_of
-from apps.priorities.mapping_versions import keep_version
+from apps.policies.tree.stored import load_tree
+from apps.priorities.mapping.changes import refuse_bad_rules, with_reach, write_rules
+from apps.priorities.mapping.permissions import MapRights
+from apps.priorities.mapping.rules.rule import Rule
+from apps.priorities.mapping.rules.rule_set import load_rules
+from apps.priorities.mapping.states import as_asked, version_of
+from apps.priorities.mapping.versions import keep_version
 from apps.priorities.proposal import GroupUsage, operations_towards, propose_tree
-from apps.priorities.rulebook import load_rules
-from apps.priorities.rules import Rule
 from apps.usage.models import Source
 
 _USED = """

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from apps import clock
-from apps.priorities import membership, recompute, retention
+from apps.core import clock
+from apps.priorities.mapping.membership import plan as membership
+from apps.priorities.recompute import staleness as recompute
 from apps.priorities.series import runs
+from apps.priorities.snapshots import retention
 
 
 @shared_task(name="apps.priorities.tasks.recompute_stale")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from apps.accounts.actor import Actor
-from apps.errors import NotFound
+from apps.core.errors import NotFound
 from apps.runs.models import Run
 from apps.runs.services import may_see
 

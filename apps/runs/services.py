@@ -16,11 +16,11 @@ from django.db import DatabaseError, IntegrityError, InterfaceError, connection,
 from django.db.models import F
 from django.db.models.functions import Now
 
-from apps import clock
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
-from apps.disk_space import no_room_message
-from apps.errors import DomainError, NotFound
+from apps.core import clock
+from apps.core.disk_space import no_room_message
+from apps.core.errors import DomainError, NotFound
 from apps.runs import leases
 from apps.runs.holders import own_holder
 from apps.runs.leases import Heartbeat, Lease, LeaseLost, RunCancelled

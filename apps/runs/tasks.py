@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from apps import clock
+from apps.core import clock
 from apps.runs import services
 
 

@@ -7,9 +7,9 @@ class UsageConfig(AppConfig):
 
     def ready(self) -> None:
         from apps.runs.registry import register
-        from apps.usage import imports, retention, undo
-        from apps.usage.collecting import checks  # noqa: F401 - registers itself
-        from apps.usage.collecting import runs as collecting
+        from apps.usage.records import imports, retention, undo
+        from apps.usage.sources import checks  # noqa: F401 - registers itself
+        from apps.usage.sources import runs as collecting
 
         register(collecting.KIND, collecting.work_collect)
         register(imports.KIND, imports.work_import)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
-from apps.errors import Conflict, NotAllowed, NotFound
+from apps.core.errors import Conflict, NotAllowed, NotFound
 from apps.usage.models import Source
 
 

@@ -15,14 +15,14 @@ from django.db.models import Count, Q, QuerySet
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
-from apps.errors import FieldProblem, Malformed, NotFound
+from apps.core.errors import FieldProblem, Malformed, NotFound
 from apps.usage.authority import may_read_all, may_write
-from apps.usage.buckets import AMOUNTS, RESOURCES
-from apps.usage.collectors.base import F8, I8, Flags
-from apps.usage.coverage import SourceDays, list_days
-from apps.usage.held_hours import NOT_HELD
+from apps.usage.buckets.held_hours import NOT_HELD
+from apps.usage.buckets.hourly import AMOUNTS, RESOURCES
 from apps.usage.models import Import, Overlap, RejectedLine, Source
-from apps.usage.pgbinary import fetch_columns
+from apps.usage.parsers.base import F8, I8, Flags
+from apps.usage.quality.coverage import SourceDays, list_days
+from apps.usage.records.pgbinary import fetch_columns
 
 _MOST_ROWS = 10_001
 

@@ -12,21 +12,22 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.db import IntegrityError, transaction
 
-from apps.accounts import audit
 from apps.accounts.actor import Actor
-from apps.accounts.entry_names import refuse_reserved
-from apps.errors import Conflict, FieldProblem, Invalid, Malformed, NotFound, TooLarge
+from apps.accounts.audit import log as audit
+from apps.accounts.names.entry_names import refuse_reserved
+from apps.core.errors import Conflict, FieldProblem, Invalid, Malformed, NotFound, TooLarge
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
-from apps.usage import buckets, uploads
 from apps.usage.authority import refuse_peer, require_maker, require_write
-from apps.usage.collectors.base import NO_TIME, RecordBatch
-from apps.usage.collectors.records_json import Records, parse_records
-from apps.usage.collectors.registry import format_of
-from apps.usage.imports import KIND
-from apps.usage.ingest import ingest_batch
+from apps.usage.buckets import hourly as buckets
 from apps.usage.models import IdempotentAnswer, Import, Source
-from apps.usage.versions import Counts, lock_source
+from apps.usage.parsers.base import NO_TIME, RecordBatch
+from apps.usage.parsers.records_json import Records, parse_records
+from apps.usage.parsers.registry import format_of
+from apps.usage.records import uploads
+from apps.usage.records.imports import KIND
+from apps.usage.records.ingest import ingest_batch
+from apps.usage.records.versions import Counts, lock_source
 
 MOST_BODY_BYTES = 32 * 1024**2
 MOST_EXPANSION = 100

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from apps import clock
-from apps.usage.collecting.schedule import ask_for_due
-from apps.usage.retention import ask_for_retention
+from apps.core import clock
+from apps.usage.records.retention import ask_for_retention
+from apps.usage.sources.schedule import ask_for_due
 
 
 @shared_task(name="apps.usage.tasks.let_records_go")

@@ -17,7 +17,7 @@ from django.http import HttpResponse
 from apps.api import errors
 from apps.api.lookup import HandedOver
 from apps.api.transport import keep_private
-from apps.dashboard.errors import refused_body
+from apps.dashboard.shell.errors import refused_body
 from fairshare_web.body_limits import limit_of
 from fairshare_web.server import lanes
 from fairshare_web.server.bodies import (

@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
-from apps import clock
 from apps.accounts.actor import COMMAND
-from apps.policies.at_once import publish_operations
+from apps.core import clock
+from apps.policies.publishing.at_once import publish_operations
 from apps.priorities.services import propose_policy
 
 FIRST_ON, LAST_ON = date(2005, 11, 20), date(2005, 12, 5)

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps import clock
 from apps.accounts.actor import COMMAND
 from apps.accounts.services import make_user
+from apps.core import clock
 from apps.priorities.series import runs
 from apps.runs.services import work_run_now
 from tests import oracles_convergence as twin

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps.accounts.directory import look_up
 from apps.accounts.models import Identity, User
-from apps.errors import Unavailable
+from apps.accounts.sign_in.directory import look_up
+from apps.core.errors import Unavailable
 from tests.accounts.slapd import BASE, READER, READER_PASSWORD, Directory, run_directory
 
 

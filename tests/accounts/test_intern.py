@@ -6,9 +6,9 @@ from datetime import datetime
 import pytest
 from django.db import connection
 
-from apps.accounts.intern import AccountKey, account_ids
 from apps.accounts.models import Account
-from apps.errors import Invalid
+from apps.accounts.names.intern import AccountKey, account_ids
+from apps.core.errors import Invalid
 
 
 @pytest.mark.django_db

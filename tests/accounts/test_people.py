@@ -10,7 +10,7 @@ from django.contrib.auth.models import Group
 
 from apps.accounts.models import AuditEvent, Identity, User
 from apps.accounts.people import LONGEST_GROUP, Person, clean_group, welcome
-from apps.errors import Invalid, NotAllowed
+from apps.core.errors import Invalid, NotAllowed
 
 pytestmark = pytest.mark.django_db
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)

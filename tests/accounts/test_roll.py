@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 import pytest
 from django.db import connection, transaction
 
-from apps.accounts import roll
-from apps.accounts.intern import AccountKey, account_ids
 from apps.accounts.models import Account
-from apps.accounts.roll import Roll, load_roll
+from apps.accounts.names import roll
+from apps.accounts.names.intern import AccountKey, account_ids
+from apps.accounts.names.roll import Roll, load_roll
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -10,10 +10,10 @@ import pytest
 from allauth.mfa.models import Authenticator
 from django.core.management import CommandError, call_command
 
-from apps.accounts import second_factor
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
-from apps.errors import Conflict, Invalid, NotAllowed, NotFound
+from apps.accounts.sign_in import second_factor
+from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound
 
 AT = datetime(2026, 11, 20, 12, 0, 10, tzinfo=UTC)
 PERIOD = timedelta(seconds=second_factor.PERIOD_S)

@@ -24,7 +24,7 @@ from apps.accounts.services import (
     verify_token,
 )
 from apps.accounts.token_cache import FRESH_S, OUTAGE_S, REFRESH_S, RETRY_S, TokenCache
-from apps.errors import Conflict, Invalid, NotAllowed, NotFound, Unauthenticated, Unavailable
+from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Unauthenticated, Unavailable
 
 pytestmark = pytest.mark.django_db
 DAY = timedelta(days=1)

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from apps.accounts.models import User
-from apps.priorities import served
+from apps.priorities.serving import served
 from tests.api.small_site import Site
 from tests.worlds import AT, forget_process
 

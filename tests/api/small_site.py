@@ -17,14 +17,14 @@ from uuid import UUID
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import User
 from apps.accounts.services import make_token
+from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
-from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.services import make_policy, publish_document
-from apps.policies.trees import load_tree
-from apps.priorities import served
-from apps.priorities.recompute import nudge
-from apps.priorities.rules import Rule
+from apps.policies.tree.stored import load_tree
+from apps.priorities.mapping.rules.rule import Rule
+from apps.priorities.recompute.staleness import nudge
 from apps.priorities.services import set_rules
+from apps.priorities.serving import served
 from apps.runs.services import work_run_now
 from apps.usage.services import make_source, push_records
 

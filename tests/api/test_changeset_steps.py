@@ -8,10 +8,10 @@ import pytest
 
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import User
+from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant
-from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.services import change_settings, change_shares
-from apps.priorities import effect_runs
+from apps.priorities.change_effects import runs as effect_runs
 from apps.runs.services import work_run_now
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from apps.accounts.models import User
+from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant
-from apps.policies.roles import VERBS_OF_ROLE
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site, push, record
 from tests.worlds import AT

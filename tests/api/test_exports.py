@@ -15,10 +15,10 @@ import pytest
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
-from apps.api.v1 import bucket_tables
+from apps.api.v1.usage import bucket_tables
+from apps.core.tables import Column, pieces
 from apps.policies.models import Grant
 from apps.policies.services import make_change_set, publish_change_set
-from apps.tables import Column, pieces
 from apps.usage.models import Bucket
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site, push, record

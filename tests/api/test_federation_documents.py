@@ -16,15 +16,15 @@ from django.test.utils import CaptureQueriesContext
 from apps.accounts.actor import COMMAND, SYSTEM
 from apps.accounts.models import Token
 from apps.accounts.services import revoke_token
-from apps.federation import reading
-from apps.federation.feeds import make_feed
-from apps.federation.keys import load_keys, rotate_key
+from apps.core.signing import open_document
+from apps.federation.documents.keys import load_keys, rotate_key
 from apps.federation.models import Mount, PublishedDocument, Reading
-from apps.federation.publications import drop_publication, make_publication
-from apps.policies.at_once import publish_operations
+from apps.federation.publications import readers as reading
+from apps.federation.publications.services import drop_publication, make_publication
+from apps.federation.usage_feeds.feeds import make_feed
 from apps.policies.models import Policy
-from apps.policies.trees import remembered
-from apps.signing import open_document
+from apps.policies.publishing.at_once import publish_operations
+from apps.policies.tree.stored import remembered
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site, push, record
 from tests.worlds import AT

@@ -17,7 +17,7 @@ from apps.accounts.actor import SYSTEM
 from apps.accounts.models import Token
 from apps.accounts.services import revoke_token
 from apps.accounts.token_cache import TokenCache
-from apps.priorities import served
+from apps.priorities.serving import served
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site, push, record
 from tests.worlds import AT

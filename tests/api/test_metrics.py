@@ -21,10 +21,10 @@ from apps.accounts.actor import SYSTEM
 from apps.api.gauges import entries, policies
 from apps.api.gauges.sources import unmapped_of_sources
 from apps.policies.services import publish_document
-from apps.priorities import served
 from apps.priorities.models import Series
-from apps.priorities.recompute import nudge
+from apps.priorities.recompute.staleness import nudge
 from apps.priorities.series import runs as series_runs
+from apps.priorities.serving import served
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Source

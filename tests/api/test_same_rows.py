@@ -25,9 +25,9 @@ from apps.accounts.actor import COMMAND
 from apps.accounts.models import Token, User
 from apps.accounts.token_cache import tokens
 from apps.api.lookup import ANSWER_FROM, AnswerFrom, HandedOver
+from apps.policies.access.reader_grants import let_owner_read
 from apps.policies.models import Grant, Policy
-from apps.policies.reader_grants import let_owner_read
-from apps.priorities import served
+from apps.priorities.serving import served
 from tests.api.conftest import Caller
 from tests.api.small_site import Site
 from tests.worlds import AT

@@ -12,9 +12,9 @@ import pytest
 from django.conf import LazySettings
 from django.test import Client
 
-from apps.api import schema_view
+from apps.api.openapi import views as schema_view
 from apps.cli.stack.prepare import describe_api
-from apps.release import schema_file
+from apps.core.release import schema_file
 from tests.api.conftest import refused
 
 JSON = {"accept": "application/vnd.oai.openapi+json"}

@@ -150,7 +150,7 @@ def test_buckets_add_up_by_account_and_by_site(admin: Caller) -> None:
 
 
 def test_buckets_page_without_loss(admin: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.api.v1.usage._PAGE", 2)
+    monkeypatch.setattr("apps.api.v1.usage.views._PAGE", 2)
     assert total(admin, source="cluster-a") == 10 * 3600
     assert total(admin, source="cluster-a", by="site", step="day") == 10 * 3600
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apps.usage.collectors.registry import FORMATS
+from apps.usage.parsers.registry import FORMATS
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
 

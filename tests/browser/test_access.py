@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 from playwright.sync_api import expect
 
-from apps import clock
 from apps.accounts.models import User
+from apps.core import clock
+from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
-from apps.policies.roles import VERBS_OF_ROLE
 from tests.browser.conftest import Open, in_windows
 from tests.dashboard.grid import SLUG, Grid
 

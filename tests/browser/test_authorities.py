@@ -7,12 +7,12 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from apps import clock
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import User
+from apps.core import clock
 from apps.policies import services
+from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import ChangeSet, Grant, Policy, Revision
-from apps.policies.roles import VERBS_OF_ROLE
 from tests.browser.conftest import Open, Visit
 from tests.browser.hands import HANDS, Hand
 from tests.dashboard.grid import SLUG, Grid

@@ -9,8 +9,8 @@ from math import sin
 import pytest
 from playwright.sync_api import expect
 
-from apps import clock
-from apps.priorities.series.columns import SeriesState
+from apps.core import clock
+from apps.priorities.series.storage.columns import SeriesState
 from tests.browser.conftest import Open, at_widths
 from tests.dashboard.grid import SLUG, Grid
 from tests.series_by_hand import HandMade, put_in_place

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from apps import clock
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
+from apps.core import clock
 from apps.usage.models import Source
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
 from tests.browser.conftest import Open, Visit, in_windows
 from tests.dashboard.grid import SLUG, Grid
 from tests.series_by_hand import HandMade, put_in_place

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from apps import clock
 from apps.accounts.actor import COMMAND, Actor
-from apps.policies import drafts, services
+from apps.core import clock
+from apps.policies import services
+from apps.policies.changesets import drafts
 from apps.policies.models import ChangeSet, Policy, Revision
 from tests.browser.conftest import Open, Visit, in_windows
 from tests.dashboard.grid import SLUG, Grid

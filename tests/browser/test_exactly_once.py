@@ -11,12 +11,12 @@ import pytest
 from django.urls import reverse
 from playwright.sync_api import expect
 
-from apps import clock
 from apps.accounts.actor import COMMAND
+from apps.core import clock
 from apps.runs.services import work_run_now
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
 from apps.usage.models import Import, Overlap
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import make_source, start_import
 from tests.browser.conftest import Open, in_windows
 from tests.dashboard.grid import Grid

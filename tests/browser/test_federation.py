@@ -9,12 +9,12 @@ import pytest
 from django.conf import LazySettings
 from playwright.sync_api import expect
 
-from apps import clock
 from apps.accounts.actor import SYSTEM
-from apps.federation.fetching import ask_for
+from apps.core import clock
+from apps.federation.fetching.schedule import ask_for
 from apps.federation.models import Mount
-from apps.federation.mounting import make_mount
-from apps.policies.at_once import publish_operations
+from apps.federation.mounts.mounting import make_mount
+from apps.policies.publishing.at_once import publish_operations
 from apps.runs.services import work_run_now
 from tests.browser.conftest import Open, at_widths
 from tests.browser.hands import tab_to

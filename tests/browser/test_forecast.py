@@ -7,12 +7,12 @@ from datetime import timedelta
 import pytest
 from playwright.sync_api import expect
 
-from apps import clock
 from apps.accounts.actor import COMMAND
+from apps.core import clock
 from apps.policies.services import change_settings
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
 from apps.usage.models import Source
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
 from tests.browser.conftest import Open, at_widths
 from tests.dashboard.grid import SLUG, Grid
 

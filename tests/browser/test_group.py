@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from apps import clock
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
-from apps.policies.asking import ask_upward
+from apps.core import clock
+from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import ChangeSet, Grant, Policy
-from apps.policies.roles import VERBS_OF_ROLE
+from apps.policies.requests.asking import ask_upward
 from tests.browser.conftest import Open, Visit, in_windows
 from tests.browser.hands import tab_to
 from tests.dashboard.grid import PASSWORD, SLUG, Grid

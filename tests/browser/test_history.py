@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from apps import clock
 from apps.accounts.actor import COMMAND
+from apps.core import clock
 from apps.policies import services
 from tests.browser.conftest import Open, at_widths
 from tests.dashboard.grid import SLUG, Grid

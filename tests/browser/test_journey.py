@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import expect
 
-from apps import clock
+from apps.core import clock
 from tests.browser.conftest import Open
 from tests.dashboard.grid import SLUG, Grid
 

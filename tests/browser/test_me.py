@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from apps import clock
 from apps.accounts.models import User
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
+from apps.core import clock
 from apps.usage.models import Source
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
 from tests.browser.conftest import Open, Visit, at_widths
 from tests.browser.hands import HANDS, Hand
 from tests.dashboard.grid import SLUG, Grid

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from apps import clock
 from apps.accounts.models import User
+from apps.core import clock
 from apps.policies.models import Adjustment
-from apps.priorities.membership import apply_members
+from apps.priorities.mapping.membership.plan import apply_members
 from tests.browser.conftest import Open, in_windows
 from tests.dashboard.grid import SLUG, Grid
 

@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 from playwright.sync_api import expect
 
-from apps import clock
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
+from apps.core import clock
 from apps.notices.evaluating import evaluate
 from apps.notices.models import Delivery, Notice
 from apps.notices.watching import NEW, Place, set_rule

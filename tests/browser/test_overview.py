@@ -8,14 +8,15 @@ from datetime import timedelta
 import pytest
 from playwright.sync_api import expect
 
-from apps import clock
-from apps.dashboard import cards, overview_cards
+from apps.core import clock
+from apps.dashboard.overview import cards
+from apps.dashboard.overview import presenters as overview_cards
 from apps.policies.models import Pin, Policy
 from apps.priorities.series.runs import ask_for_series
 from apps.runs.services import work_run_now
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
 from apps.usage.models import Source
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
 from tests.browser.conftest import Open, at_widths
 from tests.browser.hands import Keys
 from tests.dashboard.grid import SLUG, Grid

@@ -7,12 +7,12 @@ from datetime import timedelta
 import pytest
 from playwright.sync_api import expect
 
-from apps import clock
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import Account
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
+from apps.core import clock
 from apps.usage.models import Overlap, Source, SourceDay, TooLateRecord
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import make_source
 from tests.browser.conftest import Open, in_windows
 from tests.dashboard.grid import Grid

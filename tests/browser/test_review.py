@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from apps import clock
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
+from apps.core import clock
 from apps.policies import services
+from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import ChangeSet, Grant, Policy
-from apps.policies.roles import VERBS_OF_ROLE
-from apps.priorities import effect_runs
+from apps.priorities.change_effects import runs as effect_runs
 from apps.runs.services import work_run_now
 from tests.browser.conftest import Open, Visit, in_windows
 from tests.dashboard.grid import SLUG, Grid

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-from apps import clock
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
-from apps.accounts.second_factor import add_second_factor, code_at, new_secret
+from apps.accounts.sign_in.second_factor import add_second_factor, code_at, new_secret
+from apps.core import clock
 from tests.browser.conftest import Open, in_windows
 from tests.dashboard.grid import PASSWORD, Grid
 

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from apps.accounts.models import User
 from apps.policies.models import Policy
-from apps.priorities import served
+from apps.priorities.serving import served
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from tests.browser.conftest import Open, Visit, at_widths

@@ -10,16 +10,17 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from apps import clock
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.policies import drafts, services
+from apps.core import clock
+from apps.policies import services
+from apps.policies.access.roles import VERBS_OF_ROLE
+from apps.policies.changesets import drafts
 from apps.policies.models import ChangeSet, Grant, Policy
-from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.services import publish_document
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
 from apps.usage.models import Source
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
 from tests.browser.conftest import Open, Visit, in_windows
 from tests.dashboard.grid import SLUG, Grid
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from apps import clock
 from apps.accounts.actor import COMMAND
+from apps.core import clock
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Source
-from apps.usage.sources import set_up_source
+from apps.usage.sources.services import set_up_source
 from tests.browser.conftest import Open, in_windows
 from tests.dashboard.grid import Grid
 

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 from apps.accounts.models import User
 from apps.policies.models import Grant, Policy
-from apps.priorities import served
 from apps.priorities.models import Snapshot
+from apps.priorities.serving import served
 from tests.browser.conftest import Open, at_widths
 from tests.dashboard.grid import SLUG, Grid
 

@@ -6,9 +6,9 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from apps import clock
 from apps.accounts import services
 from apps.accounts.models import Token
+from apps.core import clock
 from tests.browser.conftest import Open, in_windows
 from tests.dashboard.grid import PASSWORD, Grid
 

@@ -10,7 +10,7 @@ import pytest
 from django.conf import LazySettings
 from playwright.sync_api import Page, expect
 
-from apps import clock
+from apps.core import clock
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Import, Record, Source

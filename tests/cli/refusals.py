@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apps.errors import DomainError
+from apps.core.errors import DomainError
 
 
 def code_of(refusal: BaseException) -> str:

@@ -11,11 +11,11 @@ import pytest
 from django.core.management import CommandError, call_command
 from syrupy.assertion import SnapshotAssertion
 
-from apps import clock
 from apps.accounts.actor import COMMAND
+from apps.core import clock
 from apps.usage.models import Record
 from apps.usage.services import make_source
-from apps.usage.sources import set_up_source
+from apps.usage.sources.services import set_up_source
 from tests.cli.refusals import code_of
 
 pytestmark = pytest.mark.django_db

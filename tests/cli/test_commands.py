@@ -15,7 +15,7 @@ from django.core.management import CommandError, call_command
 from apps.accounts.models import AuditEvent, User
 from apps.cli.commands import OperatorCommand
 from apps.cli.stack.paths import REPOSITORY
-from apps.errors import Conflict, DomainError, FieldProblem, Invalid, TooLarge
+from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, TooLarge
 from tests.cli.refusals import code_of
 
 

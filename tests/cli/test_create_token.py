@@ -10,10 +10,10 @@ from django.core.management.base import CommandError
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import Token, User
 from apps.accounts.services import verify_token
-from apps.clock import now
+from apps.core.clock import now
 from apps.policies.models import Policy
 from apps.policies.services import make_policy, publish_document
-from apps.policies.trees import load_tree
+from apps.policies.tree.stored import load_tree
 from apps.usage.services import make_source
 
 pytestmark = pytest.mark.django_db

@@ -16,17 +16,17 @@ from django.core.management.base import CommandError
 from syrupy.assertion import SnapshotAssertion
 
 from apps.accounts.actor import COMMAND
-from apps.accounts.intern import AccountKey, account_ids
-from apps.clock import now
-from apps.errors import Conflict, Invalid
-from apps.policies import operations
+from apps.accounts.names.intern import AccountKey, account_ids
+from apps.core.clock import now
+from apps.core.errors import Conflict, Invalid
 from apps.policies.formats.registry import FORMATS
 from apps.policies.models import ChangeSet, Policy, ProposedTree, Revision
+from apps.policies.operations import apply as operations
 from apps.policies.services import effect_of, make_policy, publish_change_set, publish_document
-from apps.policies.trees import load_tree, load_tree_from_rows
-from apps.priorities import served
+from apps.policies.tree.stored import load_tree, load_tree_from_rows
 from apps.priorities.models import MappingRule
-from apps.priorities.recompute import request_recompute
+from apps.priorities.recompute.staleness import request_recompute
+from apps.priorities.serving import served
 from apps.runs.services import work_run_now
 from apps.usage.services import make_source
 from tests.cli.refusals import code_of
@@ -227,7 +227,7 @@ def test_slurm_s_dump_and_grid_engine_s_tree_are_taken_in(grid: Policy, golden_d
 def test_more_than_a_change_set_holds_is_a_draft_of_the_whole_tree(
     grid: Policy, file: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apps.policies.imports.MOST_OPERATIONS", 3)
+    monkeypatch.setattr("apps.policies.files.imports.MOST_OPERATIONS", 3)
     assert operations.MOST_OPERATIONS == 10_000
     run("import_policy", "--policy", "grid", "--format", "csv", file(CSV))
     draft = ChangeSet.objects.get(state="draft")
@@ -242,7 +242,7 @@ def test_more_than_a_change_set_holds_is_a_draft_of_the_whole_tree(
 def test_a_whole_tree_is_not_put_over_what_others_changed_since(
     grid: Policy, file: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apps.policies.imports.MOST_OPERATIONS", 0)
+    monkeypatch.setattr("apps.policies.files.imports.MOST_OPERATIONS", 0)
     run("import_policy", "--policy", "grid", "--format", "csv", file(CSV))
     draft = ChangeSet.objects.get(state="draft")
     run(

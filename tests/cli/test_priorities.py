@@ -8,9 +8,9 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND
-from apps.clock import now
+from apps.core.clock import now
 from apps.policies.services import make_policy, publish_document
-from apps.priorities import served
+from apps.priorities.serving import served
 from tests.cli.refusals import code_of
 
 pytestmark = pytest.mark.django_db

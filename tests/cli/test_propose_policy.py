@@ -15,13 +15,13 @@ from syrupy.assertion import SnapshotAssertion
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.clock import now
+from apps.core.clock import now
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.services import publish_change_set
-from apps.policies.trees import load_tree
+from apps.policies.tree.stored import load_tree
 from apps.priorities.selectors import get_overview, get_tree_page
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import make_source
 
 

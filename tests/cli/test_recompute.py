@@ -11,8 +11,8 @@ from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND
 from apps.policies.services import make_policy
-from apps.priorities import assembly
 from apps.priorities.models import Snapshot
+from apps.priorities.recompute import pipeline as assembly
 from apps.runs.models import Run
 
 pytestmark = pytest.mark.django_db

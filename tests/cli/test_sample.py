@@ -19,15 +19,15 @@ from apps.cli.sample.core_hours import PART
 from apps.cli.sample.grid import POLICY_SLUG, SITES, Grid
 from apps.cli.sample.jobs import DAYS, SampleJob, jobs
 from apps.cli.sample.loading import load_sample
-from apps.errors import Conflict
+from apps.core.errors import Conflict
 from apps.policies.allocations.periods import Period
 from apps.policies.models import Policy, Revision
-from apps.priorities import served
 from apps.priorities.models import Snapshot
 from apps.priorities.operators.asking import FigureQuery
 from apps.priorities.operators.selectors import check_tree
-from apps.priorities.selectors.allocations import get_allocation_table
+from apps.priorities.selectors.allocations.promises import get_allocation_table
 from apps.priorities.selectors.tree import get_tree_page
+from apps.priorities.serving import served
 from apps.usage.models import Record, Source
 from tests import oracles_analysis
 

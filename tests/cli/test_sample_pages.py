@@ -14,8 +14,8 @@ from django.urls import Resolver404, resolve, reverse
 from apps.accounts.models import User
 from apps.cli.sample.grid import POLICY_SLUG
 from apps.policies.models import Policy
-from apps.policies.trees import load_tree
-from apps.priorities import served
+from apps.policies.tree.stored import load_tree
+from apps.priorities.serving import served
 from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
 from tests.dashboard.page import Page, text_of
 from tests.pages.test_every_page import DOWNLOAD, PAGES, is_opened

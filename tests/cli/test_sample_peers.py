@@ -11,20 +11,20 @@ from apps.accounts.actor import COMMAND
 from apps.cli.sample import federation, peers
 from apps.cli.sample.backlog import work_at
 from apps.cli.sample.grid import MOUNTED, Grid
-from apps.federation import inline
-from apps.federation.conditions import Condition
-from apps.federation.fetching import KIND, ask_for_due
+from apps.core.signing import BadDocument, open_document
+from apps.federation.documents.wire import PolicyLimits, read_policy
+from apps.federation.documents.wire_usage import UsageDocument, read_usage
+from apps.federation.fallback.conditions import Condition
+from apps.federation.fetching import inline
+from apps.federation.fetching.schedule import KIND, ask_for_due
+from apps.federation.grid.peers import list_peers
 from apps.federation.models import Fetch, Mount, Subscription
-from apps.federation.peers import list_peers
-from apps.federation.publications import SAMPLE_NAME, own_name
-from apps.federation.wire import PolicyLimits, read_policy
-from apps.federation.wire_usage import UsageDocument, read_usage
+from apps.federation.publications.services import SAMPLE_NAME, own_name
 from apps.notices.evaluating import evaluate
 from apps.notices.models import Notice
 from apps.policies.models import Policy
-from apps.policies.trees import load_tree
+from apps.policies.tree.stored import load_tree
 from apps.runs.models import Run
-from apps.signing import BadDocument, open_document
 from apps.usage.models import Bucket
 from tests.worlds import AT
 

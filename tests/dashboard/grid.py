@@ -7,23 +7,23 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from apps import clock
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, User
-from apps.policies.adoption import adopt
-from apps.policies.change_sets import settings_of
-from apps.policies.document import read_document
+from apps.core import clock
+from apps.policies.changesets.change_sets import settings_of
+from apps.policies.files.document import read_document
 from apps.policies.models import ChangeSet, Policy
-from apps.policies.replacing import publish_tree
+from apps.policies.publishing.replacing import publish_tree
 from apps.policies.services import make_policy
-from apps.policies.trees import TreeColumns, load_tree
-from apps.priorities.recompute import request_recompute
-from apps.priorities.rules import Rule
+from apps.policies.tree.adoption import adopt
+from apps.policies.tree.stored import TreeColumns, load_tree
+from apps.priorities.mapping.rules.rule import Rule
+from apps.priorities.recompute.staleness import request_recompute
 from apps.priorities.services import set_rules
 from apps.runs.services import work_run_now
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
 from apps.usage.models import Source
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
 
 SLUG = "grid"
 PASSWORD = "correct horse battery"  # of people who live as long as a test

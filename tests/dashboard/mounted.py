@@ -11,9 +11,9 @@ from django.test import Client, override_settings
 
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import User
-from apps.federation.fetching import ask_for
+from apps.federation.fetching.schedule import ask_for
 from apps.federation.models import Mount
-from apps.policies.at_once import publish_operations
+from apps.policies.publishing.at_once import publish_operations
 from apps.runs.services import work_run_now
 from tests.api.small_site import Site, build_site
 from tests.federation.other_side import KEY, OtherSide, serving

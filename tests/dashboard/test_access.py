@@ -10,11 +10,11 @@ from django.contrib.auth.models import Group
 from django.core.exceptions import NON_FIELD_ERRORS
 from django.test import Client
 
-from apps import clock
 from apps.accounts.models import User
-from apps.policies.delegation import tag_of
+from apps.core import clock
+from apps.policies.access.delegation import tag_of
+from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
-from apps.policies.roles import VERBS_OF_ROLE
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read
 from tests.sign_in import sign_in

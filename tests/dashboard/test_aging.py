@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps.dashboard.aging_words import fading
+from apps.dashboard.decay.words import fading
 from apps.engine.decay import AGINGS
-from apps.policies.change_sets import settings_of
+from apps.policies.changesets.change_sets import settings_of
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
-from apps.priorities import served
+from apps.priorities.serving import served
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read, text_of
 from tests.sign_in import sign_in

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
-from apps.dashboard.forms.allocations import read_amount, typed_amount
+from apps.dashboard.allocations.forms import read_amount, typed_amount
 from apps.policies.allocations.capacities import state_capacity
 from apps.policies.allocations.giving import give_allocation
 from apps.policies.models import Allocation, Capacity, ChangeSet, Policy
 from apps.policies.services import change_shares
-from apps.policies.trees import load_tree
+from apps.policies.tree.stored import load_tree
 from tests.dashboard.grid import SLUG, TRICKY, Grid, make_grid
 from tests.dashboard.page import Page, read, text_of
 from tests.sign_in import sign_in

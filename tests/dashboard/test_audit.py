@@ -13,16 +13,16 @@ import pytest
 from django.db import connection
 from django.test import Client, override_settings
 
-from apps import clock
-from apps.accounts import audit
 from apps.accounts.actor import SYSTEM, Actor
-from apps.accounts.audit_check import check_chain
+from apps.accounts.audit import log as audit
+from apps.accounts.audit.check import check_chain
 from apps.accounts.models import AuditCheck, AuditEvent, User
-from apps.dashboard.audit_words import WANTED
-from apps.errors import NotAllowed
-from apps.policies.delegation import give_grant
+from apps.core import clock
+from apps.core.errors import NotAllowed
+from apps.dashboard.audit.words import WANTED
+from apps.policies.access.delegation import give_grant
+from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
-from apps.policies.roles import VERBS_OF_ROLE
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read, text_of
 from tests.dashboard.test_history import edit

@@ -13,10 +13,10 @@ from django.test import Client
 from selectolax.lexbor import LexborNode
 
 from apps.accounts.models import User
+from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
-from apps.policies.roles import VERBS_OF_ROLE
-from apps.priorities.series.columns import SeriesState
 from apps.priorities.series.runs import ask_for_series
+from apps.priorities.series.storage.columns import SeriesState
 from apps.runs.services import work_run_now
 from tests.dashboard.grid import SLUG, Grid, make_grid
 from tests.dashboard.page import Page, names_in, read, text_of

@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from apps.dashboard.downloads import csv_response, harmless
+from apps.dashboard.shell.downloads import csv_response, harmless
 
 
 @pytest.mark.parametrize(

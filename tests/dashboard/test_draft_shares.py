@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps import clock
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.policies import drafts
+from apps.core import clock
+from apps.policies.access.roles import VERBS_OF_ROLE
+from apps.policies.changesets import drafts
 from apps.policies.models import ChangeSet, Grant, Policy
-from apps.policies.roles import VERBS_OF_ROLE
 from apps.priorities.forecast import get_forecasts
-from apps.priorities.lookup import AccountQuery
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
+from apps.priorities.serving.lookup import AccountQuery
 from apps.usage.models import Source
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read
 from tests.sign_in import sign_in

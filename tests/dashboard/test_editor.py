@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps import clock
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.policies import drafts, services
+from apps.core import clock
+from apps.policies import services
+from apps.policies.changesets import drafts
 from apps.policies.models import ChangeSet, Policy, Revision
 from tests.dashboard.grid import SLUG, TRICKY, Grid
 from tests.dashboard.page import Page, names_in, read, text_of

@@ -10,13 +10,13 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
-from apps import clock
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import AuditEvent, User
+from apps.core import clock
 from apps.runs.services import work_run_now
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
 from apps.usage.models import Import, Overlap, Record, Source
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import make_source
 from tests.dashboard.page import Page, read
 from tests.sign_in import sign_in

@@ -13,13 +13,13 @@ from django.conf import LazySettings
 from django.test import Client
 
 from apps.accounts.models import AuditEvent
-from apps.federation.fetching import ask_for
+from apps.core.signing import SigningKey
+from apps.federation.fetching.schedule import ask_for
 from apps.federation.models import Fetch, Mount, Publication, PublishedDocument, Reading
+from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
-from apps.policies.roles import VERBS_OF_ROLE
-from apps.policies.trees import load_tree
+from apps.policies.tree.stored import load_tree
 from apps.runs.services import work_run_now
-from apps.signing import SigningKey
 from tests.api.conftest import _fresh_process, computed, site  # noqa: F401 - fixtures
 from tests.api.small_site import Site
 from tests.dashboard.mounted import LIMITS, NEW, hidden, new_side, signed_in, walk

@@ -12,10 +12,10 @@ from django.http import QueryDict
 from django.test import Client
 from django.urls import reverse
 
-from apps import clock
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
-from apps.figures.forecast import ForecastAsked, forecast_figure
+from apps.core import clock
+from apps.figures.my_priority.forecast import ForecastAsked, forecast_figure
 from apps.figures.paint import first_drawing
 from apps.priorities.forecast import get_my_forecast
 from tests.dashboard.grid import SLUG, Grid

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps import clock
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import User
+from apps.core import clock
+from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import ChangeSet, Grant, Policy, Revision
-from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.services import change_settings
-from apps.priorities import served
+from apps.priorities.serving import served
 from tests.dashboard.grid import PASSWORD, SLUG, TRICKY, Grid, make_grid
 from tests.dashboard.page import read, text_of
 from tests.sign_in import sign_in

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps import clock
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
+from apps.core import clock
+from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import ChangeSet, Grant, Policy
-from apps.policies.reverting import revert_revision
-from apps.policies.roles import VERBS_OF_ROLE
+from apps.policies.publishing.reverting import revert_revision
 from apps.policies.services import publish_change_set
-from apps.policies.trees import load_tree
+from apps.policies.tree.stored import load_tree
 from apps.priorities.selectors.history import PLACE
 from tests.dashboard.grid import SLUG, TRICKY, Grid
 from tests.dashboard.page import Page, read, text_of

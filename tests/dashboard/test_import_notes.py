@@ -5,9 +5,9 @@ from pathlib import Path
 
 from django.conf import settings
 
-from apps.dashboard.import_notes import Noted, noted
+from apps.dashboard.imports.notes import Noted, noted
 
-COLLECTORS = Path(settings.BASE_DIR) / "apps" / "usage" / "collectors"
+COLLECTORS = Path(settings.BASE_DIR) / "apps" / "usage" / "parsers"
 
 
 def test_notes_are_told_in_words_the_most_frequent_first() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from apps.accounts.models import User
-from apps.dashboard.import_reports import ImportReport, import_line, import_report, reasons, size
+from apps.dashboard.imports.reports import ImportReport, import_line, import_report, reasons, size
 from apps.runs.models import Run
 from apps.usage.models import Import, Source
 

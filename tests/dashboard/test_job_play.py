@@ -15,7 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.accounts.models import User
-from apps.dashboard.forms.job_play import (
+from apps.core.errors import Invalid
+from apps.dashboard.jobs.gridengine import grid_engine_table
+from apps.dashboard.jobs.play import STARTS, case_of
+from apps.dashboard.jobs.play_forms import (
     DEPARTMENT_FIELDS,
     MOST_JOBS,
     MOST_ROWS,
@@ -24,14 +27,11 @@ from apps.dashboard.forms.job_play import (
     USER_FIELDS,
     PlayForm,
 )
-from apps.dashboard.job_examples import example
-from apps.dashboard.job_gridengine import grid_engine_table
-from apps.dashboard.job_play import STARTS, case_of
-from apps.dashboard.job_reading import read_table
-from apps.dashboard.job_tables import MOST_ROWS as MOST_ROWS_SHOWN
+from apps.dashboard.jobs.reading import read_table
+from apps.dashboard.jobs.shipped import example
+from apps.dashboard.jobs.tables import MOST_ROWS as MOST_ROWS_SHOWN
 from apps.engine.jobs import solve_job_case
-from apps.engine.jobs.gridengine.config import PRESETS
-from apps.errors import Invalid
+from apps.engine.jobs.gridengine.inputs.config import PRESETS
 from tests.dashboard.page import Page, read
 from tests.examples import examples
 from tests.sign_in import sign_in

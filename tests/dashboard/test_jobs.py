@@ -12,12 +12,12 @@ from django.test import Client
 from syrupy.assertion import SnapshotAssertion
 
 from apps.accounts.models import User
-from apps.dashboard import job_reading
-from apps.dashboard.job_examples import EXAMPLES
-from apps.dashboard.job_reading import read_table
-from apps.dashboard.job_tables import MOST_ROWS, JobTable
+from apps.core.errors import FieldProblem, Invalid, TooLarge
+from apps.dashboard.jobs import reading as job_reading
+from apps.dashboard.jobs.reading import read_table
+from apps.dashboard.jobs.shipped import EXAMPLES
+from apps.dashboard.jobs.tables import MOST_ROWS, JobTable
 from apps.engine.jobs import get_job_algorithm
-from apps.errors import FieldProblem, Invalid, TooLarge
 from tests.dashboard.page import read
 from tests.engine.jobs.test_printed import URG_OF_2011
 from tests.sign_in import sign_in

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid4
 
-from apps.dashboard import lines
 from apps.dashboard.figures.bullet import USUAL_TOLERANCE, State
+from apps.dashboard.shell import lines
 from apps.priorities.selectors import EntryRow, MoreRow
 
 ROOT = EntryRow(

@@ -77,7 +77,7 @@ def delete_person(admin: User) -> None:
 
 
 def sign_in_by_a_way_that_is_gone(_admin: User) -> None:
-    _rewrite({BACKEND_SESSION_KEY: "apps.accounts.backends.FormerBackend"})
+    _rewrite({BACKEND_SESSION_KEY: "apps.accounts.sign_in.backends.FormerBackend"})
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,15 @@ import pytest
 from django.core.exceptions import NON_FIELD_ERRORS
 from django.test import Client
 
-from apps import clock
 from apps.accounts.models import Account, User
+from apps.core import clock
+from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
-from apps.policies.roles import VERBS_OF_ROLE
-from apps.priorities.mapping_states import version_of
+from apps.priorities.mapping.states import version_of
 from apps.priorities.models import Attachment, MappingRule
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
 from apps.usage.models import Source
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read
 from tests.sign_in import sign_in

@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps import clock
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account, User
+from apps.core import clock
+from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
-from apps.policies.roles import VERBS_OF_ROLE
-from apps.priorities import served
-from apps.priorities.again import compute_again
 from apps.priorities.operators.asking import FigureQuery
 from apps.priorities.operators.selectors import get_figure
+from apps.priorities.recompute.again import compute_again
 from apps.priorities.selectors import get_my_priority
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
+from apps.priorities.serving import served
 from apps.usage.models import Source
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read
 from tests.sign_in import sign_in

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps import clock
 from apps.accounts.models import Account, User
+from apps.core import clock
+from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Adjustment, ChangeSet, Grant, Revision
-from apps.policies.roles import VERBS_OF_ROLE
-from apps.priorities.membership import apply_members
+from apps.priorities.mapping.membership.plan import apply_members
 from apps.priorities.models import Attachment, Claim
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read, text_of

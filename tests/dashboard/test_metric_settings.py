@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from apps.dashboard.change_words import value_words
-from apps.dashboard.forms.settings import read_settings, typed
-from apps.errors import Invalid
-from apps.policies.document import read_document
+from apps.core.errors import Invalid
+from apps.dashboard.drafts.settings_forms import read_settings, typed
+from apps.dashboard.review.words import value_words
+from apps.policies.files.document import read_document
 from apps.policies.formats import json_document, yaml_document
 from apps.policies.settings import PolicySettings
 

@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from apps import clock
 from apps.accounts.actor import COMMAND
+from apps.core import clock
 from apps.engine.operators import all_operators
 from apps.policies.services import change_settings
 from apps.priorities.operators.asking import FigureQuery

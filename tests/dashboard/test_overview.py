@@ -10,19 +10,20 @@ import pytest
 from django.db import DatabaseError
 from django.test import Client
 
-from apps import clock
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.dashboard import cards, overview_cards
+from apps.core import clock
+from apps.dashboard.overview import cards
+from apps.dashboard.overview import presenters as overview_cards
 from apps.policies.models import Pin, Policy
 from apps.policies.services import change_shares, make_change_set, propose_change_set
-from apps.priorities import served
 from apps.priorities.series.runs import ask_for_series
+from apps.priorities.serving import served
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
 from apps.usage.models import Overlap, Source
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import make_source
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read, text_of

@@ -10,9 +10,9 @@ from django.test import Client
 
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import AuditEvent, User
-from apps.federation.feeds import make_feed
 from apps.federation.models import Publication, Reading, SiteKey, UsageFeed
-from apps.federation.publications import issue, make_publication
+from apps.federation.publications.services import issue, make_publication
+from apps.federation.usage_feeds.feeds import make_feed
 from apps.policies.models import Policy
 from tests.dashboard.page import Page, read, text_of
 from tests.dashboard.test_federation_pages import codes_of

@@ -9,9 +9,9 @@ from django.test import Client
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import Account, User
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
 from apps.usage.models import Overlap, Source, SourceDay, TooLateRecord
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import make_source
 from tests.dashboard.page import Page, read
 from tests.sign_in import sign_in

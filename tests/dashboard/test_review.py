@@ -12,12 +12,14 @@ from django.test import Client
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.dashboard.forms import settings as settings_forms
-from apps.policies import drafts, imports, reviewing, services
+from apps.dashboard.drafts import settings_forms
+from apps.policies import services
+from apps.policies.access.roles import VERBS_OF_ROLE
+from apps.policies.changesets import drafts, reviewing
+from apps.policies.files import imports
 from apps.policies.models import ChangeSet, Grant, Policy
-from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.settings import PolicySettings
-from apps.priorities import effect_runs
+from apps.priorities.change_effects import runs as effect_runs
 from apps.runs.services import work_run_now
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, names_in, read

@@ -15,15 +15,15 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from apps import clock
 from apps.accounts.actor import COMMAND, SYSTEM
 from apps.accounts.models import AuditEvent, User
+from apps.core import clock
 from apps.policies.models import Policy, Revision
-from apps.policies.trees import load_tree
-from apps.priorities import served
+from apps.policies.tree.stored import load_tree
 from apps.priorities.models import Beginning, MappingRule
-from apps.priorities.recompute import request_recompute
+from apps.priorities.recompute.staleness import request_recompute
 from apps.priorities.selectors import get_overview
+from apps.priorities.serving import served
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Record, Source

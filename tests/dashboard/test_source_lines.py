@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from apps.dashboard.figures.coverage import NARROW, WIDE
-from apps.dashboard.source_lines import (
+from apps.dashboard.sources.presenters import (
     SourceLine,
     coverage_label,
     day_table,
@@ -18,8 +18,8 @@ from apps.dashboard.source_lines import (
     source_line,
     what_is_late,
 )
-from apps.usage.coverage import Coverage, Day
 from apps.usage.models import Source
+from apps.usage.quality.coverage import Coverage, Day
 
 NOW = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps import clock
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import User
+from apps.core import clock
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Import, Record, Source
 from apps.usage.services import make_source
-from apps.usage.sources import BY_HAND, tag_of
+from apps.usage.sources.services import BY_HAND, tag_of
 from tests.dashboard.page import read
 from tests.sign_in import sign_in
 

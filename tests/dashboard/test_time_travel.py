@@ -9,11 +9,11 @@ from uuid import UUID
 import pytest
 from django.test import Client
 
-from apps import clock
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
+from apps.core import clock
+from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy, Revision
-from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.services import make_change_set, publish_change_set
 from apps.priorities.models import Snapshot
 from tests.dashboard.grid import SLUG, Grid

@@ -12,11 +12,11 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from apps import clock
 from apps.accounts import services
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent, Token, User
-from apps.errors import Unauthenticated
+from apps.core import clock
+from apps.core.errors import Unauthenticated
 from tests.dashboard.grid import PASSWORD as GRID_PASSWORD
 from tests.dashboard.grid import SLUG, make_grid
 from tests.dashboard.page import read

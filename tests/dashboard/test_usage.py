@@ -18,9 +18,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from apps import clock
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import User
+from apps.core import clock
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage import services

@@ -10,11 +10,11 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import get_resolver, reverse
 
-from apps import clock
 from apps.accounts.models import User
+from apps.core import clock
 from apps.policies.models import Policy, Revision
-from apps.priorities import served
 from apps.priorities.models import Snapshot
+from apps.priorities.serving import served
 from apps.usage.models import Source
 from tests.dashboard.grid import PASSWORD, SLUG, TRICKY, Grid, make_grid
 from tests.dashboard.page import Page, names_in, read

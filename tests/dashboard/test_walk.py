@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from apps.dashboard.walk import tell
+from apps.dashboard.my_priority.walk import tell
 from apps.priorities.selectors import MyPriority, WalkStep
 from apps.priorities.sentences import say
 

@@ -8,8 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.engine import fast, long_kernels, long_quotients
+from apps.engine import fast
 from apps.engine.arrays import FloatArray
+from apps.engine.numerics import long_kernels, long_quotients
 from tests.examples import examples
 from tests.material import missing
 from tests.oracles_fair_tree import to_bits

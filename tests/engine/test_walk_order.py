@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from apps.engine import fast, listing
+from apps.engine import fast
 from apps.engine.algorithms import compute
 from apps.engine.cases import solve
+from apps.engine.numerics import listing
 from apps.engine.tree import FairshareTree
 from tests import oracles_fair_tree
 from tests.material import missing

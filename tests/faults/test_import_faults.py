@@ -87,7 +87,7 @@ def log(stack: Stack) -> Path:
 
 ASK = """
 from apps.accounts.actor import COMMAND
-from apps.clock import now
+from apps.core.clock import now
 from apps.usage.services import start_import
 for slug, path in {asked!r}:
     with open(path, "rb") as file:
@@ -257,8 +257,8 @@ def test_an_undo_killed_in_the_middle_leaves_nothing_of_the_import(stack: Stack,
     _arm(stack, "usage.undo.after_commit:kill")
     code = f"""
 from apps.accounts.actor import COMMAND
-from apps.clock import now
-from apps.usage.undo import undo_import
+from apps.core.clock import now
+from apps.usage.records.undo import undo_import
 print("run", undo_import(import_id={import_id}, at=now(), actor=COMMAND).undone_run_id)
 """
     undo_id = int(stack.run(code).split("run ")[1].split()[0])

@@ -9,22 +9,22 @@ from typing import Any
 from uuid import UUID
 
 from apps.accounts.actor import COMMAND
-from apps.accounts.intern import AccountKey
-from apps.federation.feeds import Told, make_feed, tell
-from apps.federation.keys import load_keys
+from apps.accounts.names.intern import AccountKey
+from apps.core.signing import open_document
+from apps.federation.documents.keys import load_keys
+from apps.federation.documents.wire_usage import State, UsageDocument, read_usage
 from apps.federation.models import UsageFeed
-from apps.federation.wire_usage import State, UsageDocument, read_usage
+from apps.federation.usage_feeds.feeds import Told, make_feed, tell
 from apps.policies import services
 from apps.policies.models import Policy
-from apps.policies.trees import load_tree
-from apps.priorities.rulebook import load_rulebook
-from apps.priorities.rules import Rule
+from apps.policies.tree.stored import load_tree
+from apps.priorities.mapping.rules.rule import Rule
+from apps.priorities.mapping.rules.rule_set import load_rulebook
 from apps.priorities.services import set_rules
-from apps.signing import open_document
-from apps.usage.buckets import AMOUNTS
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
+from apps.usage.buckets.hourly import AMOUNTS
 from apps.usage.models import Bucket, Overlap, Source
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import make_source
 from tests.federation.worlds import AT
 

@@ -11,7 +11,7 @@ from apps.accounts.actor import COMMAND
 from apps.federation.models import HeldHour, Publication, PublishedDocument, Subscription, UsageFeed
 from apps.policies.services import make_policy
 from apps.policies.settings import PolicySettings
-from apps.policies.trees import load_tree
+from apps.policies.tree.stored import load_tree
 from apps.usage.models import Source
 from apps.usage.services import make_source
 from tests.priorities.conftest import AS_OF, Site

@@ -15,15 +15,15 @@ from django.conf import LazySettings
 from django.test import Client, override_settings
 
 from apps.accounts.actor import COMMAND
-from apps.federation.keys import load_keys
+from apps.federation.documents.keys import load_keys
 from apps.federation.models import FeedHour, FeedMark, Fetch, Mount, Subscription, UsageFeed
-from apps.federation.subscribing import subscribe
-from apps.federation.taking import question_for
+from apps.federation.usage_feeds.subscribing import subscribe
+from apps.federation.usage_feeds.taking import question_for
 from apps.policies import services
-from apps.policies.at_once import publish_operations
 from apps.policies.models import Policy
-from apps.policies.trees import load_tree
-from apps.usage.sums import make_peer_source
+from apps.policies.publishing.at_once import publish_operations
+from apps.policies.tree.stored import load_tree
+from apps.usage.buckets.peer_sums import make_peer_source
 from tests.federation.feed_site import HOUR, Teller, make_teller
 from tests.federation.looks import Counted, cores_running, counted, look_at
 from tests.federation.other_side import OtherSide, serving

@@ -18,17 +18,17 @@ import pytest
 from django.conf import LazySettings
 
 from apps.accounts.actor import COMMAND
-from apps.canonical import MOST_NESTS
-from apps.federation.fetching import ask_for_due
+from apps.core.canonical import MOST_NESTS
+from apps.core.signing import SigningKey, canonical, sign_document
+from apps.federation.fetching.schedule import ask_for_due
 from apps.federation.models import Fetch, Mount
-from apps.federation.mounting import make_mount
-from apps.federation.publications import make_publication
-from apps.policies.at_once import publish_operations
-from apps.policies.columns import Node
+from apps.federation.mounts.mounting import make_mount
+from apps.federation.publications.services import make_publication
 from apps.policies.models import Policy, Revision
-from apps.policies.trees import load_tree
+from apps.policies.publishing.at_once import publish_operations
+from apps.policies.tree.columns import Node
+from apps.policies.tree.stored import load_tree
 from apps.runs.services import work_due_runs
-from apps.signing import SigningKey, canonical, sign_document
 from tests.federation.conftest import AT
 from tests.federation.looks import look_at
 from tests.federation.other_side import KEY, P1, ROOT, OtherSide, projects, serving

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apps.federation.conditions import (
+from apps.federation.fallback.conditions import (
     NEEDS_A_LOOK,
     Condition,
     age_of,

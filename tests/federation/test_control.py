@@ -10,17 +10,17 @@ import pytest
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
-from apps.dashboard import audit_words
-from apps.errors import Conflict, DomainError, Invalid, NotFound
+from apps.core.errors import Conflict, DomainError, Invalid, NotFound
+from apps.core.signing import SigningKey
+from apps.dashboard.audit import words as audit_words
 from apps.federation import control
 from apps.federation.control import Kind
-from apps.federation.fetching import ask_for, ask_for_due
+from apps.federation.fetching.schedule import ask_for, ask_for_due
 from apps.federation.models import Mount, Subscription
 from apps.policies.models import Policy
-from apps.policies.trees import load_tree
+from apps.policies.tree.stored import load_tree
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
-from apps.signing import SigningKey
 from tests.federation.conftest import AT
 from tests.federation.looks import counted, look_at
 from tests.federation.other_side import P1, OtherFeed, OtherSide, projects

@@ -15,22 +15,22 @@ from psycopg.errors import SerializationFailure
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
-from apps.errors import Conflict, Invalid, NotAllowed, NotFound, TooLarge, Unavailable
-from apps.federation import feed_marks, feed_states, feeds
-from apps.federation.feeds import drop_feed, list_feeds, make_feed, tell
-from apps.federation.keys import rotate_key
+from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, TooLarge, Unavailable
+from apps.federation.documents.keys import rotate_key
 from apps.federation.models import FeedHour, FeedMark, Mount, UsageFeed
-from apps.policies.at_once import publish_operations
+from apps.federation.usage_feeds import feed_marks, feed_states, feeds
+from apps.federation.usage_feeds.feeds import drop_feed, list_feeds, make_feed, tell
 from apps.policies.models import Policy
+from apps.policies.publishing.at_once import publish_operations
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
 from apps.usage.models import Import
-from apps.usage.overlaps import decide_overlap
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
+from apps.usage.records.overlaps import decide_overlap
+from apps.usage.records.undo import undo_import
 from apps.usage.services import make_source
-from apps.usage.sources import change_source, tag_of
-from apps.usage.undo import undo_import
+from apps.usage.sources.services import change_source, tag_of
 from tests.federation.conftest import AT
 from tests.federation.feed_site import HOUR, PLACES, Reader, Teller, make_teller, opened
 from tests.refusals import refused

@@ -12,10 +12,10 @@ from django.conf import LazySettings
 from django.db import connection
 
 from apps.accounts.actor import COMMAND
-from apps.federation import feed_states, feeds
-from apps.federation.feed_states import View
 from apps.federation.models import UsageFeed
-from apps.policies.at_once import publish_operations
+from apps.federation.usage_feeds import feed_states, feeds
+from apps.federation.usage_feeds.feed_states import View
+from apps.policies.publishing.at_once import publish_operations
 from tests.federation.conftest import AT
 from tests.federation.feed_site import Reader, Teller, make_teller
 

@@ -15,20 +15,20 @@ from syrupy.assertion import SnapshotAssertion
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
-from apps.errors import Conflict, Invalid, NotAllowed, NotFound
-from apps.federation.fetching import ask_for, ask_for_due
-from apps.federation.looking import no_document
+from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound
+from apps.core.signing import BadDocument, SigningKey, hand_over
+from apps.federation.fetching.looking import no_document
+from apps.federation.fetching.schedule import ask_for, ask_for_due
 from apps.federation.models import Fetch, Mount
-from apps.federation.mounting import clean_settings, get_mount, list_mounts, make_mount, preview, unmount
-from apps.federation.publications import drop_publication, make_publication
-from apps.policies.at_once import publish_operations
-from apps.policies.columns import TreeColumns
+from apps.federation.mounts.mounting import clean_settings, get_mount, list_mounts, make_mount, preview, unmount
+from apps.federation.publications.services import drop_publication, make_publication
 from apps.policies.models import ChangeSet, Grant, Policy, Revision
+from apps.policies.publishing.at_once import publish_operations
 from apps.policies.services import publish_change_set
-from apps.policies.trees import load_tree
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.stored import load_tree
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
-from apps.signing import BadDocument, SigningKey, hand_over
 from tests.federation.conftest import AT
 from tests.federation.other_side import KEY, P1, P3, OtherSide, projects, serving
 from tests.refusals import refused

@@ -12,14 +12,14 @@ from django.db import connection
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.errors import NotFound
-from apps.federation.grid import Grid, list_grid_entries, load_grid
+from apps.core.errors import NotFound
+from apps.federation.grid.totals import Grid, list_grid_entries, load_grid
 from apps.federation.models import HeldHour, Subscription
+from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
-from apps.policies.roles import VERBS_OF_ROLE
-from apps.policies.trees import load_tree
-from apps.priorities import served
+from apps.policies.tree.stored import load_tree
 from apps.priorities.models import Fallback, Snapshot
+from apps.priorities.serving import served
 from apps.usage.models import Source
 from apps.usage.services import make_source
 from tests.federation.grid_site import SETTINGS, TREE
@@ -231,6 +231,6 @@ def test_a_group_of_five_at_every_site_is_told_and_one_with_four_at_one_isnt(wor
 
 
 def test_rows_are_bounded(world: Site, as_eva: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.federation.grid.MOST_ROWS", 2)
+    monkeypatch.setattr("apps.federation.grid.totals.MOST_ROWS", 2)
     found = grid_of(as_eva, levels=3)
     assert ([row.entry.path for row in found.rows], found.n_more) == (["/vo", "/vo/p1"], 4)

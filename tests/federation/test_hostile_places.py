@@ -22,43 +22,45 @@ from django.conf import LazySettings
 from django.db import models
 from rest_framework import serializers
 
-from apps import outbound
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.addresses import Refused
-from apps.errors import DomainError
+from apps.core import outbound
+from apps.core.addresses import Refused
+from apps.core.errors import DomainError
 from apps.federation.models import Mount, Subscription
-from apps.federation.mounting import make_mount, preview
-from apps.federation.subscribing import preview_feed, subscribe
+from apps.federation.mounts.mounting import make_mount, preview
+from apps.federation.usage_feeds.subscribing import preview_feed, subscribe
 from apps.notices.calling import call_due
 from apps.notices.models import Delivery, Webhook
 from apps.notices.watching import Place
 from apps.notices.webhooks import change_webhook, make_webhook
 from apps.policies.models import Policy
-from apps.policies.trees import load_tree
+from apps.policies.tree.stored import load_tree
 from apps.runs.services import work_run_now
-from apps.usage.collecting.schedule import ask_for as ask_source
 from apps.usage.models import Source
-from apps.usage.sources import change_source, set_up_source, tag_of
+from apps.usage.sources.schedule import ask_for as ask_source
+from apps.usage.sources.services import change_source, set_up_source, tag_of
 from tests.federation.conftest import AT
 from tests.federation.looks import everything, look_at
 from tests.federation.other_side import KEY, OtherSide
 from tests.hostile_addresses import METADATA, NAMES, URLS
 from tests.outbound_servers import Serve, answering, redirect
 
-APPS = Path(outbound.__file__).parent
+APPS = Path(outbound.__file__).parent.parent
 _CALL = re.compile(r"\bfetch\s*\(")
 _ODD = ("https://[::1]:", "https://[127", "https://::1", "//")
 CHOSEN = [*URLS[::2], *(url for url in URLS[1::2] if url.startswith(_ODD))]
 LOOKS = {("refused", "address_refused"), ("unreachable", "unknown_host")}
 
 # Who asks, and the test below that asks there.
+_STORED = "test_a_look_at_what_lies_in_the_database_goes_nowhere_and_the_last_good_one_stays"
+_TYPED = "test_what_is_typed_in_is_refused_in_words_and_nothing_is_kept"
 CALLERS = {
-    "federation/mounting.py: preview": "test_what_is_typed_in_is_refused_in_words_and_nothing_is_kept",
-    "federation/subscribing.py: preview_feed": "test_what_is_typed_in_is_refused_in_words_and_nothing_is_kept",
-    "federation/looking.py: ask": "test_a_look_at_what_lies_in_the_database_goes_nowhere_and_the_last_good_one_stays",
+    "federation/mounts/mounting.py: preview": _TYPED,
+    "federation/usage_feeds/subscribing.py: preview_feed": _TYPED,
+    "federation/fetching/looking.py: ask": _STORED,
     "notices/calling.py: _call": "test_a_webhook_that_lies_in_the_database_is_called_nowhere",
-    "usage/collecting/slurm_rest.py: _asked": "test_a_source_that_lies_in_the_database_is_asked_nowhere",
+    "usage/sources/slurm_rest.py: _asked": "test_a_source_that_lies_in_the_database_is_asked_nowhere",
 }
 # Fields for an address, and by which function it comes to be asked. An empty word: it is shown, and never asked.
 FIELDS = {
@@ -67,16 +69,15 @@ FIELDS = {
     "federation.models: Mount.url": "looking.ask",
     "federation.models: Subscription.url": "looking.ask",
     "notices.models: Webhook.url": "calling._call",
-    "dashboard.forms.notices: url": "make_webhook, change_webhook",
-    "dashboard.forms.federation: url": "preview, make_mount",
-    "dashboard.forms.federation_grid: url": "preview_feed, subscribe",
-    "dashboard.forms.subscriptions: url": "preview_feed, subscribe",
+    "dashboard.notices.forms: url": "make_webhook, change_webhook",
+    "dashboard.federation.forms: url": "preview, make_mount",
+    "dashboard.federation.subscription_forms: url": "preview_feed, subscribe",
     "api.v1.audit: address": "",
     "api.figures: moment_url": "",  # an address of our own pages, in an answer
-    "api.v1.notices: url": "",
-    "api.v1.federation_mounts: url": "preview, make_mount",
-    "api.v1.federation_subscriptions: url": "preview_feed, subscribe",
-    "api.v1.federation_shapes: url": "",
+    "api.v1.notices.views: url": "",
+    "api.v1.federation.mounts: url": "preview, make_mount",
+    "api.v1.federation.subscriptions: url": "preview_feed, subscribe",
+    "api.v1.federation.serializers: url": "",
 }
 _NAMES_OF_ADDRESSES = ("url", "uri", "address", "endpoint", "link", "webhook", "callback")
 
@@ -168,7 +169,7 @@ def test_every_field_for_an_address_has_a_row() -> None:
                 where = kind.__module__.removeprefix("apps.")
                 found |= {f"{where}: {name}" for name in getattr(kind, kept, {}) if _is_address(name)}
     assert found - set(FIELDS) == set()
-    assert {"federation.models: Mount.url", "notices.models: Webhook.url", "dashboard.forms.notices: url"} <= found
+    assert {"federation.models: Mount.url", "notices.models: Webhook.url", "dashboard.notices.forms: url"} <= found
 
 
 def _is_address(name: str) -> bool:

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.federation.landing import Landing, lay_over
-from apps.federation.wire import Head, PolicyDocument, PolicyLimits, read_policy, write_policy
-from apps.invisible import shown
-from apps.policies.columns import Node, TreeColumns
-from apps.policies.names import MAX_DEPTH
-from apps.policies.reshape import columns_of
-from apps.signing import BadDocument
+from apps.core.invisible import shown
+from apps.core.signing import BadDocument
+from apps.federation.documents.wire import Head, PolicyDocument, PolicyLimits, read_policy, write_policy
+from apps.federation.mounts.landing import Landing, lay_over
+from apps.policies.tree.columns import Node, TreeColumns
+from apps.policies.tree.names import MAX_DEPTH
+from apps.policies.tree.reshape import columns_of
 from tests.examples import examples
 from tests.refusals import refused
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from apps.accounts.actor import COMMAND
+from apps.core.signing import canonical, sign_document
 from apps.federation import control
+from apps.federation.documents.wire_usage import State
 from apps.federation.models import Subscription
-from apps.federation.subscribing import preview_feed
-from apps.federation.wire_usage import State
-from apps.signing import canonical, sign_document
+from apps.federation.usage_feeds.subscribing import preview_feed
 from tests.federation.conftest import AT
 from tests.federation.looks import counted, everything, look_at
 from tests.federation.other_side import KEY, P1, P2, OtherFeed

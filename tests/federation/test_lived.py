@@ -6,10 +6,10 @@ from typing import Any
 from uuid import UUID
 
 from apps.accounts.actor import COMMAND
-from apps.federation.lived import lived_elsewhere
-from apps.policies.at_once import publish_operations
+from apps.federation.mounts.lived import lived_elsewhere
 from apps.policies.models import Policy
-from apps.policies.trees import load_tree
+from apps.policies.publishing.at_once import publish_operations
+from apps.policies.tree.stored import load_tree
 from tests.federation.conftest import AT
 
 

@@ -11,20 +11,20 @@ from uuid import UUID
 
 import pytest
 
-from apps import outbound
 from apps.accounts.actor import COMMAND
+from apps.core import outbound
+from apps.core.signing import canonical, open_document
 from apps.federation.control import begin_anew
+from apps.federation.documents.wire import PolicyLimits, read_policy
 from apps.federation.models import HeldHour, Mount, Subscription
-from apps.federation.publications import Issued, issue, make_publication
-from apps.federation.told_hours import load_told
-from apps.federation.wire import PolicyLimits, read_policy
+from apps.federation.publications.services import Issued, issue, make_publication
+from apps.federation.usage_feeds.told_hours import load_told
 from apps.policies import services
-from apps.policies.at_once import publish_operations
-from apps.policies.columns import Node
 from apps.policies.models import ChangeSet, Policy
+from apps.policies.publishing.at_once import publish_operations
 from apps.policies.services import withdraw_change_set
-from apps.policies.trees import load_tree
-from apps.signing import canonical, open_document
+from apps.policies.tree.columns import Node
+from apps.policies.tree.stored import load_tree
 from apps.usage.models import Bucket, Record
 from tests.federation.conftest import AT
 from tests.federation.looks import look_at

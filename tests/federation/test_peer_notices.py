@@ -10,16 +10,16 @@ import pytest
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.cli.federation_status import status_lines
-from apps.dashboard import notice_lines
+from apps.core.signing import SigningKey
+from apps.dashboard.notices import presenters as notice_lines
 from apps.federation import control
 from apps.federation.models import Mount, Subscription
 from apps.notices import reading
 from apps.notices.evaluating import evaluate
 from apps.notices.kinds import kinds
-from apps.policies.columns import Node
 from apps.policies.models import Grant, Policy
-from apps.policies.trees import load_tree
-from apps.signing import SigningKey
+from apps.policies.tree.columns import Node
+from apps.policies.tree.stored import load_tree
 from tests.federation.conftest import AT
 from tests.federation.looks import look_at
 from tests.federation.other_side import P1, OtherFeed, OtherSide, projects
@@ -104,7 +104,7 @@ def test_a_refused_document_is_shown_with_the_entry_and_the_remedy_until_a_good_
     (line,) = (one for one in reading.list_open_notices(pia, AT) if one.kind.name == "refused_document")
     assert notice_lines.url_of(line) == f"/federation/mounts/{mounted.pk}/"
     assert named in "".join(status_lines([mounted], [], AT))
-    logged = [record.getMessage() for record in caplog.records if record.name == "apps.federation.looking"]
+    logged = [record.getMessage() for record in caplog.records if record.name == "apps.federation.fetching.looking"]
     assert len(logged) == 1, "the same refusal is logged once"
     assert named in logged[0]
     vo.publish()

@@ -11,11 +11,11 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
+from apps.federation.grid.peers import Direction, count_alarming, list_peers
 from apps.federation.models import Fetch, HeldHour, Mount, Reading, Subscription, UsageFeed
-from apps.federation.peers import Direction, count_alarming, list_peers
+from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
-from apps.policies.roles import VERBS_OF_ROLE
-from apps.policies.trees import load_tree
+from apps.policies.tree.stored import load_tree
 from apps.usage.services import make_source
 from tests.federation.conftest import AT, feed, mounted, policy, subscription, vo
 

@@ -9,12 +9,12 @@ import pytest
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import AuditEvent
 from apps.federation import control
-from apps.federation.fetching import ask_for_due
+from apps.federation.fallback.stale import act_on_stale, is_stale
+from apps.federation.fetching.schedule import ask_for_due
 from apps.federation.models import Mount, Subscription
-from apps.federation.mounting import unmount
-from apps.federation.stale import act_on_stale, is_stale
-from apps.federation.subscribing import subscribe, unsubscribe
-from apps.priorities.fallbacks import load_fallbacks
+from apps.federation.mounts.mounting import unmount
+from apps.federation.usage_feeds.subscribing import subscribe, unsubscribe
+from apps.priorities.fallback.services import load_fallbacks
 from apps.runs.models import Run
 from tests.federation.conftest import AT
 from tests.federation.looks import counted, look_at

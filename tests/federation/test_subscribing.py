@@ -11,22 +11,22 @@ from django.conf import LazySettings
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
-from apps.dashboard import audit_words
-from apps.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound
+from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound
+from apps.core.signing import BadDocument
+from apps.dashboard.audit import words as audit_words
 from apps.federation.models import Mount, Subscription
-from apps.federation.mounting import make_mount, preview, unmount
-from apps.federation.publications import make_publication
-from apps.federation.subscribing import (
+from apps.federation.mounts.mounting import make_mount, preview, unmount
+from apps.federation.publications.services import make_publication
+from apps.federation.usage_feeds.subscribing import (
     get_subscription,
     list_subscriptions,
     preview_feed,
     subscribe,
     unsubscribe,
 )
-from apps.policies.at_once import publish_operations
 from apps.policies.models import Grant, Policy
-from apps.policies.trees import load_tree
-from apps.signing import BadDocument
+from apps.policies.publishing.at_once import publish_operations
+from apps.policies.tree.stored import load_tree
 from apps.usage.models import Bucket, Record, SealedHour, Source
 from tests.federation.conftest import AT
 from tests.federation.looks import look_at

@@ -12,20 +12,22 @@ import pytest
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import AuditEvent
-from apps.federation import fetching, looking, quarantine
+from apps.core.signing import SigningKey, hand_over
 from apps.federation.control import agree_capacity
-from apps.federation.fetching import ask_for, ask_for_due
+from apps.federation.fetching import looking
+from apps.federation.fetching import schedule as fetching
+from apps.federation.fetching.schedule import ask_for, ask_for_due
 from apps.federation.models import Fetch, HeldHour, Mount, Subscription
-from apps.policies.at_once import publish_operations
+from apps.federation.usage_feeds import quarantine
 from apps.policies.models import Policy
-from apps.policies.trees import load_tree
-from apps.priorities.assembly import compute, load_inputs
+from apps.policies.publishing.at_once import publish_operations
+from apps.policies.tree.stored import load_tree
+from apps.priorities.recompute.pipeline import compute, load_inputs
 from apps.runs.models import Run
 from apps.runs.services import claim_run, work_lease
 from apps.runs.tasks import work_runs
-from apps.signing import SigningKey, hand_over
+from apps.usage.buckets.proof import prove
 from apps.usage.models import Source
-from apps.usage.proof import prove
 from tests.federation.conftest import AT
 from tests.federation.looks import cores_running, counted, everything, look_at
 from tests.federation.other_side import ANNA, KEY, P1, P2, U2, OtherFeed

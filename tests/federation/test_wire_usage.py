@@ -15,11 +15,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.errors import TooLarge
-from apps.federation import wire_usage
-from apps.federation.wire_usage import Enforced, RunningRows, State, UsageDocument, UsageHead, read_usage, write_usage
-from apps.signing import BadDocument, SigningKey, canonical, open_document, read_canonical, sign_document
-from apps.usage.buckets import AMOUNTS
+from apps.core.errors import TooLarge
+from apps.core.signing import BadDocument, SigningKey, canonical, open_document, read_canonical, sign_document
+from apps.federation.documents import wire_usage
+from apps.federation.documents.wire_usage import (
+    Enforced,
+    RunningRows,
+    State,
+    UsageDocument,
+    UsageHead,
+    read_usage,
+    write_usage,
+)
+from apps.usage.buckets.hourly import AMOUNTS
 from tests.refusals import refused
 
 AT = datetime(2026, 11, 20, 12, 30, tzinfo=UTC)

@@ -11,13 +11,13 @@ from datetime import UTC, datetime, timedelta
 from django.test import override_settings
 
 from apps.accounts.actor import COMMAND
-from apps.federation.fetching import ask_for
+from apps.federation.fetching.schedule import ask_for
 from apps.federation.models import Mount, Subscription
-from apps.federation.mounting import make_mount
-from apps.federation.publications import make_publication
-from apps.federation.subscribing import subscribe
+from apps.federation.mounts.mounting import make_mount
+from apps.federation.publications.services import make_publication
+from apps.federation.usage_feeds.subscribing import subscribe
 from apps.policies import services
-from apps.policies.at_once import publish_operations
+from apps.policies.publishing.at_once import publish_operations
 from apps.runs.services import work_run_now
 from tests.federation.other_side import KEY, P1, P2, OtherFeed, OtherSide, projects, serving
 

@@ -11,16 +11,16 @@ import pytest
 from django.http import QueryDict
 from django.test import Client
 
-from apps import clock
 from apps.accounts.actor import Actor
-from apps.errors import Invalid
+from apps.core import clock
+from apps.core.errors import Invalid
 from apps.figures import Figure
 from apps.figures.convergence.answers import draw_figure, read_figure
 from apps.figures.paint import first_drawing
-from apps.priorities import served
 from apps.priorities.convergence.numbers import get_numbers
 from apps.priorities.convergence.period import today_of
 from apps.priorities.convergence.reading import get_series_state
+from apps.priorities.serving import served
 from tests.dashboard.grid import SLUG, Grid
 from tests.figures.schema import check_schema
 from tests.series_by_hand import HandMade, put_in_place

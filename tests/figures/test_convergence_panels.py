@@ -11,7 +11,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from apps import clock
+from apps.core import clock
 from tests.dashboard.grid import SLUG, Grid
 from tests.figures.schema import colored
 from tests.series_by_hand import HandMade, put_in_place

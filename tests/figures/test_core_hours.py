@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from django.http import QueryDict
 
-from apps.errors import Invalid, NotFound
+from apps.core.errors import Invalid, NotFound
 from apps.figures import Figure
 from apps.figures.core_hours.answers import make_figure
 from apps.figures.paint import first_drawing

@@ -7,11 +7,11 @@ from datetime import date, timedelta
 import pytest
 from django.http import QueryDict
 
-from apps.errors import Invalid
+from apps.core.errors import Invalid
 from apps.figures import Figure
 from apps.figures.coverage import coverage_figure
 from apps.figures.paint import first_drawing
-from apps.usage.coverage import Coverage, Day, SourceDays
+from apps.usage.quality.coverage import Coverage, Day, SourceDays
 from tests.figures.schema import check_schema
 
 FIRST = date(2026, 11, 1)

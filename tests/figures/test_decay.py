@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from django.http import QueryDict
 
+from apps.core.errors import Invalid
 from apps.engine.decay import LAWS, weights
-from apps.errors import Invalid
 from apps.figures import Figure
 from apps.figures.decay import DAY_S, HORIZONS_DAYS, DecayAsked, decay_figure, read_decay
 from apps.figures.paint import first_drawing
 from apps.policies.settings import PolicySettings
-from apps.priorities.accrual import window_of
+from apps.priorities.metering.usage import window_of
 from tests.figures.schema import check_schema
 
 AS_OF_S = 1_767_225_600.0

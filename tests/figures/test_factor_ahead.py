@@ -9,13 +9,13 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from apps import clock
 from apps.accounts.actor import COMMAND, Actor
-from apps.figures.factor_ahead import factor_figure
+from apps.core import clock
+from apps.figures.my_priority.factor_ahead import factor_figure
 from apps.figures.paint import first_drawing
 from apps.policies.services import change_settings
-from apps.priorities import served
 from apps.priorities.forecast import get_my_forecast
+from apps.priorities.serving import served
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read
 from tests.figures.schema import check_schema

@@ -9,8 +9,8 @@ import pytest
 from django.http import QueryDict
 from django.test import Client
 
+from apps.core.errors import Invalid
 from apps.engine.operators import all_operators, get_operator
-from apps.errors import Invalid
 from apps.figures import Figure
 from apps.figures.operator_profile import profile_of, read_profile
 from apps.figures.paint import first_drawing

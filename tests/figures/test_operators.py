@@ -8,7 +8,7 @@ import pytest
 from django.http import QueryDict
 
 from apps.accounts.actor import COMMAND
-from apps.dashboard.operator_figures import drawn
+from apps.dashboard.algorithm.operator_figures import drawn
 from apps.figures import Figure
 from apps.figures.operators import DRAWN
 from apps.figures.paint import first_drawing

@@ -11,20 +11,20 @@ import pytest
 from django.http import QueryDict
 from django.test import Client
 
-from apps import clock
 from apps.accounts.actor import Actor
-from apps.errors import Invalid, NotFound
+from apps.core import clock
+from apps.core.errors import Invalid, NotFound
 from apps.figures import Figure, axes
+from apps.figures.my_priority.rank import rank_figure, read_rank
 from apps.figures.paint import first_drawing
-from apps.figures.rank import rank_figure, read_rank
-from apps.priorities import served
 from apps.priorities.models import Snapshot
 from apps.priorities.records.my_priority import RankHistory, RankThen
 from apps.priorities.selectors import rank_history
 from apps.priorities.selectors.rank_history import get_my_rank_history
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
+from apps.priorities.serving import served
 from apps.usage.models import Source
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
 from tests.dashboard.grid import SLUG, Grid
 from tests.figures.schema import check_schema
 from tests.worlds import AT

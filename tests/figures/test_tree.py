@@ -11,7 +11,7 @@ from django.http import QueryDict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.errors import Invalid
+from apps.core.errors import Invalid
 from apps.figures import Figure
 from apps.figures.answer import answer_of
 from apps.figures.balance import balance_step

@@ -10,22 +10,22 @@ import pytest
 from django.http import QueryDict
 from django.test import Client
 
-from apps import clock
 from apps.accounts.actor import Actor
-from apps.errors import Invalid, NotFound
+from apps.core import clock
+from apps.core.errors import Invalid, NotFound
 from apps.figures import Figure
+from apps.figures.my_priority.waits import read_waits, waits_figure
 from apps.figures.paint import first_drawing
-from apps.figures.waits import read_waits, waits_figure
 from apps.policies.models import Policy
-from apps.priorities import served
 from apps.priorities.records.my_priority import MyWaits, WaitDay, Waited
 from apps.priorities.selectors.queue_wait import get_my_waits
 from apps.priorities.series.reading import load_series
 from apps.priorities.series.runs import ask_for_series
+from apps.priorities.serving import served
 from apps.runs.services import work_run_now
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
 from apps.usage.models import Source
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
 from tests.dashboard.grid import SLUG, Grid
 from tests.figures.schema import check_schema
 from tests.worlds import AT

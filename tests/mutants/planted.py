@@ -43,7 +43,7 @@ PLANTED = (
     ),
     Planted(
         name="correction counted beside what it corrects",
-        path="apps/usage/record_rows.py",
+        path="apps/usage/records/record_rows.py",
         old="[Int8Array(ids), by_run_id, at, keep_all]), sign=-1)",
         new="[Int8Array(ids), by_run_id, at, keep_all]), sign=0)",
         tests=(
@@ -64,7 +64,7 @@ PLANTED = (
     ),
     Planted(
         name="stale snapshot served",
-        path="apps/priorities/served.py",
+        path="apps/priorities/serving/served.py",
         old="if known is not None and known.snapshot_id == snapshot_id:",
         new="if known is not None:",
         tests=("tests/priorities/test_served.py",),
@@ -88,7 +88,7 @@ PLANTED = (
     ),
     Planted(
         name="lost CSRF",
-        path="apps/dashboard/views/usage.py",
+        path="apps/dashboard/imports/views.py",
         old="@csrf_protect\ndef _upload(",
         new="def _upload(",
         tests=("tests/dashboard/test_usage.py",),
@@ -112,21 +112,21 @@ PLANTED = (
     ),
     Planted(
         name="undo leaves buckets",
-        path="apps/usage/record_rows.py",
+        path="apps/usage/records/record_rows.py",
         old="    if len(change):\n        buckets.apply_delta(source_id",
         new="    if n_back:\n        buckets.apply_delta(source_id",
         tests=("tests/usage/test_undo.py",),
     ),
     Planted(
         name="retention deletes a day too much",
-        path="apps/usage/retention.py",
+        path="apps/usage/records/retention.py",
         old="(at - days * _DAY)",
         new="(at - (days - 1) * _DAY)",
         tests=("tests/usage/test_retention.py",),
     ),
     Planted(
         name="mount accepts an older version",
-        path="apps/federation/trust.py",
+        path="apps/federation/documents/trust.py",
         old="if version < trusted.version:",
         new="if version < trusted.version - 1:",
         tests=("tests/federation/test_trust.py",),
@@ -157,14 +157,14 @@ PLANTED = (
     ),
     Planted(
         name="suppression of small groups off by one",
-        path="apps/priorities/suppression.py",
+        path="apps/priorities/visibility/suppression.py",
         old="np.asarray(n_active) >= smallest",
         new="np.asarray(n_active) >= smallest - 1",
         tests=("tests/privacy/test_suppression.py",),
     ),
     Planted(
         name="If-Match ignored",
-        path="apps/policies/change_sets.py",
+        path="apps/policies/changesets/change_sets.py",
         old="if change_set.version != version:",
         new="if change_set.version < version:",
         tests=(
@@ -188,7 +188,7 @@ PLANTED = (
     ),
     Planted(
         name="rule of a part takes accounts of others",
-        path="apps/priorities/mapping.py",
+        path="apps/priorities/mapping/rules/resolver.py",
         old="return self.is_free(decided) or _is_below(self.tree, decided[0].entry, reach)",
         new="return True",
         tests=("tests/security/test_account_moves.py",),

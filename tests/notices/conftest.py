@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from apps.priorities import served
+from apps.priorities.serving import served
 from tests.api.small_site import Site
 from tests.worlds import AT, forget_process
 

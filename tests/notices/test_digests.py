@@ -14,7 +14,7 @@ from django.urls import resolve
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
-from apps.errors import Invalid
+from apps.core.errors import Invalid
 from apps.notices import digests, reading
 from apps.notices.digests import plan_mails, send_mails
 from apps.notices.evaluating import evaluate

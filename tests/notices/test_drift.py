@@ -17,7 +17,7 @@ from apps.notices.kinds import drift, kind_of
 from apps.notices.models import Notice
 from apps.notices.watching import NEW, Place, set_rule
 from apps.policies.models import Policy
-from apps.priorities.series.columns import DailySeries, SeriesState
+from apps.priorities.series.storage.columns import DailySeries, SeriesState
 from tests.api.small_site import Site
 from tests.notices.made_series import made_series
 from tests.worlds import AT

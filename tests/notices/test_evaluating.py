@@ -11,7 +11,7 @@ from django.db import IntegrityError, transaction
 
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.models import User
-from apps.errors import Invalid, NotAllowed, NotFound
+from apps.core.errors import Invalid, NotAllowed, NotFound
 from apps.notices import evaluating, reading
 from apps.notices.evaluating import evaluate
 from apps.notices.kinds import kind_of, kinds

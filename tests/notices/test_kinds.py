@@ -17,13 +17,13 @@ from apps.notices.kinds import kinds
 from apps.notices.kinds.base import Sentence
 from apps.notices.models import Notice
 from apps.policies.allocations.giving import give_allocation
-from apps.policies.asking import ask_upward
 from apps.policies.models import ChangeSet
+from apps.policies.requests.asking import ask_upward
 from apps.policies.services import change_settings, make_change_set, propose_change_set, publish_change_set
-from apps.priorities import served
 from apps.priorities.models import Snapshot
 from apps.priorities.operators.asking import FigureQuery
 from apps.priorities.operators.selectors import check_tree
+from apps.priorities.serving import served
 from apps.runs.models import Run
 from apps.usage.models import Import, Source
 from tests.api.small_site import Site, build_site, push, record

@@ -12,22 +12,22 @@ from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
-from apps.errors import Invalid, NotFound
+from apps.core.errors import Invalid, NotFound
 from apps.notices.models import Statement
 from apps.notices.statements.closing import close_months
 from apps.notices.statements.reading import get_statements, read_month
 from apps.notices.statements.reckoning import AMOUNTS, Month, corrections_of, reckon
 from apps.policies.models import Adjustment, Policy
 from apps.policies.services import make_policy, publish_document
-from apps.policies.trees import load_tree
+from apps.policies.tree.stored import load_tree
+from apps.priorities.mapping.rules.rule import Rule
 from apps.priorities.models import SeriesDay
-from apps.priorities.rules import Rule
 from apps.priorities.series.runs import ask_for_series
 from apps.priorities.services import set_rules
 from apps.runs.services import work_run_now
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
 from apps.usage.models import Source
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import make_source
 from tests.examples import examples
 from tests.notices.made_series import made_series

@@ -16,8 +16,8 @@ import pytest
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
-from apps.accounts.sealing import seal, unseal
-from apps.errors import Invalid, NotAllowed, NotFound, Unavailable
+from apps.accounts.sign_in.sealing import seal, unseal
+from apps.core.errors import Invalid, NotAllowed, NotFound, Unavailable
 from apps.notices import calling, reading, webhooks
 from apps.notices.calling import MOST_FAILED, call_due, plan_deliveries
 from apps.notices.evaluating import evaluate
@@ -236,7 +236,7 @@ def connects(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             asked.append(address)
             raise ConnectionRefusedError("nothing leaves this machine in a test")
 
-    monkeypatch.setattr("apps.outbound.socket.socket", Spy)
+    monkeypatch.setattr("apps.core.outbound.socket.socket", Spy)
     return asked
 
 

@@ -9,10 +9,10 @@ import pytest
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.policies import services
-from apps.policies.columns import TreeColumns
+from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
-from apps.policies.roles import VERBS_OF_ROLE
-from apps.policies.trees import load_tree
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.stored import load_tree
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 GRID = {

@@ -8,10 +8,10 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from apps.policies.columns import Node, TreeColumns
-from apps.policies.names import clean_name, new_name_problem
-from apps.policies.reshape import columns_of
-from apps.policies.terms import Dates, Members
+from apps.policies.tree.columns import Node, TreeColumns
+from apps.policies.tree.names import clean_name, new_name_problem
+from apps.policies.tree.reshape import columns_of
+from apps.policies.tree.terms import Dates, Members
 
 NASTY = [
     "=1+1", "@SUM(A1)", "+x", "-x", "'=x", "''", "'", '"', "a:b", "a,b", "a;b", "O'Neil", "R&D", "a b", "A B", "a_b",

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from apps.errors import Invalid
-from apps.policies.adoption import adopt, indexes_of, next_revision
-from apps.policies.columns import Node, TreeColumns
-from apps.policies.comparison import CHANGES, compare, sibling_targets
-from apps.policies.document import read_document
+from apps.core.errors import Invalid
+from apps.policies.files.document import read_document
 from apps.policies.formats.fitting import competitors, whole_shares
-from apps.policies.reshape import columns_of
 from apps.policies.settings import PolicySettings
+from apps.policies.tree.adoption import adopt, indexes_of, next_revision
+from apps.policies.tree.columns import Node, TreeColumns
+from apps.policies.tree.comparison import CHANGES, compare, sibling_targets
+from apps.policies.tree.reshape import columns_of
 from tests.policies.share_trees import trees
 
 ROOT, A, B, C = (UUID(int=number) for number in range(1, 5))

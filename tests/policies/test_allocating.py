@@ -9,11 +9,11 @@ import pytest
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
-from apps.errors import Conflict, Invalid, NotAllowed, NotFound, Stale
+from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Stale
 from apps.policies.allocations import capacities, giving
 from apps.policies.allocations.periods import Period
-from apps.policies.columns import TreeColumns
 from apps.policies.models import Allocation, Capacity, Policy
+from apps.policies.tree.columns import TreeColumns
 from tests.policies.conftest import AT, person
 
 YEAR = {"starts_on": date(2026, 1, 1), "ends_on": date(2026, 12, 31)}

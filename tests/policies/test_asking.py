@@ -9,18 +9,19 @@ import pytest
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent
-from apps.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound
-from apps.policies import asking, services
-from apps.policies.asking import RequestState, Wish
-from apps.policies.columns import TreeColumns
-from apps.policies.inbox import count_waiting, get_inbox, last_words
+from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound
+from apps.policies import services
+from apps.policies.access.roles import VERBS_OF_ROLE
+from apps.policies.changesets.reviewing import comment_on
 from apps.policies.models import ChangeSet, Comment, Grant, Policy, Revision
-from apps.policies.request_rules import MOST_OPEN, target_of
-from apps.policies.reviewing import comment_on
-from apps.policies.roles import VERBS_OF_ROLE
+from apps.policies.requests import asking
+from apps.policies.requests.asking import RequestState, Wish
+from apps.policies.requests.inbox import count_waiting, get_inbox, last_words
+from apps.policies.requests.request_rules import MOST_OPEN, target_of
 from apps.policies.selectors import get_change_set
-from apps.policies.terms import Dates
-from apps.policies.trees import load_tree
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.stored import load_tree
+from apps.policies.tree.terms import Dates
 from tests.policies.conftest import AT, person
 
 LEAD = list(VERBS_OF_ROLE[Grant.Role.LEAD])

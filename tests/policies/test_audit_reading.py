@@ -8,14 +8,14 @@ from uuid import UUID
 
 import pytest
 
-from apps.accounts import audit
 from apps.accounts.actor import COMMAND, SYSTEM, Actor, TokenBounds
+from apps.accounts.audit import log as audit
 from apps.accounts.models import AuditEvent
-from apps.errors import NotAllowed, NotFound
+from apps.core.errors import NotAllowed, NotFound
 from apps.policies import services
-from apps.policies.audit_reading import AuditCount, AuditFilter, AuditReader
-from apps.policies.columns import TreeColumns
+from apps.policies.history.audit_reading import AuditCount, AuditFilter, AuditReader
 from apps.policies.models import Grant, Policy
+from apps.policies.tree.columns import TreeColumns
 from tests.policies.conftest import AT
 from tests.policies.test_reverting import publish, uid_of
 
@@ -206,7 +206,7 @@ def test_paths_are_looked_up_only_within_reach(policy: Policy, bob: Actor, charl
 def test_a_page_stops_looking_at_some_point_and_says_where_to_go_on(
     alice: Actor, bob: Actor, policy: Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apps.policies.audit_reading._MOST_LOOKED_AT", 200)
+    monkeypatch.setattr("apps.policies.history.audit_reading._MOST_LOOKED_AT", 200)
     publish(policy, edit("/physics/bob", 5), actor=alice, reason="long ago")
     for n in range(250):
         audit.record(actor=alice, verb="recompute.requested", at=AT, policy_slug="grid", reason=str(n))

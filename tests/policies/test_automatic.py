@@ -10,10 +10,11 @@ import pytest
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
-from apps.policies import automatic, services
-from apps.policies.columns import Node, TreeColumns
+from apps.policies import services
 from apps.policies.models import ChangeSet, Policy, Revision
-from apps.policies.trees import load_tree
+from apps.policies.publishing import automatic
+from apps.policies.tree.columns import Node, TreeColumns
+from apps.policies.tree.stored import load_tree
 from tests.policies.conftest import AT
 
 ZONE = ZoneInfo("Europe/Stockholm")

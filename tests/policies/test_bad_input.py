@@ -9,20 +9,21 @@ from typing import Any
 import pytest
 
 from apps.accounts.actor import COMMAND, Actor
-from apps.errors import DomainError, Invalid
-from apps.policies import drafts, services
-from apps.policies.adoption import adopt
-from apps.policies.columns import TreeColumns
-from apps.policies.document import read_document
-from apps.policies.exports import export_policy
+from apps.core.errors import DomainError, Invalid
+from apps.policies import services
+from apps.policies.changesets import drafts
+from apps.policies.files.document import read_document
+from apps.policies.files.exports import export_policy
+from apps.policies.files.imports import import_policy
+from apps.policies.files.pasting import plan_paste
 from apps.policies.formats.registry import FORMATS
-from apps.policies.imports import import_policy
 from apps.policies.models import ChangeSet, Entry, Policy, ProposedTree, Revision
-from apps.policies.names import MAX_DEPTH
-from apps.policies.pasting import plan_paste
-from apps.policies.replacing import publish_tree
+from apps.policies.publishing.replacing import publish_tree
 from apps.policies.settings import PolicySettings
-from apps.policies.trees import load_tree
+from apps.policies.tree.adoption import adopt
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.names import MAX_DEPTH
+from apps.policies.tree.stored import load_tree
 from tests.policies.conftest import AT
 
 # Written in a file as they are; none of them may become a name.

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from apps.accounts.actor import Actor
-from apps.errors import Invalid, NotAllowed, NotFound
+from apps.core.errors import Invalid, NotAllowed, NotFound
 from apps.policies import selectors, services
 from apps.policies.models import ChangeSet, Policy
 from tests.policies.conftest import AT, person

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.errors import Invalid
+from apps.core.errors import Invalid
 from apps.policies.allocations.capacities import core_hours
 from apps.policies.allocations.converting import Conversion, convert, operations_of, shares_beside, walk_down
 from apps.policies.allocations.periods import DAY, Period, begins_at, day_of, uncovered, whole_year
 from apps.policies.allocations.promises import add_up, promised_in
-from apps.policies.columns import Node, TreeColumns
 from apps.policies.models import Allocation, Capacity
-from apps.policies.operations import apply
-from apps.policies.reshape import columns_of
+from apps.policies.operations.apply import apply
+from apps.policies.tree.columns import Node, TreeColumns
+from apps.policies.tree.reshape import columns_of
 from tests.examples import new_uid
 
 STOCKHOLM, BEIRUT, LORD_HOWE = ZoneInfo("Europe/Stockholm"), ZoneInfo("Asia/Beirut"), ZoneInfo("Australia/Lord_Howe")

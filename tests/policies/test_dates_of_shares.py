@@ -9,16 +9,16 @@ import pytest
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
-from apps.errors import Conflict, Invalid, NotAllowed
+from apps.core.errors import Conflict, Invalid, NotAllowed
 from apps.policies.allocations.dating import change_dates
 from apps.policies.allocations.drafting import draft_shares, get_conversion
 from apps.policies.allocations.giving import allocations_of
 from apps.policies.allocations.periods import Period
 from apps.policies.allocations.upcoming import Event, ending_soon, events_in
-from apps.policies.columns import TreeColumns
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.services import publish_change_set
-from apps.policies.trees import load_tree
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.stored import load_tree
 from tests.policies.conftest import AT
 from tests.policies.test_allocating import give, state, uid
 

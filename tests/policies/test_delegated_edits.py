@@ -13,15 +13,15 @@ from hypothesis import HealthCheck, example, given, target
 from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND, Actor
-from apps.errors import DomainError, NotAllowed, NotFound
+from apps.core.errors import DomainError, NotAllowed, NotFound
 from apps.policies import services
-from apps.policies.authority import ActorGuard
-from apps.policies.columns import Node, TreeColumns
+from apps.policies.access.authority import ActorGuard
+from apps.policies.access.roles import VERBS_OF_ROLE
+from apps.policies.access.scope import Verb, visible_entries
 from apps.policies.models import Grant, Policy
-from apps.policies.operations import work_out
-from apps.policies.roles import VERBS_OF_ROLE
-from apps.policies.scope import Verb, visible_entries
-from apps.policies.trees import load_archived, load_tree
+from apps.policies.operations.apply import work_out
+from apps.policies.tree.columns import Node, TreeColumns
+from apps.policies.tree.stored import load_archived, load_tree
 from tests.examples import examples
 from tests.policies.conftest import AT, person
 

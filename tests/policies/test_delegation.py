@@ -16,16 +16,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from apps.accounts.actor import COMMAND, SYSTEM, Actor, TokenBounds
 from apps.accounts.models import AuditEvent
-from apps.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound, Stale
+from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound, Stale
 from apps.policies import services
-from apps.policies.access import GrantState, ending_soon, explain_access, list_grants
-from apps.policies.columns import TreeColumns
-from apps.policies.delegation import DAYS, change_grant, end_grant, give_grant, given_on_with, tag_of
-from apps.policies.holdings import Lineages, until_of
+from apps.policies.access.delegation import DAYS, change_grant, end_grant, give_grant, given_on_with, tag_of
+from apps.policies.access.holders import GrantState, ending_soon, explain_access, list_grants
+from apps.policies.access.holdings import Lineages, until_of
+from apps.policies.access.roles import VERBS_OF_ROLE
+from apps.policies.access.scope import Verb
 from apps.policies.models import Grant, Policy
-from apps.policies.roles import VERBS_OF_ROLE
-from apps.policies.scope import Verb
-from apps.policies.trees import load_tree
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.stored import load_tree
 from tests.examples import examples
 from tests.policies.conftest import AT, GRID, person
 

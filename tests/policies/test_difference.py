@@ -9,10 +9,10 @@ from uuid import UUID, uuid5
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.policies.columns import Node, TreeColumns
-from apps.policies.difference import difference
-from apps.policies.operations import work_out
-from apps.policies.reshape import columns_of
+from apps.policies.operations.apply import work_out
+from apps.policies.tree.columns import Node, TreeColumns
+from apps.policies.tree.difference import difference
+from apps.policies.tree.reshape import columns_of
 from tests.policies.share_trees import trees
 
 SPACE = UUID("6f9619ff-8b86-4011-b42d-00c04fc964ff")

@@ -15,12 +15,13 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND, Actor
-from apps.errors import Conflict, DomainError, Invalid, NotFound
+from apps.core.errors import Conflict, DomainError, Invalid, NotFound
 from apps.policies import services
-from apps.policies.automatic import apply_dates
-from apps.policies.boosts import is_boost
-from apps.policies.columns import Node, TreeColumns
-from apps.policies.dividing import (
+from apps.policies.models import Policy
+from apps.policies.operations.apply import apply
+from apps.policies.operations.boosts import is_boost
+from apps.policies.publishing.automatic import apply_dates
+from apps.policies.requests.dividing import (
     Division,
     MemberTerms,
     NewMember,
@@ -31,11 +32,10 @@ from apps.policies.dividing import (
     operations_of,
     undo_division,
 )
-from apps.policies.models import Policy
-from apps.policies.operations import apply
-from apps.policies.reshape import columns_of
-from apps.policies.terms import Dates
-from apps.policies.trees import load_tree
+from apps.policies.tree.columns import Node, TreeColumns
+from apps.policies.tree.reshape import columns_of
+from apps.policies.tree.stored import load_tree
+from apps.policies.tree.terms import Dates
 from tests.examples import examples
 from tests.policies.conftest import AT
 from tests.policies.share_trees import trees

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND
-from apps.errors import DomainError, Invalid, TooLarge
+from apps.core.errors import DomainError, Invalid, TooLarge
 from apps.policies import services
-from apps.policies.document import read_document
+from apps.policies.files.document import read_document
 from apps.policies.formats.registry import get_format, read_file, write_file
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
-from apps.policies.trees import load_tree
+from apps.policies.tree.stored import load_tree
 from tests.policies.conftest import AT, GRID
 
 

@@ -11,16 +11,17 @@ from hypothesis import HealthCheck, given
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
+from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Stale
 from apps.engine.algorithms.inputs import prepare
-from apps.errors import Conflict, Invalid, NotAllowed, NotFound, Stale
-from apps.policies import drafts, services
-from apps.policies.columns import TreeColumns
-from apps.policies.conflicts import EditConflict
-from apps.policies.draft_tree import DraftTree
-from apps.policies.effects import effect_of
+from apps.policies import services
+from apps.policies.changesets import drafts
+from apps.policies.changesets.conflicts import EditConflict
+from apps.policies.changesets.draft_tree import DraftTree
+from apps.policies.changesets.effects import effect_of
+from apps.policies.files.pasting import plan_paste
 from apps.policies.models import ChangeSet, Grant, Policy
-from apps.policies.operations import work_out
-from apps.policies.pasting import plan_paste
+from apps.policies.operations.apply import work_out
+from apps.policies.tree.columns import TreeColumns
 from tests.examples import examples
 from tests.policies.conftest import AT
 from tests.policies.share_trees import trees

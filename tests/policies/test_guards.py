@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from apps.policies.columns import TreeColumns
 from apps.policies.models import Entry, Policy, Revision
+from apps.policies.tree.columns import TreeColumns
 from tests.policies.conftest import AT
 
 pytestmark = pytest.mark.django_db

@@ -7,22 +7,22 @@ from typing import Any
 import pytest
 
 from apps.accounts.actor import COMMAND, SYSTEM
-from apps.errors import Invalid, NotAllowed
+from apps.core.errors import Invalid, NotAllowed
 from apps.policies import services
-from apps.policies.adoption import next_revision
-from apps.policies.at_once import publish_operations
-from apps.policies.automatic import publish_automatic
-from apps.policies.change_sets import settings_of
-from apps.policies.columns import TreeColumns, pack_tree, unpack_tree
-from apps.policies.difference import difference
+from apps.policies.changesets.change_sets import settings_of
+from apps.policies.files.imports import import_policy
 from apps.policies.formats.registry import dropped, get_format, read_file
-from apps.policies.imports import import_policy
 from apps.policies.models import Entry, Policy
-from apps.policies.operations import apply
-from apps.policies.publishing import lock_policy
-from apps.policies.reverting import revert_revision
-from apps.policies.terms import Mounted
-from apps.policies.trees import load_tree, node_of
+from apps.policies.operations.apply import apply
+from apps.policies.publishing.at_once import publish_operations
+from apps.policies.publishing.automatic import publish_automatic
+from apps.policies.publishing.reverting import revert_revision
+from apps.policies.publishing.revisions import lock_policy
+from apps.policies.tree.adoption import next_revision
+from apps.policies.tree.columns import TreeColumns, pack_tree, unpack_tree
+from apps.policies.tree.difference import difference
+from apps.policies.tree.stored import load_tree, node_of
+from apps.policies.tree.terms import Mounted
 from tests.policies.conftest import AT
 
 VO_A = Mounted("vo-a.example", "vo-a")

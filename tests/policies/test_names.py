@@ -8,17 +8,17 @@ from uuid import UUID
 
 import pytest
 
-from apps import invisible
 from apps.accounts.actor import COMMAND, Actor
+from apps.core import invisible
 from apps.policies import services
-from apps.policies.checks import Check
-from apps.policies.columns import Node
+from apps.policies.changesets.checks import Check
 from apps.policies.formats.csv_table import neutral, restored
-from apps.policies.look_alikes import look_alikes, skeleton
 from apps.policies.models import Policy
-from apps.policies.names import clean_name, read_name
-from apps.policies.reshape import columns_of
-from apps.priorities.selectors.review import get_review_page
+from apps.policies.tree.columns import Node
+from apps.policies.tree.look_alikes import look_alikes, skeleton
+from apps.policies.tree.names import clean_name, read_name
+from apps.policies.tree.reshape import columns_of
+from apps.priorities.selectors.changesets.review import get_review_page
 from tests.policies.conftest import AT
 
 DRAWN = {*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD, *range(0x13430, 0x13440)}

@@ -10,14 +10,14 @@ import pytest
 
 from apps.accounts.actor import COMMAND, Actor, TokenBounds
 from apps.accounts.models import AuditEvent, User
-from apps.blobs import CorruptBlob
-from apps.errors import Conflict, Invalid, NotAllowed, NotFound, Stale
+from apps.core.blobs import CorruptBlob
+from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Stale
 from apps.policies import selectors, services
-from apps.policies.columns import TreeColumns, unpack_tree
-from apps.policies.conflicts import EditConflict
+from apps.policies.changesets.conflicts import EditConflict
 from apps.policies.models import ChangeSet, Entry, Grant, Policy, Revision
-from apps.policies.signals import policy_published
-from apps.policies.trees import load_tree, load_tree_from_rows, remembered
+from apps.policies.publishing.signals import policy_published
+from apps.policies.tree.columns import TreeColumns, unpack_tree
+from apps.policies.tree.stored import load_tree, load_tree_from_rows, remembered
 from tests.policies.conftest import AT, GRID
 
 pytestmark = pytest.mark.django_db

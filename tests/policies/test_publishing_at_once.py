@@ -12,10 +12,11 @@ from django.db import DatabaseError, connection, connections
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import AuditEvent
-from apps.errors import Conflict, DomainError
-from apps.policies import publishing, services
+from apps.core.errors import Conflict, DomainError
+from apps.policies import services
 from apps.policies.models import ChangeSet, Entry, Policy, Revision
-from apps.policies.trees import load_tree, load_tree_from_rows
+from apps.policies.publishing import revisions as publishing
+from apps.policies.tree.stored import load_tree, load_tree_from_rows
 from tests.policies.conftest import AT, GRID
 
 pytestmark = pytest.mark.django_db(transaction=True)

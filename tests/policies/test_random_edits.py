@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from apps.accounts.actor import COMMAND
-from apps.errors import Conflict, DomainError, Invalid
+from apps.core.errors import Conflict, DomainError, Invalid
 from apps.policies import services
-from apps.policies.columns import Node, TreeColumns, pack_tree, unpack_tree
 from apps.policies.models import Entry, Policy
-from apps.policies.operations import work_out
-from apps.policies.reshape import columns_of
+from apps.policies.operations.apply import work_out
 from apps.policies.selectors import count_changes
-from apps.policies.trees import load_tree, load_tree_from_rows
+from apps.policies.tree.columns import Node, TreeColumns, pack_tree, unpack_tree
+from apps.policies.tree.reshape import columns_of
+from apps.policies.tree.stored import load_tree, load_tree_from_rows
 from tests.examples import examples, new_uid
 from tests.policies.conftest import AT
 

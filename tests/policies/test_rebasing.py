@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from apps.accounts.actor import Actor
-from apps.policies import reviewing, services
-from apps.policies.anchoring import anchors
-from apps.policies.columns import TreeColumns
-from apps.policies.conflicts import EditConflict, FieldConflict
+from apps.policies import services
+from apps.policies.changesets import reviewing
+from apps.policies.changesets.anchoring import anchors
+from apps.policies.changesets.conflicts import EditConflict, FieldConflict
 from apps.policies.models import ChangeSet, Policy
-from apps.policies.trees import load_tree
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.stored import load_tree
 from tests.policies.conftest import AT
 from tests.policies.test_reviewing import drafted, shares
 

@@ -13,15 +13,17 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND, Actor
-from apps.errors import DomainError, Invalid, NotAllowed, NotFound
-from apps.policies import operations, reverting, services
-from apps.policies.change_sets import settings_of
-from apps.policies.columns import TreeColumns
-from apps.policies.conflicts import EditConflict
+from apps.core.errors import DomainError, Invalid, NotAllowed, NotFound
+from apps.policies import services
+from apps.policies.changesets.change_sets import settings_of
+from apps.policies.changesets.conflicts import EditConflict
+from apps.policies.changesets.reviewing import open_conflicts, rebase_change_set
 from apps.policies.models import Adjustment, ChangeSet, Policy, Revision
-from apps.policies.reverting import restore_revision, revert_revision, revisions_reverted
-from apps.policies.reviewing import open_conflicts, rebase_change_set
-from apps.policies.trees import load_archived, load_tree, load_tree_from_rows
+from apps.policies.operations import apply as operations
+from apps.policies.publishing import reverting
+from apps.policies.publishing.reverting import restore_revision, revert_revision, revisions_reverted
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.stored import load_archived, load_tree, load_tree_from_rows
 from tests.examples import examples
 from tests.policies.conftest import AT
 from tests.policies.test_random_edits import edits, number, operation

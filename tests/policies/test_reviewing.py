@@ -9,13 +9,14 @@ import pytest
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
-from apps.errors import Conflict, Invalid, NotAllowed, NotFound, Stale
-from apps.policies import reviewing, services
-from apps.policies.columns import TreeColumns
-from apps.policies.conflicts import EditConflict
+from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Stale
+from apps.policies import services
+from apps.policies.access.roles import VERBS_OF_ROLE
+from apps.policies.changesets import reviewing
+from apps.policies.changesets.conflicts import EditConflict
 from apps.policies.models import ChangeSet, Grant, Policy
-from apps.policies.roles import VERBS_OF_ROLE
-from apps.policies.trees import load_tree
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.stored import load_tree
 from tests.policies.conftest import AT, person
 
 State = ChangeSet.State

@@ -7,13 +7,13 @@ from datetime import timedelta
 import pytest
 
 from apps.accounts.actor import SYSTEM, Actor, TokenBounds
-from apps.errors import NotAllowed, NotFound
+from apps.core.errors import NotAllowed, NotFound
 from apps.policies import selectors, services
-from apps.policies.columns import TreeColumns
+from apps.policies.access.roles import VERBS_OF_ROLE
+from apps.policies.access.scope import Visibility, visible_entries
 from apps.policies.models import Grant, Policy
-from apps.policies.roles import VERBS_OF_ROLE
-from apps.policies.scope import Visibility, visible_entries
-from apps.policies.trees import load_tree
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.stored import load_tree
 from tests.policies.conftest import AT
 
 pytestmark = pytest.mark.django_db

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from apps.errors import Invalid
+from apps.core.errors import Invalid
 from apps.policies.settings import PolicySettings
 
 

@@ -12,14 +12,16 @@ from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.errors import Conflict
-from apps.policies import reviewing, services, size_guard
-from apps.policies.columns import TreeColumns
+from apps.core.errors import Conflict
+from apps.policies import services
+from apps.policies.access.roles import VERBS_OF_ROLE
+from apps.policies.changesets import reviewing
 from apps.policies.models import Grant, Policy
-from apps.policies.reshape import columns_of
-from apps.policies.roles import VERBS_OF_ROLE
+from apps.policies.publishing import size_guard
 from apps.policies.settings import PolicySettings
-from apps.policies.target_moves import target_moves
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.reshape import columns_of
+from apps.policies.tree.target_moves import target_moves
 from tests.policies.conftest import AT, GRID, person
 from tests.policies.share_trees import trees
 from tests.policies.test_reviewing import drafted, proposed, shares, shares_of

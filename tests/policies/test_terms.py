@@ -8,12 +8,12 @@ from uuid import UUID
 
 import pytest
 
-from apps.errors import Conflict, Invalid, NotFound
-from apps.policies.adjusting import Adjusted
-from apps.policies.columns import TreeColumns, pack_tree, unpack_tree
-from apps.policies.operations import apply, work_out
-from apps.policies.reshape import columns_of
-from apps.policies.terms import Dates, Members, read_dates, read_members
+from apps.core.errors import Conflict, Invalid, NotFound
+from apps.policies.operations.adjusting import Adjusted
+from apps.policies.operations.apply import apply, work_out
+from apps.policies.tree.columns import TreeColumns, pack_tree, unpack_tree
+from apps.policies.tree.reshape import columns_of
+from apps.policies.tree.terms import Dates, Members, read_dates, read_members
 
 
 def _node(tree: TreeColumns, path: str) -> Any:

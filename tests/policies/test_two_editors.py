@@ -13,16 +13,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from apps.accounts.actor import Actor
-from apps.errors import DomainError, Stale
-from apps.policies import drafts, services
-from apps.policies.columns import Node, TreeColumns
-from apps.policies.conflicts import EditConflict
+from apps.core.errors import DomainError, Stale
+from apps.policies import services
+from apps.policies.changesets import drafts
+from apps.policies.changesets.conflicts import EditConflict
+from apps.policies.changesets.rebasing import Sides, settle
 from apps.policies.models import ChangeSet, Policy
-from apps.policies.operations import work_out
-from apps.policies.rebasing import Sides, settle
-from apps.policies.reshape import columns_of
+from apps.policies.operations.apply import work_out
 from apps.policies.settings import PolicySettings
-from apps.policies.trees import load_tree, load_tree_from_rows
+from apps.policies.tree.columns import Node, TreeColumns
+from apps.policies.tree.reshape import columns_of
+from apps.policies.tree.stored import load_tree, load_tree_from_rows
 from tests.examples import examples
 from tests.policies.conftest import AT, person
 from tests.policies.test_random_edits import check_shape, operation

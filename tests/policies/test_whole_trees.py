@@ -7,17 +7,18 @@ from datetime import timedelta
 import pytest
 
 from apps.accounts.actor import COMMAND, Actor
-from apps.errors import Conflict
-from apps.policies import drafts, reviewing, services
-from apps.policies.adoption import adopt
-from apps.policies.columns import TreeColumns
-from apps.policies.document import read_document
-from apps.policies.imports import import_policy
+from apps.core.errors import Conflict
+from apps.policies import services
+from apps.policies.changesets import drafts, reviewing
+from apps.policies.changesets.review import review_of
+from apps.policies.files.document import read_document
+from apps.policies.files.imports import import_policy
 from apps.policies.models import ChangeSet, Policy, ProposedTree
-from apps.policies.replacing import propose_tree, publish_tree
-from apps.policies.review import review_of
+from apps.policies.publishing.replacing import propose_tree, publish_tree
 from apps.policies.settings import PolicySettings
-from apps.policies.trees import load_tree
+from apps.policies.tree.adoption import adopt
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.stored import load_tree
 from tests.policies.conftest import AT, person
 
 WANTED = "path,kind,shares\n/physics,vo,90\n/biology,vo,10\n"
@@ -77,7 +78,7 @@ def test_a_large_whole_tree_waits_for_a_second_person(guarded: Policy, alice: Ac
 def test_at_once_it_is_refused_and_leaves_nothing_behind(
     guarded: Policy, alice: Actor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apps.policies.imports.MOST_OPERATIONS", 0)
+    monkeypatch.setattr("apps.policies.files.imports.MOST_OPERATIONS", 0)
     n_change_sets, head = ChangeSet.objects.count(), guarded.head_number
     with pytest.raises(Conflict, match="second person"):
         import_policy(

@@ -12,16 +12,16 @@ from apps.accounts.models import User
 from apps.policies.models import Policy
 from apps.policies.services import make_policy, publish_document
 from apps.policies.settings import PolicySettings
-from apps.policies.trees import load_tree
-from apps.priorities import recompute
+from apps.policies.tree.stored import load_tree
+from apps.priorities.mapping.rules.rule import Rule
 from apps.priorities.models import Snapshot
-from apps.priorities.rules import Rule
+from apps.priorities.recompute import staleness as recompute
 from apps.priorities.series.runs import ask_for_series
 from apps.priorities.services import set_rules
 from apps.runs.services import work_run_now
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
 from apps.usage.models import Source
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import make_source
 
 AS_OF = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from apps.accounts.intern import AccountKey
+from apps.accounts.names.intern import AccountKey
 from apps.engine.algorithms import compute, get_algorithm, read_algorithm
-from apps.policies.document import read_document
+from apps.policies.files.document import read_document
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
-from apps.priorities.answers import ServedSnapshot
+from apps.priorities.explain.contrasts import Comparison, _compared
+from apps.priorities.explain.stories import Story, story_of
 from apps.priorities.forecast.at_target import at_target_said
-from apps.priorities.lookup import LookupIndex
-from apps.priorities.selectors.contrasts import Comparison, _compared
-from apps.priorities.selectors.looking import Look
+from apps.priorities.selectors.looking.policy import Look
 from apps.priorities.selectors.me import MyPriority, _of_entry
-from apps.priorities.snapshots import AccountPlaces, unpack_places, values_of
-from apps.priorities.stories import Story, story_of
+from apps.priorities.serving.answers import ServedSnapshot
+from apps.priorities.serving.lookup import LookupIndex
+from apps.priorities.snapshots.blob import AccountPlaces, unpack_places, values_of
 
 AS_OF = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

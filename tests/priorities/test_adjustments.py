@@ -10,9 +10,9 @@ import pytest
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.policies.at_once import publish_operations
+from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Adjustment, Grant
-from apps.policies.roles import VERBS_OF_ROLE
+from apps.policies.publishing.at_once import publish_operations
 from apps.priorities import selectors
 from apps.priorities.adjustments import get_adjustments_page, list_adjustments, preview_adjustment
 from tests.priorities.conftest import AS_OF, PROJECTS, Site

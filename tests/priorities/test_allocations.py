@@ -17,9 +17,9 @@ from apps.accounts.models import Account
 from apps.policies.allocations.capacities import state_capacity
 from apps.policies.allocations.giving import give_allocation
 from apps.policies.allocations.periods import Period
-from apps.policies.trees import load_tree
-from apps.priorities.delivered import load_delivered
-from apps.priorities.selectors.allocations import AllocationRow, AllocationTable, get_allocation_table
+from apps.policies.tree.stored import load_tree
+from apps.priorities.delivered.entries import load_delivered
+from apps.priorities.selectors.allocations.promises import AllocationRow, AllocationTable, get_allocation_table
 from apps.usage.models import Overlap, Record
 from tests.examples import examples
 from tests.priorities.conftest import AS_OF, PROJECTS, Site

@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.accounts.intern import AccountKey
-from apps.policies.document import read_document
+from apps.accounts.names.intern import AccountKey
+from apps.policies.files.document import read_document
 from apps.policies.settings import PolicySettings
-from apps.priorities.accrual import SourceRow
-from apps.priorities.assembly import Inputs, compute, pack_result
-from apps.priorities.fingerprint import Fingerprint
-from apps.priorities.metric import JobClassRow
-from apps.priorities.rules import Rule
+from apps.priorities.mapping.rules.rule import Rule
+from apps.priorities.metering.metric import JobClassRow
+from apps.priorities.metering.usage import SourceRow
+from apps.priorities.recompute.fingerprint import Fingerprint
+from apps.priorities.recompute.pipeline import Inputs, compute, pack_result
 from apps.usage.selectors import OpenRecords, UsageArrays
 from tests.examples import examples
 

@@ -11,10 +11,10 @@ from django.test import Client
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.errors import TooLarge
+from apps.core.errors import TooLarge
 from apps.policies.models import Grant, Policy
 from apps.policies.services import publish_document
-from apps.policies.trees import load_tree
+from apps.policies.tree.stored import load_tree
 from apps.priorities.convergence.counting import Counting
 from apps.priorities.convergence.period import Period
 from apps.priorities.convergence.reading import get_convergence

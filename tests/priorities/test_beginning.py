@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from apps.accounts.intern import AccountKey
-from apps.policies.columns import TreeColumns
-from apps.policies.first_revision import first_tree
+from apps.accounts.names.intern import AccountKey
 from apps.policies.formats.registry import get_format, read_file
+from apps.policies.publishing.first_revision import first_tree
+from apps.policies.tree.columns import TreeColumns
 from apps.priorities.beginning.default_rules import default_rules
 from apps.priorities.beginning.ledger import hold_against, top_entries
-from apps.priorities.mapping import Resolver
+from apps.priorities.mapping.rules.resolver import Resolver
 
 TOLERANCE = {"relative": 0.1, "points": 0.5}
 DUMP = b"""\

@@ -10,16 +10,16 @@ import pytest
 
 from apps.accounts.actor import Actor, TokenBounds
 from apps.accounts.models import User
-from apps.errors import NotFound
+from apps.core.errors import NotFound
+from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant
-from apps.policies.roles import VERBS_OF_ROLE
-from apps.policies.trees import load_tree
-from apps.priorities import served
+from apps.policies.tree.stored import load_tree
 from apps.priorities.charges import HEADER, charge_rows, get_charge, list_charges, list_newest_charges
-from apps.priorities.metric import site_factors
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
+from apps.priorities.metering.metric import site_factors
+from apps.priorities.serving import served
 from apps.usage.models import Overlap, Record
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
 from tests.priorities.conftest import AS_OF, PROJECTS, Site
 
 SETTINGS = {

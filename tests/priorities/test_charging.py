@@ -12,10 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.policies.settings import PolicySettings
-from apps.priorities.accrual import APPROACHES, AccountUsage, SourceRow, usage_of_accounts, usage_of_scope, window_of
-from apps.priorities.charging import JobCharge, JobFacts, charge_of
-from apps.priorities.metric import JobClassRow
-from apps.usage import buckets
+from apps.priorities.metering.job_charge import JobCharge, JobFacts, charge_of
+from apps.priorities.metering.metric import JobClassRow
+from apps.priorities.metering.usage import (
+    APPROACHES,
+    AccountUsage,
+    SourceRow,
+    usage_of_accounts,
+    usage_of_scope,
+    window_of,
+)
+from apps.usage.buckets import hourly as buckets
 from apps.usage.selectors import OpenRecords, UsageArrays
 from tests import oracles_reckoning as oracle
 from tests.examples import examples

@@ -9,7 +9,7 @@ from math import inf, isnan
 import numpy as np
 import pytest
 
-from apps.errors import Invalid, Malformed
+from apps.core.errors import Invalid, Malformed
 from apps.priorities.convergence.counting import (
     Counting,
     actual_share,
@@ -22,7 +22,7 @@ from apps.priorities.convergence.counting import (
 from apps.priorities.convergence.measuring import half_times_of, measure, slack_of, states_of
 from apps.priorities.convergence.period import MOST_DAYS, Period, read_period, usual_period, whole_period
 from apps.priorities.convergence.verdict import Shares, has_the_only_demand, judge, verdict, verdict_of_one
-from apps.priorities.series.columns import DailySeries, SeriesDays, SeriesState
+from apps.priorities.series.storage.columns import DailySeries, SeriesDays, SeriesState
 from tests.series_by_hand import plain_series
 
 FIRST = date(2026, 3, 1)

@@ -9,13 +9,13 @@ import pytest
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
-from apps.errors import Invalid
+from apps.core.errors import Invalid
 from apps.policies.allocations.giving import give_allocation
 from apps.policies.allocations.periods import Period
 from apps.policies.models import Grant
-from apps.policies.trees import load_tree
-from apps.priorities.selectors.allocations import get_allocation_table
-from apps.priorities.selectors.core_hour_weeks import get_core_hour_weeks
+from apps.policies.tree.stored import load_tree
+from apps.priorities.selectors.allocations.promises import get_allocation_table
+from apps.priorities.selectors.allocations.weeks import get_core_hour_weeks
 from apps.usage.models import Source
 from tests.priorities.conftest import AS_OF, Site
 

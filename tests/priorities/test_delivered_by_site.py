@@ -13,15 +13,15 @@ import pytest
 from django.db import connection, transaction
 
 from apps.accounts.actor import COMMAND
-from apps.policies.trees import load_tree
-from apps.priorities import delivered_by_site
-from apps.priorities.delivered_by_site import BySite, load_by_site
-from apps.usage import account_sums
-from apps.usage.account_sums import AccountSums, Piece, Span, hour_from
+from apps.policies.tree.stored import load_tree
+from apps.priorities.delivered import by_site as delivered_by_site
+from apps.priorities.delivered.by_site import BySite, load_by_site
+from apps.usage.buckets import account_sums
+from apps.usage.buckets.account_sums import AccountSums, Piece, Span, hour_from
 from apps.usage.models import Source
-from apps.usage.overlaps import decide_overlap
+from apps.usage.records.overlaps import decide_overlap
 from apps.usage.services import make_source
-from apps.usage.sources import change_source, tag_of
+from apps.usage.sources.services import change_source, tag_of
 from tests.priorities.conftest import AS_OF, PROJECTS, Site
 
 pytestmark = pytest.mark.django_db(transaction=True)  # what isn't committed is never remembered

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from apps.accounts.actor import COMMAND, Actor
-from apps.errors import Conflict, NotFound
-from apps.policies import reviewing, services
+from apps.core.errors import Conflict, NotFound
+from apps.policies import services
+from apps.policies.changesets import reviewing
 from apps.policies.models import ChangeSet
-from apps.policies.trees import load_tree
-from apps.priorities import effect_runs, served
-from apps.priorities.effect_runs import effect_ahead, request_effect
+from apps.policies.tree.stored import load_tree
+from apps.priorities.change_effects import runs as effect_runs
+from apps.priorities.change_effects.runs import effect_ahead, request_effect
+from apps.priorities.serving import served
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from tests.priorities.conftest import AS_OF, Site

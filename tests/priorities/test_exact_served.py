@@ -11,14 +11,14 @@ import pytest
 
 from apps.engine.algorithms import compute
 from apps.engine.cases import solve
-from apps.policies.columns import Node, TreeColumns
-from apps.policies.reshape import columns_of
 from apps.policies.settings import PolicySettings
-from apps.policies.uids import new_uid
-from apps.priorities.answers import ServedSnapshot
-from apps.priorities.lookup import LookupIndex
-from apps.priorities.newcomer import beside
-from apps.priorities.snapshots import AccountPlaces, pack_snapshot, unpack_snapshot, values_of
+from apps.policies.tree.columns import Node, TreeColumns
+from apps.policies.tree.reshape import columns_of
+from apps.policies.tree.uids import new_uid
+from apps.priorities.serving.answers import ServedSnapshot
+from apps.priorities.serving.lookup import LookupIndex
+from apps.priorities.serving.newcomer import beside
+from apps.priorities.snapshots.blob import AccountPlaces, pack_snapshot, unpack_snapshot, values_of
 from tests.engine.random_cases import ALGORITHMS, Case, random_case, renamed
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)

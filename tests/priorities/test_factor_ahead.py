@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from apps.accounts.actor import COMMAND
-from apps.priorities import served
-from apps.priorities.assembly import compute, load_inputs
 from apps.priorities.forecast import FactorAhead, get_forecasts
 from apps.priorities.forecast.factor_ahead import DAYS
 from apps.priorities.forecast.shaping import forecast_json
-from apps.priorities.lookup import AccountQuery
 from apps.priorities.models import Snapshot
+from apps.priorities.recompute.pipeline import compute, load_inputs
+from apps.priorities.serving import served
+from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.what_if import Asked, try_out
 from tests.priorities.conftest import AS_OF, PROJECTS, Site
 

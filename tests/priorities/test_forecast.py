@@ -15,11 +15,9 @@ from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
+from apps.core.errors import Invalid, NotAllowed
 from apps.engine.decay import Window, bucket_weights
 from apps.engine.explain import History
-from apps.errors import Invalid, NotAllowed
-from apps.priorities import served
-from apps.priorities.assembly import compute, load_inputs
 from apps.priorities.forecast import (
     Forecast,
     LevelPast,
@@ -32,8 +30,10 @@ from apps.priorities.forecast import (
 )
 from apps.priorities.forecast.outlook import curve_of, with_target
 from apps.priorities.forecast.telling import tell_level
-from apps.priorities.lookup import AccountQuery
+from apps.priorities.recompute.pipeline import compute, load_inputs
 from apps.priorities.sentences import Said
+from apps.priorities.serving import served
+from apps.priorities.serving.lookup import AccountQuery
 from tests.engine.test_explain_recovery import history
 from tests.examples import examples
 from tests.priorities.conftest import AS_OF, PROJECTS, Site

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from apps.policies.models import Policy
-from apps.priorities import served
 from apps.priorities.forecast.past import from_series
 from apps.priorities.forecast.reading import read_past
-from apps.priorities.series.columns import DailySeries, SeriesDays
 from apps.priorities.series.runs import ask_for_series
+from apps.priorities.series.storage.columns import DailySeries, SeriesDays
+from apps.priorities.serving import served
 from apps.runs.services import work_run_now
 from tests.priorities.conftest import AS_OF, PROJECTS, Site
 from tests.priorities.test_forecast import FADING

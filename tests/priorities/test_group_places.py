@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from apps.accounts.actor import COMMAND, Actor
-from apps.policies.checks import Check
-from apps.policies.imports import import_policy
+from apps.policies.changesets.checks import Check
+from apps.policies.files.imports import import_policy
 from apps.policies.services import make_change_set, publish_change_set
-from apps.policies.trees import load_tree
-from apps.priorities import served
-from apps.priorities.selectors.review import get_review_page
+from apps.policies.tree.stored import load_tree
+from apps.priorities.selectors.changesets.review import get_review_page
+from apps.priorities.serving import served
 from tests.priorities.conftest import AS_OF, NO_AGING, Site
 
 FIGURE_1 = """path,kind,shares

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.accounts.intern import AccountKey
-from apps.policies.columns import TreeColumns
-from apps.policies.document import read_document
-from apps.policies.names import clean_name
-from apps.priorities.lookup import AccountQuery, LookupIndex
-from apps.priorities.mapping import Match, NameIndex, Resolver
-from apps.priorities.naming import entry_name, text_of
-from apps.priorities.rules import Rule, rule_problems
-from apps.priorities.snapshots import AccountPlaces, unpack_places
+from apps.accounts.names.intern import AccountKey
+from apps.policies.files.document import read_document
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.names import clean_name
+from apps.priorities.mapping.rules.entry_names import entry_name, text_of
+from apps.priorities.mapping.rules.resolver import Match, NameIndex, Resolver
+from apps.priorities.mapping.rules.rule import Rule, rule_problems
+from apps.priorities.serving.lookup import AccountQuery, LookupIndex
+from apps.priorities.snapshots.blob import AccountPlaces, unpack_places
 
 DOCUMENT = {
     "name": "grid",

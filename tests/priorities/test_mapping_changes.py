@@ -12,15 +12,13 @@ import pytest
 from django.apps import apps
 
 from apps.accounts.actor import COMMAND, Actor
-from apps.accounts.intern import AccountKey
 from apps.accounts.models import Account, AuditEvent, User
-from apps.errors import Conflict, Invalid, NotAllowed, NotFound, Stale
+from apps.accounts.names.intern import AccountKey
+from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Stale
+from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant
-from apps.policies.roles import VERBS_OF_ROLE
-from apps.priorities import served
-from apps.priorities.attaching import attach_account, detach_account
-from apps.priorities.map_rights import rights_in
-from apps.priorities.mapping_changes import (
+from apps.priorities.mapping.attachments import attach_account, detach_account
+from apps.priorities.mapping.changes import (
     AddRule,
     Assign,
     ChangeRule,
@@ -33,12 +31,14 @@ from apps.priorities.mapping_changes import (
     make_change,
     preview_change,
 )
-from apps.priorities.mapping_moves import Wanted, find_moves, refusal_of
-from apps.priorities.mapping_states import MappingState, state_now, state_of, version_at, version_of
-from apps.priorities.mapping_versions import get_version
+from apps.priorities.mapping.moves import Wanted, find_moves, refusal_of
+from apps.priorities.mapping.permissions import rights_in
+from apps.priorities.mapping.rules.rule import Rule
+from apps.priorities.mapping.states import MappingState, state_now, state_of, version_at, version_of
+from apps.priorities.mapping.versions import get_version
 from apps.priorities.models import Attachment, MappingRule, MappingVersion
-from apps.priorities.recompute import is_stale
-from apps.priorities.rules import Rule
+from apps.priorities.recompute.staleness import is_stale
+from apps.priorities.serving import served
 from apps.runs.models import Run
 from tests.priorities.conftest import AS_OF, Site
 from tests.priorities.test_membership import uid_of

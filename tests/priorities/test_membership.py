@@ -16,21 +16,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND
-from apps.accounts.intern import AccountKey, account_ids
 from apps.accounts.models import Account, AuditEvent, User
-from apps.policies.automatic import publish_automatic
-from apps.policies.columns import Node, TreeColumns
+from apps.accounts.names.intern import AccountKey, account_ids
 from apps.policies.models import ChangeSet, Policy, Revision
-from apps.policies.reshape import columns_of
+from apps.policies.publishing.automatic import publish_automatic
 from apps.policies.services import make_change_set, publish_change_set
-from apps.policies.terms import WHOLE_POLICY, Members
-from apps.policies.trees import load_tree
-from apps.priorities import membership, served
-from apps.priorities.lookup import AccountQuery
-from apps.priorities.mapping import KnownAccounts, Resolver
-from apps.priorities.membership import Plan, apply_members
-from apps.priorities.rulebook import in_order, rules_of_tree
-from apps.priorities.rules import Person, Rule
+from apps.policies.tree.columns import Node, TreeColumns
+from apps.policies.tree.reshape import columns_of
+from apps.policies.tree.stored import load_tree
+from apps.policies.tree.terms import WHOLE_POLICY, Members
+from apps.priorities.mapping.membership import plan as membership
+from apps.priorities.mapping.membership.plan import Plan, apply_members
+from apps.priorities.mapping.rules.resolver import KnownAccounts, Resolver
+from apps.priorities.mapping.rules.rule import Person, Rule
+from apps.priorities.mapping.rules.rule_set import in_order, rules_of_tree
+from apps.priorities.serving import served
+from apps.priorities.serving.lookup import AccountQuery
 from tests.priorities.conftest import AS_OF, Site
 
 DAY = timedelta(days=1)
@@ -295,7 +296,7 @@ def test_people_of_a_group_of_sign_in_become_children_and_their_accounts_follow_
 
 
 def test_joining_or_leaving_a_group_makes_what_is_served_stale(site: Site) -> None:
-    from apps.priorities.recompute import is_stale
+    from apps.priorities.recompute.staleness import is_stale
 
     anna, team = User.objects.create_user("anna"), Group.objects.create(name="oidc:physics")
     site.job("u4711", "whatever", 4)

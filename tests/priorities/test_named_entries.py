@@ -9,14 +9,14 @@ import numpy as np
 import orjson
 import pytest
 
-from apps.accounts.intern import AccountKey
-from apps.policies.columns import TreeColumns
-from apps.policies.document import read_document
-from apps.priorities.hints import Hints
-from apps.priorities.lookup import AccountQuery, LookupIndex, Query
-from apps.priorities.mapping import Resolver
-from apps.priorities.rules import Rule
-from apps.priorities.snapshots import AccountPlaces, unpack_places
+from apps.accounts.names.intern import AccountKey
+from apps.policies.files.document import read_document
+from apps.policies.tree.columns import TreeColumns
+from apps.priorities.explain.hints import Hints
+from apps.priorities.mapping.rules.resolver import Resolver
+from apps.priorities.mapping.rules.rule import Rule
+from apps.priorities.serving.lookup import AccountQuery, LookupIndex, Query
+from apps.priorities.snapshots.blob import AccountPlaces, unpack_places
 
 
 def _user(name: str) -> dict[str, Any]:

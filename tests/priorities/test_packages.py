@@ -12,27 +12,28 @@ import pytest
 from django.core.checks import CheckMessage
 
 from apps.accounts.actor import COMMAND, Actor
-from apps.api.v1.algorithms import algorithm_json
-from apps.dashboard.algorithm_words import describe
+from apps.api.v1.algorithm.views import algorithm_json
+from apps.core.errors import Conflict, Invalid
+from apps.dashboard.algorithm.words import describe
 from apps.engine import operator_trial, operators
 from apps.engine.algorithms import brought_algorithms, get_algorithm, read_algorithm
 from apps.engine.algorithms.property_trial import disproved, measure_properties
 from apps.engine.analysis import measured
 from apps.engine.operators import brought_operators
-from apps.errors import Conflict, Invalid
 from apps.notices.kinds.base import PolicyPlace
 from apps.notices.kinds.failed_package import find
 from apps.policies.models import ChangeSet
 from apps.policies.selectors import get_change_set
 from apps.policies.services import change_settings, effect_of, make_change_set, publish_change_set
-from apps.policies.trees import load_tree
-from apps.priorities import recompute, served
-from apps.priorities.answers import AccountQuery
-from apps.priorities.change_effects import simulate_change_set
+from apps.policies.tree.stored import load_tree
+from apps.priorities.change_effects.ranks import simulate_change_set
 from apps.priorities.checks import check_packages
+from apps.priorities.explain.contrasts import compare_leaves
 from apps.priorities.models import Snapshot
+from apps.priorities.recompute import staleness as recompute
 from apps.priorities.selectors.comparison import compare_algorithms
-from apps.priorities.selectors.contrasts import compare_leaves
+from apps.priorities.serving import served
+from apps.priorities.serving.answers import AccountQuery
 from apps.priorities.what_if.asked import Asked
 from apps.priorities.what_if.trying import try_out
 from apps.runs.services import work_run_now

@@ -11,16 +11,17 @@ from django.test import Client
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.errors import Invalid, NotFound
+from apps.core.errors import Invalid, NotFound
 from apps.policies.services import make_change_set, publish_change_set
-from apps.policies.trees import load_tree
-from apps.priorities import recompute, served
-from apps.priorities.mapping_states import version_number_at
+from apps.policies.tree.stored import load_tree
+from apps.priorities.explain.explained import explain
+from apps.priorities.mapping.states import version_number_at
 from apps.priorities.models import MappingVersion, Snapshot
+from apps.priorities.recompute import staleness as recompute
 from apps.priorities.selectors.entry import get_entry_page
-from apps.priorities.selectors.explained import explain
-from apps.priorities.selectors.moments import moment_of
+from apps.priorities.selectors.looking.moments import moment_of
 from apps.priorities.selectors.rows import open_view
+from apps.priorities.serving import served
 from tests.priorities.conftest import AS_OF, NO_AGING, PROJECTS, Site, children
 
 pytestmark = pytest.mark.django_db

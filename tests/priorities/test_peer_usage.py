@@ -16,29 +16,33 @@ import pytest
 from django.test import Client
 
 from apps.accounts.actor import COMMAND, Actor
-from apps.accounts.entry_names import ENTRY_NAMESPACE, entry_account, uid_of_account
-from apps.accounts.intern import AccountKey, account_ids
 from apps.accounts.models import Account, AuditEvent, User
-from apps.errors import Conflict, Invalid
-from apps.policies.trees import load_tree
-from apps.priorities import attaching, claims, mapping, served, services
-from apps.priorities.fallbacks import fall_back, load_fallbacks, recover
-from apps.priorities.fingerprint import read_fingerprint
-from apps.priorities.lookup import AccountQuery
-from apps.priorities.mapping_changes import Assign, make_change
+from apps.accounts.names.entry_names import ENTRY_NAMESPACE, entry_account, uid_of_account
+from apps.accounts.names.intern import AccountKey, account_ids
+from apps.core.errors import Conflict, Invalid
+from apps.policies.tree.stored import load_tree
+from apps.priorities import services
+from apps.priorities.explain.explained import explain
+from apps.priorities.fallback.services import fall_back, load_fallbacks, recover
+from apps.priorities.mapping import attachments as attaching
+from apps.priorities.mapping import claims
+from apps.priorities.mapping.changes import Assign, make_change
+from apps.priorities.mapping.rules import resolver as mapping
+from apps.priorities.mapping.rules.rule import Rule
+from apps.priorities.mapping.selectors import get_mapping_page
 from apps.priorities.models import UnmappedUsage
-from apps.priorities.pseudonyms import pseudonymise_idle
-from apps.priorities.rules import Rule
-from apps.priorities.selectors.explained import explain
-from apps.priorities.selectors.mapping import get_mapping_page
+from apps.priorities.recompute.fingerprint import read_fingerprint
 from apps.priorities.series.building import Builder
 from apps.priorities.series.calendar import days_of, site_zone
-from apps.usage import sources
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
+from apps.priorities.serving import served
+from apps.priorities.serving.lookup import AccountQuery
+from apps.priorities.visibility.pseudonyms import pseudonymise_idle
+from apps.usage.buckets.peer_sums import HourSums, Running, make_peer_source, replace_running, replace_sums
 from apps.usage.models import Source
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import make_source, push_records, start_import
-from apps.usage.sums import HourSums, Running, make_peer_source, replace_running, replace_sums
+from apps.usage.sources import services as sources
 from tests.dashboard.page import read
 from tests.priorities.conftest import AS_OF, NO_AGING, Site
 

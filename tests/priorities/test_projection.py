@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.accounts.intern import AccountKey
-from apps.policies.document import read_document
+from apps.accounts.names.intern import AccountKey
+from apps.policies.files.document import read_document
 from apps.policies.models import Policy
-from apps.policies.operations import apply
+from apps.policies.operations.apply import apply
 from apps.policies.settings import PolicySettings
-from apps.policies.trees import load_tree
-from apps.priorities import served
-from apps.priorities.accrual import APPROACHES, SourceRow
-from apps.priorities.assembly import Inputs, compute, load_inputs
-from apps.priorities.fingerprint import Fingerprint
-from apps.priorities.metric import JobClassRow
-from apps.priorities.projection import HORIZONS_DAYS, Projection, Side, accounts_ahead, compare, demand_of
+from apps.policies.tree.stored import load_tree
+from apps.priorities.metering.metric import JobClassRow
+from apps.priorities.metering.usage import APPROACHES, SourceRow
+from apps.priorities.recompute.fingerprint import Fingerprint
+from apps.priorities.recompute.pipeline import Inputs, compute, load_inputs
+from apps.priorities.recompute.projection import HORIZONS_DAYS, Projection, Side, accounts_ahead, compare, demand_of
+from apps.priorities.serving import served
 from apps.usage.selectors import OpenRecords, UsageArrays
 from tests.examples import examples
 from tests.oracles_projection import HOUR, Bucket, Job, used_ahead

@@ -7,11 +7,11 @@ from django.core.management import call_command
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, AuditEvent
-from apps.accounts.pseudonyms import pseudonym_of
-from apps.errors import Invalid, NotAllowed
-from apps.priorities import served
+from apps.accounts.names.pseudonyms import pseudonym_of
+from apps.core.errors import Invalid, NotAllowed
 from apps.priorities.models import Attachment
-from apps.priorities.pseudonyms import Hidden, pseudonymise_idle
+from apps.priorities.serving import served
+from apps.priorities.visibility.pseudonyms import Hidden, pseudonymise_idle
 from apps.usage.models import Bucket, Record
 from tests.priorities.conftest import AS_OF, Site
 

@@ -11,13 +11,13 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from apps import clock
 from apps.accounts.actor import COMMAND, Actor
+from apps.core import clock
+from apps.core.errors import NotFound
 from apps.engine.jobs import solve_job_case
-from apps.errors import NotFound
 from apps.policies.services import change_settings
-from apps.priorities import served
 from apps.priorities.sam_case import sam_case
+from apps.priorities.serving import served
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read
 from tests.priorities.conftest import Site

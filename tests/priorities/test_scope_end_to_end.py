@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from apps.accounts.actor import COMMAND
-from apps.policies.trees import load_tree
-from apps.priorities import served
-from apps.priorities.rules import Rule
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
-from apps.usage.listing import take_listing
+from apps.policies.tree.stored import load_tree
+from apps.priorities.mapping.rules.rule import Rule
+from apps.priorities.serving import served
 from apps.usage.models import Record, Source
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
+from apps.usage.records.listing import take_listing
 from apps.usage.services import make_source
 from tests.priorities.conftest import AS_OF, NO_AGING, Site
 

@@ -10,13 +10,13 @@ from django.db import OperationalError, connection
 
 from apps.accounts.actor import COMMAND, Actor, TokenBounds
 from apps.accounts.models import Account, User
-from apps.errors import NotAllowed, NotFound
+from apps.core.errors import NotAllowed, NotFound
+from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant
-from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.services import change_shares
-from apps.policies.trees import load_tree
-from apps.priorities import served
-from apps.priorities.preview import preview_shares
+from apps.policies.tree.stored import load_tree
+from apps.priorities.explain.walk import level_said
+from apps.priorities.recompute.preview import preview_shares
 from apps.priorities.selectors import (
     EntryRow,
     count_unmapped_by_source,
@@ -31,7 +31,7 @@ from apps.priorities.selectors import (
     search_entries,
     unmapped_accounts,
 )
-from apps.priorities.walk import level_said
+from apps.priorities.serving import served
 from tests.priorities.conftest import AS_OF, PROJECTS, Site, children
 
 pytestmark = pytest.mark.django_db

@@ -12,25 +12,25 @@ from django.db import transaction
 from django.test import override_settings
 
 from apps.accounts.actor import COMMAND
-from apps.priorities import recompute
+from apps.priorities.mapping.rules.rule import Rule
 from apps.priorities.models import Series, SeriesDay, SeriesTile
-from apps.priorities.rules import Rule
+from apps.priorities.recompute import staleness as recompute
 from apps.priorities.series import runs
 from apps.priorities.series.calendar import day_at, days_of, site_zone
 from apps.priorities.series.reading import load_series, series_state
 from apps.runs.models import Run
 from apps.runs.services import claim_run, work_lease
-from apps.usage import proof
-from apps.usage.changed_hours import earliest_change
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
+from apps.usage.buckets import proof
+from apps.usage.buckets.changed_hours import earliest_change
 from apps.usage.models import Bucket, ChangedHour, Record, Source
-from apps.usage.overlaps import decide_overlap
-from apps.usage.record_rows import undo_records
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
+from apps.usage.records.overlaps import decide_overlap
+from apps.usage.records.record_rows import undo_records
+from apps.usage.records.versions import lock_source
 from apps.usage.selectors import watermarks
 from apps.usage.services import make_source
-from apps.usage.sources import change_source, tag_of
-from apps.usage.versions import lock_source
+from apps.usage.sources.services import change_source, tag_of
 from tests.priorities.conftest import AS_OF, PROJECTS, WINDOW, Site
 from tests.priorities.conftest import build_series as build
 from tests.priorities.test_series import agrees_with_recomputes, publish, read, uid

@@ -15,11 +15,12 @@ import pytest
 from django.conf import settings
 from django.db import DataError, OperationalError, connection
 
-from apps.errors import NotFound, Unavailable
-from apps.priorities import disk, served, stored
-from apps.priorities.answers import AccountQuery, Query
+from apps.core.errors import NotFound, Unavailable
 from apps.priorities.models import Snapshot
 from apps.priorities.selectors import freshness
+from apps.priorities.serving import served
+from apps.priorities.serving.answers import AccountQuery, Query
+from apps.priorities.snapshots import disk, stored
 from tests.priorities.conftest import AS_OF, PROJECTS, Site
 
 pytestmark = pytest.mark.django_db
@@ -246,7 +247,7 @@ def test_a_policy_that_is_gone_leaves_no_copy(site: Site) -> None:
 def test_a_disk_that_refuses_costs_the_copy_and_not_the_answer(site: Site) -> None:
     site.recompute()
     served.forget()
-    with patch("apps.priorities.disk._write", side_effect=OSError(28, "No space left on device")):
+    with patch("apps.priorities.snapshots.disk._write", side_effect=OSError(28, "No space left on device")):
         assert served.newest("grid").lookup(["alice"])[0]["rank"] == 2
 
 
@@ -410,7 +411,7 @@ def test_a_thread_takes_new_snapshots_over(site: Site) -> None:
         site.job("alice", "physics", len(seen))
         site.recompute()
 
-    with patch("apps.priorities.served.time.sleep", turn), pytest.raises(_EnoughError):
+    with patch("apps.priorities.serving.served.time.sleep", turn), pytest.raises(_EnoughError):
         served._process._poll()
     assert seen[0] == 0
     assert 0 < seen[1] < seen[2]
@@ -431,7 +432,7 @@ def test_a_policy_younger_than_the_last_poll_is_looked_for_at_most_four_times_a_
     monkeypatch.setattr(settings, "FAIRSHARE_SNAPSHOT_POLL_S", 1.0)
     monkeypatch.setattr(served._process, "start", lambda: None)
     now_s = time.monotonic()
-    monkeypatch.setattr("apps.priorities.served.time.monotonic", lambda: now_s)
+    monkeypatch.setattr("apps.priorities.serving.served.time.monotonic", lambda: now_s)
     served._process._looked.set()
     served._process.state = served.State(has_database=True, looked_s=now_s)
     with pytest.raises(NotFound):
@@ -445,7 +446,7 @@ def test_a_policy_younger_than_the_last_poll_is_looked_for_at_most_four_times_a_
 def test_pieces_are_bounded(site: Site) -> None:
     site.recompute()
     got = replace(served.newest("grid"))
-    with patch("apps.priorities.answers._MOST_PIECES", 3):
+    with patch("apps.priorities.serving.answers._MOST_PIECES", 3):
         for number in range(10):
             got.lookup_json([f"stranger{number}", "alice"])
     assert len(got._ready) <= 4

@@ -9,10 +9,10 @@ import pytest
 from django.core.management import call_command
 
 from apps.accounts.actor import COMMAND
-from apps.priorities.storage import Holding, list_holdings, total
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
+from apps.priorities.snapshots.storage import Holding, list_holdings, total
 from apps.usage.models import Bucket, Record, SourceDay
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import make_source
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -6,10 +6,10 @@ from uuid import UUID
 
 import pytest
 
-from apps.accounts.intern import AccountKey
-from apps.policies.columns import Node, TreeColumns
-from apps.policies.reshape import columns_of
-from apps.priorities.suggesting import Suggester, find_neighbours, folded, groups_of
+from apps.accounts.names.intern import AccountKey
+from apps.policies.tree.columns import Node, TreeColumns
+from apps.policies.tree.reshape import columns_of
+from apps.priorities.mapping.suggestions import Suggester, find_neighbours, folded, groups_of
 
 PATHS = [
     ("/physics", True), ("/physics/alice", False), ("/physics/Åsa Ek", False), ("/physics/ksvan", False),

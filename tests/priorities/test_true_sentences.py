@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 
 from apps.engine.algorithms import all_algorithms
+from apps.priorities.explain.walk import WalkStep, level_said
 from apps.priorities.selectors.me import MyPriority
 from apps.priorities.sentences import Said
-from apps.priorities.walk import WalkStep, level_said
 from tests.examples import examples
 from tests.priorities.sentence_world import Told, snapshot_of, worlds
 

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.errors import Invalid, NotFound, TooOften
-from apps.policies.operations import apply
-from apps.policies.trees import load_tree
-from apps.priorities import served
-from apps.priorities.assembly import compute, load_inputs
-from apps.priorities.lookup import AccountQuery
+from apps.core.errors import Invalid, NotFound, TooOften
+from apps.policies.operations.apply import apply
+from apps.policies.tree.stored import load_tree
 from apps.priorities.models import Snapshot
+from apps.priorities.recompute.pipeline import compute, load_inputs
+from apps.priorities.serving import served
+from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.what_if import Asked, Tried, read_asked, try_out, try_out_mine
 from apps.priorities.what_if.totals import DAYS_AHEAD
 from tests.priorities.conftest import AS_OF, PROJECTS, Site, children

@@ -20,22 +20,22 @@ from django.test import Client
 
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.models import Account, User
+from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
-from apps.policies.roles import VERBS_OF_ROLE
 from apps.policies.services import make_policy, publish_document
-from apps.policies.trees import load_tree
-from apps.priorities import served
-from apps.priorities.recompute import nudge
-from apps.priorities.rules import Rule
+from apps.policies.tree.stored import load_tree
+from apps.priorities.mapping.rules.rule import Rule
+from apps.priorities.recompute.staleness import nudge
 from apps.priorities.selectors import open_view
 from apps.priorities.series.reading import load_children, load_series
 from apps.priorities.series.runs import ask_for_series
 from apps.priorities.series.telling import as_told, told_days
 from apps.priorities.services import set_rules
+from apps.priorities.serving import served
 from apps.runs.services import work_run_now
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
 from apps.usage.models import Source
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
 from tests.api.conftest import _fresh_process  # noqa: F401 - a fixture
 
 FROM = datetime(2026, 11, 9, tzinfo=UTC)

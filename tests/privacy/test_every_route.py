@@ -17,9 +17,9 @@ from django.conf import LazySettings
 from django.test import Client
 from django.urls import get_resolver
 
-from apps.dashboard import presentation
-from apps.priorities import served
+from apps.dashboard.shell import presentation
 from apps.priorities.models import Snapshot
+from apps.priorities.serving import served
 from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
 from tests.privacy.known_site import ISSUER, JOBS
 from tests.rights_world import Row, World, cache_navigation_counts

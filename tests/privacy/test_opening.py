@@ -9,13 +9,13 @@ import pytest
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent, User
-from apps.errors import Invalid, NotAllowed
-from apps.policies.access import explain_access, list_grants, name_of
-from apps.policies.delegation import change_grant, end_grant, give_grant, tag_of
+from apps.core.errors import Invalid, NotAllowed
+from apps.policies.access.delegation import change_grant, end_grant, give_grant, tag_of
+from apps.policies.access.holders import explain_access, list_grants, name_of
+from apps.policies.access.scope import EVERYBODY, Verb
 from apps.policies.models import Grant
-from apps.policies.scope import EVERYBODY, Verb
 from apps.priorities.selectors import open_view
-from apps.priorities.sight import see
+from apps.priorities.visibility.sight import see
 from tests.api.conftest import Caller, _fresh_process, site  # noqa: F401 - fixtures
 from tests.api.small_site import Site
 from tests.worlds import AT

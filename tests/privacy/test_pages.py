@@ -10,7 +10,7 @@ from django.conf import settings
 from django.test import Client
 
 from apps.accounts.models import User
-from apps.dashboard.presentation import why_not_shown
+from apps.dashboard.shell.presentation import why_not_shown
 from apps.policies.models import Grant, Policy
 from apps.priorities.models import Snapshot
 from tests.dashboard.grid import SLUG, Grid

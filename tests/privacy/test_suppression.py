@@ -11,9 +11,9 @@ import numpy.typing as npt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.policies.columns import Node, TreeColumns
-from apps.policies.reshape import columns_of
-from apps.priorities.suppression import LARGEST_PART, Amounts, told_entries
+from apps.policies.tree.columns import Node, TreeColumns
+from apps.policies.tree.reshape import columns_of
+from apps.priorities.visibility.suppression import LARGEST_PART, Amounts, told_entries
 from tests.examples import examples
 
 Mask = npt.NDArray[np.bool_]

@@ -22,25 +22,29 @@ django.setup()
 from django.core.management import call_command  # noqa: E402 - after Django is set up
 from django.db.models import Count  # noqa: E402
 
-from apps import clock  # noqa: E402
 from apps.accounts.actor import COMMAND  # noqa: E402
-from apps.errors import DomainError  # noqa: E402
-from apps.federation import feeds, fetching, looking, mounting, publications, subscribing  # noqa: E402
-from apps.federation.keys import load_keys  # noqa: E402
+from apps.core import clock  # noqa: E402
+from apps.core.errors import DomainError  # noqa: E402
+from apps.federation.documents.keys import load_keys  # noqa: E402
+from apps.federation.fetching import looking  # noqa: E402
+from apps.federation.fetching import schedule as fetching  # noqa: E402
 from apps.federation.models import Fetch, Mount, Subscription  # noqa: E402
-from apps.policies.at_once import publish_operations  # noqa: E402
+from apps.federation.mounts import mounting  # noqa: E402
+from apps.federation.publications import services as publications  # noqa: E402
+from apps.federation.usage_feeds import feeds, subscribing  # noqa: E402
 from apps.policies.models import Policy  # noqa: E402
+from apps.policies.publishing.at_once import publish_operations  # noqa: E402
 from apps.policies.services import make_policy, publish_document  # noqa: E402
-from apps.policies.trees import load_tree  # noqa: E402
-from apps.priorities import served  # noqa: E402
-from apps.priorities.recompute import recompute_stale  # noqa: E402
-from apps.priorities.rules import Rule  # noqa: E402
+from apps.policies.tree.stored import load_tree  # noqa: E402
+from apps.priorities.mapping.rules.rule import Rule  # noqa: E402
+from apps.priorities.recompute.staleness import recompute_stale  # noqa: E402
 from apps.priorities.services import set_rules  # noqa: E402
+from apps.priorities.serving import served  # noqa: E402
 from apps.runs.models import Run  # noqa: E402
 from apps.runs.services import work_due_runs  # noqa: E402
-from apps.usage.collectors.base import RecordRow  # noqa: E402
-from apps.usage.ingest import ingest_batch  # noqa: E402
 from apps.usage.models import Source  # noqa: E402
+from apps.usage.parsers.base import RecordRow  # noqa: E402
+from apps.usage.records.ingest import ingest_batch  # noqa: E402
 from apps.usage.services import make_source  # noqa: E402
 
 POLICY = "grid"

@@ -12,7 +12,7 @@ from django.db import DatabaseError, OperationalError, connection, connections, 
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.errors import Invalid, NotFound
+from apps.core.errors import Invalid, NotFound
 from apps.runs import selectors, services, tasks
 from apps.runs.leases import Lease, LeaseLost, RunCancelled
 from apps.runs.models import Run

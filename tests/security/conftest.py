@@ -18,12 +18,12 @@ from datetime import timedelta
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import User
 from apps.accounts.services import make_token
-from apps.clock import now
+from apps.core.clock import now
 from apps.policies.models import Policy
 from apps.policies.services import make_policy, publish_document
-from apps.policies.trees import load_tree
-from apps.priorities.recompute import request_recompute
-from apps.priorities.rules import Rule
+from apps.policies.tree.stored import load_tree
+from apps.priorities.recompute.staleness import request_recompute
+from apps.priorities.mapping.rules.rule import Rule
 from apps.priorities.services import set_rules
 from apps.runs.services import work_run_now
 from apps.usage.models import Source

@@ -19,21 +19,21 @@ from uuid import UUID
 import numpy as np
 
 from apps.accounts.actor import SYSTEM, Actor
-from apps.accounts.intern import AccountKey
 from apps.accounts.models import Account, User
+from apps.accounts.names.intern import AccountKey
 from apps.accounts.request_cache import cache_for_request
 from apps.engine.algorithms import compute
-from apps.policies.columns import Node, TreeColumns
+from apps.policies.access.roles import VERBS_OF_ROLE
+from apps.policies.access.scope import Verb
 from apps.policies.models import Adjustment, Grant, Policy
-from apps.policies.roles import VERBS_OF_ROLE
-from apps.policies.scope import Verb
 from apps.policies.services import make_policy, publish_document
-from apps.policies.trees import load_tree
-from apps.priorities.map_rights import MapRights
-from apps.priorities.mapping import UNMAPPED
-from apps.priorities.membership import apply_members
-from apps.priorities.rulebook import load_rulebook
-from apps.priorities.rules import Rule
+from apps.policies.tree.columns import Node, TreeColumns
+from apps.policies.tree.stored import load_tree
+from apps.priorities.mapping.membership.plan import apply_members
+from apps.priorities.mapping.permissions import MapRights
+from apps.priorities.mapping.rules.resolver import UNMAPPED
+from apps.priorities.mapping.rules.rule import Rule
+from apps.priorities.mapping.rules.rule_set import load_rulebook
 from apps.priorities.services import set_rules
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -91,14 +91,14 @@ def serve_pages(address: str, port: int, context: ssl.SSLContext | None) -> None
 
 def attempts() -> dict[str, Callable[[], str]]:
     """Every way outwards that somebody's address leads to; each says what became of it."""
-    from apps import clock
-    from apps.errors import DomainError
+    from apps.core import clock
+    from apps.core.errors import DomainError
+    from apps.core.outbound import Limits, fetch
     from apps.notices.calling import call_due
     from apps.notices.models import Delivery, Webhook
-    from apps.outbound import Limits, fetch
     from apps.runs.services import work_run_now
-    from apps.usage.collecting.schedule import ask_for as ask_source
     from apps.usage.models import Source
+    from apps.usage.sources.schedule import ask_for as ask_source
 
     def call(path: str) -> str:
         webhook = Webhook.objects.get()

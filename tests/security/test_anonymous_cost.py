@@ -10,8 +10,8 @@ from django.conf import LazySettings
 from django.contrib.auth.forms import AuthenticationForm
 from django.test import Client
 
-from apps.dashboard import attempts
-from apps.dashboard.attempts import MOST_A_MINUTE
+from apps.dashboard.sign_in import attempts
+from apps.dashboard.sign_in.attempts import MOST_A_MINUTE
 from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
 from tests.api.small_site import Site
 from tests.security.routes import all_addresses

@@ -7,15 +7,15 @@ from datetime import datetime, timedelta
 import pytest
 from django.test import Client
 
-from apps import clock
 from apps.accounts.actor import COMMAND
-from apps.accounts.audit_check import check_chain
+from apps.accounts.audit.check import check_chain
+from apps.core import clock
 from apps.notices.evaluating import evaluate
 from apps.policies import services
 from apps.policies.models import Policy, Revision
-from apps.policies.trees import load_tree
+from apps.policies.tree.stored import load_tree
 from apps.priorities.models import Snapshot
-from apps.priorities.recompute import nudge, recompute_stale
+from apps.priorities.recompute.staleness import nudge, recompute_stale
 from apps.runs.models import Run
 from apps.runs.services import work_due_runs
 from tests.api.small_site import Site, push, record

@@ -19,32 +19,32 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from apps.accounts.actor import Actor
-from apps.accounts.intern import AccountKey
 from apps.accounts.models import Account
+from apps.accounts.names.intern import AccountKey
 from apps.accounts.request_cache import cache_for_request
-from apps.api.v1.mapping_shapes import plan_json
-from apps.errors import DomainError
-from apps.policies.at_once import publish_operations
-from apps.policies.checks import list_checks
-from apps.policies.delegation import give_grant
-from apps.policies.imports import import_policy
+from apps.api.v1.mapping.serializers import plan_json
+from apps.core.errors import DomainError
+from apps.policies.access.delegation import give_grant
+from apps.policies.changesets.checks import list_checks
+from apps.policies.changesets.review import review_of
+from apps.policies.changesets.reviewing import approve_change_set, publish_due, schedule_change_set
+from apps.policies.files.imports import import_policy
 from apps.policies.models import ChangeSet, Grant
-from apps.policies.operations import KINDS
-from apps.policies.reverting import restore_revision, revert_revision
-from apps.policies.review import review_of
-from apps.policies.reviewing import approve_change_set, publish_due, schedule_change_set
+from apps.policies.operations.apply import KINDS
+from apps.policies.publishing.at_once import publish_operations
+from apps.policies.publishing.reverting import restore_revision, revert_revision
 from apps.policies.services import make_change_set, propose_change_set, publish_change_set
-from apps.policies.terms import Members
-from apps.priorities import mapping_changes
-from apps.priorities.attaching import attach_account, detach_account
-from apps.priorities.claims import claim_account, decide_claim
-from apps.priorities.mapping_changes import make_change, preview_change
-from apps.priorities.membership import apply_members
+from apps.policies.tree.terms import Members
+from apps.priorities.mapping import changes as mapping_changes
+from apps.priorities.mapping.attachments import attach_account, detach_account
+from apps.priorities.mapping.changes import make_change, preview_change
+from apps.priorities.mapping.claims import claim_account, decide_claim
+from apps.priorities.mapping.membership.plan import apply_members
+from apps.priorities.mapping.membership.selectors import preview_members
+from apps.priorities.mapping.rules.rule import KINDS as RULE_KINDS
+from apps.priorities.mapping.rules.rule import Rule
+from apps.priorities.mapping.rules.rule_set import load_rules
 from apps.priorities.models import Attachment, Claim
-from apps.priorities.rulebook import load_rules
-from apps.priorities.rules import KINDS as RULE_KINDS
-from apps.priorities.rules import Rule
-from apps.priorities.selectors.members import preview_members
 from tests.examples import examples
 from tests.security.delegated_world import AT, DELEGATES, SLUG, Outside, State, add_account, make_world
 

@@ -16,7 +16,7 @@ from django.db import OperationalError, connection
 from django.test import Client
 
 from apps.accounts.actor import COMMAND, Actor
-from apps.disk_space import full_disks, no_room_message
+from apps.core.disk_space import full_disks, no_room_message
 from apps.notices.evaluating import evaluate
 from apps.notices.reading import list_open_notices
 from apps.runs import registry
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.django_db
 
 def leave(free_mb: int, monkeypatch: pytest.MonkeyPatch, total_mb: int = 100_000) -> None:
     found = SimpleNamespace(f_frsize=MB, f_blocks=total_mb, f_bavail=free_mb)
-    monkeypatch.setattr("apps.disk_space.os.statvfs", lambda path: found)
+    monkeypatch.setattr("apps.core.disk_space.os.statvfs", lambda path: found)
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def no_room(monkeypatch: pytest.MonkeyPatch) -> str:
     def refuse(*_given: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("apps.usage.uploads.os.fsync", refuse)
+    monkeypatch.setattr("apps.usage.records.uploads.os.fsync", refuse)
     return str(settings.VAR)
 
 

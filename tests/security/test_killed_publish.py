@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from apps.accounts.actor import COMMAND
-from apps.accounts.audit_check import check_chain
+from apps.accounts.audit.check import check_chain
 from apps.accounts.models import AuditEvent
 from apps.policies import services
 from apps.policies.models import ChangeSet, Policy, Revision
-from apps.policies.trees import load_tree, load_tree_from_rows
-from apps.priorities.recompute import recompute_stale
+from apps.policies.tree.stored import load_tree, load_tree_from_rows
+from apps.priorities.recompute.staleness import recompute_stale
 from tests.api.small_site import Site
 from tests.killed_process import work_until_killed
 from tests.worlds import AT

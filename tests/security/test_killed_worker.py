@@ -23,7 +23,7 @@ pytestmark = [
 ]
 ASK = """
 from apps.accounts.actor import COMMAND
-from apps.clock import now
+from apps.core.clock import now
 from apps.usage.services import start_import
 with open({path!r}, "rb") as file:
     made = start_import(source_slug="killed", format="swf", file=file, file_name="jobs.swf", makes_source=True,

@@ -19,12 +19,12 @@ from datetime import timedelta
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import Account, User
 from apps.accounts.services import make_token
-from apps.clock import now
-from apps.policies.delegation import give_grant
+from apps.core.clock import now
+from apps.policies.access.delegation import give_grant
 from apps.policies.models import Policy
 from apps.policies.services import make_policy, publish_document
-from apps.policies.trees import load_tree
-from apps.priorities.rules import Rule
+from apps.policies.tree.stored import load_tree
+from apps.priorities.mapping.rules.rule import Rule
 from apps.priorities.services import set_rules
 
 at = now() - timedelta(seconds=1)
@@ -47,9 +47,9 @@ print(json.dumps(make_token(name="cleo", scopes=scopes, user=user, at=at, actor=
 """
 _WORK = """
 from apps.accounts.actor import COMMAND
-from apps.clock import now
-from apps.priorities.membership import apply_members
-from apps.priorities.recompute import request_recompute
+from apps.core.clock import now
+from apps.priorities.mapping.membership.plan import apply_members
+from apps.priorities.recompute.staleness import request_recompute
 from apps.runs.services import work_run_now
 apply_members(at=now())
 work_run_now(request_recompute(policy_slug="parts", at=now(), actor=COMMAND).pk)

@@ -13,12 +13,12 @@ import pytest
 from django.conf import LazySettings
 from django.db import connection
 
-from apps import clock
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
+from apps.core import clock
 from apps.notices.watching import Place
 from apps.notices.webhooks import make_webhook
-from apps.usage.sources import set_up_source
+from apps.usage.sources.services import set_up_source
 from tests.outbound_servers import make_certificate
 from tests.security.rebinding_machine import HOST, METADATA, OWN, PUBLIC
 from tests.worlds import AT

@@ -20,7 +20,7 @@ N_RECORDS = 3_000
 N_IMPORTED = 60_000
 IMPORT = """
 from apps.accounts.actor import COMMAND
-from apps.clock import now
+from apps.core.clock import now
 from apps.usage.services import start_import
 with open({path!r}, "rb") as file:
     made = start_import(source_slug="stopped", format="swf", file=file, file_name="jobs.swf", makes_source=True,

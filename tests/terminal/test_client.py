@@ -20,8 +20,8 @@ from syrupy.assertion import SnapshotAssertion
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import Token
 from apps.accounts.services import revoke_token
-from apps.policies.at_once import publish_operations
-from apps.priorities.fallbacks import fall_back
+from apps.policies.publishing.at_once import publish_operations
+from apps.priorities.fallback.services import fall_back
 from apps.priorities.sentences import say
 from tests.terminal.conftest import Terminal
 from tests.worlds import AT

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
-from apps.usage.collectors.base import STATES, RecordRow
+from apps.usage.parsers.base import STATES, RecordRow
 
 HOUR = timedelta(hours=1)
 LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
-from apps.usage.collectors.base import NO_TIME, STATES, Collector, Parsed, Reading, RecordBatch, Rejection, instant
+from apps.usage.parsers.base import NO_TIME, STATES, Collector, Parsed, Reading, RecordBatch, Rejection, instant
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 STOCKHOLM = ZoneInfo("Europe/Stockholm")

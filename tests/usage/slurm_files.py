@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from apps.usage.collectors.base import Collector, Parsed, Reading, RecordBatch, Rejection
-from apps.usage.collectors.sacct import Sacct
+from apps.usage.parsers.base import Collector, Parsed, Reading, RecordBatch, Rejection
+from apps.usage.parsers.sacct import Sacct
 
 AT = datetime(2026, 11, 21, tzinfo=UTC)
 READING = Reading(at=AT, zone=ZoneInfo("UTC"))

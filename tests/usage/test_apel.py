@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from apps.errors import Invalid
-from apps.usage.collectors.apel import Apel
-from apps.usage.collectors.registry import format_of
+from apps.core.errors import Invalid
+from apps.usage.parsers.apel import Apel
+from apps.usage.parsers.registry import format_of
 from tests.usage.reading import only, read
 
 APEL = Apel()

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from apps.accounts.actor import COMMAND
-from apps.errors import Invalid
+from apps.core.errors import Invalid
 from apps.runs.services import work_run_now
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
 from apps.usage.models import Bucket, Record, RejectedLine, ReplacedRecord, Source, SourceDay, TooLateRecord
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
+from apps.usage.records.versions import Counts
 from apps.usage.services import push_records, start_import
-from apps.usage.versions import Counts
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SEAL = datetime(2026, 11, 2, tzinfo=UTC)

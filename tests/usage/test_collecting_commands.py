@@ -16,12 +16,12 @@ import pytest
 from apps.accounts.actor import COMMAND
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
-from apps.usage.collecting.programs import environment
-from apps.usage.collecting.schedule import ask_for, ask_for_due
-from apps.usage.collecting.terms import checked_terms
-from apps.usage.collecting.windows import windows
 from apps.usage.models import Import, Record, RejectedLine, Source
 from apps.usage.services import make_source
+from apps.usage.sources.programs import environment
+from apps.usage.sources.schedule import ask_for, ask_for_due
+from apps.usage.sources.terms import checked_terms
+from apps.usage.sources.windows import windows
 from apps.usage.tasks import collect_due_usage
 
 pytestmark = pytest.mark.django_db
@@ -161,7 +161,7 @@ def test_a_listing_beside_accounting_has_the_last_word_on_what_runs(
     program: Program, command: Ask, clock: Callable[[datetime], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Accounting that lost the end of a job says for ever that it runs."""
-    from apps.usage.collecting import runs
+    from apps.usage.sources import runs
 
     header = "JobIDRaw|Cluster|User|Account|Submit|Start|End|ElapsedRaw|State|AllocCPUS\\n"
     lost = "7|c|ada|g|1795156000|1795156100|Unknown|100|RUNNING|4"
@@ -272,7 +272,7 @@ def test_a_worker_that_was_lost_again_and_again_is_not_asked_for_at_once(program
 def test_settings_that_change_while_it_is_collected_are_not_overwritten_by_the_old_cursor(
     program: Program, command: Ask, golden_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from apps.usage.collecting import runs
+    from apps.usage.sources import runs
 
     program("sacct", prints(golden_dir / "slurm/samples/sacct-X-P.txt"))
     source = command(*SACCT)
@@ -289,7 +289,7 @@ def test_settings_that_change_while_it_is_collected_are_not_overwritten_by_the_o
 def test_a_pause_stops_a_collection_at_its_next_step(
     program: Program, command: Ask, golden_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from apps.usage.collecting import runs
+    from apps.usage.sources import runs
 
     program("sacct", prints(golden_dir / "slurm/samples/sacct-X-P.txt"))
     source = command(*SACCT)

@@ -15,9 +15,9 @@ import pytest
 from apps.accounts.actor import COMMAND
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
-from apps.usage.collecting.schedule import ask_for
 from apps.usage.models import Import, Record, RejectedLine, Source
 from apps.usage.services import make_source
+from apps.usage.sources.schedule import ask_for
 
 pytestmark = pytest.mark.django_db
 
@@ -65,7 +65,7 @@ def watch(tmp_path: Path, settings: Any) -> Watch:
 
 
 def collect(source: Source) -> Run:
-    from apps import clock
+    from apps.core import clock
 
     source.refresh_from_db()
     return work_run_now(ask_for(source, at=clock.now()).pk)

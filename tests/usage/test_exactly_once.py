@@ -12,15 +12,15 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND
-from apps.errors import Conflict
+from apps.core.errors import Conflict
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
-from apps.usage.listing import take_listing
+from apps.usage.buckets.proof import prove
 from apps.usage.models import Bucket, Import, Record, Source
-from apps.usage.proof import prove
-from apps.usage.undo import undo_import
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
+from apps.usage.records.listing import take_listing
+from apps.usage.records.undo import undo_import
 from tests.examples import examples
 from tests.usage import oracle
 

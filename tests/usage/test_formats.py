@@ -11,9 +11,9 @@ from zoneinfo import ZoneInfo
 import pytest
 from django.conf import settings
 
-from apps.errors import Invalid
-from apps.usage.collectors.base import Reading
-from apps.usage.collectors.registry import FORMATS, format_of
+from apps.core.errors import Invalid
+from apps.usage.parsers.base import Reading
+from apps.usage.parsers.registry import FORMATS, format_of
 from tests.usage.reading import AT, Read, jobs_of, read
 
 NAMES = sorted(FORMATS)

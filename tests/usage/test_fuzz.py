@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 
 from apps.accounts.actor import COMMAND
-from apps.errors import DomainError
+from apps.core.errors import DomainError
 from apps.runs.services import work_run_now
-from apps.usage.collectors.base import FINISHED, FIRST_US, LAST_US, MOST_JOB_S, NO_TIME, Collector, Parsed, Reading
-from apps.usage.collectors.registry import FORMATS
 from apps.usage.models import Import, Source
+from apps.usage.parsers.base import FINISHED, FIRST_US, LAST_US, MOST_JOB_S, NO_TIME, Collector, Parsed, Reading
+from apps.usage.parsers.registry import FORMATS
 from apps.usage.services import start_import
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -8,9 +8,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from apps.accounts.actor import COMMAND
-from apps.usage.collectors.base import RecordRow
-from apps.usage.gaps import list_gaps
-from apps.usage.ingest import ingest_batch
+from apps.usage.parsers.base import RecordRow
+from apps.usage.quality.gaps import list_gaps
+from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import make_source
 
 NOW = datetime(2026, 3, 11, 6, tzinfo=UTC)

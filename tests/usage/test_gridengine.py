@@ -7,9 +7,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from apps.usage.collectors.gridengine import GridEngine
-from apps.usage.collectors.gridengine_queue import GridEngineQueue
-from apps.usage.collectors.registry import format_of
+from apps.usage.parsers.gridengine import GridEngine
+from apps.usage.parsers.gridengine_queue import GridEngineQueue
+from apps.usage.parsers.registry import format_of
 from tests.usage.reading import Job, only, read
 
 START = 1_767_225_660

@@ -8,11 +8,11 @@ from zoneinfo import ZoneInfo
 import pytest
 from django.db.models import Sum
 
-from apps.usage.collectors.gridengine import GridEngine
-from apps.usage.collectors.gridengine_queue import GridEngineQueue
-from apps.usage.ingest import ingest_batch
-from apps.usage.listing import take_listing
 from apps.usage.models import Bucket, Record, Source
+from apps.usage.parsers.gridengine import GridEngine
+from apps.usage.parsers.gridengine_queue import GridEngineQueue
+from apps.usage.records.ingest import ingest_batch
+from apps.usage.records.listing import take_listing
 from tests.usage.reading import read
 from tests.usage.test_gridengine import START, line
 from tests.usage.test_gridengine_queue import listing, pending, running

@@ -6,9 +6,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from apps.errors import Invalid
-from apps.usage.collectors.gridengine_queue import GridEngineQueue
-from apps.usage.collectors.registry import format_of
+from apps.core.errors import Invalid
+from apps.usage.parsers.gridengine_queue import GridEngineQueue
+from apps.usage.parsers.registry import format_of
 from tests.usage.reading import STOCKHOLM, only, read
 
 QSTAT = GridEngineQueue()

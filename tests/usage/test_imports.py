@@ -13,16 +13,17 @@ from typing import Any
 
 import pytest
 
-from apps import clock
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
-from apps.errors import Conflict, Invalid, NotAllowed, NotFound, TooLarge
+from apps.core import clock
+from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, TooLarge
 from apps.runs.models import Run
 from apps.runs.services import LeaseLost, cancel_run, claim_run, work_due_runs, work_lease, work_run_now
 from apps.runs.tasks import work_runs
-from apps.usage import selectors, uploads
-from apps.usage.imports import work_import
+from apps.usage import selectors
 from apps.usage.models import Bucket, Import, Record, RejectedLine, Source
+from apps.usage.records import uploads
+from apps.usage.records.imports import work_import
 from apps.usage.services import confirm_import, start_import
 from tests.killed_process import work_until_killed
 

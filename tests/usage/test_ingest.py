@@ -13,13 +13,13 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND
-from apps.usage.buckets import Finished, delta_of
-from apps.usage.collectors.base import MOST_JOB_S, MOST_RATE, RecordBatch, RecordRow
-from apps.usage.dry_run import DryRun
-from apps.usage.ingest import ingest_batch
+from apps.usage.buckets.hourly import Finished, delta_of
 from apps.usage.models import Bucket, Record, Source
+from apps.usage.parsers.base import MOST_JOB_S, MOST_RATE, RecordBatch, RecordRow
+from apps.usage.records.dry_run import DryRun
+from apps.usage.records.ingest import ingest_batch
+from apps.usage.records.versions import Counts
 from apps.usage.services import make_source
-from apps.usage.versions import Counts
 from tests.examples import examples
 from tests.usage import oracle
 

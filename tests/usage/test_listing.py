@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
-from apps.usage.listing import take_listing
 from apps.usage.models import Bucket, Record, ReplacedRecord, Source
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
+from apps.usage.records.listing import take_listing
 from apps.usage.selectors import load_open_records
 
 MIDNIGHT = datetime(2026, 11, 1, tzinfo=UTC)

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from apps.usage.collectors.ndjson import Ndjson
-from apps.usage.collectors.records_json import NDJSON_TYPES, parse_records
-from apps.usage.collectors.registry import format_of
+from apps.usage.parsers.ndjson import Ndjson
+from apps.usage.parsers.records_json import NDJSON_TYPES, parse_records
+from apps.usage.parsers.registry import format_of
 from tests.usage.reading import STOCKHOLM, jobs_of, only, read
 
 NDJSON = Ndjson()

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from apps.errors import Invalid
-from apps.usage.collectors.ogf_ur import OgfUsageRecord
-from apps.usage.collectors.registry import format_of
+from apps.core.errors import Invalid
+from apps.usage.parsers.ogf_ur import OgfUsageRecord
+from apps.usage.parsers.registry import format_of
 from tests.usage.reading import STOCKHOLM, only, read
 
 UR = OgfUsageRecord()

@@ -9,13 +9,13 @@ import pytest
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
-from apps.errors import Invalid, NotAllowed, NotFound
-from apps.usage.changed_hours import earliest_change
-from apps.usage.collectors.base import RecordRow
-from apps.usage.held_hours import list_held_hours
-from apps.usage.ingest import ingest_batch
+from apps.core.errors import Invalid, NotAllowed, NotFound
+from apps.usage.buckets.changed_hours import earliest_change
+from apps.usage.buckets.held_hours import list_held_hours
 from apps.usage.models import Bucket, Overlap, SiteDay, Source
-from apps.usage.overlaps import decide_overlap, forget_hours
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
+from apps.usage.records.overlaps import decide_overlap, forget_hours
 from apps.usage.selectors import load_usage, watermarks
 from apps.usage.services import make_source
 

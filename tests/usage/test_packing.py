@@ -12,9 +12,9 @@ from collections.abc import Callable
 import pytest
 import zstandard
 
-from apps.errors import DomainError, Invalid, TooLarge
-from apps.usage import uploads
-from apps.usage.collectors.packing import MOST_WINDOW_BYTES
+from apps.core.errors import DomainError, Invalid, TooLarge
+from apps.usage.parsers.packing import MOST_WINDOW_BYTES
+from apps.usage.records import uploads
 
 TEXT = b"".join(b"%d 0 5 3600 8 -1 -1 8 7200 -1 1 17 3 -1 1 -1 -1 -1\n" % n for n in range(20_000))
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from apps.usage.collectors.pbs import MOST_WAITING, Pbs
-from apps.usage.collectors.registry import format_of
+from apps.usage.parsers.pbs import MOST_WAITING, Pbs
+from apps.usage.parsers.registry import format_of
 from tests.usage.reading import STOCKHOLM, only, read
 
 PBS = Pbs()

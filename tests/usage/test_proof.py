@@ -13,14 +13,14 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db.models import F
 
-from apps import clock
 from apps.accounts.models import AuditEvent
+from apps.core import clock
 from apps.runs.services import work_run_now
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
+from apps.usage.buckets.proof import prove
 from apps.usage.models import Bucket, Record, SealedHour, Source
-from apps.usage.proof import prove
-from apps.usage.retention import ask_for_retention
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
+from apps.usage.records.retention import ask_for_retention
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MIDNIGHT = datetime(2026, 11, 1, tzinfo=UTC)

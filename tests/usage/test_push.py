@@ -11,7 +11,7 @@ import pytest
 
 from apps.accounts.actor import COMMAND, Actor, TokenBounds
 from apps.accounts.models import AuditEvent, User
-from apps.errors import Conflict, Invalid, NotAllowed, NotFound, TooLarge
+from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, TooLarge
 from apps.usage import services
 from apps.usage.models import Record, Source
 from apps.usage.services import make_source, push_records

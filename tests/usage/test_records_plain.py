@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.usage.collectors import records_json
-from apps.usage.collectors.records_json import Records, parse_records
-from apps.usage.collectors.records_plain import plain_records
+from apps.usage.parsers import records_json
+from apps.usage.parsers.records_json import Records, parse_records
+from apps.usage.parsers.records_plain import plain_records
 from tests.examples import examples
 from tests.usage.reading import jobs_of
 

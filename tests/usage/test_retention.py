@@ -11,11 +11,12 @@ from django.db.models import Sum
 from apps.accounts.models import AuditEvent
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
-from apps.usage import buckets, retention
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
+from apps.usage.buckets import hourly as buckets
 from apps.usage.models import Bucket, Record, SealedHour, Source
-from apps.usage.retention import ask_for_retention, kept_from
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records import retention
+from apps.usage.records.ingest import ingest_batch
+from apps.usage.records.retention import ask_for_retention, kept_from
 
 AT = datetime(2026, 11, 20, 12, 30, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -6,9 +6,9 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from apps.errors import Invalid
-from apps.usage.collectors.base import NO_TIME, Reading, instant
-from apps.usage.collectors.slurm_words import count_tasks, read_duration_s, read_tres
+from apps.core.errors import Invalid
+from apps.usage.parsers.base import NO_TIME, Reading, instant
+from apps.usage.parsers.slurm_words import count_tasks, read_duration_s, read_tres
 from tests.usage.slurm_files import AT, STOCKHOLM, only, read, refused, sacct, states
 
 LOCAL = {"Submit": "2026-10-24T20:00:00", "ElapsedRaw": ""}

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from apps.usage.collectors.base import Parsed
-from apps.usage.collectors.registry import AUTO, FORMATS, format_of
-from apps.usage.collectors.sacct_json import SacctJson
-from apps.usage.collectors.slurm_queue import SlurmQueue
-from apps.usage.ingest import ingest_batch
 from apps.usage.models import Source
+from apps.usage.parsers.base import Parsed
+from apps.usage.parsers.registry import AUTO, FORMATS, format_of
+from apps.usage.parsers.sacct_json import SacctJson
+from apps.usage.parsers.slurm_queue import SlurmQueue
+from apps.usage.records.ingest import ingest_batch
 from tests.usage.slurm_files import AT, core_s, read, states
 
 # 32 jobs ended after they had run. Their CPUTimeRAW, as Slurm itself has multiplied it: 16 + 12 + 10 + 6 (jobs 1 to 4)

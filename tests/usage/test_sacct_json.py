@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.errors import Invalid
-from apps.usage.collectors import json_items, slurm_json
-from apps.usage.collectors.base import instant
-from apps.usage.collectors.json_items import JsonItems
-from apps.usage.collectors.sacct_json import SacctJson
-from apps.usage.collectors.slurm_words import number_of
+from apps.core.errors import Invalid
+from apps.usage.parsers import json_items, slurm_json
+from apps.usage.parsers.base import instant
+from apps.usage.parsers.json_items import JsonItems
+from apps.usage.parsers.sacct_json import SacctJson
+from apps.usage.parsers.slurm_words import number_of
 from tests.usage.slurm_files import READING, facts, read, states
 
 T0 = 1_767_225_600

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from apps.errors import Invalid
-from apps.usage.collectors import lines, sacct_rows
-from apps.usage.collectors import sacct as sacct_module
-from apps.usage.collectors.lines import MOST_LINE_BYTES
-from apps.usage.collectors.sacct import Sacct
-from apps.usage.collectors.sacct_header import Columns
+from apps.core.errors import Invalid
+from apps.usage.parsers import lines, sacct_rows
+from apps.usage.parsers import sacct as sacct_module
+from apps.usage.parsers.lines import MOST_LINE_BYTES
+from apps.usage.parsers.sacct import Sacct
+from apps.usage.parsers.sacct_header import Columns
 from tests.usage.slurm_files import READING, facts, only, read, sacct
 
 NEEDED = ("JobIDRaw", "User", "State", "Submit", "Start", "End", "AllocCPUS")

@@ -9,10 +9,10 @@ from django.db.models import Count
 
 from apps.accounts.actor import COMMAND, Actor, TokenBounds
 from apps.accounts.models import Account, User
-from apps.errors import Invalid, NotFound
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
+from apps.core.errors import Invalid, NotFound
 from apps.usage.models import Bucket, Overlap, Source
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
 from apps.usage.selectors import (
     get_source,
     list_buckets,

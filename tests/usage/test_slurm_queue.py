@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from apps.errors import Invalid
-from apps.usage.collectors.base import NO_TIME, instant
-from apps.usage.collectors.slurm_queue import SlurmQueue
-from apps.usage.ingest import ingest_batch
+from apps.core.errors import Invalid
 from apps.usage.models import Source
+from apps.usage.parsers.base import NO_TIME, instant
+from apps.usage.parsers.slurm_queue import SlurmQueue
+from apps.usage.records.ingest import ingest_batch
 from tests.usage.slurm_files import AT, READING, read, sacct, states
 
 T0 = 1_767_225_600

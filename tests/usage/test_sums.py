@@ -11,19 +11,27 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND
-from apps.accounts.entry_names import ENTRY_NAMESPACE, entry_account
-from apps.accounts.intern import account_ids
 from apps.accounts.models import Account, AuditEvent
-from apps.errors import Conflict, Invalid
-from apps.usage.buckets import HOUR_US
-from apps.usage.changed_hours import earliest_change
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
+from apps.accounts.names.entry_names import ENTRY_NAMESPACE, entry_account
+from apps.accounts.names.intern import account_ids
+from apps.core.errors import Conflict, Invalid
+from apps.usage.buckets.changed_hours import earliest_change
+from apps.usage.buckets.hourly import HOUR_US
+from apps.usage.buckets.peer_sums import (
+    HourSums,
+    Running,
+    forget_peer,
+    make_peer_source,
+    note_heard,
+    replace_running,
+    replace_sums,
+)
+from apps.usage.buckets.proof import prove
 from apps.usage.models import Bucket, Overlap, Record, SealedHour, SiteDay, Source
-from apps.usage.proof import prove
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
 from apps.usage.selectors import load_open_records, load_usage, watermarks
 from apps.usage.services import make_source
-from apps.usage.sums import HourSums, Running, forget_peer, make_peer_source, note_heard, replace_running, replace_sums
 from tests.examples import examples
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -7,11 +7,11 @@ from typing import BinaryIO
 import numpy as np
 import pytest
 
-from apps.errors import Invalid
-from apps.usage.collectors.base import Parsed, Reading, RecordBatch, Rejection, instant
-from apps.usage.collectors.lines import MOST_LINE_BYTES
-from apps.usage.collectors.registry import format_of
-from apps.usage.collectors.swf import Swf
+from apps.core.errors import Invalid
+from apps.usage.parsers.base import Parsed, Reading, RecordBatch, Rejection, instant
+from apps.usage.parsers.lines import MOST_LINE_BYTES
+from apps.usage.parsers.registry import format_of
+from apps.usage.parsers.swf import Swf
 
 START = 1_132_444_805
 HEADER = f"; Version: 2.2\n; UnixStartTime: {START}\n; Partition: 1 grid.example\n"

@@ -12,13 +12,13 @@ import pytest
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
-from apps.errors import Conflict, NotFound
+from apps.core.errors import Conflict, NotFound
 from apps.runs.models import Run
 from apps.runs.services import cancel_run, work_run_now
-from apps.usage import undo
 from apps.usage.models import Bucket, Import, Record, Repetition, ReplacedRecord, SiteDay, Source, TooLateRecord
+from apps.usage.records import undo
+from apps.usage.records.undo import undo_import
 from apps.usage.services import push_records, start_import
-from apps.usage.undo import undo_import
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MIDNIGHT = datetime(2026, 11, 1, tzinfo=UTC)
@@ -124,7 +124,7 @@ def test_what_is_sent_meanwhile_is_judged_as_if_it_were_undone_already(
         if place == "usage.undo.after_commit" and not sent:
             sent.append(push(record(4), record(5, revision=1, cpus=7), record(1, hours=2)))
 
-    monkeypatch.setattr("apps.usage.undo.fault_point", send)
+    monkeypatch.setattr("apps.usage.records.undo.fault_point", send)
     assert work_run_now(asked.undone_run_id or 0).state == "succeeded"
     assert {name: sent[0][name] for name in ("new", "duplicate", "corrected", "late")} == {
         "new": 2, "duplicate": 0, "corrected": 1, "late": 0,

@@ -12,7 +12,7 @@ from typing import Any
 from django.db import migrations
 from django.db.models import Q
 
-from apps.accounts.intern import AccountKey, canonical
+from apps.accounts.names.intern import AccountKey, canonical
 
 
 def spell(apps: Any, schema_editor: Any) -> None:

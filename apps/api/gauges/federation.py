@@ -8,10 +8,10 @@ from datetime import datetime
 from django.db.models import Count
 from prometheus_client.core import Metric
 
-from apps import clock
 from apps.api.gauges.family import gauge
+from apps.core import clock
+from apps.federation.fallback.stale import heard_at
 from apps.federation.models import HeldHour, Mount, Remote, Subscription
-from apps.federation.stale import heard_at
 
 _LABELS = ("kind", "policy", "issuer", "name")
 _MOST = 500  # of each kind: what is told stays bounded, however much somebody mounts

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from django.db.models import Count, Min, Q
 from prometheus_client.core import Metric
 
-from apps import clock
 from apps.accounts.models import Token
 from apps.api.gauges.family import gauge
+from apps.core import clock
 from apps.runs.models import Run
 
 

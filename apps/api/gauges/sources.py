@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from django.db.models import Sum
 from prometheus_client.core import Metric
 
-from apps import clock
 from apps.accounts.actor import SYSTEM
 from apps.api.gauges.family import counter, gauge
+from apps.core import clock
 from apps.priorities.selectors import count_unmapped_by_source
-from apps.usage import lateness as late
 from apps.usage.models import Source, SourceDay
+from apps.usage.quality import lateness as late
 
 _UNMAPPED_EVERY_S = 300  # this one reads buckets: not at every scrape
 _OUTCOMES = ("new", "duplicate", "corrected", "late", "too_late", "rejected")

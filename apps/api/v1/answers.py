@@ -13,9 +13,9 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHt
 from apps.api.errors import Refusal
 from apps.api.parsing import loads, read_bounded
 from apps.api.rendering import dumps
-from apps.errors import FieldProblem, NotFound, TooLarge
-from apps.priorities import served
-from apps.priorities.answers import AccountQuery, Query, ServedSnapshot
+from apps.core.errors import FieldProblem, NotFound, TooLarge
+from apps.priorities.serving import served
+from apps.priorities.serving.answers import AccountQuery, Query, ServedSnapshot
 
 MOST_ACCOUNTS = 10_000
 _FIELDS = frozenset({"user", "group", "namespace", "dn", "fqan", "project"})

@@ -15,7 +15,7 @@ from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, SELF_READ, Sc
 from apps.api.v1.lists import asked, decode_cursor, list_of, listed
 from apps.policies.settings import APPROACHES
 from apps.priorities.charges import ChargedJob, list_charges
-from apps.priorities.charging import HourLine
+from apps.priorities.metering.job_charge import HourLine
 
 _PAGE = 50
 

@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.errors import Refusal
-from apps.errors import FieldProblem
+from apps.core.errors import FieldProblem
 
 Place = TypeVar("Place", int, list[Any])
 

@@ -14,17 +14,18 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from apps import clock
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, PRIORITIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.tables import TABLE_ANSWERS, TableFormatField, table_response
 from apps.api.throttling import READS
 from apps.api.v1 import answers
 from apps.api.v1.lists import asked, decode_cursor, list_of, listed, sent
 from apps.api.v1.moments import InstantField
-from apps.api.v1.usage import StreamParser
-from apps.priorities import recompute, selectors
-from apps.priorities.flat import PRIORITY_COLUMNS, priority_rows
-from apps.priorities.sight import served_to
+from apps.api.v1.usage.views import StreamParser
+from apps.core import clock
+from apps.priorities import selectors
+from apps.priorities.recompute import staleness as recompute
+from apps.priorities.snapshots.flat import PRIORITY_COLUMNS, priority_rows
+from apps.priorities.visibility.sight import served_to
 
 LOOK_UP: Scopes = {
     "GET": frozenset({PRIORITIES_READ, SELF_READ}),

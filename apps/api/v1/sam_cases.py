@@ -10,9 +10,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from apps import clock
 from apps.api.authentication import POLICIES_READ, PRIORITIES_READ, Scopes, actor_of
 from apps.api.v1.lists import asked
+from apps.core import clock
 from apps.priorities.sam_case import sam_case
 
 

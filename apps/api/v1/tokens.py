@@ -10,12 +10,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from apps import clock
 from apps.accounts import selectors, services
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token, User
 from apps.api.authentication import Scopes, actor_of
 from apps.api.v1.lists import list_of, listed, sent
+from apps.core import clock
 
 
 class TokenSerializer(serializers.Serializer[Any]):

@@ -10,9 +10,9 @@ from typing import Any
 from uuid import UUID
 
 from apps.accounts.actor import Actor
-from apps.accounts.intern import AccountKey
+from apps.accounts.names.intern import AccountKey
 from apps.cli.sample.grid import NAMESPACE, POLICY_SLUG, Grid
-from apps.priorities.attaching import attach_account
+from apps.priorities.mapping.attachments import attach_account
 from apps.runs.services import claim_run, work_lease
 from apps.usage.services import start_import
 

@@ -14,13 +14,13 @@ from apps.cli.sample.backlog import GUESTS
 from apps.cli.sample.grid import POLICY_SLUG
 from apps.notices.watching import Place
 from apps.notices.webhooks import make_webhook, turn
-from apps.policies.asking import ask_upward
-from apps.policies.at_once import publish_operations
-from apps.policies.drafts import add_operations, open_draft
+from apps.policies.changesets.drafts import add_operations, open_draft
+from apps.policies.changesets.reviewing import comment_on, schedule_change_set
 from apps.policies.models import ChangeSet, Policy
-from apps.policies.reviewing import comment_on, schedule_change_set
+from apps.policies.publishing.at_once import publish_operations
+from apps.policies.requests.asking import ask_upward
 from apps.policies.services import make_change_set, propose_change_set
-from apps.priorities.membership import apply_members
+from apps.priorities.mapping.membership.plan import apply_members
 
 UidOf = Callable[[str], UUID]
 _DAY = timedelta(days=1)

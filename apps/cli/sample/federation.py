@@ -11,15 +11,15 @@ from apps.cli.sample import peers
 from apps.cli.sample.core_hours import PART
 from apps.cli.sample.grid import POLICY_SLUG, SITES
 from apps.cli.sample.jobs import DAYS
-from apps.federation import inline
-from apps.federation.feeds import make_feed, tell
-from apps.federation.fetching import take_answer
+from apps.federation.fetching import inline
+from apps.federation.fetching.schedule import take_answer
 from apps.federation.models import Mount, Subscription
-from apps.federation.mounting import make_mount
-from apps.federation.publications import issue, make_publication
-from apps.federation.reading import note_reading
-from apps.federation.subscribing import subscribe
-from apps.federation.taking import address_since
+from apps.federation.mounts.mounting import make_mount
+from apps.federation.publications.readers import note_reading
+from apps.federation.publications.services import issue, make_publication
+from apps.federation.usage_feeds.feeds import make_feed, tell
+from apps.federation.usage_feeds.subscribing import subscribe
+from apps.federation.usage_feeds.taking import address_since
 
 _PUBLISHED_FOR_S = 90 * 86_400  # Turku reads once, when the sample is loaded
 

@@ -21,21 +21,21 @@ from apps.cli.sample.decisions import connect_programs, on, put_decisions, refun
 from apps.cli.sample.grid import NAMESPACE, POLICY_NAME, POLICY_SLUG, SITES, Grid
 from apps.cli.sample.jobs import DAYS, SampleJob, jobs
 from apps.cli.stack.first_run import password_for
-from apps.errors import Conflict
+from apps.core.errors import Conflict
 from apps.federation.models import Mount
 from apps.notices.evaluating import evaluate
-from apps.policies.delegation import give_grant
-from apps.policies.imports import import_policy
+from apps.policies.access.delegation import give_grant
+from apps.policies.files.imports import import_policy
 from apps.policies.models import Grant, Policy
 from apps.policies.services import change_shares, make_policy, publish_document
-from apps.policies.trees import load_tree
-from apps.priorities.recompute import request_recompute
-from apps.priorities.rules import Rule
+from apps.policies.tree.stored import load_tree
+from apps.priorities.mapping.rules.rule import Rule
+from apps.priorities.recompute.staleness import request_recompute
 from apps.priorities.series.runs import ask_for_series
 from apps.priorities.services import set_rules
-from apps.usage.collectors.base import RecordRow
-from apps.usage.ingest import ingest_batch
 from apps.usage.models import Source
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import make_source
 
 _CHUNK = 10_000

@@ -22,12 +22,12 @@ from django.conf import settings
 
 from apps.cli.sample.grid import MOUNTED, SEED, Grid
 from apps.cli.sample.jobs import DAYS
-from apps.errors import NotFound
-from apps.federation import inline
-from apps.federation.wire import FORMAT, instant_text
-from apps.federation.wire_usage import Enforced, State, UsageDocument, UsageHead, write_usage
-from apps.signing import SigningKey, digest_of, sign_document
-from apps.usage.buckets import AMOUNTS
+from apps.core.errors import NotFound
+from apps.core.signing import SigningKey, digest_of, sign_document
+from apps.federation.documents.wire import FORMAT, instant_text
+from apps.federation.documents.wire_usage import Enforced, State, UsageDocument, UsageHead, write_usage
+from apps.federation.fetching import inline
+from apps.usage.buckets.hourly import AMOUNTS
 
 VO = MOUNTED
 VO_ISSUER, SITE_ISSUER = "neutrinos.example", "turku.example"

@@ -26,7 +26,7 @@ from apps.cli.stack import processes
 from apps.cli.stack.lifeline import dying_with_parent
 from apps.cli.stack.logs import open_private_log
 from apps.cli.stack.paths import private_dir, socket_dir
-from apps.errors import Unavailable
+from apps.core.errors import Unavailable
 
 PORT = 5432  # names the socket file; nothing listens on TCP
 USER = "fairshare"

@@ -17,7 +17,7 @@ from django.core.management import CommandError, call_command, get_commands
 
 from apps.cli.stack.first_run import password_for
 from apps.cli.stack.paths import private_dir, write_once
-from apps.errors import DomainError
+from apps.core.errors import DomainError
 
 _STARTED_EMPTY = "started-empty"
 
@@ -64,7 +64,7 @@ def _fingerprint_of_static() -> str:
 
 def describe_api() -> None:
     """The OpenAPI description, only for a new release: a web process would take seconds for it at a request."""
-    from apps.release import schema_file
+    from apps.core.release import schema_file
 
     for suffix, format in (("yaml", "openapi"), ("json", "openapi-json")):
         path = schema_file(suffix)

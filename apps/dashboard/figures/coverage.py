@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from apps.usage.coverage import Coverage, Day
+from apps.usage.quality.coverage import Coverage, Day
 
 WIDE, BESIDE, NARROW = 940, 740, 340
 WIDE_DAYS, NARROW_DAYS = 60, 28

@@ -6,18 +6,18 @@ from typing import Any
 
 from django import template
 
-from apps import clock
-from apps.dashboard import draft_words
-from apps.dashboard.actor import actor_of
-from apps.dashboard.views.draft_publish import last_of_mine
-from apps.policies import drafts
+from apps.core import clock
+from apps.dashboard.drafts import words as draft_words
+from apps.dashboard.drafts.publish_views import last_of_mine
+from apps.dashboard.shell.actor import actor_of
+from apps.policies.changesets import drafts
 from apps.policies.selectors import get_policy
 
 register = template.Library()
 _SHOWN = 5
 
 
-@register.inclusion_tag("dashboard/draft/_mine.html", takes_context=True)
+@register.inclusion_tag("dashboard/drafts/_mine.html", takes_context=True)
 def my_drafts(context: dict[str, Any], policy_slug: str) -> dict[str, Any]:
     """{% my_drafts page.policy_slug %}: edit, and what I have open here; nothing for who may change nothing."""
     actor, at = actor_of(context["request"]), clock.now()

@@ -13,10 +13,11 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from apps import clock
-from apps.dashboard import aging_words, presentation
+from apps.core import clock
+from apps.dashboard.decay import words as aging_words
 from apps.dashboard.figures.bullet import Bullet, State
-from apps.dashboard.presentation import Balance
+from apps.dashboard.shell import presentation
+from apps.dashboard.shell.presentation import Balance
 
 register = template.Library()
 

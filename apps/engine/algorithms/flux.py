@@ -9,9 +9,9 @@ from apps.engine.algorithms.base import Column, PriorityResult, finish
 from apps.engine.algorithms.explanation import Explanation
 from apps.engine.algorithms.inputs import Compared, Prepared
 from apps.engine.arrays import BoolArray, FloatArray
+from apps.engine.numerics.rulers import ToleranceRuler, balance
+from apps.engine.numerics.walk_order import Manners, count_ahead
 from apps.engine.parameters import Parameter, Settings
-from apps.engine.rulers import ToleranceRuler, balance
-from apps.engine.walk_order import Manners, count_ahead
 
 # Less usage than this is none; who has none, and shares, has the highest weight.
 IDLE_BELOW = 1e-9

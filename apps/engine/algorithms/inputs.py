@@ -14,7 +14,7 @@ import numpy.typing as npt
 from apps.engine import associations, sweep
 from apps.engine.arrays import CHUNK, BoolArray, FloatArray, IntArray, LongArray
 from apps.engine.errors import BadUsage
-from apps.engine.listing import Listing, list_entries
+from apps.engine.numerics.listing import Listing, list_entries
 from apps.engine.tree import FairshareTree
 
 

@@ -6,15 +6,16 @@ from typing import TypeVar
 
 import numpy as np
 
-from apps.engine import associations, long_quotients, operators, sweep
+from apps.engine import associations, operators, sweep
 from apps.engine.algorithms import sshare
 from apps.engine.algorithms.base import Column, PriorityResult, finish
 from apps.engine.algorithms.explanation import Explanation
 from apps.engine.algorithms.inputs import Compared, Prepared
 from apps.engine.arrays import FloatArray, LongArray
+from apps.engine.numerics import long_quotients
+from apps.engine.numerics.rulers import LongRuler, balance
+from apps.engine.numerics.walk_order import Manners, count_ahead
 from apps.engine.parameters import Parameter, Settings, choice
-from apps.engine.rulers import LongRuler, balance
-from apps.engine.walk_order import Manners, count_ahead
 
 Sums = TypeVar("Sums", FloatArray, LongArray)
 

@@ -8,7 +8,7 @@ from datetime import date
 
 from django.http import QueryDict
 
-from apps.errors import NotFound
+from apps.core.errors import NotFound
 from apps.figures.convergence.asked import FocusAsked, read_children, read_focus
 from apps.figures.convergence.focus import focus_figure, too_many_picks
 from apps.figures.convergence.heat import heat_figure
@@ -18,7 +18,7 @@ from apps.figures.convergence.words import NO_LINKS, Links
 from apps.figures.figure import Figure
 from apps.figures.traces import MOST_SERIES
 from apps.priorities.convergence.records import ChildrenAsked, Convergence, Picked, PicksAsked
-from apps.priorities.series.columns import SeriesState
+from apps.priorities.series.storage.columns import SeriesState
 
 _FOCUS = "focus"
 

@@ -9,7 +9,7 @@ from typing import Literal, cast
 from django.http import QueryDict
 from django.utils.translation import gettext as _
 
-from apps.errors import FieldProblem, Invalid
+from apps.core.errors import FieldProblem, Invalid
 from apps.figures.traces import MOST_SERIES
 from apps.priorities.convergence.by_hour import refuse_windowed
 from apps.priorities.convergence.counting import DAY_S, Counting, read_counting
@@ -22,7 +22,7 @@ from apps.priorities.convergence.period import (
     whole_period,
 )
 from apps.priorities.convergence.records import ChildrenAsked, PicksAsked
-from apps.priorities.series.columns import SeriesState
+from apps.priorities.series.storage.columns import SeriesState
 
 ALL = "all"
 HOUR = "hour"  # of `step`: the last seven days by the hour

@@ -30,7 +30,7 @@ from apps.figures.figure import Column, EndLabel, Figure, Table
 from apps.figures.traces import MOST_SERIES
 from apps.priorities.convergence.records import Convergence, Picked
 from apps.priorities.sentences.numbers import points_phrase
-from apps.priorities.series.columns import F8
+from apps.priorities.series.storage.columns import F8
 
 _DAILY_UP_TO = 731  # days; of longer series the days before the last year are drawn by weeks
 _SLIDER = 0.09  # of the height

@@ -19,7 +19,7 @@ from apps.figures.figure import Column, Figure, Table, Trace
 from apps.priorities.convergence.before_entry import BEFORE_ENTRY
 from apps.priorities.convergence.period import DAILY_UP_TO
 from apps.priorities.convergence.records import Convergence, by_weeks
-from apps.priorities.series.columns import Mask
+from apps.priorities.series.storage.columns import Mask
 
 OVERLAYS = ("band", "changes", "demand", "gaps")
 

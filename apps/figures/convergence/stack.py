@@ -12,7 +12,7 @@ from apps.figures.convergence.words import Links, caption, day_words, file_name,
 from apps.figures.figure import Column, EndLabel, Figure, Table, Trace
 from apps.priorities.convergence.records import Convergence
 from apps.priorities.sentences.numbers import percent
-from apps.priorities.series.columns import F8
+from apps.priorities.series.storage.columns import F8
 
 _MOST = 8  # series; of more the largest seven and the rest
 

@@ -17,7 +17,7 @@ from apps.figures import Mark
 from apps.figures.axes import moment
 from apps.priorities.convergence.records import Convergence
 from apps.priorities.sentences.numbers import percent, points, points_phrase
-from apps.priorities.series.columns import F8
+from apps.priorities.series.storage.columns import F8
 
 _IDLE = ("no_demand", "met")
 _MOST_MARKS = 48

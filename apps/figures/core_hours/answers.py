@@ -8,7 +8,7 @@ from typing import Final
 from django.http import QueryDict
 from django.utils.translation import gettext as _
 
-from apps.errors import NotFound
+from apps.core.errors import NotFound
 from apps.figures.core_hours.burn_down import burn_down
 from apps.figures.core_hours.usage_weeks import BY, UNIT, usage_weeks
 from apps.figures.figure import Figure

@@ -10,7 +10,7 @@ from django.http import QueryDict
 from django.utils import formats
 from django.utils.translation import gettext as _
 
-from apps.errors import FieldProblem, Invalid
+from apps.core.errors import FieldProblem, Invalid
 from apps.figures import axes
 from apps.figures.controls import Choice, changed
 from apps.figures.figure import Figure, Table

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.http import QueryDict
 from django.utils.translation import gettext as _
 
-from apps.errors import FieldProblem, Invalid
+from apps.core.errors import FieldProblem, Invalid
 from apps.figures.controls import Choice, Control, changed
 
 Kind = Literal["icicle", "treemap"]

@@ -7,7 +7,7 @@ import pkgutil
 from collections.abc import Mapping
 from functools import cache
 
-from apps.errors import NotFound
+from apps.core.errors import NotFound
 from apps.notices.kinds.base import Kind
 
 

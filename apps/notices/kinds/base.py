@@ -11,8 +11,8 @@ from uuid import UUID
 from django.utils import formats
 from django.utils.functional import Promise
 
-from apps.policies.columns import TreeColumns
 from apps.policies.models import Policy
+from apps.policies.tree.columns import TreeColumns
 from apps.usage.models import Source
 
 if TYPE_CHECKING:

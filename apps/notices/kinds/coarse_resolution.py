@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from apps.errors import Invalid, Unavailable
+from apps.core.errors import Invalid, Unavailable
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, Term
-from apps.priorities import served
 from apps.priorities.operators.tree_check import CheckedTree
 from apps.priorities.operators.words import operator_text, resolution_text
 from apps.priorities.sentences.numbers import count
+from apps.priorities.serving import served
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice

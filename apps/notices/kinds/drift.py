@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from apps.notices.daily import last_days, newest_day
 from apps.notices.drifting import drift_of
 from apps.notices.kinds.base import Finding, Kind, Level, PolicyPlace, Sentence, Term
-from apps.policies.change_sets import settings_of
+from apps.policies.changesets.change_sets import settings_of
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice

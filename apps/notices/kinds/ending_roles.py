@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, Term, day_words, days_until
-from apps.policies.access import name_of
+from apps.policies.access.holders import name_of
 from apps.policies.models import Grant
 
 if TYPE_CHECKING:

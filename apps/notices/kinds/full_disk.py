@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from apps.disk_space import full_disks
+from apps.core.disk_space import full_disks
 from apps.notices.kinds.base import Finding, Kind, Sentence, SitePlace
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from apps.federation.models import Mount, Subscription
-from apps.federation.mounting import may_mount_at
+from apps.federation.mounts.mounting import may_mount_at
 from apps.notices.kinds.base import PolicyPlace, Terms
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from django.db.models import Count, Sum
 from django.utils import formats
 from django.utils.translation import gettext_lazy, ngettext
 
-from apps.errors import Unavailable
+from apps.core.errors import Unavailable
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, Term
-from apps.policies.scope import Verb
-from apps.priorities import served
+from apps.policies.access.scope import Verb
 from apps.priorities.models import UnmappedUsage
+from apps.priorities.serving import served
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice

@@ -10,7 +10,8 @@ from zoneinfo import ZoneInfo
 from django.db import transaction
 
 from apps.accounts.actor import Actor
-from apps.errors import Conflict, NotAllowed, NotFound, Stale
+from apps.core.errors import Conflict, NotAllowed, NotFound, Stale
+from apps.policies.access.scope import WRITE, require_scope, visible_entries
 from apps.policies.allocations.periods import LAST_DAY, Period
 from apps.policies.allocations.records import (
     Sight,
@@ -23,12 +24,11 @@ from apps.policies.allocations.records import (
     tag_of_state,
     text_of,
 )
-from apps.policies.columns import TreeColumns
 from apps.policies.models import Capacity, Policy
-from apps.policies.publishing import lock_policy
-from apps.policies.scope import WRITE, require_scope, visible_entries
+from apps.policies.publishing.revisions import lock_policy
 from apps.policies.selectors import get_policy
-from apps.policies.trees import load_tree
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.stored import load_tree
 
 MOST_CORES = 1e12
 _LONGEST_SITE = 128

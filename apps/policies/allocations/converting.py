@@ -13,11 +13,11 @@ from datetime import date
 from typing import Any
 from uuid import UUID
 
-from apps.errors import Invalid
+from apps.core.errors import Invalid
 from apps.policies.allocations.records import invalid
-from apps.policies.columns import F8, TreeColumns
-from apps.policies.names import RESERVE
-from apps.policies.terms import AT_END, Dates
+from apps.policies.tree.columns import F8, TreeColumns
+from apps.policies.tree.names import RESERVE
+from apps.policies.tree.terms import AT_END, Dates
 
 RESTS = ("spread", "reserve")
 _DIGITS = 6

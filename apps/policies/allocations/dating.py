@@ -11,7 +11,7 @@ from django.db import transaction
 
 from apps.accounts.actor import Actor
 from apps.policies.allocations.records import refusals_on_record
-from apps.policies.change_sets import require_reason
+from apps.policies.changesets.change_sets import require_reason
 from apps.policies.models import Revision
 from apps.policies.services import make_change_set, publish_change_set
 

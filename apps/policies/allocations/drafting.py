@@ -8,20 +8,20 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from apps.accounts.actor import Actor
-from apps.errors import Invalid, NotAllowed
+from apps.core.errors import Invalid, NotAllowed
+from apps.policies.access.scope import visible_entries
 from apps.policies.allocations.capacities import capacities_of, core_hours
 from apps.policies.allocations.converting import Conversion, convert, operations_of, shares_beside
 from apps.policies.allocations.giving import allocations_of, period_of
 from apps.policies.allocations.periods import Period, begins_at, day_of
 from apps.policies.allocations.promises import add_up, promised_in
 from apps.policies.allocations.records import Sight
-from apps.policies.change_sets import require_reason
-from apps.policies.columns import TreeColumns
+from apps.policies.changesets.change_sets import require_reason
 from apps.policies.models import Allocation, ChangeSet, Policy
-from apps.policies.scope import visible_entries
 from apps.policies.selectors import get_policy
 from apps.policies.services import make_change_set
-from apps.policies.trees import load_tree
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.stored import load_tree
 
 
 def get_conversion(

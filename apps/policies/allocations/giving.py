@@ -13,7 +13,8 @@ from uuid import UUID
 from django.db import transaction
 
 from apps.accounts.actor import Actor
-from apps.errors import Conflict, NotAllowed, NotFound, Stale
+from apps.core.errors import Conflict, NotAllowed, NotFound, Stale
+from apps.policies.access.scope import WRITE, require_scope, visible_entries
 from apps.policies.allocations.periods import Period
 from apps.policies.allocations.records import (
     Sight,
@@ -27,12 +28,11 @@ from apps.policies.allocations.records import (
     refuse_days,
     tag_of_state,
 )
-from apps.policies.columns import TreeColumns
 from apps.policies.models import Allocation, Policy
-from apps.policies.publishing import lock_policy
-from apps.policies.scope import WRITE, require_scope, visible_entries
+from apps.policies.publishing.revisions import lock_policy
 from apps.policies.selectors import get_policy
-from apps.policies.trees import load_tree
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.stored import load_tree
 
 MOST_CORE_H = 1e15
 

@@ -23,8 +23,8 @@ import numpy as np
 
 from apps.policies.allocations.giving import period_of
 from apps.policies.allocations.periods import Period
-from apps.policies.columns import F8, Mask, TreeColumns
 from apps.policies.models import Allocation
+from apps.policies.tree.columns import F8, Mask, TreeColumns
 
 _SLACK = 1e-9  # relative: sums of doubles aren't over because of their last digits
 

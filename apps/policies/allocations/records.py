@@ -11,14 +11,14 @@ from typing import Any
 from uuid import UUID
 
 from apps.accounts.actor import Actor
-from apps.accounts.audit import record
-from apps.errors import FieldProblem, Invalid, NotAllowed
+from apps.accounts.audit.log import record
+from apps.core.errors import FieldProblem, Invalid, NotAllowed
+from apps.policies.access.scope import WRITE, Rights, Verb, Visibility, rules_all
 from apps.policies.allocations.periods import FIRST_DAY, LAST_DAY
-from apps.policies.change_sets import require_reason
-from apps.policies.columns import TreeColumns
+from apps.policies.changesets.change_sets import require_reason
 from apps.policies.models import Policy
-from apps.policies.names import clean_text
-from apps.policies.scope import WRITE, Rights, Verb, Visibility, rules_all
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.names import clean_text
 
 LONGEST_TEXT = 512
 Sight = Callable[..., Visibility]  # who sees which entries; a room that knows accounts adds the entries of their own

@@ -9,9 +9,9 @@ from uuid import UUID
 
 from apps.policies.allocations.giving import successor_of
 from apps.policies.allocations.periods import Period
-from apps.policies.columns import Mask, TreeColumns
 from apps.policies.models import Allocation
-from apps.policies.terms import Dates
+from apps.policies.tree.columns import Mask, TreeColumns
+from apps.policies.tree.terms import Dates
 
 SOON_DAYS = (7, 30, 90)
 _LISTED_AFTERWARDS = timedelta(days=30)  # an allocation that ended is told of for so long

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from apps.errors import FieldProblem, Invalid
-from apps.policies.columns import TreeColumns
-from apps.policies.declared import Declared
-from apps.policies.document import Address
+from apps.core.errors import FieldProblem, Invalid
+from apps.policies.files.declared import Declared
+from apps.policies.files.document import Address
 from apps.policies.settings import PolicySettings
+from apps.policies.tree.columns import TreeColumns
 
 
 def same(tree: TreeColumns) -> TreeColumns:

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from apps.invisible import visible
-from apps.policies.columns import TreeColumns
-from apps.policies.declared import Declaration, Declared
-from apps.policies.document import plain
+from apps.core.invisible import visible
+from apps.policies.files.declared import Declaration, Declared
+from apps.policies.files.document import plain
 from apps.policies.formats.base import Format, not_this, wrong
-from apps.policies.names import PARENT, RESERVE
 from apps.policies.settings import PolicySettings
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.names import PARENT, RESERVE
 
 COLUMNS = ("path", "kind", "shares", "scope", "sources", "locked", "uid")
 _OTHER_NAMES = {"percent": "percent", "share": "shares", "entry": "path"}

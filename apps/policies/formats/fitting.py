@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from apps.policies.columns import F8, Mask, TreeColumns
+from apps.policies.tree.columns import F8, Mask, TreeColumns
 
 _LONGEST = 120  # leaves room for a number behind it
 _MOST_DIGITS = 9

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from apps.policies.columns import TreeColumns
-from apps.policies.declared import Declaration, Declared
-from apps.policies.document import plain
+from apps.policies.files.declared import Declaration, Declared
+from apps.policies.files.document import plain
 from apps.policies.formats.base import Format, not_this, wrong
 from apps.policies.formats.fitting import coded_kinds, plain_names, plain_word, whole_shares
 from apps.policies.settings import PolicySettings
+from apps.policies.tree.columns import TreeColumns
 
 LABEL = "share tree of Grid Engine"
 PROJECT = "project"

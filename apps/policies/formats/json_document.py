@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from apps.errors import Invalid
-from apps.policies.columns import TreeColumns
-from apps.policies.declared import Declared
-from apps.policies.document import Address, entry_values, head_values, read_document, walk
+from apps.core.errors import Invalid
+from apps.policies.files.declared import Declared
+from apps.policies.files.document import Address, entry_values, head_values, read_document, walk
 from apps.policies.formats.base import Format, line_finder
 from apps.policies.settings import PolicySettings
+from apps.policies.tree.columns import TreeColumns
 
 _PIECE = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:\n]|[^\s{}\[\],:"]+')
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from apps.errors import FieldProblem, Invalid, TooLarge
-from apps.policies.columns import SPARSE, TreeColumns
-from apps.policies.declared import Declared
+from apps.core.errors import FieldProblem, Invalid, TooLarge
+from apps.policies.files.declared import Declared
 from apps.policies.formats import csv_table, gridengine, json_document, sacctmgr, sacctmgr_script, yaml_document
 from apps.policies.formats.base import Format
 from apps.policies.settings import PolicySettings
+from apps.policies.tree.columns import SPARSE, TreeColumns
 
 FORMATS: Mapping[str, Format] = {
     module.FORMAT.name: module.FORMAT

@@ -9,13 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from apps.policies.columns import TreeColumns
-from apps.policies.declared import Declaration, Declared
-from apps.policies.document import plain
+from apps.policies.files.declared import Declaration, Declared
+from apps.policies.files.document import plain
 from apps.policies.formats.base import Format, not_this, wrong
 from apps.policies.formats.fitting import coded_kinds, plain_names, plain_word, whole_shares
-from apps.policies.names import PARENT
 from apps.policies.settings import PolicySettings
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.names import PARENT
 
 USE_PARENT = 2_147_483_647  # how a dump writes Fairshare=parent
 MOST_SHARES = USE_PARENT - 1

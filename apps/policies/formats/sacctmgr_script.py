@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from apps.policies.columns import TreeColumns
-from apps.policies.declared import Declared
-from apps.policies.document import plain
+from apps.policies.files.declared import Declared
+from apps.policies.files.document import plain
 from apps.policies.formats import sacctmgr
 from apps.policies.formats.base import Format, not_this
 from apps.policies.formats.fitting import plain_word
 from apps.policies.formats.sacctmgr import ROOT, Associations
-from apps.policies.names import PARENT
 from apps.policies.settings import PolicySettings
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.names import PARENT
 
 LABEL = "script of sacctmgr commands"
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import yaml
 
-from apps.errors import Invalid
-from apps.policies.columns import TreeColumns
-from apps.policies.declared import Declared
-from apps.policies.document import entry_values, head_values, read_document, walk
+from apps.core.errors import Invalid
+from apps.policies.files.declared import Declared
+from apps.policies.files.document import entry_values, head_values, read_document, walk
+from apps.policies.files.yaml_text import load_yaml, yaml_places
 from apps.policies.formats.base import Format, line_finder
 from apps.policies.settings import PolicySettings
-from apps.policies.yaml_text import load_yaml, yaml_places
+from apps.policies.tree.columns import TreeColumns
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(?:[. ][A-Za-z0-9_-]+)*")  # never a number or a date
 _WORDS = frozenset(["y", "n", "yes", "no", "true", "false", "on", "off", "null", "none", "inf", "nan"])

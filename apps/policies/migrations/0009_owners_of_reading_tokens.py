@@ -9,7 +9,7 @@ from typing import Any
 from django.db import migrations
 from django.db.models import Q
 
-from apps import clock
+from apps.core import clock
 
 SEES = "view_members"
 

@@ -13,16 +13,16 @@ import numpy.typing as npt
 from django.db import connection
 
 from apps.accounts.actor import Actor
-from apps.accounts.intern import AccountKey
 from apps.accounts.models import Account
-from apps.policies.columns import TreeColumns
+from apps.accounts.names.intern import AccountKey
 from apps.policies.settings import PolicySettings
+from apps.policies.tree.columns import TreeColumns
 from apps.priorities.beginning.default_rules import default_rules
 from apps.priorities.beginning.drafting import require_beginner, tree_of
 from apps.priorities.beginning.ledger import Ledger, hold_against
-from apps.priorities.mapping import UNMAPPED, Resolver
+from apps.priorities.mapping.rules.resolver import UNMAPPED, Resolver
+from apps.priorities.mapping.suggestions import Suggester, Suggestion, find_neighbours, groups_of
 from apps.priorities.models import Beginning
-from apps.priorities.suggesting import Suggester, Suggestion, find_neighbours, groups_of
 from apps.usage.models import Source
 
 F8 = npt.NDArray[np.float64]

@@ -9,9 +9,9 @@ from uuid import UUID
 
 import numpy as np
 
-from apps.policies.columns import TreeColumns
-from apps.priorities.naming import text_of
-from apps.priorities.rules import Rule
+from apps.policies.tree.columns import TreeColumns
+from apps.priorities.mapping.rules.entry_names import text_of
+from apps.priorities.mapping.rules.rule import Rule
 
 MOST_RULES = 5_000
 

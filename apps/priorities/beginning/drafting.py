@@ -11,17 +11,17 @@ from uuid import UUID
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from apps.accounts import audit
 from apps.accounts.actor import Actor
-from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale
-from apps.policies.columns import TreeColumns, pack_tree, unpack_tree
-from apps.policies.first_revision import first_tree
+from apps.accounts.audit import log as audit
+from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale
 from apps.policies.formats.registry import get_format, guess_format, read_file, text_of
+from apps.policies.publishing.first_revision import first_tree
+from apps.policies.tree.columns import TreeColumns, pack_tree, unpack_tree
 from apps.priorities.models import Beginning
 from apps.runs.models import Run
-from apps.usage import uploads
-from apps.usage.collectors.registry import AUTO
 from apps.usage.models import Source
+from apps.usage.parsers.registry import AUTO
+from apps.usage.records import uploads
 from apps.usage.services import confirm_import, start_import, zone_of
 
 MOST_DECISIONS = 1_000

@@ -10,9 +10,9 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
-from apps.errors import Conflict
-from apps.policies.first_revision import begin_policy
+from apps.core.errors import Conflict
 from apps.policies.models import Policy
+from apps.policies.publishing.first_revision import begin_policy
 from apps.policies.settings import PolicySettings
 from apps.priorities.beginning.default_rules import default_rules
 from apps.priorities.beginning.drafting import LogState, locked, log_state, tree_of

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.engine.algorithms.inputs import prepare
-from apps.policies.columns import TreeColumns
 from apps.policies.formats.fitting import competitors
-from apps.priorities.mapping import UNMAPPED
-from apps.priorities.states import State, out_of_tolerance, state_of
+from apps.policies.tree.columns import TreeColumns
+from apps.priorities.mapping.rules.resolver import UNMAPPED
+from apps.priorities.snapshots.states import State, out_of_tolerance, state_of
 
 F8 = npt.NDArray[np.float64]
 I4 = npt.NDArray[np.int32]

@@ -6,7 +6,7 @@ import numpy as np
 from django.db.models import Min
 
 from apps.policies.models import Entry, Policy
-from apps.priorities.series.columns import DailySeries, Mask
+from apps.priorities.series.storage.columns import DailySeries, Mask
 
 BEFORE_ENTRY = "before_entry"  # the state of such a day
 

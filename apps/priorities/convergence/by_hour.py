@@ -11,7 +11,7 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
-from apps.errors import FieldProblem, Invalid
+from apps.core.errors import FieldProblem, Invalid
 from apps.policies.selectors import READ
 from apps.priorities.convergence.before_entry import days_before_entry
 from apps.priorities.convergence.counting import WINDOWED, Counting, actual_share, target_share

@@ -7,10 +7,10 @@ from math import ceil
 
 import numpy as np
 
+from apps.core.errors import FieldProblem, Invalid
 from apps.engine.convergence import actual_share as share_of
 from apps.engine.convergence import trailing_sum
-from apps.errors import FieldProblem, Invalid
-from apps.priorities.series.columns import F8, DailySeries, Mask
+from apps.priorities.series.storage.columns import F8, DailySeries, Mask
 
 DAY_S = 86_400
 DECAYED, WINDOWED, RAW = VIEWS = ("decayed", "windowed", "raw")

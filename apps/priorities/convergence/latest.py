@@ -14,7 +14,6 @@ from django.conf import settings
 from apps.accounts.actor import Actor
 from apps.accounts.request_cache import once_per_request
 from apps.policies.selectors import READ
-from apps.priorities.answers import ServedSnapshot
 from apps.priorities.convergence.by_hour import convergence_by_hour, refuse_windowed
 from apps.priorities.convergence.counting import DECAYED, TOTAL, Counting
 from apps.priorities.convergence.measuring import slack_of
@@ -23,7 +22,8 @@ from apps.priorities.convergence.period import Period
 from apps.priorities.convergence.reading import make_convergence, open_entry
 from apps.priorities.convergence.records import Convergence
 from apps.priorities.selectors.rows import PolicyView
-from apps.priorities.series.columns import F8, Mask, SeriesDays
+from apps.priorities.series.storage.columns import F8, Mask, SeriesDays
+from apps.priorities.serving.answers import ServedSnapshot
 
 _INSIDE = 1 + 1e-9
 

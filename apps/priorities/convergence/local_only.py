@@ -8,7 +8,7 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from apps.priorities.convergence.words import Sentence, say
-from apps.priorities.fallen_back import list_fallen_back
+from apps.priorities.fallback.fallen_back import list_fallen_back
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.series.calendar import day_at
 

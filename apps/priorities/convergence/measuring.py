@@ -13,7 +13,7 @@ from apps.engine import convergence as engine
 from apps.engine.convergence import DayState, HalfTime, Outcome
 from apps.priorities.convergence.before_entry import BEFORE_ENTRY
 from apps.priorities.convergence.verdict import Shares, States
-from apps.priorities.series.columns import F8, DailySeries, Mask, SeriesDays
+from apps.priorities.series.storage.columns import F8, DailySeries, Mask, SeriesDays
 
 NAMES = np.array([""] + [state.name.lower() for state in DayState if state is not DayState.ABSENT])
 

@@ -13,9 +13,9 @@ from apps.priorities.convergence.counting import pick
 from apps.priorities.convergence.period import Period
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.series.against_today import load_against_today
-from apps.priorities.series.columns import DailySeries, Mask
 from apps.priorities.series.hours_reading import load_hours
 from apps.priorities.series.reading import load_children, load_series
+from apps.priorities.series.storage.columns import DailySeries, Mask
 from apps.priorities.series.telling import as_told
 
 MOST_MEMBERS = 500

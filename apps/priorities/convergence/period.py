@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 from django.conf import settings
 from django.utils.translation import gettext as _
 
-from apps.errors import FieldProblem, Invalid, Malformed
-from apps.priorities.series.columns import SeriesState
+from apps.core.errors import FieldProblem, Invalid, Malformed
+from apps.priorities.series.storage.columns import SeriesState
 
 DAY = timedelta(days=1)
 MOST_DAYS = 3_660

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
-from apps.errors import FieldProblem, Invalid
+from apps.core.errors import FieldProblem, Invalid
 from apps.policies.selectors import READ
 from apps.priorities.convergence.by_hour import convergence_by_hour
 from apps.priorities.convergence.counting import Counting

@@ -23,9 +23,9 @@ from apps.priorities.convergence.period import Period
 from apps.priorities.convergence.records import Convergence, Published, order_of
 from apps.priorities.convergence.verdict import Shares, verdict, verdict_of_one
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
-from apps.priorities.series.columns import F8, DailySeries, Mask, SeriesState
 from apps.priorities.series.reading import series_state
-from apps.usage.gaps import list_gaps
+from apps.priorities.series.storage.columns import F8, DailySeries, Mask, SeriesState
+from apps.usage.quality.gaps import list_gaps
 
 _MOST_REVISIONS = 400
 

@@ -17,7 +17,7 @@ from apps.priorities.convergence.period import Period
 from apps.priorities.convergence.verdict import States
 from apps.priorities.convergence.words import Sentence
 from apps.priorities.records.entries import EntryRow
-from apps.priorities.series.columns import F8, Mask, SeriesDays, SeriesState
+from apps.priorities.series.storage.columns import F8, Mask, SeriesDays, SeriesState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from apps.priorities.convergence.before_entry import BEFORE_ENTRY
 from apps.priorities.convergence.words import Sentence, say, side_words
-from apps.priorities.series.columns import F8, Mask
+from apps.priorities.series.storage.columns import F8, Mask
 
 Course = Literal["on", "idle", "moves_away", "starved", "approaching", "steady", "unknown"]
 States = npt.NDArray[np.str_]

@@ -9,24 +9,24 @@ from uuid import UUID
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
-from apps.errors import FieldProblem, Invalid, NotAllowed
-from apps.policies.columns import Mask
+from apps.core.errors import FieldProblem, Invalid, NotAllowed
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy, list_policies
-from apps.priorities import served
-from apps.priorities.accrual import window_of
-from apps.priorities.answers import ServedSnapshot
+from apps.policies.tree.columns import Mask
+from apps.priorities.explain.walk import walk_to
 from apps.priorities.forecast.at_target import at_target_said
 from apps.priorities.forecast.factor_ahead import FactorAhead, factor_ahead
 from apps.priorities.forecast.outlook import CurvePoint, Outlook, Standing, curve_of, foresee, needs_hours
 from apps.priorities.forecast.past import DAY_S, LevelPast, competitors
 from apps.priorities.forecast.reading import read_past
 from apps.priorities.forecast.telling import tell_level
-from apps.priorities.lookup import AccountQuery
+from apps.priorities.metering.usage import window_of
 from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.sentences import Said, say
-from apps.priorities.sight import own_queries, told_in
-from apps.priorities.walk import walk_to
+from apps.priorities.serving import served
+from apps.priorities.serving.answers import ServedSnapshot
+from apps.priorities.serving.lookup import AccountQuery
+from apps.priorities.visibility.sight import own_queries, told_in
 
 _SCOPES = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ, Token.Scope.SELF_READ)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from apps.engine.errors import PackageFailed
 from apps.engine.explain.skeleton import skeleton
-from apps.priorities.answers import ServedSnapshot
-from apps.priorities.selectors.contrasts import result_of
+from apps.priorities.explain.contrasts import result_of
 from apps.priorities.sentences import Said, say
+from apps.priorities.serving.answers import ServedSnapshot
 
 
 def at_target_said(snapshot: ServedSnapshot, leaf: int, level: int) -> list[Said]:

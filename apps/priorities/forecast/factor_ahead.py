@@ -14,16 +14,16 @@ from datetime import datetime, timedelta
 import numpy as np
 import numpy.typing as npt
 
+from apps.core.errors import Invalid
 from apps.engine.algorithms import PriorityResult
-from apps.errors import Invalid
 from apps.policies.models import Policy
-from apps.priorities.answers import ServedSnapshot
-from apps.priorities.explanation import Numbers, effects_of
+from apps.priorities.explain.level_terms import Numbers, effects_of
 from apps.priorities.forecast.past import DAY_S
 from apps.priorities.forecast.reading import inputs_of
-from apps.priorities.projection import Side, project
+from apps.priorities.recompute.projection import Side, project
 from apps.priorities.sentences import Said, say
 from apps.priorities.sentences.numbers import factor as written
+from apps.priorities.serving.answers import ServedSnapshot
 
 DAYS = (1, 2, 3, 5, 7, 10, 14, 21, 28)
 _A_WEEK = 7

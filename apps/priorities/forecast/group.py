@@ -11,11 +11,11 @@ from uuid import UUID
 
 from apps.engine.explain import Recovery
 from apps.policies.models import Policy
-from apps.priorities.accrual import window_of
-from apps.priorities.answers import ServedSnapshot
 from apps.priorities.forecast.asking import standing_of
 from apps.priorities.forecast.outlook import CurvePoint, Outlook, curve_of, foresee, needs_hours, with_target
 from apps.priorities.forecast.reading import read_past
+from apps.priorities.metering.usage import window_of
+from apps.priorities.serving.answers import ServedSnapshot
 
 DAYS_AHEAD = 30
 DAYS_BACK = 14

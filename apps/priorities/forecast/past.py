@@ -16,12 +16,12 @@ from apps.engine import decay
 from apps.engine.algorithms.inputs import prepare
 from apps.engine.explain import History
 from apps.policies.settings import PolicySettings
-from apps.policies.trees import TreeColumns
-from apps.priorities.accrual import HOUR_S, window_of
-from apps.priorities.assembly import Inputs
-from apps.priorities.metric import amounts
-from apps.priorities.placing import place_accounts
-from apps.priorities.series.columns import DailySeries
+from apps.policies.tree.stored import TreeColumns
+from apps.priorities.mapping.rules.placement import place_accounts
+from apps.priorities.metering.metric import amounts
+from apps.priorities.metering.usage import HOUR_S, window_of
+from apps.priorities.recompute.pipeline import Inputs
+from apps.priorities.series.storage.columns import DailySeries
 from apps.usage.selectors import OpenRecords
 
 F8 = npt.NDArray[np.float64]

@@ -11,12 +11,12 @@ from datetime import UTC, datetime, timedelta
 from django.db import connection
 
 from apps.policies.models import Policy
-from apps.priorities.accrual import window_of
-from apps.priorities.answers import ServedSnapshot
-from apps.priorities.assembly import Inputs, load_inputs
 from apps.priorities.forecast.past import DAY_S, PACE_DAYS, LevelPast, from_buckets, from_series, needed_from
+from apps.priorities.metering.usage import window_of
+from apps.priorities.recompute.pipeline import Inputs, load_inputs
 from apps.priorities.series.calendar import site_zone
 from apps.priorities.series.reading import load_series
+from apps.priorities.serving.answers import ServedSnapshot
 
 MOST_BUCKETS = 200_000  # that are read while somebody waits
 _MOST_REMEMBERED = 4

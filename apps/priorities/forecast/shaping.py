@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from apps.engine.explain import Recovery, RecoveryRange
-from apps.priorities.answers import instant
 from apps.priorities.forecast.asking import Forecast, ForecastLevel, days_to_draw
 from apps.priorities.forecast.factor_ahead import FactorAhead
 from apps.priorities.sentences import text_of
+from apps.priorities.serving.answers import instant
 
 _QUARTILES = ("soonest", "middle", "latest")
 

@@ -12,7 +12,7 @@ import numpy as np
 from apps.engine.algorithms.aequus import operator_of
 from apps.engine.analysis.job_size import Reading
 from apps.engine.operators import Operator
-from apps.policies.columns import Mask
+from apps.policies.tree.columns import Mask
 from apps.priorities.operators.asking import READINGS, FigureQuery
 from apps.priorities.operators.pictures import operators_beside
 from apps.priorities.operators.tree_check import CheckedTree, aequus_settings

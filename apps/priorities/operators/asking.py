@@ -9,10 +9,10 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from apps.core.errors import FieldProblem, Invalid
 from apps.engine.analysis import figure_17, job_size
 from apps.engine.errors import BadParameter
 from apps.engine.operators import get_operator
-from apps.errors import FieldProblem, Invalid
 
 _LONGEST = 4_096
 BOUNDS: Mapping[str, tuple[float, float]] = {

@@ -9,8 +9,8 @@ from typing import TypeVar
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 
+from apps.core.errors import NotFound
 from apps.engine.analysis import job_size
-from apps.errors import NotFound
 from apps.priorities.operators import of_tree, pictures, words
 from apps.priorities.operators.asked import Asked
 from apps.priorities.operators.asking import REGIONS

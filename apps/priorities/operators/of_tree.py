@@ -9,15 +9,15 @@ from math import inf, isfinite
 import numpy as np
 import numpy.typing as npt
 
+from apps.core.errors import NotFound
 from apps.engine.algorithms import read_algorithm
 from apps.engine.analysis.exponent import curve
 from apps.engine.operators import Operator
-from apps.errors import NotFound
-from apps.priorities.carried import simulate
 from apps.priorities.operators import words
 from apps.priorities.operators.asked import Asked
 from apps.priorities.operators.records import ExponentPoint, LeafJob, ResolutionEffect, Row, TreeCheck
 from apps.priorities.operators.tree_check import CANDIDATES, FEW_CANDIDATES, MOST_FOR_ALL
+from apps.priorities.recompute.carried import simulate
 
 F8 = npt.NDArray[np.float64]
 MOST_LEAVES = 1_000

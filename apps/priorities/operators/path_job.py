@@ -10,11 +10,11 @@ from apps.engine import vectors
 from apps.engine.algorithms.inputs import prepare
 from apps.engine.analysis.smallest_job import jobs_that_show
 from apps.engine.errors import BadParameter, PackageFailed
-from apps.priorities.accrual import HOUR_S
-from apps.priorities.answers import ServedSnapshot
+from apps.priorities.metering.usage import HOUR_S
 from apps.priorities.operators.records import PathJob
 from apps.priorities.operators.words import path_job_sentence
 from apps.priorities.sentences.amounts import unit_of_metric
+from apps.priorities.serving.answers import ServedSnapshot
 
 
 def path_job(snapshot: ServedSnapshot, entry: int) -> PathJob | None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.core.errors import Invalid
 from apps.engine.analysis.collisions import Collisions
 from apps.engine.errors import BadParameter
-from apps.errors import Invalid
-from apps.policies.checks import Check
-from apps.policies.columns import Mask, TreeColumns
-from apps.policies.review import Review
-from apps.priorities.answers import ServedSnapshot
+from apps.policies.changesets.checks import Check
+from apps.policies.changesets.review import Review
+from apps.policies.tree.columns import Mask, TreeColumns
 from apps.priorities.operators.tree_check import CheckedTree, Settings
 from apps.priorities.operators.words import operator_text, resolution_text
 from apps.priorities.sentences.numbers import count
+from apps.priorities.serving.answers import ServedSnapshot
 
 
 def check_resolution(review: Review, snapshot: ServedSnapshot, *, told_before: Mask, told_after: Mask) -> Check | None:

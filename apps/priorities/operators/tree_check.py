@@ -13,18 +13,18 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from apps.core.errors import FieldProblem, Invalid
 from apps.engine.algorithms import PriorityResult, read_algorithm
 from apps.engine.algorithms.aequus import operator_of
 from apps.engine.analysis.bits import TreeBits, bits_now
 from apps.engine.analysis.collisions import Collisions, SafeBits, collisions_at, safe_bits
 from apps.engine.analysis.smallest_job import smallest_jobs
 from apps.engine.errors import BadParameter
-from apps.errors import FieldProblem, Invalid
-from apps.policies.columns import Mask, TreeColumns
-from apps.priorities.accrual import HOUR_S
-from apps.priorities.answers import ServedSnapshot
-from apps.priorities.carried import simulate_or_refuse
+from apps.policies.tree.columns import Mask, TreeColumns
+from apps.priorities.metering.usage import HOUR_S
 from apps.priorities.operators.asking import FigureQuery
+from apps.priorities.recompute.carried import simulate_or_refuse
+from apps.priorities.serving.answers import ServedSnapshot
 
 Settings = Mapping[str, Any]
 F8 = npt.NDArray[np.float64]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from apps.priorities.states import State
+from apps.priorities.snapshots.states import State
 
 
 @dataclass(frozen=True, slots=True)

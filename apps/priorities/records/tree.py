@@ -10,8 +10,8 @@ from apps.policies.settings import PolicySettings
 from apps.priorities.records.entries import EntryRow
 
 if TYPE_CHECKING:  # at run time their modules import this one
-    from apps.priorities.selectors.fallen import LocalOnly
-    from apps.priorities.selectors.moments import Moment
+    from apps.priorities.selectors.looking.fallen import LocalOnly
+    from apps.priorities.selectors.looking.moments import Moment
 
 
 @dataclass(frozen=True)

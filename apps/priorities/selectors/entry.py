@@ -12,14 +12,14 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.policies.selectors import last_change, last_seen
 from apps.policies.settings import PolicySettings
-from apps.priorities.selectors.fallen import LocalOnly, local_only_among
+from apps.priorities.explain.walk import why_unranked
 from apps.priorities.selectors.history import HistoryLine, history_lines
-from apps.priorities.selectors.moments import Moment, moment_of
-from apps.priorities.selectors.not_in_revision import require_entry
+from apps.priorities.selectors.looking.fallen import LocalOnly, local_only_among
+from apps.priorities.selectors.looking.moments import Moment, moment_of
+from apps.priorities.selectors.looking.not_in_revision import require_entry
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.selectors.tree import offset
 from apps.priorities.sentences import text_of
-from apps.priorities.walk import why_unranked
 
 _MOST_ROWS = 100
 _MOST_CHANGES = 20

@@ -9,10 +9,10 @@ from typing import Any
 from uuid import UUID
 
 from apps.accounts.actor import Actor
-from apps.errors import NotFound
-from apps.policies.change_sets import Sight
+from apps.core.errors import NotFound
+from apps.policies.changesets.change_sets import Sight
 from apps.policies.models import ChangeSet, Entry, Policy
-from apps.policies.reverting import revisions_reverted
+from apps.policies.publishing.reverting import revisions_reverted
 from apps.policies.selectors import EntryChange, entry_history, last_seen
 from apps.priorities.selectors.rows import PolicyView, open_view
 

@@ -13,22 +13,22 @@ from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
+from apps.core.errors import FieldProblem, Invalid, NotAllowed, NotFound
 from apps.engine.algorithms.explanation import Kind
-from apps.errors import FieldProblem, Invalid, NotAllowed, NotFound
-from apps.policies.columns import Mask
 from apps.policies.models import Policy
 from apps.policies.selectors import list_policies
-from apps.priorities.answers import ServedSnapshot
-from apps.priorities.lookup import AccountQuery
+from apps.policies.tree.columns import Mask
+from apps.priorities.explain.walk import WalkStep, walk_to, why_unranked, without_reason
 from apps.priorities.operators.path_job import path_job
 from apps.priorities.operators.records import PathJob
-from apps.priorities.selectors.freshness import freshness
-from apps.priorities.selectors.looking import look_at, look_back
-from apps.priorities.selectors.moments import Moment, moment_of
+from apps.priorities.selectors.looking.freshness import freshness
+from apps.priorities.selectors.looking.moments import Moment, moment_of
+from apps.priorities.selectors.looking.policy import look_at, look_back
 from apps.priorities.selectors.rows import newest_or_none, open_view
 from apps.priorities.sentences import Said, say
-from apps.priorities.sight import own_queries
-from apps.priorities.walk import WalkStep, walk_to, why_unranked, without_reason
+from apps.priorities.serving.answers import ServedSnapshot
+from apps.priorities.serving.lookup import AccountQuery
+from apps.priorities.visibility.sight import own_queries
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from datetime import datetime
 from uuid import UUID
 
 from apps.accounts.actor import Actor
-from apps.errors import NotFound
+from apps.core.errors import NotFound
 from apps.priorities.forecast import Forecast, get_my_forecast
 from apps.priorities.records.my_priority import MyPlace, MyWaits, RankHistory
 from apps.priorities.selectors.queue_wait import get_my_waits

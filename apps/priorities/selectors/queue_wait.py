@@ -11,16 +11,16 @@ from uuid import UUID
 
 from apps.accounts.actor import Actor
 from apps.accounts.selectors import list_accounts_of
-from apps.errors import FieldProblem, Invalid
-from apps.policies.columns import Mask
-from apps.priorities.answers import ServedSnapshot
-from apps.priorities.lookup import AccountQuery
+from apps.core.errors import FieldProblem, Invalid
+from apps.policies.tree.columns import Mask
+from apps.priorities.explain.walk import walk_to
 from apps.priorities.records.my_priority import MyWaits, WaitDay, Waited
 from apps.priorities.selectors.rank_history import OwnEntry, get_own_entry
 from apps.priorities.series.calendar import site_zone
 from apps.priorities.series.reading import load_series
-from apps.priorities.sight import told_in
-from apps.priorities.walk import walk_to
+from apps.priorities.serving.answers import ServedSnapshot
+from apps.priorities.serving.lookup import AccountQuery
+from apps.priorities.visibility.sight import told_in
 from apps.usage.models import Record
 
 MOST_DAYS = 365

@@ -13,9 +13,9 @@ from django.conf import settings
 from apps.accounts.actor import Actor
 from apps.engine.algorithms.inputs import prepare
 from apps.engine.codecs import factor_from_key
-from apps.priorities.answers import ServedSnapshot
 from apps.priorities.records.my_priority import N_BINS, Bin, MyPlace
 from apps.priorities.selectors.rank_history import get_own_entry
+from apps.priorities.serving.answers import ServedSnapshot
 
 F8 = npt.NDArray[np.float64]
 

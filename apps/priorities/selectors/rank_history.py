@@ -13,20 +13,20 @@ from django.db.models.functions import Length, TruncDate
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
-from apps.blobs import CorruptBlob
-from apps.errors import FieldProblem, Invalid, NotFound
+from apps.core.blobs import CorruptBlob
+from apps.core.errors import FieldProblem, Invalid, NotFound
 from apps.policies.models import Policy, Revision
 from apps.policies.selectors import get_policy
-from apps.policies.trees import TreeColumns, load_tree
-from apps.priorities import served
-from apps.priorities.answers import ServedSnapshot
-from apps.priorities.lookup import AccountQuery, LookupIndex
+from apps.policies.tree.stored import TreeColumns, load_tree
 from apps.priorities.models import Snapshot
 from apps.priorities.records.my_priority import PublishedThen, RankHistory, RankThen
 from apps.priorities.series.calendar import site_zone
-from apps.priorities.sight import own_queries, told_in
-from apps.priorities.snapshots import unpack_places, unpack_snapshot
-from apps.priorities.stored import read_data
+from apps.priorities.serving import served
+from apps.priorities.serving.answers import ServedSnapshot
+from apps.priorities.serving.lookup import AccountQuery, LookupIndex
+from apps.priorities.snapshots.blob import unpack_places, unpack_snapshot
+from apps.priorities.snapshots.stored import read_data
+from apps.priorities.visibility.sight import own_queries, told_in
 
 MOST_DAYS = 365  # as long as a snapshot a day is kept
 MOST_BYTES = 32_000_000  # of snapshots that are read while somebody waits; beyond it every n-th day is read

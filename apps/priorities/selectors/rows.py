@@ -12,25 +12,25 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
-from apps import clock
 from apps.accounts.actor import Actor
+from apps.core import clock
+from apps.core.errors import Unavailable
 from apps.engine.algorithms.inputs import prepare
-from apps.errors import Unavailable
-from apps.policies.columns import SCOPES
+from apps.policies.access.scope import Visibility, visible_entries
 from apps.policies.models import Policy, Revision
-from apps.policies.scope import Visibility, visible_entries
 from apps.policies.selectors import get_policy, get_revision
 from apps.policies.settings import PolicySettings
-from apps.policies.trees import TreeColumns, load_tree
-from apps.priorities import served
-from apps.priorities.answers import ServedSnapshot
-from apps.priorities.mapping_states import version_number_at
+from apps.policies.tree.columns import SCOPES
+from apps.policies.tree.stored import TreeColumns, load_tree
+from apps.priorities.mapping.states import version_number_at
 from apps.priorities.models import Snapshot
-from apps.priorities.ordering import own_numbers
 from apps.priorities.records.entries import EntryRow as EntryRow
-from apps.priorities.settled import settled_before, told_of
-from apps.priorities.sight import own_queries, reads_sums, see, see_then, told_in
-from apps.priorities.states import out_of_tolerance, state_of
+from apps.priorities.serving import served
+from apps.priorities.serving.answers import ServedSnapshot
+from apps.priorities.snapshots.ordering import own_numbers
+from apps.priorities.snapshots.states import out_of_tolerance, state_of
+from apps.priorities.visibility.settled import settled_before, told_of
+from apps.priorities.visibility.sight import own_queries, reads_sums, see, see_then, told_in
 
 F8 = npt.NDArray[np.float64]
 

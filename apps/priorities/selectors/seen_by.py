@@ -9,14 +9,14 @@ from uuid import UUID
 from django.conf import settings
 from django.db.models import Q
 
-from apps import clock
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
-from apps.errors import NotAllowed
+from apps.core import clock
+from apps.core.errors import NotAllowed
+from apps.policies.access.scope import EVERYBODY
 from apps.policies.models import Grant, Policy
-from apps.policies.scope import EVERYBODY
 from apps.policies.selectors import get_policy
-from apps.policies.trees import load_tree
+from apps.policies.tree.stored import load_tree
 from apps.priorities.selectors.me import MyPriority
 from apps.priorities.sentences import Said, say
 

@@ -13,16 +13,16 @@ import numpy as np
 from django.db import connection
 from django.utils.translation import gettext as _
 
-from apps.errors import TooLarge
-from apps.policies.adoption import indexes_of
+from apps.core.errors import TooLarge
 from apps.policies.models import Policy
-from apps.policies.trees import load_tree
+from apps.policies.tree.adoption import indexes_of
+from apps.policies.tree.stored import load_tree
 from apps.priorities.models import SeriesDay
 from apps.priorities.series.building import Builder, BuiltDay
 from apps.priorities.series.calendar import days_of, site_zone
-from apps.priorities.series.columns import DailySeries, SeriesDays
 from apps.priorities.series.reading import series_of
-from apps.priorities.series.tiles import empty_month
+from apps.priorities.series.storage.columns import DailySeries, SeriesDays
+from apps.priorities.series.storage.tiles import empty_month
 
 MOST_DAYS = 100
 MOST_BUCKETS = 1_000_000  # of usage in the period: some seconds of work

@@ -11,21 +11,21 @@ import numpy as np
 import numpy.typing as npt
 from django.db import connection
 
-from apps.accounts.roll import Roll, load_roll
+from apps.accounts.names.roll import Roll, load_roll
 from apps.policies.models import Policy, Revision
 from apps.policies.settings import PolicySettings
-from apps.priorities.accrual import SourceRow
-from apps.priorities.assembly import one_view
-from apps.priorities.fallen_back import FallenBack, list_fallen_back
-from apps.priorities.metric import JobClassRow, amounts, site_names, weighed
-from apps.priorities.rulebook import load_rules
-from apps.priorities.rules import Rule
+from apps.priorities.fallback.fallen_back import FallenBack, list_fallen_back
+from apps.priorities.mapping.rules.rule import Rule
+from apps.priorities.mapping.rules.rule_set import load_rules
+from apps.priorities.metering.metric import JobClassRow, amounts, site_names, weighed
+from apps.priorities.metering.usage import SourceRow
+from apps.priorities.recompute.pipeline import one_view
 from apps.priorities.series.calendar import HOUR_S, Day, day_at, days_of, site_zone
 from apps.priorities.series.carry import Carry, write_carry
-from apps.priorities.series.fields import DayValues
 from apps.priorities.series.later_entries import LaterTree, later_tree
 from apps.priorities.series.reach import DayRows, Reach, begins_s, reach_of
 from apps.priorities.series.standing import Standing, stand
+from apps.priorities.series.storage.fields import DayValues
 from apps.priorities.series.waiting import Tellers, Waiting
 from apps.usage.models import JobClass, Source
 from apps.usage.selectors import UsageArrays, load_usage

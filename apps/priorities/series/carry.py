@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from apps import blobs
+from apps.core import blobs
 from apps.policies.models import Policy
 from apps.priorities.series.calendar import Day
 from apps.priorities.series.reach import DaySums
-from apps.usage import pgbinary
+from apps.usage.records import pgbinary
 
 I8 = npt.NDArray[np.int64]
 

@@ -14,12 +14,12 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from apps.policies.models import Policy
-from apps.policies.trees import load_tree
+from apps.policies.tree.stored import load_tree
 from apps.priorities.models import Series, SeriesHour, SeriesHourTile
 from apps.priorities.series.building import Builder
 from apps.priorities.series.calendar import HOUR_S, Day, day_at
 from apps.priorities.series.inputs import changed_policy, first_at, is_all_other
-from apps.priorities.series.tiles import (
+from apps.priorities.series.storage.tiles import (
     DAYS,
     Month,
     Slots,
@@ -29,7 +29,7 @@ from apps.priorities.series.tiles import (
     widened,
     write_month,
 )
-from apps.usage.changed_hours import earliest_change
+from apps.usage.buckets.changed_hours import earliest_change
 
 MOST_HOURS = 7 * 24
 MOST_ENTRIES = 200_000  # of a tree: of larger ones days alone are built

@@ -9,12 +9,12 @@ from uuid import UUID
 import numpy as np
 
 from apps.policies.models import Policy
-from apps.priorities.assembly import one_view
 from apps.priorities.models import SeriesHour
+from apps.priorities.recompute.pipeline import one_view
 from apps.priorities.series.calendar import HOUR_S, site_zone
-from apps.priorities.series.columns import DailySeries, SeriesDays
 from apps.priorities.series.reading import by_block, series_of
-from apps.priorities.series.tiles import BLOCK, DAYS, empty_month, find_slots, read_tiles
+from apps.priorities.series.storage.columns import DailySeries, SeriesDays
+from apps.priorities.series.storage.tiles import BLOCK, DAYS, empty_month, find_slots, read_tiles
 
 
 def load_hours(policy: Policy, uids: Sequence[UUID]) -> DailySeries:

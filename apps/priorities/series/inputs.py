@@ -10,16 +10,16 @@ from zoneinfo import ZoneInfo
 from django.db import connection
 
 from apps import engine
-from apps.accounts.roll import load_roll
+from apps.accounts.names.roll import load_roll
 from apps.policies.models import Policy, Revision
-from apps.policies.trees import load_tree
-from apps.priorities.fallen_back import list_fallen_back
+from apps.policies.tree.stored import load_tree
+from apps.priorities.fallback.fallen_back import list_fallen_back
+from apps.priorities.mapping.rules.rule_set import people_digest
 from apps.priorities.models import Mapping as MappingRow
 from apps.priorities.models import Series
-from apps.priorities.rulebook import people_digest
 from apps.priorities.series.calendar import day_at
 from apps.priorities.series.later_entries import has_new_places, unplaced_accounts
-from apps.usage.changed_hours import earliest_change
+from apps.usage.buckets.changed_hours import earliest_change
 from apps.usage.selectors import watermarks
 
 LAYOUT = 2  # of tiles and of what is counted in them: another one makes everything again

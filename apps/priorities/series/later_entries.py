@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from apps.accounts.intern import AccountKey
 from apps.accounts.models import Account
-from apps.accounts.roll import Roll
-from apps.policies.adoption import indexes_of
+from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.roll import Roll
 from apps.policies.models import Policy
-from apps.policies.trees import TreeColumns, load_tree
-from apps.priorities.mapping import UNMAPPED
-from apps.priorities.placing import match_accounts, place_accounts
-from apps.priorities.rulebook import load_rulebook
+from apps.policies.tree.adoption import indexes_of
+from apps.policies.tree.stored import TreeColumns, load_tree
+from apps.priorities.mapping.rules.placement import match_accounts, place_accounts
+from apps.priorities.mapping.rules.resolver import UNMAPPED
+from apps.priorities.mapping.rules.rule_set import load_rulebook
 
 I4 = npt.NDArray[np.int32]
 MOST_NAMED = 2_000  # unplaced accounts that a build writes down

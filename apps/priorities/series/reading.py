@@ -12,14 +12,14 @@ from django.db.models import Q
 
 from apps.accounts.request_cache import once_per_request
 from apps.policies.models import Entry, Policy
-from apps.priorities.assembly import one_view
 from apps.priorities.models import Series, SeriesDay
+from apps.priorities.recompute.pipeline import one_view
 from apps.priorities.series.calendar import site_zone
-from apps.priorities.series.columns import DailySeries, SeriesDays, SeriesState
-from apps.priorities.series.fields import AMOUNTS, COMPETES, EXISTS, KNOWS_WAITING
 from apps.priorities.series.inputs import read_inputs, stale_from
 from apps.priorities.series.runs import KIND, subject_of
-from apps.priorities.series.tiles import BLOCK, Month, empty_month, find_slots, read_tiles
+from apps.priorities.series.storage.columns import DailySeries, SeriesDays, SeriesState
+from apps.priorities.series.storage.fields import AMOUNTS, COMPETES, EXISTS, KNOWS_WAITING
+from apps.priorities.series.storage.tiles import BLOCK, Month, empty_month, find_slots, read_tiles
 from apps.runs.models import Run
 
 IndexArray = npt.NDArray[np.int64]

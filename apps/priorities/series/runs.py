@@ -14,8 +14,8 @@ from apps.priorities.series.building import Builder
 from apps.priorities.series.calendar import HOUR_S, Day, days_of, last_ended, months_of, site_zone
 from apps.priorities.series.hours import build_hours, hours_between, is_hour_missing, note_hours, plan_hours
 from apps.priorities.series.inputs import built_from, is_all_other, read_inputs, stale_from
-from apps.priorities.series.storing import BuiltMonth
-from apps.priorities.series.tiles import Slots
+from apps.priorities.series.storage.storing import BuiltMonth
+from apps.priorities.series.storage.tiles import Slots
 from apps.runs.faults import fault_point
 from apps.runs.leases import Lease
 from apps.runs.models import Run

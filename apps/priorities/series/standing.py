@@ -11,20 +11,20 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
-from apps.accounts.intern import AccountKey
+from apps.accounts.names.intern import AccountKey
 from apps.engine import decay, sweep
 from apps.engine.algorithms.inputs import Compared, Prepared, compare_usage, prepare
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
-from apps.policies.trees import TreeColumns, load_tree
-from apps.priorities.accrual import AccountUsage, SourceRow, usage_of_scope, window_of
-from apps.priorities.corrections import Correction, corrected, counted_now, load_corrections
-from apps.priorities.mapping import UNMAPPED
-from apps.priorities.placing import place_accounts
-from apps.priorities.rulebook import Rulebook, rulebook_of
-from apps.priorities.rules import Rule
-from apps.priorities.series.fields import COMPETES, EXISTS, KNOWS_WAITING, DayValues
+from apps.policies.tree.stored import TreeColumns, load_tree
+from apps.priorities.mapping.rules.placement import place_accounts
+from apps.priorities.mapping.rules.resolver import UNMAPPED
+from apps.priorities.mapping.rules.rule import Rule
+from apps.priorities.mapping.rules.rule_set import Rulebook, rulebook_of
+from apps.priorities.metering.usage import AccountUsage, SourceRow, usage_of_scope, window_of
+from apps.priorities.recompute.corrections import Correction, corrected, counted_now, load_corrections
 from apps.priorities.series.later_entries import LaterTree, with_later_entries
+from apps.priorities.series.storage.fields import COMPETES, EXISTS, KNOWS_WAITING, DayValues
 
 F8 = npt.NDArray[np.float64]
 I4 = npt.NDArray[np.int32]

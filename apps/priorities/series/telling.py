@@ -18,9 +18,9 @@ import numpy as np
 from django.conf import settings
 
 from apps.priorities.selectors.rows import PolicyView
-from apps.priorities.series.columns import F8, DailySeries, Mask, SeriesDays
 from apps.priorities.series.reading import load_children, load_series
-from apps.priorities.suppression import is_large_enough, members_below
+from apps.priorities.series.storage.columns import F8, DailySeries, Mask, SeriesDays
+from apps.priorities.visibility.suppression import is_large_enough, members_below
 
 _LEAST = 1e-9
 _UNTIL_KEPT_S = 600.0

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from django.db import connection
 
-from apps.priorities.accrual import SourceRow
+from apps.priorities.metering.usage import SourceRow
 from apps.priorities.series.calendar import Day
-from apps.usage.collectors.base import NO_TIME
-from apps.usage.pgbinary import fetch_columns
+from apps.usage.parsers.base import NO_TIME
+from apps.usage.records.pgbinary import fetch_columns
 
 F8 = npt.NDArray[np.float64]
 I1 = npt.NDArray[np.int8]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
 
-from apps.errors import FieldProblem, Malformed
+from apps.core.errors import FieldProblem, Malformed
 
 MOST_CORE_H = 1e9
 MOST_DAYS = 365.0

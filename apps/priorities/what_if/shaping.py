@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from apps.engine.explain import Recovery
-from apps.priorities.answers import instant
 from apps.priorities.forecast.shaping import recovery_json
+from apps.priorities.serving.answers import instant
 from apps.priorities.what_if.trying import Place, Tried
 
 

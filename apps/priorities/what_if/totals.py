@@ -12,15 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.engine.algorithms import PriorityResult
-from apps.policies.columns import TreeColumns
 from apps.policies.models import Policy
-from apps.priorities.accrual import APPROACHES, AccountUsage, steady_use_s, window_of
-from apps.priorities.again import compute_again
-from apps.priorities.answers import ServedSnapshot
-from apps.priorities.assembly import Inputs, compute_from
+from apps.policies.tree.columns import TreeColumns
 from apps.priorities.forecast.past import DAY_S
 from apps.priorities.forecast.reading import inputs_of
-from apps.priorities.projection import accounts_ahead, demand_of
+from apps.priorities.metering.usage import APPROACHES, AccountUsage, steady_use_s, window_of
+from apps.priorities.recompute.again import compute_again
+from apps.priorities.recompute.pipeline import Inputs, compute_from
+from apps.priorities.recompute.projection import accounts_ahead, demand_of
+from apps.priorities.serving.answers import ServedSnapshot
 
 F8 = npt.NDArray[np.float64]
 DAYS_AHEAD = 7

@@ -16,20 +16,20 @@ from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
+from apps.core.errors import FieldProblem, Invalid, NotFound, TooOften
 from apps.engine.algorithms import PriorityResult
 from apps.engine.explain import Pace, Recovery, Spell, meeting
 from apps.engine.tree import FairshareTree
-from apps.errors import FieldProblem, Invalid, NotFound, TooOften
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
-from apps.priorities import served
-from apps.priorities.accrual import steady_use_s, window_of
-from apps.priorities.again import compute_again, needing_the_algorithm
-from apps.priorities.answers import ServedSnapshot
 from apps.priorities.forecast import Forecast, ForecastLevel, forecast_of
 from apps.priorities.forecast.past import DAY_S, competitors
-from apps.priorities.lookup import AccountQuery
-from apps.priorities.sight import own_queries, told_in
+from apps.priorities.metering.usage import steady_use_s, window_of
+from apps.priorities.recompute.again import compute_again, needing_the_algorithm
+from apps.priorities.serving import served
+from apps.priorities.serving.answers import ServedSnapshot
+from apps.priorities.serving.lookup import AccountQuery
+from apps.priorities.visibility.sight import own_queries, told_in
 from apps.priorities.what_if.asked import Asked
 from apps.priorities.what_if.totals import DAYS_AHEAD, Ahead, Basis, Totals, ahead_of
 

@@ -15,13 +15,13 @@ from django.db import connection
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
-from apps.errors import NotFound, TooLarge
-from apps.policies.columns import Mask, TreeColumns
+from apps.core.errors import NotFound, TooLarge
 from apps.policies.settings import PolicySettings
-from apps.priorities.accrual import AccountUsage, demanded
-from apps.priorities.answers import ServedSnapshot
-from apps.priorities.assembly import Computed, Inputs, compute_from, load_inputs, oldest, used_by_accounts
+from apps.policies.tree.columns import Mask, TreeColumns
+from apps.priorities.metering.usage import AccountUsage, demanded
+from apps.priorities.recompute.pipeline import Computed, Inputs, compute_from, load_inputs, oldest, used_by_accounts
 from apps.priorities.selectors.rows import PolicyView, open_view
+from apps.priorities.serving.answers import ServedSnapshot
 from apps.usage.models import Source
 
 MOST_BUCKETS = 2_000_000  # that are read while somebody waits

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.errors import Invalid
-from apps.policies.columns import Node, TreeColumns
+from apps.core.errors import Invalid
 from apps.policies.formats.csv_table import neutral, restored
-from apps.policies.reshape import columns_of
-from apps.policies.uids import new_uid
+from apps.policies.tree.columns import Node, TreeColumns
+from apps.policies.tree.reshape import columns_of
+from apps.policies.tree.uids import new_uid
 from tests.policies.formats.round_trip import asked, read, said, text_of_tree
 
 

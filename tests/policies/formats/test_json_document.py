@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.errors import Invalid
-from apps.policies.columns import TreeColumns
+from apps.core.errors import Invalid
 from apps.policies.formats.json_document import json_places
+from apps.policies.tree.columns import TreeColumns
 from tests.policies.formats.round_trip import read, text_of_tree
 from tests.policies.share_trees import trees
 

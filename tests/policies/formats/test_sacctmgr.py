@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from apps.errors import Invalid
-from apps.policies.columns import Node, TreeColumns
-from apps.policies.reshape import columns_of
-from apps.policies.uids import new_uid
+from apps.core.errors import Invalid
+from apps.policies.tree.columns import Node, TreeColumns
+from apps.policies.tree.reshape import columns_of
+from apps.policies.tree.uids import new_uid
 from tests.policies.formats.round_trip import asked, read, said, text_of_tree
 
 HEAD = "# comment\nCluster - 'demo':Fairshare=1:QOS='normal'\nParent - 'root'\n"

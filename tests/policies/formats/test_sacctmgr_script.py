@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.errors import Invalid
+from apps.core.errors import Invalid
 from tests.policies.formats.round_trip import read
 
 ACCOUNT = "add account physics Fairshare=60\n"

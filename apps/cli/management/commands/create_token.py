@@ -13,11 +13,11 @@ from apps.accounts.models import Token
 from apps.accounts.selectors import get_user
 from apps.accounts.services import DAYS, make_token
 from apps.cli.commands import OperatorCommand
-from apps.clock import now
-from apps.errors import FieldProblem, Invalid
-from apps.policies.reader_grants import let_owner_read
+from apps.core.clock import now
+from apps.core.errors import FieldProblem, Invalid
+from apps.policies.access.reader_grants import let_owner_read
 from apps.policies.selectors import get_policy
-from apps.policies.trees import load_tree
+from apps.policies.tree.stored import load_tree
 from apps.usage.selectors import get_source
 
 

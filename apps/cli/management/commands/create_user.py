@@ -9,7 +9,7 @@ from typing import Any
 from apps.accounts.actor import COMMAND
 from apps.accounts.services import make_user
 from apps.cli.commands import OperatorCommand
-from apps.errors import Invalid
+from apps.core.errors import Invalid
 
 
 class Command(OperatorCommand):

@@ -8,9 +8,9 @@ from typing import Any
 
 from apps.accounts.actor import COMMAND
 from apps.cli.commands import OperatorCommand
-from apps.clock import now
-from apps.errors import FieldProblem, Invalid
-from apps.policies.exports import export_policy
+from apps.core.clock import now
+from apps.core.errors import FieldProblem, Invalid
+from apps.policies.files.exports import export_policy
 from apps.policies.formats.registry import FORMATS
 
 

@@ -13,14 +13,14 @@ from django.core.management.base import CommandError
 from apps.accounts.actor import COMMAND
 from apps.cli.commands import REFUSED, OperatorCommand
 from apps.cli.federation_status import status_json, status_lines
-from apps.clock import now
-from apps.federation import feeds
-from apps.federation.fetching import BAD_OUTCOMES, ask_for
-from apps.federation.keys import list_keys, load_keys, rotate_key
+from apps.core.clock import now
+from apps.federation.documents.keys import list_keys, load_keys, rotate_key
+from apps.federation.fetching.schedule import BAD_OUTCOMES, ask_for
 from apps.federation.models import Mount, Subscription
-from apps.federation.mounting import clean_fingerprint, list_mounts, make_mount, preview
-from apps.federation.publications import issue_into, list_publications, make_publication
-from apps.federation.subscribing import list_subscriptions, preview_feed, subscribe
+from apps.federation.mounts.mounting import clean_fingerprint, list_mounts, make_mount, preview
+from apps.federation.publications.services import issue_into, list_publications, make_publication
+from apps.federation.usage_feeds import feeds
+from apps.federation.usage_feeds.subscribing import list_subscriptions, preview_feed, subscribe
 from apps.runs.services import work_run_now
 
 

@@ -7,9 +7,9 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from apps.accounts.actor import COMMAND
-from apps.accounts.second_factor import forget_second_factor
+from apps.accounts.sign_in.second_factor import forget_second_factor
 from apps.cli.commands import OperatorCommand
-from apps.clock import now
+from apps.core.clock import now
 
 
 class Command(OperatorCommand):

@@ -9,16 +9,16 @@ from typing import Any
 
 from apps.accounts.actor import COMMAND
 from apps.cli.commands import OperatorCommand
-from apps.clock import now
-from apps.errors import FieldProblem, Invalid
-from apps.policies.comparison import EntryChange
+from apps.core.clock import now
+from apps.core.errors import FieldProblem, Invalid
+from apps.policies.files.imports import ImportPlan, PolicyImport, import_policy, plan_import
 from apps.policies.formats.registry import FORMATS
-from apps.policies.imports import ImportPlan, PolicyImport, import_policy, plan_import
 from apps.policies.models import Policy
 from apps.policies.selectors import list_policies
 from apps.policies.services import make_policy
-from apps.policies.trees import load_tree
-from apps.priorities.import_mapping import count_mapped, map_by_names
+from apps.policies.tree.comparison import EntryChange
+from apps.policies.tree.stored import load_tree
+from apps.priorities.mapping.after_import import count_mapped, map_by_names
 
 _MOST_LINES = 50
 

@@ -13,13 +13,13 @@ from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND
 from apps.cli.commands import BAD_INPUT, REFUSED, OperatorCommand
-from apps.clock import now
-from apps.errors import FieldProblem, Invalid
+from apps.core.clock import now
+from apps.core.errors import FieldProblem, Invalid
 from apps.priorities.selectors import count_unmapped_of_import
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
-from apps.usage.collectors.registry import AUTO, FORMATS
 from apps.usage.models import Import, RejectedLine, Source
+from apps.usage.parsers.registry import AUTO, FORMATS
 from apps.usage.services import start_import
 
 _SHOWN = 20

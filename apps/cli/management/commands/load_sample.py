@@ -8,8 +8,8 @@ from django.conf import settings
 
 from apps.cli.commands import OperatorCommand
 from apps.cli.sample.loading import load_sample
-from apps.clock import now
-from apps.errors import NotAllowed
+from apps.core.clock import now
+from apps.core.errors import NotAllowed
 
 
 class Command(OperatorCommand):

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 
 from apps.cli.commands import OperatorCommand
-from apps.clock import now
-from apps.priorities import served
+from apps.core.clock import now
+from apps.priorities.serving import served
 
 
 class Command(OperatorCommand):

@@ -7,8 +7,8 @@ from typing import Any
 
 from apps.accounts.actor import COMMAND
 from apps.cli.commands import OperatorCommand
-from apps.clock import now
-from apps.errors import FieldProblem, Invalid
+from apps.core.clock import now
+from apps.core.errors import FieldProblem, Invalid
 from apps.policies.settings import AGINGS
 from apps.priorities.services import propose_policy
 

@@ -10,10 +10,10 @@ from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND
 from apps.cli.commands import REFUSED, OperatorCommand
-from apps.clock import now
-from apps.errors import FieldProblem, Invalid
-from apps.priorities.recompute import request_recompute
-from apps.priorities.selectors.moments import notes_of
+from apps.core.clock import now
+from apps.core.errors import FieldProblem, Invalid
+from apps.priorities.recompute.staleness import request_recompute
+from apps.priorities.selectors.looking.moments import notes_of
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 

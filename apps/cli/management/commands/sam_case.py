@@ -8,11 +8,11 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from apps import clock
 from apps.accounts.actor import COMMAND
 from apps.cli.commands import OperatorCommand
-from apps.priorities import served
+from apps.core import clock
 from apps.priorities.sam_case import sam_case
+from apps.priorities.serving import served
 
 
 class Command(OperatorCommand):

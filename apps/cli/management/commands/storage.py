@@ -11,8 +11,8 @@ from typing import Any
 from django.conf import settings
 
 from apps.cli.commands import OperatorCommand
-from apps.clock import now
-from apps.priorities.storage import Holding, list_holdings, total
+from apps.core.clock import now
+from apps.priorities.snapshots.storage import Holding, list_holdings, total
 
 
 class Command(OperatorCommand):

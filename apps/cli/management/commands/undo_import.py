@@ -9,10 +9,10 @@ from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND
 from apps.cli.commands import REFUSED, OperatorCommand
-from apps.clock import now
+from apps.core.clock import now
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
-from apps.usage.undo import undo_import
+from apps.usage.records.undo import undo_import
 
 
 class Command(OperatorCommand):

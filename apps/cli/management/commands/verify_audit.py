@@ -6,9 +6,9 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from apps.accounts.audit_check import check_chain
+from apps.accounts.audit.check import check_chain
 from apps.cli.commands import REFUSED, OperatorCommand
-from apps.clock import now
+from apps.core.clock import now
 
 
 class Command(OperatorCommand):

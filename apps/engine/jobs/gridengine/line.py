@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.engine.arrays import FloatArray
-from apps.engine.jobs.gridengine.case import Job
-from apps.engine.jobs.gridengine.owners import KINDS, Kind, Owner
+from apps.engine.jobs.gridengine.inputs.case import Job
+from apps.engine.jobs.gridengine.inputs.owners import KINDS, Kind, Owner
 
 IntArray = npt.NDArray[np.int64]
 NOBODY = 0.0  # what an absent owner, or one who has nothing to give, is worth

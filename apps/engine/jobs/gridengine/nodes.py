@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from apps.engine.case_text import RepeatedKeys, shown
 from apps.engine.errors import BadCase
-from apps.engine.jobs.gridengine.config import LARGEST
+from apps.engine.jobs.gridengine.inputs.config import LARGEST
 from apps.engine.jobs.reading import read_number, refuse_unknown_fields
 from apps.engine.tree import MAX_DEPTH
 

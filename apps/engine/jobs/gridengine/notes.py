@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from apps.engine.jobs.gridengine.case import Case, State
+from apps.engine.jobs.gridengine.inputs.case import Case, State
 from apps.engine.jobs.gridengine.tickets import Dealt
 from apps.engine.jobs.reading import plain
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from apps.engine.jobs.gridengine.amounts import Amount
-from apps.engine.jobs.gridengine.case import Case, Job
-from apps.engine.jobs.gridengine.config import Config
+from apps.engine.jobs.gridengine.inputs.case import Case, Job
+from apps.engine.jobs.gridengine.inputs.config import Config
 from apps.engine.jobs.gridengine.normalise import Rules
 from apps.engine.jobs.gridengine.notes import about_all
 from apps.engine.jobs.gridengine.tickets import Tickets, deal

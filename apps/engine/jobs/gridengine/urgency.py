@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from apps.engine.jobs.gridengine.amounts import Amount, total_of
-from apps.engine.jobs.gridengine.case import Job
-from apps.engine.jobs.gridengine.config import Config
+from apps.engine.jobs.gridengine.inputs.case import Job
+from apps.engine.jobs.gridengine.inputs.config import Config
 from apps.engine.jobs.reading import plain
 
 SLOTS = "slots"

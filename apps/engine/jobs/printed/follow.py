@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from apps.engine.jobs.gridengine.config import AS_SHIPPED, PRESETS
+from apps.engine.jobs.gridengine.inputs.config import AS_SHIPPED, PRESETS
 from apps.engine.jobs.gridengine.normalise import Rules
 from apps.engine.jobs.printed.rows import ASIDE, PENDING, RUNNING, Printed, PrintedJob
 from apps.engine.jobs.reading import plain

@@ -1,0 +1,1 @@
+"""Names under which jobs run."""

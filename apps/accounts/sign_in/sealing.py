@@ -1,0 +1,34 @@
+"""Secrets that must be read again lie in the database sealed: a copy of it alone opens nothing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from django.conf import settings
+
+from apps.core.errors import Unavailable
+
+
+def seal(purpose: str, text: str) -> str:
+    return _keys(purpose).encrypt(text.encode()).decode()
+
+
+def unseal(purpose: str, sealed: str) -> str:
+    """
+    Raises:
+        Unavailable: neither SECRET_KEY nor a fallback is the one that it was sealed with.
+    """
+    try:
+        return _keys(purpose).decrypt(sealed.encode()).decode()
+    except InvalidToken as error:
+        message = "A stored secret was sealed with another SECRET_KEY: add that to SECRET_KEY_FALLBACKS, or renew it."
+        raise Unavailable(message, code="sealed_otherwise") from error
+
+
+def _keys(purpose: str) -> MultiFernet:
+    """Of SECRET_KEY, which seals, and of its predecessors, which still open; other ones for each purpose."""
+    keys = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
+    digests = [hashlib.sha256(f"{purpose}:{key}".encode()).digest() for key in keys]
+    return MultiFernet([Fernet(base64.urlsafe_b64encode(digest)) for digest in digests])

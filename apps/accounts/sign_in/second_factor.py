@@ -1,0 +1,197 @@
+"""The second step of a sign-in by password: codes of an authenticator app (RFC 6238), and codes for when it is lost.
+
+Rows and arithmetic are those of allauth.mfa. Here they get what this house asks of a service: time as an argument, one
+transaction with the audit row, and a code that holds once, whichever process sees it.
+"""
+
+from __future__ import annotations
+
+import hmac
+from datetime import datetime
+
+from allauth.mfa.models import Authenticator
+from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
+from allauth.mfa.totp.internal.auth import format_hotp_value, generate_totp_secret, hotp_value
+from allauth.mfa.utils import decrypt, encrypt
+from django.conf import settings
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from apps.accounts.actor import Actor
+from apps.accounts.audit.log import record
+from apps.accounts.models import User
+from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Unavailable
+
+PERIOD_S = 30
+DIGITS = 6
+_DRIFT = 1  # periods by which the clock of a phone may be ahead or behind
+_MOST_FAILURES, _WITHIN_S = 20, 3_600  # whoever has the password guesses no further, from however many addresses
+_TOTP, _CODES = Authenticator.Type.TOTP, Authenticator.Type.RECOVERY_CODES
+
+
+def has_second_factor(user: User) -> bool:
+    return bool(Authenticator.objects.filter(user_id=user.pk, type=_TOTP).exists())
+
+
+def needs_second_factor(user: User) -> bool:
+    """Where the site asks it of administrators."""
+    return bool(settings.FAIRSHARE_MFA_FOR_ADMINS and user.is_superuser)
+
+
+def n_codes_left(user: User) -> int:
+    codes = Authenticator.objects.filter(user_id=user.pk, type=_CODES).first()
+    return 0 if codes is None else int(settings.MFA_RECOVERY_CODE_COUNT) - int(codes.data["used_mask"]).bit_count()
+
+
+def new_secret() -> str:
+    """160 random bits in base 32, as apps read them."""
+    return str(generate_totp_secret())
+
+
+def code_at(secret: str, at: datetime) -> str:
+    """What an app shows at this instant."""
+    return str(format_hotp_value(hotp_value(secret, _counter_at(at))))
+
+
+def add_second_factor(*, user: User, secret: str, code: str, at: datetime, actor: Actor) -> list[str]:
+    """From now on sign-ins ask for a code; returns the recovery codes, to be shown once."""
+    _require_own(user, actor)
+    counter = _counter_of(secret, code, at, after=-1)
+    if counter is None:
+        raise _no_match()
+    with transaction.atomic():
+        _lock(user)
+        if has_second_factor(user):
+            raise Conflict(_("Sign-in asks you for a code already."), code="second_factor_exists")
+        data = {"secret": encrypt(secret), "counter": counter, "failures": []}
+        Authenticator.objects.create(user=user, type=_TOTP, data=data, created_at=at)
+        codes = _new_codes(user, at)
+        record(actor=actor, verb="user.second_factor_added", at=at, subject=user.username)
+    return codes
+
+
+def check_second_factor(*, user: User, code: str, at: datetime, actor: Actor) -> bool:
+    """Whether the code is the app's of now, or a recovery code that nobody used. Each holds once; failures are counted.
+
+    Raises NotAllowed after too many that didn't fit.
+    """
+    text = "".join(code.split()).replace("-", "")
+    with transaction.atomic():
+        found = Authenticator.objects.select_for_update().filter(user_id=user.pk, type=_TOTP).first()
+        if found is None:
+            return False
+        now_s = int(at.timestamp())
+        failures = [then for then in found.data["failures"] if now_s - then < _WITHIN_S]
+        is_closed = len(failures) >= _MOST_FAILURES
+        fits = not is_closed and (_fits_app(found, text, at) or _fits_recovery(user, text, at, actor))
+        if fits:
+            found.last_used_at, failures = at, []
+        elif not is_closed:
+            failures.append(now_s)
+            if len(failures) == _MOST_FAILURES:
+                record(actor=actor, verb="user.second_factor_closed", at=at, subject=user.username, outcome="refused")
+        found.data["failures"] = failures
+        found.save(update_fields=["data", "last_used_at"])
+    if is_closed:
+        raise NotAllowed(_("Too many codes didn’t fit: wait an hour, then try again."), code="too_many_codes")
+    return fits
+
+
+def renew_recovery_codes(*, user: User, code: str, at: datetime, actor: Actor) -> list[str]:
+    """Ten new ones; the old ones hold no longer."""
+    _require_own(user, actor)
+    _require_code(user, code, at, actor)
+    with transaction.atomic():
+        _lock(user)
+        Authenticator.objects.filter(user_id=user.pk, type=_CODES).delete()
+        codes = _new_codes(user, at)
+        record(actor=actor, verb="user.recovery_codes_renewed", at=at, subject=user.username)
+    return codes
+
+
+def remove_second_factor(*, user: User, code: str, at: datetime, actor: Actor) -> None:
+    """By whoever it belongs to, with a code of it."""
+    _require_own(user, actor)
+    _require_code(user, code, at, actor)
+    _forget(user, at, actor)
+
+
+def forget_second_factor(*, username: str, at: datetime, actor: Actor) -> None:
+    """For somebody who lost the app and the recovery codes. Who they are was looked at elsewhere: operators only."""
+    if not actor.is_system:
+        raise NotAllowed(_("Only an operator does this, on the machine: manage.py forget_second_factor."))
+    user = User.objects.filter(username=username).first()
+    if user is None or not has_second_factor(user):
+        raise NotFound(_("There is nobody called %(name)s with a second factor.") % {"name": username[:150]})
+    _forget(user, at, actor)
+
+
+def _forget(user: User, at: datetime, actor: Actor) -> None:
+    with transaction.atomic():
+        Authenticator.objects.filter(user_id=user.pk, type__in=[_TOTP, _CODES]).delete()
+        record(actor=actor, verb="user.second_factor_removed", at=at, subject=user.username)
+
+
+def _fits_app(found: Authenticator, code: str, at: datetime) -> bool:
+    """A code that was used, or one before it, holds no more."""
+    try:
+        secret = decrypt(found.data["secret"])
+    except Unavailable:  # sealed with a SECRET_KEY that is gone: nothing fits, and an operator has to take it away
+        return False
+    counter = _counter_of(secret, code, at, after=found.data["counter"])
+    if counter is None:
+        return False
+    found.data["counter"] = counter
+    return True
+
+
+def _fits_recovery(user: User, code: str, at: datetime, actor: Actor) -> bool:
+    codes = Authenticator.objects.filter(user_id=user.pk, type=_CODES).first()
+    if codes is None or len(code) != settings.MFA_RECOVERY_CODE_DIGITS or not (code.isascii() and code.isdigit()):
+        return False
+    try:
+        fits = bool(RecoveryCodes(codes).validate_code(code))
+    except Unavailable:
+        return False
+    if fits:
+        left = n_codes_left(user)
+        record(actor=actor, verb="user.recovery_code_used", at=at, subject=user.username, details={"n_left": left})
+    return fits
+
+
+def _counter_at(at: datetime) -> int:
+    return int(at.timestamp()) // PERIOD_S
+
+
+def _counter_of(secret: str, code: str, at: datetime, *, after: int) -> int | None:
+    """The period whose code this is, near now and later than `after`."""
+    text, now = "".join(code.split()), _counter_at(at)
+    for counter in range(max(now - _DRIFT, after + 1), now + _DRIFT + 1):
+        if hmac.compare_digest(text.encode(), format_hotp_value(hotp_value(secret, counter)).encode()):
+            return counter
+    return None
+
+
+def _new_codes(user: User, at: datetime) -> list[str]:
+    codes = RecoveryCodes.activate(user)
+    Authenticator.objects.filter(pk=codes.instance.pk).update(created_at=at)
+    return [str(code) for code in codes.generate_codes()]
+
+
+def _lock(user: User) -> None:
+    User.objects.select_for_update().get(pk=user.pk)
+
+
+def _require_own(user: User, actor: Actor) -> None:
+    if actor.user is None or actor.user.pk != user.pk or actor.token is not None:
+        raise NotAllowed(_("Everybody handles their own second factor, on its page."))
+
+
+def _require_code(user: User, code: str, at: datetime, actor: Actor) -> None:
+    if not check_second_factor(user=user, code=code, at=at, actor=actor):
+        raise _no_match()
+
+
+def _no_match() -> Invalid:
+    problem = _("doesn’t fit: take the one that the app shows now; if it never fits, its clock is wrong")
+    return Invalid(_("That code doesn’t fit."), code="wrong_code", fields=[FieldProblem("code", problem)])

@@ -1,0 +1,75 @@
+"""What Prometheus reads: the state of the site from the database, and what this process served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError, connection
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from apps.api.gauges.entries import entry_families
+from apps.api.gauges.federation import federation_families
+from apps.api.gauges.policies import policy_families
+from apps.api.gauges.runs import run_families, token_families
+from apps.api.gauges.sources import source_families
+from apps.priorities.serving import served
+
+disable_created_metrics()  # type: ignore[no-untyped-call]  # one more series for each counter that nobody reads
+registry = CollectorRegistry(auto_describe=False)
+lookups = Counter("fairshare_lookups", "Look-ups answered from memory, by this process", ["status"], registry=registry)
+lookup_s = Histogram(
+    "fairshare_lookup_seconds",
+    "Time to answer a look-up, in this process",
+    buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1),
+    registry=registry,
+)
+_by_status: dict[int, Counter] = {}
+
+
+def count_lookup(status: int, took_s: float) -> None:
+    """Labels are looked up once: this is on the hot path."""
+    counter = _by_status.get(status)
+    if counter is None:
+        counter = _by_status[status] = lookups.labels(str(status))
+    counter.inc()
+    lookup_s.observe(took_s)
+
+
+class _Site(Collector):
+    def collect(self) -> Iterator[Metric]:
+        try:
+            found = list(_site_families())
+        except (DatabaseError, InterfaceError):
+            connection.close()
+            found = []
+        yield GaugeMetricFamily("fairshare_database_up", "1 when the database answers", value=float(bool(found)))
+        yield from found
+
+
+def _site_families() -> Iterator[Metric]:
+    state = served.state()
+    snapshots = state.snapshots
+    yield from policy_families(snapshots, state.damaged)
+    yield from entry_families(snapshots, settings.FAIRSHARE_METRICS_ENTRIES)
+    yield from source_families()
+    yield from federation_families()
+    yield from run_families()
+    yield from token_families()
+
+
+registry.register(_Site())
+ProcessCollector(registry=registry)
+
+
+def exposition() -> bytes:
+    return generate_latest(registry)

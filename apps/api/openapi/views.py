@@ -1,0 +1,79 @@
+"""The OpenAPI description: made once a release, at the start of the stack, and sent as the file that it left.
+
+Making it takes seconds of CPU and anybody may ask for it, so a process makes it in one thread at most.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from pathlib import Path
+from typing import Any
+
+from django.contrib.auth.decorators import login_not_required
+from django.http import FileResponse, HttpRequest, HttpResponse, HttpResponseBase
+from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.renderers import OpenApiJsonRenderer, OpenApiYamlRenderer
+
+from apps.api import errors
+from apps.api.packing import is_known
+from apps.core.errors import Unavailable
+from apps.core.release import schema_file
+
+_RENDERERS: dict[str, Any] = {"yaml": OpenApiYamlRenderer, "json": OpenApiJsonRenderer}
+_SUFFIXES = {
+    "application/vnd.oai.openapi": "yaml",
+    "application/yaml": "yaml",
+    "application/vnd.oai.openapi+json": "json",
+    "application/json": "json",
+}
+
+_tags: dict[Path, str] = {}  # of the files that this process has read once
+_making = threading.Lock()
+
+
+@login_not_required
+def schema(request: HttpRequest) -> HttpResponseBase:
+    """The same for everybody, as YAML or JSON. Parameters change nothing."""
+    if request.method not in ("GET", "HEAD"):
+        return errors.problem(request, 405, "method_not_allowed", "This is only read.", headers={"Allow": "GET, HEAD"})
+    media_type = request.get_preferred_type(list(_SUFFIXES))
+    if media_type is None:
+        message = f"It comes as {' or '.join(_SUFFIXES)}."
+        return errors.problem(request, 406, "not_acceptable", message)
+    path = schema_file(_SUFFIXES[media_type])
+    try:
+        tag = _tags.get(path) or _tag_of(path)
+    except Unavailable as refusal:
+        return errors.domain_problem(request, refusal)
+    response: HttpResponseBase
+    if is_known(request, tag):
+        response = HttpResponse(status=304)
+    else:
+        response = FileResponse(path.open("rb"), content_type=media_type, filename=f"Fairshare{path.suffix}")
+    response["ETag"] = f'"{tag}"'
+    response["Cache-Control"] = "public, no-cache"
+    response["Vary"] = "Accept"
+    return response
+
+
+def _tag_of(path: Path) -> str:
+    """After the file was made where the start of the stack has not left one: by one request, others are refused."""
+    if not _making.acquire(blocking=False):
+        raise Unavailable("The description is being made: ask again in a moment.", code="being_made")
+    try:
+        if not path.exists():
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            unfinished = path.with_suffix(".made")
+            unfinished.write_bytes(make_schema(path.suffix[1:]))
+            unfinished.replace(path)
+        return _tags.setdefault(path, hashlib.sha256(path.read_bytes()).hexdigest()[:32])
+    finally:
+        _making.release()
+
+
+def make_schema(suffix: str) -> bytes:
+    """suffix: yaml or json. Not thread-safe: generators share state of serializers."""
+    made = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
+    content: bytes = _RENDERERS[suffix]().render(made, renderer_context={})
+    return content

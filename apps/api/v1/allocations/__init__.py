@@ -1,0 +1,1 @@
+"""Core-hours and capacity."""

@@ -1,0 +1,115 @@
+"""Cores that a site has from one day to another: stated, changed, removed."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps.api.authentication import Scopes, actor_of
+from apps.api.v1.allocations.views import IF_MATCH, READ_WRITE, ReasonFilterSerializer, seen_tag
+from apps.api.v1.lists import asked, list_of, listed, sent
+from apps.core import clock
+from apps.policies.allocations import capacities
+from apps.policies.allocations.records import LONGEST_TEXT
+from apps.policies.models import Capacity
+from apps.priorities.visibility.sight import see
+
+
+class CapacitySerializer(serializers.Serializer[Any]):
+    id = serializers.IntegerField(source="pk")
+    site = serializers.CharField(help_text='"" for the site as a whole')
+    starts_on = serializers.DateField()
+    ends_on = serializers.DateField(allow_null=True, help_text="The last day it is there; null for no end")
+    cores = serializers.FloatField(help_text="Rows of the same days add up")
+    note = serializers.CharField()
+    author = serializers.CharField(source="author_name")
+    created_at = serializers.DateTimeField()
+    etag = serializers.SerializerMethodField(help_text="What If-Match asks for")
+
+    def get_etag(self, capacity: Capacity) -> str:
+        return f'"{capacities.tag_of(capacity)}"'
+
+
+class NewCapacitySerializer(serializers.Serializer[Any]):
+    site = serializers.CharField(max_length=128, required=False, default="", allow_blank=True)
+    starts_on = serializers.DateField()
+    ends_on = serializers.DateField(required=False, default=None, allow_null=True)
+    cores = serializers.FloatField(min_value=0, max_value=capacities.MOST_CORES)
+    note = serializers.CharField(max_length=LONGEST_TEXT, required=False, default="", allow_blank=True)
+    reason = serializers.CharField(max_length=LONGEST_TEXT)
+
+
+class ChangedCapacitySerializer(serializers.Serializer[Any]):
+    site = serializers.CharField(max_length=128, required=False, allow_blank=True)
+    starts_on = serializers.DateField(required=False)
+    ends_on = serializers.DateField(required=False, allow_null=True)
+    cores = serializers.FloatField(min_value=0, max_value=capacities.MOST_CORES, required=False)
+    note = serializers.CharField(max_length=LONGEST_TEXT, required=False, allow_blank=True)
+    reason = serializers.CharField(max_length=LONGEST_TEXT)
+
+
+class CapacityListView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    @extend_schema(operation_id="list_capacities", responses=list_of(CapacitySerializer))
+    def get(self, request: Request, policy: str) -> Response:
+        """By first day and site. What can be promised and delivered is their sum."""
+        found = capacities.list_capacities(policy_slug=policy, at=clock.now(), actor=actor_of(request), sight=see)
+        return listed(CapacitySerializer(found, many=True).data)
+
+    @extend_schema(operation_id="state_capacity", request=NewCapacitySerializer, responses={201: CapacitySerializer})
+    def post(self, request: Request, policy: str) -> Response:
+        """So many cores more, from one day to another. For whoever divides the whole policy."""
+        given = sent(NewCapacitySerializer, request)
+        made = capacities.state_capacity(policy_slug=policy, **given, at=clock.now(), actor=actor_of(request))
+        return _answer(made, 201)
+
+
+class CapacityDetailView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    @extend_schema(operation_id="get_capacity", responses=CapacitySerializer)
+    def get(self, request: Request, policy: str, capacity: int) -> Response:
+        return _answer(_found(request, policy, capacity))
+
+    @extend_schema(
+        operation_id="change_capacity",
+        parameters=[IF_MATCH],
+        request=ChangedCapacitySerializer,
+        responses=CapacitySerializer,
+    )
+    def patch(self, request: Request, policy: str, capacity: int) -> Response:
+        """Replace what is given. A machine that is switched off gets a last day."""
+        _found(request, policy, capacity)
+        tag, given = seen_tag(request, "capacity"), sent(ChangedCapacitySerializer, request)
+        changed = capacities.change_capacity(
+            policy_slug=policy, capacity_id=capacity, tag=tag, **given, at=clock.now(), actor=actor_of(request)
+        )
+        return _answer(changed)
+
+    @extend_schema(operation_id="remove_capacity", parameters=[IF_MATCH, ReasonFilterSerializer], responses={204: None})
+    def delete(self, request: Request, policy: str, capacity: int) -> Response:
+        """It was never there: the past counts it no more either."""
+        _found(request, policy, capacity)
+        tag, given = seen_tag(request, "capacity"), asked(ReasonFilterSerializer, request)
+        capacities.remove_capacity(
+            policy_slug=policy, capacity_id=capacity, tag=tag, **given, at=clock.now(), actor=actor_of(request)
+        )
+        return Response(status=204)
+
+
+def _found(request: Request, policy: str, capacity: int) -> Capacity:
+    return capacities.get_capacity(
+        policy_slug=policy, capacity_id=capacity, at=clock.now(), actor=actor_of(request), sight=see
+    )
+
+
+def _answer(capacity: Capacity, status: int = 200) -> Response:
+    response = Response(CapacitySerializer(capacity).data, status=status)
+    response["ETag"] = f'"{capacities.tag_of(capacity)}"'
+    return response

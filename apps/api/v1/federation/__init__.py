@@ -1,0 +1,1 @@
+"""Peers, mounts, subscriptions, publications."""

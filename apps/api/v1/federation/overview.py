@@ -1,0 +1,162 @@
+"""The table of peers, and the grid view of an entry: what the pages of the federation show."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, ClassVar
+
+from django.http.response import HttpResponseBase
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps.api.authentication import POLICIES_READ, Scopes, actor_of
+from apps.api.figures import FIGURE_ANSWERS, FigureFilterSerializer, figure_response
+from apps.api.v1.federation.serializers import MANAGE
+from apps.api.v1.lists import asked, list_of, listed
+from apps.core import clock
+from apps.federation.fallback.conditions import Condition
+from apps.federation.grid.peers import Direction, list_peers
+from apps.federation.grid.sites import Unasked
+from apps.federation.grid.totals import MOST_LEVELS, Grid, GridRow, load_grid
+from apps.figures.flow import grid_flow
+
+
+class PeerSerializer(serializers.Serializer[Any]):
+    direction = serializers.ChoiceField([one.value for one in Direction])
+    id = serializers.IntegerField(help_text="Of the mount, the subscription, or the publication or feed that is read")
+    name = serializers.CharField(help_text="The authority, or the name of the reader's token")
+    what = serializers.CharField()
+    policy = serializers.CharField(source="policy_slug")
+    entry = serializers.UUIDField(source="entry_uid")
+    path = serializers.CharField(source="entry_path")
+    condition = serializers.ChoiceField([one.value for one in Condition])
+    age_s = serializers.FloatField(allow_null=True, help_text="Since the last good look; null before the first")
+    allowed_s = serializers.FloatField()
+    theirs = serializers.IntegerField(help_text="The newest version that was told, or number of a feed")
+    in_force = serializers.IntegerField(help_text="The one that holds on the side that reads")
+    fingerprint = serializers.CharField()
+    effect = serializers.FloatField(allow_null=True, help_text="Target of the entry, of the whole tree")
+    error = serializers.CharField()
+    stale_action = serializers.CharField()
+    took_s = serializers.FloatField(
+        allow_null=True, help_text="The last look, from question to answer; null before the first, and for readers"
+    )
+
+
+class GridFilterSerializer(serializers.Serializer[Any]):
+    policy = serializers.CharField(max_length=64)
+    entry = serializers.CharField(max_length=9000, default="/", help_text="Its path")
+    levels = serializers.IntegerField(min_value=1, max_value=MOST_LEVELS, default=1, help_text="Below the entry")
+
+
+class GridFlowFilterSerializer(FigureFilterSerializer):
+    policy = serializers.CharField(max_length=64)
+    entry = serializers.CharField(max_length=9000, default="/", help_text="Its path")
+
+
+class GridSiteSerializer(serializers.Serializer[Any]):
+    origin = serializers.CharField(help_text='"" is this site')
+    name = serializers.CharField()
+    state = serializers.ChoiceField(
+        [one.value for one in (*Unasked, *Condition)],
+        help_text="A condition as peers have it; here: this site; untold: its records come without a subscription",
+    )
+    capacity_cores = serializers.FloatField(allow_null=True)
+    told_capacity_cores = serializers.FloatField(allow_null=True, help_text="As declared now, if it is larger")
+    core_s = serializers.FloatField(allow_null=True, help_text="Delivered to the entry; null: not told")
+    possible_core_s = serializers.FloatField(allow_null=True)
+    heard_at = serializers.DateTimeField(allow_null=True)
+    max_age_s = serializers.IntegerField(allow_null=True)
+    enforced = serializers.IntegerField(allow_null=True, help_text="Version of the entry's document in force there")
+    published = serializers.IntegerField(allow_null=True, help_text="The newest version")
+    published_at = serializers.DateTimeField(allow_null=True)
+    held_hours = serializers.IntegerField(source="n_held")
+    held_core_s = serializers.FloatField()
+    running_held = serializers.BooleanField()
+
+
+class GridRowSerializer(serializers.Serializer[Any]):
+    uid = serializers.UUIDField()
+    path = serializers.CharField()
+    name = serializers.CharField()
+    kind = serializers.CharField()
+    depth = serializers.IntegerField()
+    target = serializers.FloatField(allow_null=True)
+    actual = serializers.FloatField(allow_null=True)
+    deviation_points = serializers.FloatField(allow_null=True)
+    core_s = serializers.ListField(
+        child=serializers.FloatField(), allow_null=True, help_text="By site, in their order; null: not told"
+    )
+
+
+class GridSerializer(serializers.Serializer[Any]):
+    policy = serializers.CharField()
+    revision = serializers.IntegerField()
+    path = serializers.CharField()
+    uid = serializers.UUIDField()
+    scope = serializers.ChoiceField(["local", "global"])
+    fallback_since = serializers.DateTimeField(allow_null=True, help_text="This site's usage alone counts since then")
+    as_of = serializers.DateTimeField(allow_null=True)
+    since = serializers.DateTimeField(allow_null=True, help_text="The window's beginning; null: ever")
+    sites = GridSiteSerializer(many=True)
+    results = GridRowSerializer(many=True)
+    n_more = serializers.IntegerField(help_text="Entries that aren't listed")
+
+
+_PEERS = list_of(PeerSerializer)
+
+
+class PeerListView(APIView):
+    scopes = MANAGE
+
+    @extend_schema(operation_id="list_peers", responses=_PEERS)
+    def get(self, request: Request) -> Response:
+        """Whom we mount, whose usage we take and, for administrators, who reads ours: age, version, state."""
+        found = list_peers(at=clock.now(), actor=actor_of(request))
+        return listed(PeerSerializer(found, many=True).data)
+
+
+class GridView(APIView):
+    scopes: ClassVar[Scopes] = {"GET": frozenset({POLICIES_READ})}
+
+    @extend_schema(operation_id="get_grid", parameters=[GridFilterSerializer], responses=GridSerializer)
+    def get(self, request: Request) -> Response:
+        """Targets against actual shares over all sites, and what each site delivered, of an entry and those below."""
+        given = asked(GridFilterSerializer, request)
+        found = load_grid(
+            policy_slug=given["policy"], entry=given["entry"], levels=given["levels"], at=clock.now(),
+            actor=actor_of(request),
+        )  # fmt: skip
+        return Response(GridSerializer(_told(found)).data)
+
+
+class GridFlowView(APIView):
+    scopes: ClassVar[Scopes] = {"GET": frozenset({POLICIES_READ})}
+
+    @extend_schema(operation_id="get_grid_flow", parameters=[GridFlowFilterSerializer], responses=FIGURE_ANSWERS)
+    def get(self, request: Request) -> HttpResponseBase:
+        """The Sankey diagram of the grid view: core-hours from each site to each child of the entry."""
+        given = asked(GridFlowFilterSerializer, request)
+        found = load_grid(policy_slug=given["policy"], entry=given["entry"], at=clock.now(), actor=actor_of(request))
+        return figure_response(request, grid_flow(found))
+
+
+def _told(found: Grid) -> dict[str, Any]:
+    return {
+        "policy": found.policy_slug, "revision": found.revision, "path": found.path, "uid": found.uid,
+        "scope": found.scope, "fallback_since": found.fallback_since, "as_of": found.as_of, "since": found.since,
+        "sites": [asdict(site) for site in found.sites],
+        "results": [_row(row) for row in found.rows], "n_more": found.n_more,
+    }  # fmt: skip
+
+
+def _row(row: GridRow) -> dict[str, Any]:
+    entry = row.entry
+    return {
+        "uid": entry.uid, "path": entry.path, "name": entry.name, "kind": entry.kind, "depth": row.depth,
+        "target": entry.target, "actual": entry.actual, "deviation_points": entry.deviation_points,
+        "core_s": None if row.core_s is None else list(row.core_s),
+    }  # fmt: skip

@@ -1,0 +1,184 @@
+"""Whose usage this site takes: a feed looked at beforehand, subscribed to, changed; its held hours and capacity."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps.api.authentication import POLICIES_WRITE, Scopes, actor_of
+from apps.api.v1.federation.serializers import (
+    LONGEST_REASON,
+    MANAGE,
+    SettingsSerializer,
+    SubscriptionSerializer,
+    taken_apart,
+    token_field,
+)
+from apps.api.v1.lists import list_of, listed, sent
+from apps.core import clock
+from apps.federation import control
+from apps.federation.usage_feeds import subscribing
+from apps.federation.usage_feeds.subscribing import FeedPreview
+
+_ENTRY = "Its path: a mount, below one, or published here for others to mount"
+
+
+class FeedPreviewRequestSerializer(serializers.Serializer[Any]):
+    policy = serializers.CharField(max_length=64)
+    entry = serializers.CharField(max_length=9000, help_text=_ENTRY)
+    url = serializers.CharField(max_length=2048)
+    token = token_field()
+
+
+class FeedPreviewSerializer(serializers.Serializer[Any]):
+    url = serializers.CharField()
+    fingerprint = serializers.CharField(help_text="Compare it with what that site told you by another way")
+    issuer = serializers.CharField()
+    feed = serializers.CharField()
+    site = serializers.CharField()
+    entry = serializers.UUIDField(help_text="The one that it tells of")
+    number = serializers.IntegerField()
+    more = serializers.BooleanField(help_text="There is more to tell than one document holds")
+    capacity_cores = serializers.FloatField(help_text="As that site declares it")
+    issued_at = serializers.DateTimeField()
+    expires_at = serializers.DateTimeField()
+    n_entries = serializers.IntegerField()
+    n_hours = serializers.IntegerField()
+    n_running = serializers.IntegerField(allow_null=True, help_text="Jobs that run now; null: it doesn't tell")
+
+
+class NewSubscriptionSerializer(SettingsSerializer):
+    policy = serializers.CharField(max_length=64)
+    entry = serializers.CharField(max_length=9000, help_text=_ENTRY)
+    url = serializers.CharField(max_length=2048)
+    issuer = serializers.CharField(max_length=128)
+    feed = serializers.CharField(max_length=128)
+    fingerprint = serializers.CharField(max_length=200, help_text="Of its key, as somebody compared it")
+    capacity_cores = serializers.FloatField(help_text="What the caller agrees that site has")
+    token = token_field()
+    reason = serializers.CharField(max_length=LONGEST_REASON)
+
+
+class ChangedSubscriptionSerializer(SettingsSerializer):
+    token = serializers.CharField(
+        max_length=4000, required=False, allow_blank=True, help_text='In place of the present one; "": none'
+    )
+    reason = serializers.CharField(max_length=LONGEST_REASON)
+
+
+class CapacityAgreementSerializer(serializers.Serializer[Any]):
+    cores = serializers.FloatField()
+    reason = serializers.CharField(max_length=LONGEST_REASON)
+
+
+class HeldHourSerializer(serializers.Serializer[Any]):
+    hour_at = serializers.DateTimeField()
+    number = serializers.IntegerField(help_text="Of the document that told it")
+    cpu_s = serializers.FloatField(help_text="Told")
+    most_cpu_s = serializers.FloatField(help_text="What the agreed capacity allows")
+    found_at = serializers.DateTimeField()
+
+
+class FeedPreviewView(APIView):
+    scopes: ClassVar[Scopes] = {"POST": frozenset({POLICIES_WRITE})}
+
+    @extend_schema(
+        operation_id="preview_subscription", request=FeedPreviewRequestSerializer, responses=FeedPreviewSerializer
+    )
+    def post(self, request: Request) -> Response:
+        """Fetch and read a feed before anybody trusts it. Nothing is kept."""
+        given = sent(FeedPreviewRequestSerializer, request)
+        found = subscribing.preview_feed(
+            policy_slug=given.pop("policy"), **given, at=clock.now(), actor=actor_of(request)
+        )
+        return Response(FeedPreviewSerializer(_preview(found)).data)
+
+
+class SubscriptionListView(APIView):
+    scopes: ClassVar[Scopes] = MANAGE
+
+    @extend_schema(operation_id="list_subscriptions", responses=list_of(SubscriptionSerializer))
+    def get(self, request: Request) -> Response:
+        """Those that the caller decides about; a token needs the scope `federation` besides."""
+        now = clock.now()
+        found = subscribing.list_subscriptions(actor=actor_of(request), at=now)
+        return listed(SubscriptionSerializer(found, many=True, context={"at": now}).data)
+
+    @extend_schema(operation_id="subscribe", request=NewSubscriptionSerializer, responses={201: SubscriptionSerializer})
+    def post(self, request: Request) -> Response:
+        """Take what another site tells of an entry's usage, by the key whose fingerprint somebody compared."""
+        given = sent(NewSubscriptionSerializer, request)
+        settings = taken_apart(given, SettingsSerializer)
+        now = clock.now()
+        made = subscribing.subscribe(
+            policy_slug=given.pop("policy"), **given, settings=settings, at=now, actor=actor_of(request)
+        )
+        return Response(SubscriptionSerializer(made, context={"at": now}).data, status=201)
+
+
+class SubscriptionDetailView(APIView):
+    scopes: ClassVar[Scopes] = MANAGE
+
+    @extend_schema(operation_id="get_subscription", responses=SubscriptionSerializer)
+    def get(self, request: Request, subscription: int) -> Response:
+        """Number, age, capacity and what is held."""
+        return _answer(request, subscription)
+
+    @extend_schema(
+        operation_id="change_subscription", request=ChangedSubscriptionSerializer, responses=SubscriptionSerializer
+    )
+    def patch(self, request: Request, subscription: int) -> Response:
+        """Limits and rhythm; what is left out stays."""
+        given = sent(ChangedSubscriptionSerializer, request)
+        reason, token = given.pop("reason"), given.pop("token", None)
+        control.change_settings(
+            kind="subscription", remote_id=subscription, settings=given, token=token, reason=reason, at=clock.now(),
+            actor=actor_of(request),
+        )  # fmt: skip
+        return _answer(request, subscription)
+
+
+class HeldHourListView(APIView):
+    scopes: ClassVar[Scopes] = MANAGE
+
+    @extend_schema(operation_id="list_held_hours", responses=list_of(HeldHourSerializer))
+    def get(self, request: Request, subscription: int) -> Response:
+        """Hours in which it tells of more than it has, newest first: their sums don't count. At most 1,000."""
+        row = subscribing.get_subscription(subscription_id=subscription, actor=actor_of(request), at=clock.now())
+        return listed(HeldHourSerializer(row.held_hours.order_by("-hour_at")[:1_000], many=True).data)
+
+
+class CapacityAgreementView(APIView):
+    scopes: ClassVar[Scopes] = {"POST": frozenset({POLICIES_WRITE})}
+
+    @extend_schema(operation_id="agree_capacity", request=CapacityAgreementSerializer, responses=SubscriptionSerializer)
+    def post(self, request: Request, subscription: int) -> Response:
+        """What that site has, as agreed from now on. All that it tells is read anew: held hours within it count."""
+        given = sent(CapacityAgreementSerializer, request)
+        control.agree_capacity(
+            subscription=subscription, cores=given["cores"], reason=given["reason"], at=clock.now(),
+            actor=actor_of(request),
+        )  # fmt: skip
+        return _answer(request, subscription)
+
+
+def _answer(request: Request, subscription: int) -> Response:
+    now = clock.now()
+    found = subscribing.get_subscription(subscription_id=subscription, actor=actor_of(request), at=now)
+    return Response(SubscriptionSerializer(found, context={"at": now}).data)
+
+
+def _preview(found: FeedPreview) -> dict[str, Any]:
+    document, head = found.document, found.document.head
+    return {
+        "url": found.url, "fingerprint": found.key.fingerprint, "issuer": head.issuer, "feed": head.feed,
+        "site": head.site, "entry": head.root, "number": head.number, "more": head.more,
+        "capacity_cores": head.capacity_cores, "issued_at": head.issued_at, "expires_at": head.expires_at,
+        "n_entries": len(document.entries), "n_hours": len(document.hours),
+        "n_running": None if document.running is None else len(document.running),
+    }  # fmt: skip

@@ -1,0 +1,1 @@
+"""Mapping rules, attached accounts."""

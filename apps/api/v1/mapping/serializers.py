@@ -1,0 +1,301 @@
+"""What rules, moves, suggestions and versions of the mapping look like."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from uuid import UUID
+
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework import serializers
+from rest_framework.request import Request
+
+from apps.accounts.names.intern import AccountKey
+from apps.api.errors import Refusal
+from apps.core.errors import FieldProblem
+from apps.policies.tree.columns import TreeColumns
+from apps.priorities.mapping.changes import MOST_ASSIGNED, MOST_RULES, Plan
+from apps.priorities.mapping.history import VersionLine
+from apps.priorities.mapping.permissions import MapRights
+from apps.priorities.mapping.rules.resolver import UNMAPPED, reach_of
+from apps.priorities.mapping.rules.rule import KINDS, LONGEST_SUFFIX, MOST_SHARES, Rule
+from apps.priorities.mapping.selectors import RuleLine, UnmappedLine
+from apps.priorities.mapping.suggestions import Suggestion
+
+IF_MATCH = OpenApiParameter(
+    "If-Match", str, OpenApiParameter.HEADER, description="The mapping's version, quoted", required=True
+)
+IF_MATCH_OF_ONE = OpenApiParameter(
+    "If-Match", str, OpenApiParameter.HEADER,
+    description="The mapping's version, quoted. Not asked for here; where it is sent, only that version goes on.",
+)  # fmt: skip
+MOST_MOVES = 1_000
+_TAG = re.compile(r'(?:W/)?"(\d{1,9})"')
+
+
+class AccountNameSerializer(serializers.Serializer[Any]):
+    namespace = serializers.CharField(max_length=128)
+    user = serializers.CharField(max_length=256, required=False, default="", allow_blank=True)
+    group = serializers.CharField(max_length=256, required=False, default="", allow_blank=True)
+    dn = serializers.CharField(max_length=1024, required=False, default="", allow_blank=True)
+    fqan = serializers.CharField(max_length=512, required=False, default="", allow_blank=True)
+    project = serializers.CharField(max_length=256, required=False, default="", allow_blank=True)
+
+
+class RuleFieldsSerializer(serializers.Serializer[Any]):
+    """All that isn't empty must hold."""
+
+    kind = serializers.ChoiceField(KINDS)
+    source = serializers.CharField(  # type: ignore[assignment]  # the field's own name for something else
+        max_length=64, required=False, default="", allow_blank=True, help_text="A source's slug, for its namespace"
+    )
+    namespace = serializers.CharField(max_length=128, required=False, default="", allow_blank=True)
+    user = serializers.CharField(
+        max_length=256, required=False, default="", allow_blank=True, help_text="A user name or DN, or a pattern"
+    )
+    group = serializers.CharField(max_length=256, required=False, default="", allow_blank=True)
+    fqan = serializers.CharField(
+        max_length=512, required=False, default="", allow_blank=True, help_text="What lies below it counts too"
+    )
+    entry = serializers.CharField(max_length=9000, help_text="Its uid, or its path; / for the whole policy")
+    suffix = serializers.CharField(
+        max_length=LONGEST_SUFFIX, required=False, default="", allow_blank=True,
+        help_text="How it goes on below the entry: {user}, {group}, {project}",
+    )  # fmt: skip
+    shares = serializers.FloatField(min_value=0, max_value=MOST_SHARES, required=False, default=1.0)
+    archive_after_idle_days = serializers.IntegerField(
+        min_value=1, max_value=36_500, required=False, default=None, allow_null=True
+    )
+
+
+class NewMappingRuleSerializer(RuleFieldsSerializer):
+    position = serializers.IntegerField(
+        min_value=1,
+        max_value=MOST_RULES,
+        required=False,
+        help_text="Before the rule there now; else the last of its kind",
+    )
+    reason = serializers.CharField(max_length=2000)
+
+
+class ChangedMappingRuleSerializer(serializers.Serializer[Any]):
+    """A whole rule in place of the old one, or its new position alone."""
+
+    rule = RuleFieldsSerializer(required=False)
+    position = serializers.IntegerField(min_value=1, max_value=MOST_RULES, required=False)
+    reason = serializers.CharField(max_length=2000)
+
+
+class MappingRuleListSerializer(serializers.Serializer[Any]):
+    rules = serializers.ListField(child=RuleFieldsSerializer(), max_length=MOST_RULES)
+    reason = serializers.CharField(max_length=2000)
+
+
+class AssignmentSerializer(serializers.Serializer[Any]):
+    account = AccountNameSerializer()
+    entry = serializers.CharField(max_length=9000, help_text="Its uid, or its path")
+
+
+class AssignmentListSerializer(serializers.Serializer[Any]):
+    assignments = serializers.ListField(child=AssignmentSerializer(), min_length=1, max_length=MOST_ASSIGNED)
+    reason = serializers.CharField(max_length=2000)
+
+
+class MappingTrialSerializer(serializers.Serializer[Any]):
+    """One of these."""
+
+    rules = serializers.ListField(child=RuleFieldsSerializer(), max_length=MOST_RULES, required=False)
+    assignments = serializers.ListField(
+        child=AssignmentSerializer(), min_length=1, max_length=MOST_ASSIGNED, required=False
+    )
+    restore = serializers.IntegerField(min_value=1, required=False, help_text="A version to bring back")
+
+
+class MappingReasonSerializer(serializers.Serializer[Any]):
+    reason = serializers.CharField(max_length=2000)
+
+
+class MappingRuleSerializer(serializers.Serializer[Any]):
+    position = serializers.IntegerField()
+    kind = serializers.ChoiceField(KINDS)
+    source = serializers.CharField()  # type: ignore[assignment]  # as above
+    namespace = serializers.CharField()
+    user = serializers.CharField()
+    group = serializers.CharField()
+    fqan = serializers.CharField()
+    entry = serializers.UUIDField()
+    path = serializers.CharField(allow_null=True, help_text="null: the entry is archived, and the rule passed over")
+    suffix = serializers.CharField()
+    shares = serializers.FloatField()
+    archive_after_idle_days = serializers.IntegerField(allow_null=True)
+    reach = serializers.UUIDField(
+        allow_null=True, help_text="The entry below which it takes accounts from others; null: the whole policy"
+    )
+    reach_path = serializers.CharField(allow_null=True)
+    accounts = serializers.IntegerField(help_text="That it decides about now")
+    core_s = serializers.FloatField(help_text="What these used in the last 30 days")
+
+
+class MappingRulesSerializer(serializers.Serializer[Any]):
+    version = serializers.IntegerField()
+    results = MappingRuleSerializer(many=True)
+    next = serializers.CharField(allow_null=True)
+
+
+class MoveSerializer(serializers.Serializer[Any]):
+    account = AccountNameSerializer()
+    before = serializers.CharField(allow_null=True, help_text="A path; null: no entry, or one the caller doesn't see")
+    after = serializers.CharField(allow_null=True)
+    core_s = serializers.FloatField(help_text="What it used in the last 30 days")
+
+
+class MappingPlanSerializer(serializers.Serializer[Any]):
+    version = serializers.IntegerField()
+    accounts = serializers.IntegerField(help_text="That would count elsewhere, of those that the caller reads")
+    core_s = serializers.FloatField(help_text="What these used in the last 30 days")
+    accounts_of_others = serializers.IntegerField(
+        allow_null=True, help_text="Further accounts that would count elsewhere; null: fewer than five"
+    )
+    refusal = serializers.CharField(help_text='Why the caller may not make it; "" when they may')
+    moves = MoveSerializer(many=True, help_text="The most usage first: free accounts and the caller's own")
+
+
+class SuggestionSerializer(serializers.Serializer[Any]):
+    entry = serializers.UUIDField()
+    path = serializers.CharField()
+    why = serializers.CharField(help_text="A stable code")
+    sure = serializers.FloatField(help_text="0 to 1")
+
+
+class UnmappedAccountSerializer(serializers.Serializer[Any]):
+    account = AccountNameSerializer()
+    core_s = serializers.FloatField(help_text="What it used in the last 30 days")
+    jobs = serializers.FloatField()
+    last_at = serializers.DateTimeField(allow_null=True)
+    suggestions = SuggestionSerializer(many=True)
+
+
+class MappingChangeSerializer(serializers.Serializer[Any]):
+    version = serializers.IntegerField()
+
+
+class PlacementSerializer(serializers.Serializer[Any]):
+    account = AccountNameSerializer(allow_null=True)
+    before = serializers.UUIDField(allow_null=True)
+    after = serializers.UUIDField(allow_null=True)
+
+
+class StatedRuleSerializer(RuleFieldsSerializer):
+    entry = serializers.CharField(help_text="Its uid")
+
+
+class MappingVersionSerializer(serializers.Serializer[Any]):
+    version = serializers.IntegerField()
+    at = serializers.DateTimeField()
+    author = serializers.CharField()
+    reason = serializers.CharField()
+    added = StatedRuleSerializer(many=True)
+    removed = StatedRuleSerializer(many=True)
+    reordered = serializers.BooleanField()
+    attached = PlacementSerializer(many=True)
+
+
+class MappingVersionDetailSerializer(MappingVersionSerializer):
+    rules = StatedRuleSerializer(many=True, help_text="All of them, as they were after it")
+
+
+def seen_version(request: Request, *, is_asked_for: bool = True) -> int | None:
+    """The version that the caller has read: 428 without one, and −1, which no mapping has, for what is none."""
+    text = request.headers.get("If-Match", "").strip()
+    if not text and is_asked_for:
+        message = "Send If-Match with the ETag of the mapping that you have read."
+        problem = FieldProblem("If-Match", "is missing")
+        raise Refusal(message, code="precondition_required", status=428, fields=[problem])
+    if not text:
+        return None
+    match = _TAG.fullmatch(text)
+    return int(match[1]) if match else -1
+
+
+def rule_of(given: dict[str, Any], uid: UUID) -> Rule:
+    is_each = given["kind"] == "each"
+    return Rule(
+        kind=given["kind"], target_uid=uid, namespace=given["namespace"], source=given["source"],
+        user_pattern=given["user"], group_pattern=given["group"], fqan_pattern=given["fqan"], suffix=given["suffix"],
+        member_shares=given["shares"] if is_each else 1.0,
+        archive_after_idle_days=given["archive_after_idle_days"] if is_each else None,
+    )  # fmt: skip
+
+
+def stated_json(rule: Rule) -> dict[str, Any]:
+    return {
+        "kind": rule.kind, "source": rule.source, "namespace": rule.namespace, "user": rule.user_pattern,
+        "group": rule.group_pattern, "fqan": rule.fqan_pattern, "entry": str(rule.target_uid), "suffix": rule.suffix,
+        "shares": rule.member_shares, "archive_after_idle_days": rule.archive_after_idle_days,
+    }  # fmt: skip
+
+
+def rule_json(rights: MapRights, line: RuleLine, rule: Rule) -> dict[str, Any]:
+    path = None if line.target is None else rights.tree.path(line.target)
+    reach = None if line.target is None else reach_of(rights.tree, rule, line.target)
+    return {
+        "position": line.at + 1, **stated_json(rule), "path": path, **reach_json(rights.tree, reach),
+        "accounts": line.n_accounts, "core_s": line.core_s,
+    }  # fmt: skip
+
+
+def reach_json(tree: TreeColumns, reach: int | None) -> dict[str, str | None]:
+    """Of a rule: the entry below which it takes accounts, None for the whole policy. It lies above what a rule is for,
+    so that everybody who sees the rule's entry sees it."""
+    if reach is None:
+        return {"reach": None, "reach_path": None}
+    return {"reach": str(tree.uuid(reach)), "reach_path": tree.path(reach)}
+
+
+def account_json(key: AccountKey) -> dict[str, str]:
+    return dict(zip(AccountNameSerializer().fields, key, strict=True))
+
+
+def unmapped_json(rights: MapRights, line: UnmappedLine) -> dict[str, Any]:
+    return {
+        "account": account_json(line.key), "core_s": line.stake.core_s, "jobs": line.stake.jobs,
+        "last_at": line.stake.last_at, "suggestions": [_suggestion(rights, one) for one in line.suggestions],
+    }  # fmt: skip
+
+
+def plan_json(plan: Plan) -> dict[str, Any]:
+    return {
+        "version": plan.version, "accounts": len(plan.readable), "core_s": plan.core_s, "refusal": plan.refusal,
+        "accounts_of_others": plan.n_of_others,
+        "moves": [
+            {
+                "account": account_json(move.key), "before": _path(plan.rights, move.before),
+                "after": _path(plan.rights, move.after), "core_s": move.stake.core_s,
+            }
+            for move in plan.readable[:MOST_MOVES]
+        ],
+    }  # fmt: skip
+
+
+def version_json(line: VersionLine) -> dict[str, Any]:
+    row = line.version
+    return {
+        "version": row.number, "at": row.at, "author": row.author_name, "reason": row.reason,
+        "added": [stated_json(rule) for rule in line.added], "removed": [stated_json(rule) for rule in line.removed],
+        "reordered": line.is_reordered,
+        "attached": [
+            {"account": None if key is None else account_json(key), "before": one.before, "after": one.after}
+            for key, one in line.placements
+        ],
+    }  # fmt: skip
+
+
+def _path(rights: MapRights, entry: int) -> str | None:
+    return rights.tree.path(entry) if entry != UNMAPPED and rights.sees.may_see(entry) else None
+
+
+def _suggestion(rights: MapRights, one: Suggestion) -> dict[str, Any]:
+    return {
+        "entry": rights.tree.uuid(one.entry), "path": rights.tree.path(one.entry), "why": one.why,
+        "sure": round(one.sure, 4),
+    }  # fmt: skip

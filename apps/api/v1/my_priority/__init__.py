@@ -1,0 +1,1 @@
+"""My priority, its walk, forecast and figures."""

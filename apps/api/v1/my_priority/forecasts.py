@@ -1,0 +1,221 @@
+"""What priorities become: forecasts of accounts, and suppositions tried out. All of it is read, nothing is kept."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps.api.authentication import POLICIES_READ, PRIORITIES_READ, SELF_READ, Scopes, actor_of
+from apps.api.v1.lists import asked
+from apps.api.v1.sentences import SaidSerializer
+from apps.core import clock
+from apps.priorities.forecast import get_forecasts, get_my_forecasts
+from apps.priorities.forecast.shaping import forecast_json
+from apps.priorities.serving.lookup import AccountQuery
+from apps.priorities.what_if import read_asked, try_out
+from apps.priorities.what_if.shaping import tried_json
+
+_READ: Scopes = {"GET": frozenset({PRIORITIES_READ, POLICIES_READ, SELF_READ})}
+_OUTCOMES = ["on_target", "recovers", "never_if_nobody_runs", "not_at_this_pace", "not_within_horizon"]
+
+
+class RecoverySerializer(serializers.Serializer[Any]):
+    outcome = serializers.ChoiceField(_OUTCOMES)
+    in_s = serializers.FloatField(allow_null=True, help_text="Seconds after as_of; null where it never is, or too far")
+    at = serializers.DateTimeField(allow_null=True)
+
+
+class RecoveryRangeSerializer(serializers.Serializer[Any]):
+    soonest = RecoverySerializer()
+    middle = RecoverySerializer(help_text="At the middle day's pace of the group")
+    latest = RecoverySerializer()
+
+
+class DailyUsageSerializer(serializers.Serializer[Any]):
+    least = serializers.FloatField()
+    p25 = serializers.FloatField()
+    p50 = serializers.FloatField()
+    p75 = serializers.FloatField()
+    most = serializers.FloatField()
+
+
+class ForecastLevelSerializer(serializers.Serializer[Any]):
+    entry = serializers.CharField()
+    entry_uid = serializers.UUIDField()
+    name = serializers.CharField()
+    target = serializers.FloatField(allow_null=True)
+    actual = serializers.FloatField(allow_null=True)
+    tolerance = serializers.FloatField(allow_null=True, help_text="Half its width, as a part of the group")
+    share = serializers.FloatField(allow_null=True, help_text="Of what its group runs, that it is taken to go on with")
+    share_seen = serializers.FloatField(allow_null=True, help_text="That it had on the last days")
+    days = serializers.IntegerField(help_text="That the pace is taken from, at most 28")
+    daily_usage = DailyUsageSerializer(allow_null=True, help_text="Of the group, in the policy's metric")
+    method = serializers.ChoiceField(["closed_form", "hour_by_hour"], allow_null=True)
+    to_target = RecoveryRangeSerializer(allow_null=True)
+    to_tolerance = RecoveryRangeSerializer(allow_null=True, help_text="null within it")
+    sentence = serializers.CharField()
+    sentences = SaidSerializer(many=True)
+
+
+class CurvePointSerializer(serializers.Serializer[Any]):
+    at = serializers.DateTimeField()
+    likely = serializers.FloatField()
+    least = serializers.FloatField()
+    p25 = serializers.FloatField()
+    p75 = serializers.FloatField()
+    most = serializers.FloatField()
+
+
+class SoFarSerializer(serializers.Serializer[Any]):
+    at = serializers.DateTimeField()
+    actual = serializers.FloatField()
+
+
+class FactorPointSerializer(serializers.Serializer[Any]):
+    days = serializers.IntegerField(help_text="After as_of")
+    at = serializers.DateTimeField()
+    factor = serializers.FloatField()
+
+
+class FactorAheadSerializer(serializers.Serializer[Any]):
+    sentence = serializers.CharField()
+    sentences = SaidSerializer(many=True)
+    level = serializers.CharField(allow_null=True, help_text="The entry whose effect on the factor changes most")
+    points = FactorPointSerializer(many=True, help_text="As recomputed then; empty where usage is too much to read")
+
+
+class ForecastSerializer(serializers.Serializer[Any]):
+    account = serializers.CharField()
+    namespace = serializers.CharField(allow_null=True)
+    policy = serializers.CharField()
+    entry = serializers.CharField()
+    entry_uid = serializers.UUIDField()
+    snapshot = serializers.IntegerField()
+    revision = serializers.IntegerField()
+    as_of = serializers.DateTimeField()
+    has_days = serializers.BooleanField(help_text="false: what ran day by day isn't put together yet")
+    deciding = serializers.CharField(allow_null=True, help_text="The entry of the level that is the main reason")
+    sentence = serializers.CharField()
+    sentences = SaidSerializer(many=True)
+    levels = ForecastLevelSerializer(many=True)
+    curve = CurvePointSerializer(many=True, help_text="Part of the group, of the level that decides")
+    so_far = SoFarSerializer(many=True)
+    factor_ahead = FactorAheadSerializer(
+        allow_null=True, help_text="If everybody goes on as in the last 14 days; null where levels decide the order"
+    )
+
+
+class ForecastListSerializer(serializers.Serializer[Any]):
+    results = ForecastSerializer(many=True)
+
+
+class PlaceSerializer(serializers.Serializer[Any]):
+    rank = serializers.IntegerField(allow_null=True)
+    rank_to = serializers.IntegerField(allow_null=True, help_text="Above rank where ranks are told in steps")
+    factor = serializers.FloatField(allow_null=True)
+
+
+class SideSerializer(serializers.Serializer[Any]):
+    now = PlaceSerializer()
+    then = PlaceSerializer()
+    back = RecoverySerializer(allow_null=True, help_text="When `level` meets its target")
+
+
+class SupposedSerializer(serializers.Serializer[Any]):
+    core_h = serializers.FloatField(allow_null=True)
+    days = serializers.FloatField()
+    load = serializers.FloatField(help_text="1 for as lately")
+    level = serializers.CharField(allow_null=True)
+    target = serializers.FloatField(allow_null=True, help_text="0..1")
+
+
+class TriedSerializer(serializers.Serializer[Any]):
+    account = serializers.CharField()
+    namespace = serializers.CharField(allow_null=True)
+    policy = serializers.CharField()
+    entry = serializers.CharField()
+    snapshot = serializers.IntegerField()
+    as_of = serializers.DateTimeField()
+    then_at = serializers.DateTimeField()
+    of = serializers.IntegerField()
+    basis = serializers.ChoiceField(
+        ["last_days", "present_usage"], help_text="What everybody else's pace is taken from"
+    )
+    is_estimate = serializers.BooleanField()
+    supposed = SupposedSerializer()
+    level = serializers.CharField(allow_null=True)
+
+    def get_fields(self) -> dict[str, Any]:
+        """`with` is no name of Python's."""
+        return {**super().get_fields(), "without": SideSerializer(), "with": SideSerializer()}
+
+
+class MyForecastFilterSerializer(serializers.Serializer[Any]):
+    share = serializers.FloatField(
+        required=False, min_value=0, max_value=1, help_text="Instead of that of the last days, 0..1"
+    )
+
+
+class ForecastFilterSerializer(MyForecastFilterSerializer):
+    account = serializers.CharField(max_length=1024)
+    namespace = serializers.CharField(max_length=128, required=False, default="", allow_blank=True)
+
+
+class WhatIfFilterSerializer(serializers.Serializer[Any]):
+    account = serializers.CharField(max_length=1024)
+    namespace = serializers.CharField(max_length=128, required=False, default="", allow_blank=True)
+    core_h = serializers.CharField(max_length=40, required=False, help_text="Core-hours it runs evenly, 0 to 1e9")
+    days = serializers.CharField(max_length=40, required=False, help_text="In how many days, 1 to 365; 7 unless given")
+    load = serializers.CharField(max_length=40, required=False, help_text="Its group's pace, percent of now, to 1000")
+    level = serializers.CharField(max_length=4096, required=False, help_text="Path of the entry with another target")
+    target = serializers.CharField(max_length=40, required=False, help_text="That target in percent, 0 to 100")
+
+
+class ForecastView(APIView):
+    scopes: ClassVar[Scopes] = _READ
+
+    @extend_schema(operation_id="get_forecast", parameters=[ForecastFilterSerializer], responses=ForecastListSerializer)
+    def get(self, request: Request, policy: str) -> Response:
+        """When each level of an account comes back to its target if things go on; empty for one that isn't yours."""
+        given = asked(ForecastFilterSerializer, request)
+        found = get_forecasts(
+            policy_slug=policy, account=AccountQuery(given["account"], namespace=given["namespace"]),
+            share=given.get("share"), actor=actor_of(request), at=clock.now(),
+        )  # fmt: skip
+        return _private({"results": [forecast_json(each) for each in found]})
+
+
+class MyForecastView(APIView):
+    scopes: ClassVar[Scopes] = {"GET": frozenset({SELF_READ})}
+
+    @extend_schema(
+        operation_id="get_my_forecast", parameters=[MyForecastFilterSerializer], responses=ForecastListSerializer
+    )
+    def get(self, request: Request) -> Response:
+        """The same for all accounts of one's own."""
+        given = asked(MyForecastFilterSerializer, request)
+        found = get_my_forecasts(share=given.get("share"), actor=actor_of(request), at=clock.now())
+        return _private({"results": [forecast_json(each) for each in found]})
+
+
+class WhatIfView(APIView):
+    scopes: ClassVar[Scopes] = _READ
+
+    @extend_schema(operation_id="try_what_if", parameters=[WhatIfFilterSerializer], responses=TriedSerializer)
+    def get(self, request: Request, policy: str) -> Response:
+        """Rank and factor now and in a week with a supposition and without it: an estimate, and nothing is kept."""
+        given = asked(WhatIfFilterSerializer, request)
+        account = AccountQuery(given.pop("account"), namespace=given.pop("namespace"))
+        tried = try_out(
+            policy_slug=policy, account=account, asked=read_asked(given), actor=actor_of(request), at=clock.now()
+        )
+        return _private(tried_json(tried))
+
+
+def _private(told: dict[str, Any]) -> Response:
+    return Response(told)

@@ -1,0 +1,1 @@
+"""Policies, revisions, trees, grants."""

@@ -1,0 +1,26 @@
+"""An entry as callers name it: by its uid, or by its path."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from rest_framework.request import Request
+
+from apps.api.authentication import actor_of
+from apps.core import clock
+from apps.policies.selectors import get_policy
+from apps.policies.tree.stored import load_tree
+from apps.priorities.visibility.sight import see
+
+
+def entry_uid(request: Request, policy_slug: str, text: str) -> UUID:
+    """A uid as it is, also of an archived entry; a path only where the caller sees it."""
+    try:
+        return UUID(text)
+    except ValueError:
+        pass
+    actor = actor_of(request)
+    policy = get_policy(slug=policy_slug, actor=actor)
+    tree = load_tree(policy)
+    sees = see(policy=policy, tree=tree, at=clock.now(), actor=actor)
+    return tree.uuid(sees.require(tree.index_of_path(text)))

@@ -1,0 +1,198 @@
+"""A policy's tree, nested: the shares of a revision, and the numbers of the snapshot that goes with it."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.http import HttpResponseBase
+from drf_spectacular.utils import OpenApiParameter, PolymorphicProxySerializer, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps.accounts.actor import Actor
+from apps.api.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
+from apps.api.errors import Refusal
+from apps.api.tables import TABLE_ANSWERS, TableFormatField, table_response
+from apps.api.v1.lists import asked
+from apps.api.v1.moments import MomentSerializer, moment_of
+from apps.api.v1.policies.tree_changes import TreeChangesSerializer, changes_since
+from apps.api.v1.priorities import NumberField
+from apps.core import clock
+from apps.core.errors import FieldProblem, TooLarge
+from apps.federation.mounts.provenance import mounted_at
+from apps.priorities.explain.explained import moment_json
+from apps.priorities.selectors import PolicyView, open_view
+from apps.priorities.selectors.looking.moments import moment_of as shown_moment_of
+from apps.priorities.selectors.looking.not_in_revision import require_entry, require_path
+from apps.priorities.snapshots.flat import ENTRY_COLUMNS, entry_rows
+from apps.priorities.snapshots.ordering import json_number
+from apps.priorities.snapshots.tree_changes import tag_of_view
+
+MOST_ENTRIES = 20_000
+STATES = ("over", "under", "on", "idle", "unknown")
+_COLUMNS = (
+    "uid", "name", "path", "kind", "shares", "target", "target_global", "actual", "priority", "rank", "factor",
+    "usage_core_s", "state", "suppressed", "locked", "n_children", "hidden_children",
+)  # fmt: skip
+
+
+class TreeFilterSerializer(serializers.Serializer[Any]):
+    path = serializers.CharField(max_length=8_400, required=False, help_text="The root, or the token's subtree")
+    depth = serializers.IntegerField(
+        min_value=0, max_value=64, required=False, help_text="Levels below; 1, in tables and changes all"
+    )
+    at = serializers.CharField(max_length=40, required=False, help_text="A revision's number, or a time")
+    since = serializers.IntegerField(
+        min_value=0, max_value=2**63 - 1, required=False, help_text="A snapshot that you have: only what is other now"
+    )
+    format = TableFormatField()
+
+
+class MountedSerializer(serializers.Serializer[Any]):
+    issuer = serializers.CharField(help_text="The authority that maintains what lies below")
+    publication = serializers.CharField()
+    version = serializers.IntegerField(allow_null=True, help_text="In force; null: none yet, or of the past")
+    age_s = serializers.FloatField(
+        allow_null=True, help_text="Since it was last confirmed, when this was told; null: never, or of the past"
+    )
+
+
+class EntrySerializer(serializers.Serializer[Any]):
+    uid = serializers.UUIDField()
+    name = serializers.CharField()
+    path = serializers.CharField()
+    kind = serializers.CharField()
+    shares = serializers.FloatField(allow_null=True, help_text="null: inherit")
+    target = serializers.FloatField(allow_null=True)
+    target_global = serializers.FloatField(allow_null=True)
+    actual = serializers.FloatField(allow_null=True)
+    priority = NumberField(allow_null=True)
+    rank = serializers.IntegerField(allow_null=True)
+    factor = serializers.FloatField(allow_null=True)
+    columns = serializers.DictField(
+        child=NumberField(allow_null=True), help_text="What the algorithm has of its own, by its scheduler's names"
+    )
+    usage_core_s = serializers.FloatField(allow_null=True, help_text="null: not told")
+    state = serializers.ChoiceField(STATES)
+    suppressed = serializers.BooleanField(
+        help_text="Its usage, and what follows from it, isn't told to you: fewer than five active members, one who "
+        "used more than four fifths, or a difference of told numbers that would be as small"
+    )
+    scope = serializers.CharField(
+        allow_blank=True, help_text="By whose usage its children are compared; empty: as above"
+    )
+    scope_sources = serializers.ListField(
+        child=serializers.CharField(), help_text="By these sources alone; empty: by all of the scope"
+    )
+    mount = MountedSerializer(allow_null=True, help_text="Of entries that a document of others is mounted at")
+    locked = serializers.BooleanField()
+    n_children = serializers.IntegerField()
+    hidden_children = serializers.IntegerField(help_text="Children that you may not see")
+    children = serializers.ListField(child=serializers.DictField(), help_text="Entries of the same form, to `depth`")
+
+
+class TreeSerializer(EntrySerializer):
+    policy = serializers.CharField()
+    revision = serializers.IntegerField()
+    snapshot = serializers.IntegerField(allow_null=True)
+    as_of = serializers.DateTimeField(allow_null=True)
+    moment = MomentSerializer(allow_null=True, help_text="With `at`")
+
+
+_ANSWER = PolymorphicProxySerializer(
+    component_name="TreeAnswer", serializers=[TreeSerializer, TreeChangesSerializer], resource_type_field_name=None
+)
+
+
+class TreeView(APIView):
+    scopes: ClassVar[Scopes] = {"GET": frozenset({POLICIES_READ, SELF_READ})}
+
+    @extend_schema(
+        operation_id="get_tree",
+        parameters=[TreeFilterSerializer, OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER)],
+        responses={(200, "application/json"): _ANSWER, **TABLE_ANSWERS, 304: None, 410: None},
+    )
+    def get(self, request: Request, policy: str) -> HttpResponseBase:
+        """An entry with what is below it, `depth` levels deep; the past with the snapshot of then, if it is kept."""
+        given, actor = asked(TreeFilterSerializer, request), actor_of(request)
+        _check(given)
+        scope = POLICIES_READ if actor.has_scope(POLICIES_READ) else SELF_READ
+        view = open_view(policy_slug=policy, actor=actor, at=moment_of(given.get("at")), scope=scope)
+        top = _top(view, given.get("path"), actor)
+        if "format" in given:
+            rows = entry_rows(view, top, given.get("depth"))
+            return table_response(f"{view.policy.slug}-tree", ENTRY_COLUMNS, rows, given["format"])
+        tag = tag_of_view(view, top, given.get("depth"), given.get("since"))
+        headers = {"ETag": tag}
+        if tag in request.headers.get("If-None-Match", ""):
+            return Response(status=304, headers=headers)
+        if "since" in given:
+            return Response(changes_since(view, top, given["since"], entry_of), headers=headers)
+        return Response(nested(view, top, given.get("depth", 1)), headers=headers)
+
+
+def _check(given: dict[str, Any]) -> None:
+    """`since` compares the whole of a part of the tree with the present one."""
+    for name in ("at", "depth", "format"):
+        if "since" in given and name in given:
+            message = f"goes not with {name}: it tells what of the present tree is other than in a snapshot"
+            raise Refusal(f"since {message}.", code="invalid", fields=[FieldProblem("since", message)])
+
+
+def _top(view: PolicyView, path: str | None, actor: Actor) -> int:
+    if path is None and actor.token is not None and actor.token.subtree_uid is not None:
+        return require_entry(view, actor.token.subtree_uid)
+    return require_path(view, path or "/")
+
+
+def nested(view: PolicyView, top: int, depth: int) -> dict[str, Any]:
+    """The entry with its visible descendants, and which state of affairs this is."""
+    rows = _visible(view, top, depth)
+    found = {i: entry_of(view, i) for i in rows}
+    for i in rows[1:]:
+        found[int(view.tree.parent[i])]["children"].append(found[i])
+    return {
+        "policy": view.policy.slug,
+        "revision": view.revision,
+        "snapshot": view.snapshot.snapshot_id if view.snapshot else None,
+        "as_of": view.as_of,
+        "moment": moment_json(shown_moment_of(view)),
+        **found[top],
+    }
+
+
+def _visible(view: PolicyView, top: int, depth: int) -> list[int]:
+    """Parents before children."""
+    rows: list[int] = []
+    for level in view.tree.subtree(top)[: depth + 1]:
+        rows += [i for i in level if view.visibility.may_see(i)]
+        if len(rows) > MOST_ENTRIES:
+            raise TooLarge(f"That is over {MOST_ENTRIES:,} entries: ask for less depth, or for a path further down.")
+    return rows
+
+
+def entry_of(view: PolicyView, i: int) -> dict[str, Any]:
+    """One entry by itself, without its children."""
+    row = view.row(i, position=(1, 1))
+    return {
+        **{name: getattr(row, name) for name in _COLUMNS},
+        "priority": json_number(row.priority),
+        "columns": {name: json_number(value) for name, value in row.columns.items()},
+        "scope": row.scope,
+        "scope_sources": list(row.scope_sources),
+        "mount": _mounted(view, i),
+        "children": [],
+    }
+
+
+def _mounted(view: PolicyView, i: int) -> dict[str, Any] | None:
+    found = mounted_at(view.policy, view.tree, i, at=clock.now())
+    if found is None:
+        return None
+    is_now = view.revision == view.policy.head_number
+    return {
+        "issuer": found.issuer, "publication": found.publication,
+        "version": found.version if is_now and found.version else None, "age_s": found.age_s if is_now else None,
+    }  # fmt: skip

@@ -1,0 +1,207 @@
+"""Usage: records in; hourly sums out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from io import BytesIO
+from typing import IO, Any, ClassVar
+
+from django.http import HttpResponseBase
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.parsers import BaseParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps.api.authentication import SELF_READ, USAGE_WRITE, Scopes, actor_of
+from apps.api.errors import Refusal
+from apps.api.tables import TABLE_ANSWERS, TableFormatField
+from apps.api.v1.lists import asked, decode_cursor, list_of, listed
+from apps.api.v1.moments import InstantField
+from apps.api.v1.usage.bucket_tables import bucket_table, wanted_buckets
+from apps.core import clock
+from apps.core.errors import FieldProblem
+from apps.priorities.selectors import count_unmapped_accounts
+from apps.usage import selectors, services
+
+_TYPES = ("application/json", "application/x-ndjson")
+_PAGE = 1_000
+
+
+class StreamParser(BaseParser):
+    """Leaves the body unread: it is read as it is taken in, and may be compressed."""
+
+    media_type = "application/json"
+
+    def parse(
+        self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> Any:
+        return stream
+
+
+class NDJSONStreamParser(StreamParser):
+    media_type = "application/x-ndjson"
+
+
+class PushSerializer(serializers.Serializer[Any]):
+    source = serializers.SlugField(max_length=64)  # type: ignore[assignment]
+    atomic = serializers.BooleanField(required=False, default=False)
+
+
+class RecordSerializer(serializers.Serializer[Any]):
+    """For the description; the room of usage checks what comes in, line by line."""
+
+    job = serializers.CharField()
+    restart = serializers.IntegerField(required=False)
+    revision = serializers.IntegerField(required=False)
+    array_task = serializers.CharField(required=False, allow_null=True)
+    cluster = serializers.CharField(required=False, allow_null=True)
+    site = serializers.CharField(required=False, allow_null=True)
+    user = serializers.CharField()
+    group = serializers.CharField(required=False, allow_null=True)
+    dn = serializers.CharField(required=False, allow_null=True)
+    fqan = serializers.CharField(required=False, allow_null=True)
+    project = serializers.CharField(required=False, allow_null=True)
+    state = serializers.ChoiceField(["finished", "running", "pending", "withdrawn"], required=False)
+    submit = serializers.DateTimeField(required=False, allow_null=True)
+    start = serializers.DateTimeField(required=False, allow_null=True)
+    end = serializers.DateTimeField(required=False, allow_null=True)
+    cpus = serializers.FloatField()
+    gpus = serializers.FloatField(required=False, allow_null=True)
+    nodes = serializers.FloatField(required=False, allow_null=True)
+    mem_mb = serializers.FloatField(required=False, allow_null=True)
+    queue = serializers.CharField(required=False, allow_null=True)
+    partition = serializers.CharField(required=False, allow_null=True)
+    qos = serializers.CharField(required=False, allow_null=True)
+    requested_s = serializers.FloatField(required=False, allow_null=True)
+    billing = serializers.FloatField(required=False, allow_null=True)
+
+
+class RejectedLineSerializer(serializers.Serializer[Any]):
+    line = serializers.IntegerField()
+    code = serializers.CharField()
+    message = serializers.CharField()
+
+
+class PushedSerializer(serializers.Serializer[Any]):
+    new = serializers.IntegerField()
+    duplicate = serializers.IntegerField()
+    corrected = serializers.IntegerField()
+    late = serializers.IntegerField()
+    rejected = RejectedLineSerializer(many=True)
+    unmapped = serializers.IntegerField(help_text="Accounts of this call that no policy has a place for")
+
+
+class BucketFilterSerializer(serializers.Serializer[Any]):
+    source = serializers.SlugField(max_length=64, required=False)  # type: ignore[assignment]
+    account = serializers.CharField(max_length=256, required=False, help_text="User name")
+    site = serializers.CharField(max_length=128, required=False)
+    to = InstantField(required=False)
+    step = serializers.ChoiceField(["hour", "day"], required=False, default="hour")
+    by = serializers.ChoiceField(["account", "site"], required=False, default="account")
+    cursor = serializers.CharField(max_length=2_000, required=False)
+    format = TableFormatField()
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        return {**super().get_fields(), "from": InstantField(required=False)}  # a word of Python's own
+
+
+class BucketAccountSerializer(serializers.Serializer[Any]):
+    namespace = serializers.CharField()
+    user = serializers.CharField()
+    group = serializers.CharField()
+    dn = serializers.CharField()
+    fqan = serializers.CharField()
+    project = serializers.CharField()
+
+
+class BucketSerializer(serializers.Serializer[Any]):
+    source = serializers.CharField()  # type: ignore[assignment]
+    account = BucketAccountSerializer(allow_null=True)
+    site = serializers.CharField()
+    at = serializers.DateTimeField(help_text="Where the step begins")
+    cpu_s = serializers.FloatField()
+    gpu_s = serializers.FloatField()
+    mem_gb_s = serializers.FloatField()
+    node_s = serializers.FloatField()
+    billing = serializers.FloatField()
+    jobs = serializers.FloatField()
+
+
+class RecordListView(APIView):
+    scopes: ClassVar[Scopes] = {"POST": frozenset({USAGE_WRITE})}
+    parser_classes = (StreamParser, NDJSONStreamParser)
+    throttle_scope = "usage"
+
+    @extend_schema(
+        operation_id="push_records",
+        parameters=[
+            PushSerializer,
+            OpenApiParameter("Idempotency-Key", str, OpenApiParameter.HEADER),
+            OpenApiParameter("Content-Encoding", str, OpenApiParameter.HEADER, enum=["identity", "gzip"]),
+        ],
+        request={"application/json": RecordSerializer(many=True), "application/x-ndjson": bytes},
+        responses=PushedSerializer,
+    )
+    def post(self, request: Request) -> Response:
+        """Each record counts once, in its latest version; every line that isn't taken is named."""
+        given = asked(PushSerializer, request)
+        answer = services.push_records(
+            source_slug=given["source"],
+            body_stream=_body(request),
+            content_type=request.content_type.partition(";")[0].strip().lower() or "application/json",
+            gzip=_is_gzip(request),
+            idempotency_key=_key(request),
+            atomic=given["atomic"],
+            at=clock.now(),
+            actor=actor_of(request),
+        )
+        unmapped = count_unmapped_accounts(answer.pop("account_ids"))
+        return Response({**answer, "unmapped": unmapped})
+
+
+class BucketListView(APIView):
+    scopes: ClassVar[Scopes] = {"GET": frozenset({SELF_READ, USAGE_WRITE})}
+
+    @extend_schema(
+        operation_id="list_buckets",
+        parameters=[BucketFilterSerializer],
+        responses={(200, "application/json"): list_of(BucketSerializer), **TABLE_ANSWERS},
+    )
+    def get(self, request: Request) -> HttpResponseBase:
+        """Sums by account and site, or by site alone; mine, or everybody's for an administrator.
+
+        With `format` all of a period as a table: `from` and `to` are needed then.
+        """
+        given, actor = asked(BucketFilterSerializer, request), actor_of(request)
+        if "format" in given:
+            return bucket_table(given, actor)
+        cursor = given.get("cursor")
+        after = None if cursor is None else decode_cursor(cursor, list)
+        rows = selectors.list_buckets(**wanted_buckets(given), after=after, limit=_PAGE + 1, actor=actor)
+        place = rows[_PAGE - 1].place if len(rows) > _PAGE else None
+        return listed(BucketSerializer(rows[:_PAGE], many=True).data, place)
+
+
+def _body(request: Request) -> IO[bytes]:
+    """An empty body meets no parser."""
+    data: Any = request.data
+    return data if hasattr(data, "read") else BytesIO()
+
+
+def _is_gzip(request: Request) -> bool:
+    encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding in ("", "identity"):
+        return False
+    if encoding in ("gzip", "x-gzip"):
+        return True
+    raise Refusal(f"Content-Encoding {encoding[:40]} is not taken: gzip is.", code="unsupported_encoding", status=415)
+
+
+def _key(request: Request) -> str | None:
+    key = request.headers.get("Idempotency-Key")
+    if key is not None and not (0 < len(key) <= 128 and key.isprintable()):
+        message = "must have 1 to 128 printable characters"
+        raise Refusal(f"Idempotency-Key {message}.", code="invalid", fields=[FieldProblem("Idempotency-Key", message)])
+    return key

@@ -1,0 +1,181 @@
+"""Which addresses this service connects to, told from their spelling and their number alone. Opens nothing."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from django.conf import settings
+
+from apps.core.errors import Invalid
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+OPEN_PORTS = (443, 8443)
+MOST_URL = 2048
+_PRINTABLE = re.compile(r"[\x21-\x7e]+")
+_NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*")
+_LOOKS_NUMERIC = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
+
+# Opened by FAIRSHARE_OUTBOUND_ALLOW for one host and port; the rest of what isn't public is closed for good.
+_PRIVATE = [
+    ipaddress.ip_network(text)
+    for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8", "100.64.0.0/10", "::1/128", "fc00::/7")
+]
+# What `is_global`, `is_multicast` and `is_reserved` let through, or let through in some versions of Python.
+_CLOSED = [
+    ipaddress.ip_network(text)
+    for text in (
+        *("0.0.0.0/8", "169.254.0.0/16", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15"),
+        *("198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"),
+        *("100.100.100.200/32", "168.63.129.16/32", "fd00:ec2::254/128", "fd20:ce::254/128"),  # metadata of clouds
+        *("64:ff9b::/96", "64:ff9b:1::/48", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20", "5f00::/16"),
+        *("100::/64", "fe80::/10", "fec0::/10", "ff00::/8", "::/128"),
+    )
+]
+_UNICAST = ipaddress.ip_network("2000::/3")  # what is handed out of IPv6; everything else is something special
+
+
+class Target(NamedTuple):
+    """Where a URL leads, once it is known to be a plain one."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    @property
+    def place(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+class Refused(Invalid):
+    """An address that this service doesn't connect to."""
+
+    code = "address_refused"
+
+
+def target_of(url: str) -> Target:
+    """
+    Raises:
+        Refused: it isn't https, names somebody, has an odd host or a port that isn't open; with what to write instead.
+    """
+    if len(url) > MOST_URL or not _PRINTABLE.fullmatch(url) or "\\" in url:
+        raise Refused("An address has at most 2048 printable ASCII characters, and no spaces or backslashes.")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise Refused("This is no address; example: https://cluster.example.org/path.") from error
+    if parts.scheme not in ("https", "http") or not url.lower().startswith(f"{parts.scheme}://"):
+        raise Refused("An address begins with https://.")
+    if "@" in parts.netloc:
+        raise Refused("An address names no user and no password.")
+    host = _host(parts.netloc)
+    target = Target(parts.scheme, host, _port(port, parts.scheme), _path(parts.path, parts.query))
+    if is_allowed(target):
+        return target
+    if target.scheme != "https":
+        raise Refused(
+            f"Plain http is open for targets in FAIRSHARE_OUTBOUND_ALLOW only: add {target.place} or use https."
+        )
+    if target.port not in OPEN_PORTS:
+        raise Refused(
+            f"Port {target.port} isn't open: use 443 or 8443, or add {target.place} to FAIRSHARE_OUTBOUND_ALLOW."
+        )
+    literal = literal_of(host)
+    if literal is not None:
+        refuse_closed(literal, target)
+    return target
+
+
+def is_allowed(target: Target) -> bool:
+    """Whether the operator named exactly this host and port."""
+    return target.place in {entry.lower() for entry in settings.FAIRSHARE_OUTBOUND_ALLOW}
+
+
+def refuse_closed(address: Address, target: Target) -> None:
+    """
+    Raises:
+        Refused: nobody connects there, or only with the operator's word for this host and port.
+    """
+    kind = kind_of(address)
+    if kind == "public" or (kind == "private" and is_allowed(target)):
+        return
+    if kind == "private":
+        raise Refused(f"{target.host} lies in a private network: add {target.place} to FAIRSHARE_OUTBOUND_ALLOW.")
+    raise Refused(f"{target.host} is at a special address, to which nothing connects from here.")
+
+
+def kind_of(address: Address) -> str:
+    """`public`, `private` (open for what the operator names) or `closed`.
+
+    Addresses that carry another inside (mapped, compatible, 6to4, Teredo, NAT64, ISATAP) are never public.
+    """
+    if any(address in network for network in _CLOSED if network.version == address.version):
+        return "closed"
+    if isinstance(address, ipaddress.IPv6Address):
+        if _inside(address):
+            return "closed"
+        if address.scope_id or (address not in _UNICAST and not _in_private(address)):
+            return "closed"
+    if _in_private(address):
+        return "private"
+    is_public = address.is_global and not (address.is_multicast or address.is_reserved or address.is_private)
+    return "public" if is_public else "closed"
+
+
+def _in_private(address: Address) -> bool:
+    return any(address in network for network in _PRIVATE if network.version == address.version)
+
+
+def _inside(address: ipaddress.IPv6Address) -> bool:
+    """Whether an IPv4 address travels in it: ::ffff:0:0/96, ::ffff:0:0:0/96, ::/96 and ISATAP; the rest is closed."""
+    number = int(address)
+    if address.ipv4_mapped or number >> 32 == 0xFFFF0000:
+        return True
+    if number >> 32 == 0 and number > 1:
+        return True
+    return (number >> 32) & 0xFDFFFFFF == 0x00005EFE
+
+
+def _host(netloc: str) -> str:
+    """The host in its one spelling: a name, four decimal numbers, or IPv6 in brackets."""
+    if netloc.startswith("["):
+        inner, _, rest = netloc[1:].partition("]")
+        if rest and not re.fullmatch(r":[0-9]{1,5}", rest):
+            raise Refused("Behind [an IPv6 address] comes nothing but a port.")
+        if "%" in inner or literal_of(inner) is None:
+            raise Refused("Between [ and ] stands an IPv6 address without a zone.")
+        return str(ipaddress.IPv6Address(inner))
+    host = netloc.partition(":")[0].lower()
+    if netloc.count(":") > 1 or not re.fullmatch(r"[^:]+(:[0-9]{1,5})?", netloc):
+        raise Refused("An IPv6 address stands in [ and ], and a port is a number.")
+    if _LOOKS_NUMERIC.fullmatch(host):
+        literal = literal_of(host)
+        if literal is None:
+            raise Refused("A numeric address is written as four decimal numbers: 192.0.2.1.")
+        return str(literal)
+    if not _NAME.fullmatch(host):
+        raise Refused("A host name has letters a-z, digits, hyphens and dots, and doesn't end with one.")
+    return host
+
+
+def literal_of(host: str) -> Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+def _port(port: int | None, scheme: str) -> int:
+    if port == 0:
+        raise Refused("Port 0 is none.")
+    return port if port is not None else {"https": 443, "http": 80}[scheme]
+
+
+def _path(path: str, query: str) -> str:
+    return (path or "/") + (f"?{query}" if query else "")

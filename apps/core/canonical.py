@@ -1,0 +1,219 @@
+"""Canonical JSON (RFC 8785): one value has one form, and what is read has that form to the byte."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+
+from apps.core.errors import FieldProblem, Invalid
+
+MOST_DEPTH = 200
+MOST_VALUES = 12_000_000  # of a document, and how many of these are lists and objects: what it takes to hold them
+MOST_NESTS = 2_500_000
+_MOST_WHOLE = 2**53  # beyond, doubles skip whole numbers: RFC 8785 asks for I-JSON
+_LONG = 32  # values of a list, from which on numpy is faster
+_SMALL = 1e-4  # below, Python writes an exponent where RFC 8785 doesn't yet
+_BRACKETS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
+_TEXTS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_BEYOND_BMP = re.compile(rb"[\xf0-\xff]")
+_ODD_NUMBER = re.compile(rb"(?<![.0-9])[0-9]{16}|[0-9.][eE]|\.0(?![0-9])")  # what programs write in several ways
+
+
+class BadDocument(Invalid):
+    """What was sent is no signed document, or not of who it says."""
+
+    code = "bad_document"
+
+
+def canonical(value: Any) -> bytes:
+    """RFC 8785: keys in order of their UTF-16 units, no blanks, numbers as ECMAScript writes them.
+
+    Raises:
+        BadDocument: NaN, infinity, whole numbers of more than 53 bits, half a character pair, what is no JSON.
+    """
+    has_small: list[float] = []
+    plain = _plain(value, has_small, 0)
+    return _written(plain).encode() if has_small else orjson.dumps(plain)
+
+
+def read_canonical(body: bytes, where: str) -> dict[str, Any]:
+    """One object from canonical bytes, and only from these: what a careless parser would overlook is refused.
+
+    Raises:
+        BadDocument: code not_canonical, naming the first byte that differs.
+    """
+    shape = _TEXTS.sub(b"", body)
+    _refuse_depth(body, shape, where)
+    found = _read_plainly(body, shape)
+    if found is None:
+        found = _read_carefully(body, where)
+    if not isinstance(found, dict):
+        raise bad(where, "is no object")
+    return found
+
+
+def _read_plainly(body: bytes, shape: bytes) -> Any:
+    """What canonical bytes say; None where that isn't certain without a look at every value.
+
+    Certain: what is written again as the same bytes, when it has no key or number of those that RFC 8785 orders or
+    writes in another way. shape: the bytes without their texts.
+    """
+    if _BEYOND_BMP.search(body) or _ODD_NUMBER.search(shape):
+        return None
+    try:
+        found = orjson.loads(body)
+        return found if orjson.dumps(found, option=orjson.OPT_SORT_KEYS) == body else None
+    except (ValueError, TypeError, RecursionError):
+        return None
+
+
+def _read_carefully(body: bytes, where: str) -> Any:
+    try:
+        found = orjson.loads(body)
+        again = canonical(found)
+    except (ValueError, RecursionError) as error:
+        raise bad(where, f"is no JSON: {error}") from error
+    except BadDocument as error:
+        raise bad(where, error.message) from error
+    if again != body:
+        at = next((i for i, (a, b) in enumerate(zip(again, body, strict=False)) if a != b), min(len(again), len(body)))
+        raise bad(f"{where}, byte {at + 1}", "isn't canonical JSON: blanks, order, numbers or a key that comes twice")
+    return found
+
+
+def _plain(value: Any, has_small: list[float], depth: int) -> Any:
+    """Objects in their order and numbers as they will be written; notes floats that need care."""
+    kind = type(value)
+    if kind is str:
+        if not value.isascii():
+            _refuse_halves(value)
+        return value
+    if kind is int:
+        if not -_MOST_WHOLE <= value <= _MOST_WHOLE:
+            raise BadDocument(f"{value} has more than 53 bits: write it as text.")
+        return value
+    if value is None or kind is bool:
+        return value
+    if kind is float:
+        return _plain_float(value, has_small)
+    if depth > MOST_DEPTH:
+        raise BadDocument(f"It nests deeper than {MOST_DEPTH}.")
+    if isinstance(value, list | tuple):
+        numbers = _plain_numbers(value) if len(value) >= _LONG else None
+        return [_plain(inner, has_small, depth + 1) for inner in value] if numbers is None else numbers
+    if isinstance(value, Mapping):
+        if not all(isinstance(name, str) for name in value):
+            raise BadDocument("Keys of an object must be texts.")
+        names = sorted(value, key=_utf16)
+        return {_plain(name, has_small, depth): _plain(value[name], has_small, depth + 1) for name in names}
+    raise BadDocument(f"{kind.__name__} has no form in JSON.")
+
+
+def _plain_numbers(values: Sequence[Any]) -> list[Any] | None:
+    """A long list of numbers as `_plain` gives it one by one; None where one has to be looked at by itself."""
+    kinds = set(map(type, values))
+    if kinds == {int}:
+        return list(values) if min(values) >= -_MOST_WHOLE and max(values) <= _MOST_WHOLE else None
+    if not kinds <= {int, float}:
+        return None
+    try:
+        numbers = np.array(values, np.float64)
+    except OverflowError:
+        return None
+    sizes = np.abs(numbers)
+    is_whole = numbers == np.rint(numbers)
+    if not (sizes < _MOST_WHOLE).all() or ((sizes < _SMALL) & ~is_whole).any():  # so NaN isn't below either
+        return None
+    if is_whole.all():
+        return list(numbers.astype(np.int64).tolist())
+    plain = list(values)
+    places = np.flatnonzero(is_whole)
+    for at, whole in zip(places.tolist(), numbers[places].astype(np.int64).tolist(), strict=True):
+        plain[at] = whole
+    return plain
+
+
+def _plain_float(value: float, has_small: list[float]) -> int | float:
+    if value != value or value in (float("inf"), float("-inf")):
+        raise BadDocument("NaN and infinity have no form in JSON.")
+    if value.is_integer():
+        if abs(value) > _MOST_WHOLE:
+            raise BadDocument(f"{value!r} has more than 53 bits: write it as text.")
+        return int(value)
+    if abs(value) < _SMALL:
+        has_small.append(value)
+    return value
+
+
+def _utf16(name: str) -> bytes:
+    return name.encode("utf-16-be", "surrogatepass")
+
+
+def _refuse_halves(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise BadDocument("A text has half a character pair.") from error
+
+
+def _written(plain: Any) -> str:
+    """The same as json.dumps, with small numbers as ECMAScript writes them."""
+    if isinstance(plain, float):
+        return _ecmascript(plain)
+    if isinstance(plain, list):
+        return "[" + ",".join(map(_written, plain)) + "]"
+    if isinstance(plain, dict):
+        pairs = (f"{json.dumps(name, ensure_ascii=False)}:{_written(inner)}" for name, inner in plain.items())
+        return "{" + ",".join(pairs) + "}"
+    return json.dumps(plain, ensure_ascii=False)
+
+
+def _ecmascript(value: float) -> str:
+    """Shortest digits that give the same double: decimal down to 1e-6, then with an exponent without leading zeros.
+
+    Source: ECMA-262, Number::toString; whole numbers never come here.
+    """
+    text = repr(value)
+    if "e" not in text:
+        return text
+    mantissa, _, exponent = text.partition("e")
+    power = int(exponent)
+    if power < -6:
+        return f"{mantissa.removesuffix('.0')}e{power}"
+    sign = "-" if mantissa.startswith("-") else ""
+    digits = mantissa.removeprefix("-").replace(".", "").removesuffix("0") or "0"
+    return f"{sign}0.{'0' * (-power - 1)}{digits}"
+
+
+def _refuse_depth(body: bytes, shape: bytes, where: str) -> None:
+    """Counted before parsing, because parsers recurse and take what memory they need. shape: without its texts."""
+    n_nests = shape.count(b"[") + shape.count(b"{")
+    if n_nests > MOST_NESTS or n_nests + shape.count(b",") > MOST_VALUES:
+        raise bad(where, f"has more than {MOST_VALUES:,} values, or {MOST_NESTS:,} lists and objects")
+    if n_nests <= MOST_DEPTH:
+        return
+    brackets = np.frombuffer(shape.translate(None, _NO_BRACKETS), dtype=np.uint8)
+    steps = np.where((brackets == ord("[")) | (brackets == ord("{")), 1, -1)
+    if int(np.cumsum(steps).max()) > MOST_DEPTH:
+        raise bad(f"{where}, byte {_too_deep(body)}", f"nests deeper than {MOST_DEPTH}")
+
+
+def _too_deep(body: bytes) -> int:
+    depth = 0
+    for match in _BRACKETS.finditer(body):
+        first = body[match.start()]
+        depth += (first in b"[{") - (first in b"]}")
+        if depth > MOST_DEPTH:
+            return match.start() + 1
+    return len(body)
+
+
+def bad(where: str, message: str) -> BadDocument:
+    code = "not_canonical" if "canonical" in message else None
+    return BadDocument(f"{where}: {message}.", code=code, fields=[FieldProblem(where, message)])

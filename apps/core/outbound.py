@@ -1,0 +1,366 @@
+"""The one place that opens a connection to an address that somebody typed in.
+
+A name is resolved once, every address it has is looked at, and the connection goes to one of those, under the name
+(Host, TLS and its certificate). Bytes, time and redirects are bounded. `http.client` over a socket of our own gives
+exactly this and nothing more: no proxies of the environment, no pool, no second look-up.
+"""
+
+from __future__ import annotations
+
+import http.client
+import io
+import ipaddress
+import socket
+import ssl
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from http.client import HTTPResponse
+from typing import Any, BinaryIO, cast
+from urllib.parse import urljoin
+
+from django.conf import settings
+
+from apps.core.addresses import Address, Refused, Target, is_allowed, literal_of, refuse_closed, target_of
+from apps.core.errors import TooLarge, Unavailable
+
+Resolve = Callable[[str, int], Sequence[str]]
+
+MOST_ADDRESSES = 16
+MOST_HEAD_BYTES = 256 * 1024  # status lines, headers and the frames of chunks, beside the body
+MOST_EXPANSION = 100
+FREE_EXPANSION_BYTES = 1024 * 1024
+_READ = 64 * 1024
+_PIECE = 16 * 1024  # a record of TLS
+_REDIRECTS = (301, 302, 303, 307, 308)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """n_bytes: of the body, as sent and unpacked. total_s: for everything, redirects included."""
+
+    n_bytes: int = 32 * 1024**2
+    total_s: float = 30.0
+    redirects: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back; `body` is empty where it was written into a file."""
+
+    status: int
+    headers: Mapping[str, str]
+    url: str
+    body: bytes = field(repr=False, default=b"")
+
+
+class Unreachable(Unavailable):
+    """The other side didn't answer, or not as agreed."""
+
+    code = "unreachable"
+
+
+def fetch(
+    url: str,
+    *,
+    method: str = "GET",
+    headers: Mapping[str, str] | None = None,
+    body: bytes | None = None,
+    limits: Limits | None = None,
+    into: BinaryIO | None = None,
+    resolve: Resolve | None = None,
+    tls: ssl.SSLContext | None = None,
+) -> Answer:
+    """Ask, and follow redirects of a GET within the limits, each checked anew. Own headers go to the first host only.
+
+    Raises:
+        Refused: the address, or one it redirects to, is none to connect to.
+        Unreachable: no answer, too slow, or broken in the middle.
+        TooLarge: more bytes than the limit, sent or unpacked.
+    """
+    limits = limits or Limits()
+    deadline = Deadline(limits.total_s)
+    target = target_of(url)
+    sent = dict(headers or {})
+    for n_followed in range(limits.redirects + 1):
+        with _asked(target, method, sent, body, deadline, limits, resolve or look_up, tls) as exchange:
+            onward = _onward(target, url, exchange.response) if method == "GET" and limits.redirects else None
+            if onward is None:
+                return exchange.answer(url, limits, into)
+        if n_followed == limits.redirects:
+            break
+        url, next_target = onward
+        if next_target[:3] != target[:3]:
+            _refuse_inwards(target, next_target)
+            sent = {}
+        target = next_target
+    raise Unreachable(f"{target.place} redirects more than {limits.redirects} times.", code="too_many_redirects")
+
+
+def _refuse_inwards(source: Target, onward: Target) -> None:
+    """What the operator opened is open for those who type it in: a stranger's redirect doesn't lead there.
+
+    Raises:
+        Refused: from an address that isn't on the operator's list to one that is.
+    """
+    if is_allowed(onward) and not is_allowed(source):
+        raise Refused(
+            f"{source.place} redirects to {onward.place}, which FAIRSHARE_OUTBOUND_ALLOW opens for this site's own use."
+        )
+
+
+def look_up(host: str, port: int) -> list[str]:
+    """Every address of a name. The scope of a link-local one stays on it, so that it is refused."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(_with_scope(sockaddr) for *_, sockaddr in found))
+
+
+class Deadline:
+    """The instant after which nothing goes on, by the clock that never jumps."""
+
+    def __init__(self, total_s: float) -> None:
+        self._end = time.monotonic() + total_s
+        self.total_s = total_s
+
+    def left_s(self) -> float:
+        """
+        Raises:
+            Unreachable: there is none left.
+        """
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise Unreachable(f"No whole answer within {self.total_s:g} s.", code="too_slow")
+        return left
+
+
+class _Incoming(io.RawIOBase):
+    """What arrives, counted, each byte within the deadline."""
+
+    def __init__(self, sock: socket.socket, deadline: Deadline, most: int) -> None:
+        self._sock, self._deadline, self._left = sock, deadline, most
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._sock.settimeout(self._deadline.left_s())
+        n = self._sock.recv_into(buffer)
+        self._left -= n
+        if self._left < 0:
+            raise TooLarge("The answer is larger than agreed.", code="answer_too_large")
+        return n
+
+
+class _Wire:
+    """The part of a socket that `http.client` uses."""
+
+    def __init__(self, sock: socket.socket, deadline: Deadline, most: int) -> None:
+        self._sock, self._deadline, self._most = sock, deadline, most
+
+    def sendall(self, data: bytes) -> None:
+        """In pieces: under TLS each of them has the socket's whole time."""
+        for at in range(0, len(data), _PIECE):
+            self._sock.settimeout(self._deadline.left_s())
+            self._sock.sendall(data[at : at + _PIECE])
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        return io.BufferedReader(_Incoming(self._sock, self._deadline, self._most))
+
+    def close(self) -> None:
+        """The answer is still to be read when `http.client` lets go of the socket: `_Exchange` closes it."""
+
+
+class _Exchange:
+    """One question and the beginning of its answer."""
+
+    def __init__(self, target: Target, sock: socket.socket, connection: http.client.HTTPConnection) -> None:
+        self.target, self._sock, self._connection = target, sock, connection
+        self.response: HTTPResponse
+
+    def __enter__(self) -> _Exchange:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._connection.close()
+        self._sock.close()
+
+    def ask(self, method: str, headers: Mapping[str, str], body: bytes | None) -> None:
+        own = {"Host": _host_header(self.target), "Accept-Encoding": "gzip", "Connection": "close"}
+        with _told(self.target):
+            self._connection.request(method, self.target.path, body=body, headers={**headers, **own})
+            self.response = self._connection.getresponse()
+
+    def answer(self, url: str, limits: Limits, into: BinaryIO | None) -> Answer:
+        kept = into if into is not None else io.BytesIO()
+        with _told(self.target):
+            for data in _unpacked(self.response, self.target, limits.n_bytes):
+                kept.write(data)
+        headers = {name.lower(): value for name, value in self.response.getheaders()}
+        body = kept.getvalue() if into is None and isinstance(kept, io.BytesIO) else b""
+        return Answer(self.response.status, headers, url, body)
+
+
+def _asked(
+    target: Target,
+    method: str,
+    headers: Mapping[str, str],
+    body: bytes | None,
+    deadline: Deadline,
+    limits: Limits,
+    resolve: Resolve,
+    tls: ssl.SSLContext | None,
+) -> _Exchange:
+    sock = _connected(target, checked_addresses(target, deadline, resolve), deadline)
+    try:
+        if target.scheme == "https":
+            context = tls or ssl.create_default_context(cafile=settings.FAIRSHARE_OUTBOUND_CA_FILE or None)
+            with _told(target):
+                sock.settimeout(deadline.left_s())
+                sock = context.wrap_socket(sock, server_hostname=target.host)
+        wire = _Wire(sock, deadline, limits.n_bytes + MOST_HEAD_BYTES)
+        connection = http.client.HTTPConnection(target.host, target.port)
+        connection.sock = cast(Any, wire)
+        exchange = _Exchange(target, sock, connection)
+        exchange.ask(method, headers, body)
+    except BaseException:
+        sock.close()
+        raise
+    return exchange
+
+
+def checked_addresses(target: Target, deadline: Deadline, resolve: Resolve) -> list[Address]:
+    """All addresses of the host, resolved once; one bad one refuses them all."""
+    literal = literal_of(target.host)
+    texts = [str(literal)] if literal is not None else _resolved(target, deadline, resolve)
+    if not texts:
+        raise Unreachable(f"{target.host} has no address.", code="unknown_host")
+    addresses = []
+    for text in texts:
+        try:
+            address = ipaddress.ip_address(text)
+        except ValueError as error:
+            raise Refused(f"{target.host} resolves to something that is no address.") from error
+        refuse_closed(address, target)
+        addresses.append(address)
+    return addresses[:MOST_ADDRESSES]
+
+
+def _resolved(target: Target, deadline: Deadline, resolve: Resolve) -> list[str]:
+    """In a thread: a name server that hangs must not hold the caller past its deadline."""
+    answer: list[Sequence[str] | Exception] = []
+
+    def ask() -> None:
+        try:
+            answer.append(resolve(target.host, target.port))
+        except Exception as error:
+            answer.append(error)
+
+    thread = threading.Thread(target=ask, daemon=True, name="look-up")
+    thread.start()
+    thread.join(deadline.left_s())
+    if not answer:
+        raise Unreachable(f"No whole answer within {deadline.total_s:g} s.", code="too_slow")
+    if isinstance(answer[0], Exception):
+        raise Unreachable(f"{target.host} is unknown to the name servers.", code="unknown_host") from answer[0]
+    return list(answer[0])
+
+
+def _connected(target: Target, addresses: Sequence[Address], deadline: Deadline) -> socket.socket:
+    """To the first checked address that answers; each gets its part of the time."""
+    problem: OSError | None = None
+    for n_tried, address in enumerate(addresses):
+        refuse_closed(address, target)
+        family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock.settimeout(deadline.left_s() / (len(addresses) - n_tried))
+            sock.connect((str(address), target.port))
+        except OSError as error:
+            sock.close()
+            problem = error
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return sock
+    deadline.left_s()
+    raise Unreachable(f"{target.place} doesn't answer.") from problem
+
+
+def _onward(target: Target, url: str, response: HTTPResponse) -> tuple[str, Target] | None:
+    """Where a redirect leads, checked like any address; None when it is none."""
+    location = response.headers.get("Location", "")
+    if response.status not in _REDIRECTS or not location:
+        return None
+    try:
+        onward = urljoin(url, location)
+    except ValueError as error:
+        raise Refused(f"{target.place} redirects to something that is no address.") from error
+    found = target_of(onward)
+    if found.scheme != target.scheme:
+        raise Refused(f"{target.place} redirects from {target.scheme} to {found.scheme}: that is not followed.")
+    return onward, found
+
+
+def _unpacked(response: HTTPResponse, target: Target, most: int) -> Iterator[bytes]:
+    """The body in pieces, bounded as sent and as unpacked."""
+    coding = response.headers.get("Content-Encoding", "identity").strip().lower()
+    if coding not in ("identity", "", "gzip", "x-gzip"):
+        raise Unreachable(f"{target.place} answers in a coding that wasn't asked for.", code="bad_answer")
+    member = zlib.decompressobj(wbits=31) if "gzip" in coding else None
+    n_in = n_out = 0
+    for data in _sent(response, target):
+        n_in += len(data)
+        for piece in [data] if member is None else _inflated(member, data):
+            n_out += len(piece)
+            if n_out > most:
+                raise TooLarge(f"{target.place} sends over {most} bytes.", code="answer_too_large")
+            if member is not None and n_out > max(MOST_EXPANSION * n_in, FREE_EXPANSION_BYTES):
+                raise TooLarge(f"{target.place} sends what unpacks without measure.", code="expands_too_much")
+            yield piece
+    if member is not None and n_in and (not member.eof or member.unused_data):
+        raise Unreachable(f"{target.place} ended in the middle of its answer.", code="cut_short")
+
+
+def _sent(response: HTTPResponse, target: Target) -> Iterator[bytes]:
+    while data := response.read(_READ):
+        yield data
+    if response.length:
+        raise Unreachable(f"{target.place} ended in the middle of its answer.", code="cut_short")
+
+
+def _inflated(member: Any, data: bytes) -> Iterator[bytes]:
+    while data and not member.eof:
+        yield member.decompress(data, _READ)
+        data = member.unconsumed_tail
+
+
+class _told:
+    """What breaks on the way, in our own words: the other side's are never repeated."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        place = self._target.place
+        if isinstance(error, TimeoutError):
+            raise Unreachable(f"{place} gave no whole answer in time.", code="too_slow") from error
+        if isinstance(error, ssl.SSLCertVerificationError):
+            raise Unreachable(f"{place} has a certificate that isn't valid for it.", code="bad_certificate") from error
+        if isinstance(error, OSError | http.client.HTTPException | zlib.error | ValueError):
+            raise Unreachable(f"{place} didn't answer as HTTP demands.", code="bad_answer") from error
+
+
+def _host_header(target: Target) -> str:
+    is_usual = target.port == {"https": 443, "http": 80}[target.scheme]
+    return target.place.rpartition(":")[0] if is_usual else target.place
+
+
+def _with_scope(sockaddr: Any) -> str:
+    scope = sockaddr[3] if len(sockaddr) == 4 else 0
+    return f"{sockaddr[0]}%{scope}" if scope and "%" not in sockaddr[0] else str(sockaddr[0])

@@ -1,0 +1,29 @@
+"""What this release is, so that what is derived from its code alone is made once and kept."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from importlib import metadata
+from pathlib import Path
+
+from django.conf import settings
+
+_ROOMS = Path(__file__).resolve().parent.parent
+
+
+@lru_cache(maxsize=1)
+def release_digest() -> str:
+    """Of our modules and of every installed package, which may bring algorithms and operators; 32 hex digits."""
+    digest = hashlib.sha256()
+    for path in sorted(_ROOMS.rglob("*.py")):
+        found = path.stat()
+        digest.update(f"{path.relative_to(_ROOMS)} {found.st_size} {found.st_mtime_ns}\n".encode())
+    for name, version in sorted({(each.name, each.version) for each in metadata.distributions()}):
+        digest.update(f"{name} {version}\n".encode())
+    return digest.hexdigest()[:32]
+
+
+def schema_file(suffix: str) -> Path:
+    """Where the OpenAPI description of this release lies, once it was made. suffix: yaml or json."""
+    return Path(settings.VAR) / "schema" / f"{release_digest()}.{suffix}"

@@ -1,0 +1,288 @@
+"""Rights in words: roles and what they come to, the verdict on one person at one entry, and the lines of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.dashboard.shell import lines, presentation
+from apps.policies.access.holders import Access, GrantLine, GrantState, Step, VerbAnswer, name_of
+from apps.policies.access.roles import VERBS_OF_ROLE
+from apps.policies.access.scope import EVERYBODY
+from apps.policies.models import Grant
+
+Verb = Grant.Verb
+_MOST_COLUMNS = 10
+_SEES = (Verb.VIEW_AGGREGATE, Verb.VIEW_MEMBERS)
+
+
+@dataclass(frozen=True, slots=True)
+class RoleChoice:
+    role: str
+    title: str
+    consequence: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class VerbChoice:
+    verb: str
+    title: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StepLine:
+    """One link of the chain: a dot, a name, and what was given there."""
+
+    name: str
+    url: str
+    dot: str
+    is_here: bool
+    badges: Sequence[str]
+    sentences: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class VerbLine:
+    verb: str
+    title: str
+    is_held: bool
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """The answer to: what may this person do here, and why?"""
+
+    person: str
+    entry: str
+    verdict_key: str
+    verdict: str
+    own_share_key: str
+    own_share: str
+    steps: Sequence[StepLine]
+    verbs: Sequence[VerbLine]
+
+
+@dataclass(frozen=True, slots=True)
+class GrantRow:
+    grant_id: int
+    who: str
+    is_group: bool
+    role_key: str
+    is_adapted: bool
+    role: str
+    verbs: str
+    verb_names: Sequence[str]
+    entry: str
+    entry_url: str
+    path: str
+    given_by: str
+    reason: str
+    ends_at: datetime | None
+    state: str
+    badge: str
+    words: str
+    may_open: bool
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Subjects by subtrees; `more` columns are left out."""
+
+    columns: Sequence[tuple[str, str]]
+    rows: Sequence[tuple[str, bool, Sequence[Sequence[GrantRow]]]]
+    more: int
+
+
+def role_choices(chosen: str) -> list[RoleChoice]:
+    words = {
+        Grant.Role.VIEWER: _("sees shares and sums, nobody by name"),
+        Grant.Role.LEAD: _("divides the entry among its members and puts that in force"),
+        Grant.Role.MANAGER: _("also shapes what is below, approves, corrects usage and gives roles"),
+        Grant.Role.ADMIN: _("everything, mounts included"),
+    }
+    return [RoleChoice(role.value, str(role.label), words[role], role.value == chosen) for role in Grant.Role]
+
+
+def verb_choices(chosen: Sequence[str]) -> list[VerbChoice]:
+    return [VerbChoice(verb.value, str(verb.label), verb.value in chosen) for verb in Verb]
+
+
+def roles_table() -> list[tuple[str, str, list[bool]]]:
+    """One line a verb, one column a role, in the order of `Grant.Role`."""
+    words = {
+        Verb.VIEW_AGGREGATE: _("see sums"),
+        Verb.VIEW_MEMBERS: _("see members"),
+        Verb.EDIT_SHARES: _("change shares"),
+        Verb.MAP_ACCOUNTS: _("map accounts"),
+        Verb.PUBLISH: _("put in force"),
+        Verb.EDIT_STRUCTURE: _("change the tree"),
+        Verb.APPROVE: _("approve"),
+        Verb.DELEGATE: _("give roles"),
+        Verb.MANAGE_USAGE: _("correct usage"),
+        Verb.MOUNT: _("mount"),
+    }
+    return [(verb.value, label, [verb in VERBS_OF_ROLE[role] for role in Grant.Role]) for verb, label in words.items()]
+
+
+def draw_why(access: Access, now: datetime) -> Why:
+    name = str(access.person)
+    verbs = [
+        VerbLine(answer.verb, answer.label, _is_held(answer, access), _source(answer, access))
+        for answer in access.verbs
+    ]
+    steps = [_step_line(access, step, now) for step in access.steps]
+    return Why(name, access.entry_name, *_verdict(access, name), *_own_share(access), steps, verbs)
+
+
+def _verdict(access: Access, name: str) -> tuple[str, str]:
+    """Key and sentence."""
+    words = {"person": name, "entry": access.entry_name}
+    held = {answer.verb for answer in access.verbs if answer.is_held}
+    if access.is_admin:
+        return "admin", _("%(person)s is an administrator of the site and may do everything.") % words
+    if not access.may_see and not held:
+        return "sees_nothing", _("%(person)s sees nothing of %(entry)s.") % words
+    if access.may_divide and Verb.PUBLISH in held:
+        return "divides_and_publishes", _("%(person)s may divide %(entry)s and put it in force.") % words
+    if access.may_divide:
+        return "divides", _("%(person)s may divide %(entry)s; somebody else puts it in force.") % words
+    if held - {Verb.VIEW_AGGREGATE, Verb.VIEW_MEMBERS}:
+        return "other_rights", _("%(person)s may not divide %(entry)s, but may do some other things there.") % words
+    return "sees_only", _("%(person)s sees %(entry)s and changes nothing there.") % words
+
+
+def _own_share(access: Access) -> tuple[str, str]:
+    """Key and sentence; none where there is nothing to say."""
+    if len(access.steps) < 2:
+        return "", ""
+    words = {"entry": access.entry_name, "parent": access.steps[-2].name}
+    if access.may_change_own:
+        return "own", _("The share of %(entry)s itself is theirs to decide as well, from above.") % words
+    if access.may_divide:
+        said = _("The share of %(entry)s itself is not theirs to change: that belongs to %(parent)s.") % words
+        return "of_parent", said
+    return "", ""
+
+
+def _is_held(answer: VerbAnswer, access: Access) -> bool:
+    return answer.is_held or (access.is_open and access.may_see and answer.verb in _SEES)
+
+
+def _source(answer: VerbAnswer, access: Access) -> str:
+    if access.is_admin:
+        return _("administrator")
+    if not answer.grounds and _is_held(answer, access):
+        return _("open to everybody here")
+    if not answer.grounds:
+        role = next((role for role in Grant.Role if answer.verb in VERBS_OF_ROLE[role]), Grant.Role.ADMIN)
+        return _("needs %(role)s") % {"role": role.label}
+    ground = answer.grounds[-1]
+    if ground.grant.people == EVERYBODY:
+        return _("open to everybody who signs in")
+    if ground.grant.people:
+        return _("by the group %(group)s") % {"group": ground.grant.people}
+    return _("from %(entry)s") % {"entry": ground.entry_name} if ground.is_inherited else _("given here")
+
+
+def _step_line(access: Access, step: Step, now: datetime) -> StepLine:
+    url = lines.entry_url(access.policy_slug, step.uid, step.name)
+    badges = [_role_of(grant) for grant in step.grants]
+    sentences = [_given(grant, now) for grant in step.grants]
+    if not step.grants and step is access.steps[-1] and any(each.grants for each in access.steps):
+        sentences = [_("inherited from above")]
+    return StepLine(
+        step.name, url, "now" if step.grants else "off", step is access.steps[-1], badges,
+        sentences or [_("nothing given here")],
+    )  # fmt: skip
+
+
+def _given(grant: Grant, now: datetime) -> str:
+    ends = _("until %(day)s") % {"day": presentation.day(grant.expires_at, now)} if grant.expires_at else _("no end")
+    words = {
+        "by": grant.granted_by or _("the site"),
+        "on": presentation.day(grant.created_at, now),
+        "until": ends,
+        "reason": grant.reason,
+        "group": grant.people,
+    }  # fmt: skip
+    if grant.people == EVERYBODY:
+        return _("to everybody who signs in, by %(by)s on %(on)s, %(until)s: “%(reason)s”") % words
+    if grant.people:
+        return _("to the group %(group)s, by %(by)s on %(on)s, %(until)s: “%(reason)s”") % words
+    return _("given by %(by)s on %(on)s, %(until)s: “%(reason)s”") % words
+
+
+def _role_of(grant: Grant) -> str:
+    role = str(Grant.Role(grant.role).label)
+    return _("%(role)s, adapted") % {"role": role} if _is_adapted(grant) else role
+
+
+def _is_adapted(grant: Grant) -> bool:
+    return set(grant.verbs) != set(VERBS_OF_ROLE[grant.role])
+
+
+def grant_row(policy: str, line: GrantLine, now: datetime) -> GrantRow:
+    grant = line.grant
+    badge, words = _end_words(line, now)
+    archived = line.state is GrantState.DORMANT or not line.entry_name
+    return GrantRow(
+        grant.pk, name_of(grant), bool(grant.people), grant.role, _is_adapted(grant), _role_of(grant),
+        ", ".join(str(Verb(verb).label).lower() for verb in grant.verbs),
+        tuple(grant.verbs),
+        line.entry_name or _("an entry that is gone"),
+        "" if archived else lines.entry_url(policy, grant.entry_uid, line.entry_name), line.path,
+        str(grant.granted_by or _("the site")), grant.reason, grant.expires_at, line.state.value, badge, words,
+        line.may_change or line.is_own,
+        reverse("dashboard:grant", kwargs={"policy": policy, "grant_id": grant.pk}),
+    )  # fmt: skip
+
+
+def _end_words(line: GrantLine, now: datetime) -> tuple[str, str]:
+    ends = line.grant.expires_at
+    if line.state is GrantState.EXPIRED and ends is not None:
+        return "bad", _("ended %(day)s") % {"day": presentation.day(ends, now)}
+    if line.state is GrantState.DORMANT:
+        return "", _("dormant: the entry is archived")
+    if ends is None:
+        return "", _("no end")
+    return ("warn" if line.state is GrantState.SOON else ""), presentation.day(ends, now)
+
+
+def matches(row: GrantRow, *, query: str, role: str, soon: bool, grant: Grant) -> bool:
+    """What the filter above the list lets through."""
+    needle = query.strip().casefold()
+    text = f"{row.who} {grant.user.username if grant.user else ''} {row.path}".casefold()
+    ending = row.state in (GrantState.SOON, GrantState.EXPIRED)
+    return needle in text and role in ("", grant.role) and (ending or not soon)
+
+
+def draw_matrix(rows: Sequence[GrantRow]) -> Matrix:
+    """Who holds what where, the subtrees beside each other in the order of their paths."""
+    places = sorted({(row.path, row.entry) for row in rows if row.state != GrantState.EXPIRED})
+    shown = places[:_MOST_COLUMNS]
+    people = sorted({(row.is_group, row.who) for row in rows if row.state != GrantState.EXPIRED})
+    found: dict[tuple[str, bool, str], list[GrantRow]] = {}
+    for row in rows:
+        found.setdefault((row.who, row.is_group, row.path), []).append(row)
+    table = [
+        (who, is_group, [found.get((who, is_group, path), []) for path, _name in shown]) for is_group, who in people
+    ]
+    return Matrix(shown, table, len(places) - len(shown))
+
+
+def count_words(n_people: int, n_grants: int, n_soon: int) -> str:
+    """Two sentences under the title."""
+    people = ngettext("%(n)s person or group", "%(n)s people and groups", n_people) % {"n": n_people}
+    grants = ngettext("%(n)s grant", "%(n)s grants", n_grants) % {"n": n_grants}
+    text = _("%(people)s with %(grants)s that you may see.") % {"people": people, "grants": grants}
+    soon = ngettext("One ends within 60 days or has ended.", "%(n)s end within 60 days or have ended.", n_soon)
+    return f"{text} {soon % {'n': n_soon}}" if n_soon else text

@@ -1,0 +1,130 @@
+"""Corrections of an entry's usage: given back or added, previewed, listed with what counts now, revoked."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_safe
+
+from apps.core import clock
+from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound
+from apps.dashboard.adjustments import presenters as adjustment_lines
+from apps.dashboard.adjustments.forms import AdjustmentForm
+from apps.dashboard.shell import lines, put_in_force
+from apps.dashboard.shell.actor import actor_of
+from apps.dashboard.shell.htmx import fragment
+from apps.priorities.adjustments import AdjustmentsPage, get_adjustments_page, preview_adjustment
+
+
+def page_url(policy: str, uid: UUID) -> str:
+    return reverse("dashboard:adjustments", kwargs={"policy": policy, "uid": uid})
+
+
+def entry_page_url(policy: str, uid: UUID) -> str:
+    return reverse("dashboard:entry-find", kwargs={"policy": policy, "uid": uid})
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def adjustments(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
+    """What counts now, and the form; POST shows the effect first, then puts it in force or into a draft."""
+    page = _page(request, policy, uid)
+    if request.method != "POST":
+        form = AdjustmentForm(initial={"day": timezone.localtime(clock.now()).date()})
+        return _show(request, page, form=form)
+    if request.POST.get("step") == "revoke":
+        return _revoke(request, page)
+    _require(page)
+    return _decide(request, page)
+
+
+@require_safe
+@fragment(page_url)
+def preview(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
+    """The effect of what is being typed."""
+    page, form = _page(request, policy, uid), AdjustmentForm(request.GET)
+    _require(page)
+    context = {"policy": policy, "uid": uid, "page": page, "may_adjust": page.may_adjust}
+    if not form.is_valid():
+        return render(request, "dashboard/adjustments/_preview.html", context, status=422)
+    effect = _effect(request, page, form)
+    return render(request, "dashboard/adjustments/_preview.html", {**context, **effect})
+
+
+@require_safe
+@fragment(entry_page_url)
+def of_entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
+    """The part of an entry's page."""
+    return render(request, "dashboard/adjustments/_entry.html", adjustment_lines.draw(_page(request, policy, uid)))
+
+
+def _require(page: AdjustmentsPage) -> None:
+    if not page.may_adjust:
+        raise NotAllowed(_("Whoever manages usage above this entry corrects it."))
+
+
+def _decide(request: HttpRequest, page: AdjustmentsPage) -> HttpResponse:
+    form, step = AdjustmentForm(request.POST), request.POST.get("step", "preview")
+    form.fields["reason"].required = step == "publish"
+    if not form.is_valid():
+        return _show(request, page, form=form, status=422)
+    if step == "preview" or not form.is_previewed:
+        return _show(request, page, form=form, **_effect(request, page, form))
+    slug, uid = page.view.policy.slug, page.view.tree.uuid(page.entry)
+    operations = [form.operation(uid, clock.now())]
+    try:
+        if step == "draft":
+            return put_in_force.add_to_draft(request, slug, operations, form.cleaned_data["reason"])
+        return put_in_force.publish(request, slug, operations, form.cleaned_data["reason"], page_url(slug, uid))
+    except (Invalid, Conflict) as error:
+        form.add_error(None, error.message)
+        return _show(request, page, form=form, status=409 if isinstance(error, Conflict) else 422)
+
+
+def _revoke(request: HttpRequest, page: AdjustmentsPage) -> HttpResponse:
+    """By another change set: the list keeps both."""
+    slug, uid = page.view.policy.slug, page.view.tree.uuid(page.entry)
+    asked = request.POST.get("adjustment", "")
+    line = next((line for line in page.lines if str(line.adjustment.uid) == asked and line.is_in_force), None)
+    if line is None:
+        raise NotFound(_("There is no such adjustment in force here."))
+    operation = {"op": "adjust_usage", "entry": str(line.adjustment.entry_uid), "revokes": asked}
+    try:
+        return put_in_force.publish(request, slug, [operation], request.POST.get("reason", ""), page_url(slug, uid))
+    except (Invalid, Conflict) as error:
+        messages.error(request, error.message)
+        return _show(request, page, form=AdjustmentForm(), status=409 if isinstance(error, Conflict) else 422)
+
+
+def _effect(request: HttpRequest, page: AdjustmentsPage, form: AdjustmentForm) -> dict[str, Any]:
+    """The preview in words; a page without numbers yet says so instead."""
+    try:
+        found = preview_adjustment(
+            policy_slug=page.view.policy.slug, entry_uid=page.view.tree.uuid(page.entry),
+            resource=form.cleaned_data["resource"], amount_s=form.amount_s, used_at=form.used_at(clock.now()),
+            actor=actor_of(request),
+        )  # fmt: skip
+    except Conflict as error:
+        return {"stated": form.stated, "no_effect": error.message}
+    return {"stated": form.stated, "effect": adjustment_lines.draw_effect(found, page)}
+
+
+def _page(request: HttpRequest, policy: str, uid: UUID) -> AdjustmentsPage:
+    text = request.GET.get("before", "")
+    before = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else None
+    return get_adjustments_page(policy_slug=policy, uid=uid, actor=actor_of(request), before=before)
+
+
+def _show(request: HttpRequest, page: AdjustmentsPage, *, status: int = 200, **more: Any) -> HttpResponse:
+    context = {**adjustment_lines.draw(page), **more}
+    entry, slug = context["entry"], page.view.policy.slug
+    tree = reverse("dashboard:policy", kwargs={"policy": slug})
+    here = {"label": entry.name, "url": lines.entry_url(slug, entry.uid, entry.name)}
+    context["crumbs"] = [{"label": page.view.policy.name, "url": tree}, here, {"label": _("Adjustments")}]
+    return render(request, "dashboard/adjustments/adjustments.html", context, status=status)

@@ -1,0 +1,286 @@
+"""Algorithms in words: what each is, what is declared of it, and its own numbers with over or under beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf, isinf
+from typing import Any
+
+from django.utils import formats
+from django.utils.translation import gettext as _
+
+from apps.dashboard.figures.bullet import USUAL_TOLERANCE, State, Tolerance
+from apps.dashboard.shell import presentation
+from apps.dashboard.shell.presentation import Balance
+from apps.engine.algorithms import Algorithm, all_algorithms, brought_algorithms, explanation_of, get_algorithm
+from apps.engine.analysis.measured import Measured, measured_algorithms, measured_operators
+from apps.engine.errors import BadParameter
+from apps.engine.operators import DEFAULT_K, Properties, get_operator
+from apps.priorities.operators.words import operator_text, resolution_text
+
+_NEAR = 1e-9  # a level fairshare this near to 1 is on target
+_MOST_TIMES = 1e6
+_TELLING = ("level_fs", "weight", "effective_usage")
+_OF_THE_GROUP = frozenset({"slurm-fair-tree"})
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One declared property, and whether it holds."""
+
+    holds: bool
+    title: str
+    text: str
+    measured: bool | None = None  # what a trial at load found, of an operator that a package brings
+
+    @property
+    def is_contradicted(self) -> bool:
+        return self.measured is not None and self.measured != self.holds
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """An algorithm as pages show it."""
+
+    name: str
+    label: str
+    formula: str
+    component: str
+    reference: str
+    package: str
+    takes_inherit: bool
+    properties: Sequence[Told]
+    orders_like: str  # operators of ours with which one of a package was found to agree about every order
+    operator: str  # with its formula, "" for an algorithm without operators
+
+
+@dataclass(frozen=True, slots=True)
+class OwnNumber:
+    """A number of an algorithm's own: its name there, the number, and what it means for this entry."""
+
+    name: str
+    title: str
+    value: str
+    exact: str
+    balance: Balance | None  # with the number as its amount
+    words: str
+
+
+def describe(name: str, settings: Mapping[str, Any] | None = None) -> Described | None:
+    """With the parameters that decide its properties; None for one whose package is gone."""
+    try:
+        algorithm = get_algorithm(name)
+    except BadParameter:
+        return None
+    shown = settings or defaults_of(algorithm)
+    measured = measured_operators().get(str(shown.get("operator", "")))
+    properties = _beside_measured(properties_in_words(algorithm.properties(shown)), measured)
+    return Described(
+        name=algorithm.name,
+        label=algorithm.label,
+        formula=algorithm.formula,
+        component=algorithm.component,
+        reference=algorithm.reference,
+        package=brought_algorithms().package.get(name, ""),
+        takes_inherit=algorithm.takes_inherit,
+        properties=_beside_trial(properties, measured_algorithms().get(name)),
+        orders_like="" if measured is None else ", ".join(measured.orders_like),
+        operator=_operator(shown),
+    )
+
+
+def decides_by_levels(settings: Mapping[str, Any]) -> bool:
+    """Whether everybody below an entry goes before or after everybody below its sibling."""
+    return explanation_of(settings).kind == "levels"
+
+
+def _beside_measured(told: Sequence[Told], measured: Measured | None) -> Sequence[Told]:
+    """Each declared property with what the trial of a package's operator found of it."""
+    if measured is None:
+        return told
+    found = (None, measured.proportional_redistribution, None, measured.boundaries)
+    return [replace(one, measured=each) for one, each in zip(told, found, strict=True)]
+
+
+def _beside_trial(told: Sequence[Told], measured: Properties | None) -> Sequence[Told]:
+    """Each property that is declared to hold with what the trial of a package's algorithm found of it.
+
+    One that isn't declared stays alone: that no small tree disproves it is no finding.
+    """
+    if measured is None:
+        return told
+    found = (
+        measured.isolation, measured.proportional_redistribution, measured.scale_invariance, measured.boundaries
+    )  # fmt: skip
+    return [replace(one, measured=each) if one.holds else one for one, each in zip(told, found, strict=True)]
+
+
+def _operator(settings: Mapping[str, Any]) -> str:
+    if not settings.get("operator"):
+        return ""
+    try:
+        operator = get_operator(settings["operator"], k=settings.get("k", DEFAULT_K))
+    except BadParameter:
+        return ""
+    return f"{operator.label}: F = {operator.formula}"
+
+
+def defaults_of(algorithm: Algorithm) -> dict[str, Any]:
+    """Every parameter at its default, those that don't apply and optional ones left out."""
+    settings: dict[str, Any] = {"name": algorithm.name}
+    for parameter in algorithm.parameters:
+        if parameter.applies(settings) and not parameter.is_optional:
+            settings[parameter.name] = parameter.default
+    return settings
+
+
+def label_of(settings: Mapping[str, Any], *, with_resolution: bool = False) -> str:
+    """Short, for heads of columns: Aequus, relative; Slurm: Fair Tree; with the resolution: Aequus, relative at 256."""
+    found = all_algorithms().get(str(settings.get("name", "")))
+    label = str(settings.get("name", "")) if found is None else found.label.removesuffix(": priority vectors")
+    label = label.removesuffix(": deviations by level")
+    if not settings.get("operator"):
+        return label
+    operator = operator_text(str(settings["operator"]), settings.get("k") if with_resolution else None)
+    if with_resolution and settings.get("resolution"):
+        operator = _("%(operator)s at %(resolution)s") % {
+            "operator": operator, "resolution": resolution_text(int(settings["resolution"])),
+        }  # fmt: skip
+    return f"{label}, {operator}"
+
+
+def parameters_in_words(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """(label, value) of everything set, in the registry's order."""
+    try:
+        parameters = get_algorithm(str(settings.get("name", ""))).parameters
+    except BadParameter:
+        return [(name, str(value)) for name, value in settings.items() if name != "name"]
+    return [(one.label, typed(settings[one.name])) for one in parameters if one.name in settings]
+
+
+def typed(value: object) -> str:
+    """A value of a parameter as somebody would type it."""
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    return str(value)
+
+
+def properties_in_words(declared: Properties) -> list[Told]:
+    """Plain sentences, whether it holds or not."""
+    return [
+        Told(
+            declared.isolation,
+            _("Groups are isolated") if declared.isolation else _("Groups are not isolated"),
+            _("What other groups use never changes the order inside a group.")
+            if declared.isolation
+            else _("What other groups use changes the numbers inside a group, but never turns its order.")
+            if declared.order_in_groups
+            else _("What other groups use can change the order inside a group."),
+        ),
+        Told(
+            declared.proportional_redistribution,
+            _("Unused share goes in proportion")
+            if declared.proportional_redistribution
+            else _("Unused share doesn’t go in proportion"),
+            _("What nobody uses goes to the active siblings in proportion to their shares.")
+            if declared.proportional_redistribution
+            else _("What nobody uses goes to the active siblings otherwise than by their shares."),
+        ),
+        Told(
+            declared.scale_invariance,
+            _("Only proportions count") if declared.scale_invariance else _("Amounts count as well"),
+            _("All shares or all usage of a group times the same number changes nothing.")
+            if declared.scale_invariance
+            else _("All shares or all usage of a group times the same number can change its order."),
+        ),
+        Told(
+            declared.boundaries,
+            _("The ends are fixed") if declared.boundaries else _("The ends are not fixed"),
+            _("Who uses something without a share comes last, who has a share and used nothing comes first.")
+            if declared.boundaries
+            else _("Who uses something without a share isn’t always last, who used nothing isn’t always first."),
+        ),
+    ]
+
+
+def own_numbers(
+    columns: Mapping[str, float | None], algorithm: Mapping[str, Any], tolerance: Tolerance = USUAL_TOLERANCE
+) -> list[OwnNumber]:
+    """What an algorithm tells of an entry besides what all of them do; what doesn't exist is left out."""
+    name = str(algorithm.get("name", ""))
+    return [_own(key, value, name, tolerance) for key, value in columns.items() if value is not None]
+
+
+def own_number(
+    columns: Mapping[str, float | None], name: str, algorithm: Mapping[str, Any], tolerance: Tolerance
+) -> OwnNumber | None:
+    """One of them; None where the entry has none."""
+    value = columns.get(name)
+    return None if value is None else _own(name, value, str(algorithm.get("name", "")), tolerance)
+
+
+def telling_column(names: Sequence[str]) -> str:
+    """Which of an algorithm's own columns says most about who goes first; "" where there is none."""
+    return next((name for name in _TELLING if name in names), next(iter(names), ""))
+
+
+def title_of(name: str) -> str:
+    """The head of a column."""
+    titles = {"level_fs": _("Level fairshare"), "weight": _("Weight"), "effective_usage": _("Effective usage")}
+    return titles.get(name, name)
+
+
+def _own(key: str, value: float, algorithm: str, tolerance: Tolerance) -> OwnNumber:
+    if key in ("level_fs", "weight"):
+        title = _("Level fairshare") if key == "level_fs" else _("Weight")
+        return OwnNumber(
+            key, title, quotient(value), f"{value!r}", _balance_of(value, tolerance), _quotient_words(value)
+        )
+    is_of_group = algorithm in _OF_THE_GROUP
+    titles = {
+        "norm_shares": _("Promised of its group") if is_of_group else _("Promised of everything"),
+        "effective_usage": _("Used of its group") if is_of_group else _("Counted as used"),
+        "norm_usage": _("Used of everything"),
+    }
+    if key in titles:
+        return OwnNumber(key, titles[key], presentation.percent(value), f"{value!r}", None, "")
+    ratios = {
+        "local_ratio": _("Own ratio r_l: used of its part of its group"),
+        "k": _("Exponent k of the own ratio"),
+        "effective_ratio": _("Ratio R of the whole path"),
+    }
+    return OwnNumber(key, ratios.get(key, key), quotient(value), f"{value!r}", None, "")
+
+
+def quotient(value: float) -> str:
+    """A number of any size, short: 1.49, 0.0032, 2.1e9, ∞."""
+    if isinf(value):
+        return "∞" if value > 0 else f"{presentation.MINUS}∞"
+    if value == 0 or 1e-3 <= abs(value) < _MOST_TIMES:
+        digits = 2 if abs(value) >= 1 or value == 0 else 4
+        return formats.number_format(round(value, digits), digits, force_grouping=True).rstrip("0").rstrip(".,")
+    return f"{value:.2g}"
+
+
+def _balance_of(value: float, tolerance: Tolerance) -> Balance | None:
+    """By the policy's relative tolerance; nothing is said of who has no shares."""
+    if value == 0:
+        return None
+    if value == inf or value >= 2.0**64:
+        return Balance(State.IDLE, "", _("nothing used"))
+    if abs(1 / value - 1) <= max(tolerance.relative, _NEAR):
+        return Balance(State.ON, quotient(value), _("on target"))
+    return Balance(State.UNDER if value > 1 else State.OVER, quotient(value), _("under") if value > 1 else _("over"))
+
+
+def _quotient_words(value: float) -> str:
+    if value == inf or value >= 2.0**64:
+        return _("Nothing was used, so it goes before everybody beside it that used something.")
+    if value == 0:
+        return _("It has no shares, so everybody beside it with shares goes before it.")
+    if abs(value - 1) <= _NEAR:
+        return _("It used exactly its part.")
+    if value > 1:
+        return _("Its part is %(times)s times what it used.") % {"times": quotient(value)}
+    return _("It used %(times)s times its part.") % {"times": quotient(1 / value)}

@@ -1,0 +1,1 @@
+"""Core-hours promised, capacity, calendar, dates of shares."""

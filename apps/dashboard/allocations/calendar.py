@@ -1,0 +1,217 @@
+"""A month as a table, the strip of promises over the months, and what ends soon: events made into words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest
+from django.utils import formats
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.core import clock
+from apps.dashboard.allocations import presenters as allocation_lines
+from apps.dashboard.allocations.days import (
+    asked_month,
+    asked_uid,
+    day_words,
+    month_key,
+    today,
+    zone,
+)
+from apps.dashboard.allocations.forms import typed_amount
+from apps.dashboard.figures.plan import Span, draw_plan, first_days, months_around
+from apps.dashboard.shell import presentation
+from apps.dashboard.shell.actor import actor_of
+from apps.policies.allocations.giving import period_of, successor_of
+from apps.policies.allocations.periods import DAY, FIRST_DAY, LAST_DAY, Period
+from apps.policies.allocations.upcoming import SOON_DAYS, Event
+from apps.policies.models import Allocation
+from apps.policies.tree.terms import Dates
+from apps.priorities.selectors.allocations.upcoming import Upcoming, get_calendar, get_ending_soon
+
+_MOST_PLANNED = 12
+_MOST_LISTED = 50
+
+
+@dataclass(frozen=True, slots=True)
+class EventLine:
+    """One thing on one day, in words."""
+
+    event: Event
+    url: str
+    title: str
+    text: str
+    when: str
+    icon: str
+    is_alert: bool
+    renew_url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarDay:
+    day: date
+    is_here: bool  # in this month
+    is_today: bool
+    events: Sequence[EventLine] = field(default_factory=tuple)
+    pick_url: str = ""
+    is_picked: bool = False
+
+    @property
+    def anchor(self) -> str:
+        return f"d-{self.day.isoformat()}"
+
+    @property
+    def label(self) -> str:
+        return formats.date_format(self.day, "l j F Y")
+
+
+def soon_context(request: HttpRequest, policy: str, of: UUID | None = None) -> dict[str, Any]:
+    asked = request.GET.get("soon", "")
+    days = int(asked) if asked in {str(each) for each in SOON_DAYS} else 30
+    of = of or asked_uid(request.GET.get("of", ""))
+    found = get_ending_soon(policy_slug=policy, zone=zone(), days=days, actor=actor_of(request), of=of)
+    lines = [draw_event(found, event) for event in found.events]
+    return {
+        "policy": policy, "soon_of": of or "", "soon": lines[:_MOST_LISTED], "n_soon": len(lines), "soon_days": days,
+        "n_more_soon": max(len(lines) - _MOST_LISTED, 0), "soon_choices": SOON_DAYS,
+        "n_alerts": sum(line.is_alert for line in lines),
+    }  # fmt: skip
+
+
+def draw_event(found: Upcoming, event: Event) -> EventLine:
+    url = allocation_lines.tab_url(found.policy_slug, event.uid, event.name)
+    when = allocation_lines.when_words(event.on, found.now, found.today)
+    is_over = event.is_end and event.on < found.today
+    text = _words(event, found.now, is_over=is_over)
+    icon = "clock" if is_over else "calendar"
+    renew = ""
+    if event.kind == "allocation_ends" and event.allocation and not event.is_covered and found.may_give(event.uid):
+        following = allocation_lines.renewal(period_of(event.allocation))
+        amount = typed_amount(event.allocation.core_h)
+        renew = f"{url}?core_h={amount}&starts={following.starts_on}&ends={following.ends_on}#promise"
+    return EventLine(event, url, event.path, text, when, icon, is_alert=is_over or _needs_care(event), renew_url=renew)
+
+
+def _needs_care(event: Event) -> bool:
+    return event.is_end and not event.is_covered
+
+
+def _words(event: Event, now: datetime, *, is_over: bool) -> str:
+    if event.allocation is not None:
+        return _allocation_words(event, event.allocation, now, is_over=is_over)
+    assert event.dates is not None  # noqa: S101 - an event has one or the other
+    if event.kind == "shares_begin":
+        if event.dates.shares is None:
+            return _("Its shares hold from this day on.")
+        return _("Its shares become %(n)s.") % {"n": presentation.shares(event.dates.shares)}
+    return end_words(event.shares, event.dates, is_over=is_over)
+
+
+def _allocation_words(event: Event, allocation: Allocation, now: datetime, *, is_over: bool) -> str:
+    amount = {"n": allocation_lines.core_h(allocation.core_h)}
+    if event.kind == "allocation_begins":
+        return _("%(n)s core-hours begin.") % amount
+    if event.successor is not None:
+        following = {**amount, "more": allocation_lines.core_h(event.successor.core_h)}
+        following["day"] = day_words(event.successor.starts_on, now)
+        return _("%(n)s core-hours end; %(more)s follow on %(day)s.") % following
+    if is_over:
+        return _("%(n)s core-hours have ended, and nothing follows.") % amount
+    return _("%(n)s core-hours end. No successor.") % amount
+
+
+def end_words(shares: float | None, dates: Dates, *, is_over: bool = False) -> str:
+    """What happens to shares after their last day."""
+    own = presentation.shares(shares)
+    if dates.at_end == "keep":
+        if is_over:
+            return _("Its %(n)s shares were to end, and were kept.") % {"n": own}
+        return _("Its %(n)s shares stay; they are listed as over afterwards.") % {"n": own}
+    if dates.at_end == "archive":
+        return _("It is archived with all below it on the day after.")
+    after = presentation.shares(0.0 if dates.at_end == "zero" else float(dates.at_end))
+    return _("Its %(n)s shares become %(after)s on the day after.") % {"n": own, "after": after}
+
+
+# --- The month --------------------------------------------------------------------------------------------------------
+def calendar_context(request: HttpRequest, policy: str) -> dict[str, Any]:
+    month = asked_month(request, clock.now())
+    found = get_calendar(policy_slug=policy, period=month, zone=zone(), actor=actor_of(request))
+    lines = [draw_event(found, event) for event in found.events]
+    days: dict[date, list[EventLine]] = {}
+    for line in lines:
+        days.setdefault(line.event.on, []).append(line)
+    return {
+        "policy": policy, "policy_name": found.policy_name, "upcoming": found, "agenda": _agenda(days),
+        "n_events": ngettext("%(n)s thing begins or ends", "%(n)s things begin or end", len(lines)) % {"n": len(lines)},
+        **month_context(month, found.today, days),
+    }  # fmt: skip
+
+
+def month_context(
+    month: Period, now_on: date, days: dict[date, list[EventLine]], *, pick: str = "", picked: date | None = None
+) -> dict[str, Any]:
+    """A month as weeks from Monday to Sunday. pick: an address to which a day is added, to choose it."""
+    first = month.starts_on - month.starts_on.weekday() * DAY
+    n_weeks = ((month.ends_on - first).days // 7) + 1
+    weeks = []
+    for week in range(n_weeks):
+        row = []
+        for n in range(7):
+            day = first + (7 * week + n) * DAY
+            url = f"{pick}{day.isoformat()}#dates" if pick else ""
+            row.append(CalendarDay(day, day in month, day == now_on, tuple(days.get(day, ())), url, day == picked))
+        weeks.append(row)
+    before, after = month.starts_on - DAY, month.ends_on + DAY
+    return {
+        "weeks": weeks, "month_title": formats.date_format(month.starts_on, "F Y"),
+        "weekdays": [(formats.date_format(first + n * DAY, "D"), formats.date_format(first + n * DAY, "l"))
+                     for n in range(7)],
+        "month": month_key(month.starts_on),
+        "month_before": month_key(before) if before >= FIRST_DAY else "",
+        "month_after": month_key(after) if after <= LAST_DAY else "", "this_month": month_key(now_on),
+    }  # fmt: skip
+
+
+def _agenda(days: dict[date, list[EventLine]]) -> list[tuple[CalendarDay, list[EventLine]]]:
+    return [(CalendarDay(day, True, False), lines) for day, lines in sorted(days.items())]
+
+
+# --- The strip --------------------------------------------------------------------------------------------------------
+def plan_context(request: HttpRequest, policy: str) -> dict[str, Any]:
+    """Promises over fifteen months; of very many those that end first."""
+    now_on = today(clock.now())
+    shown = months_around(now_on)
+    found = get_calendar(policy_slug=policy, period=shown, zone=zone(), actor=actor_of(request))
+    by_entry: dict[UUID, list[Allocation]] = {}
+    for each in found.allocations:
+        if period_of(each).overlap(shown) is not None:
+            by_entry.setdefault(each.entry_uid, []).append(each)
+    chosen = sorted(by_entry, key=lambda uid: (max(each.ends_on for each in by_entry[uid]), str(uid)))[:_MOST_PLANNED]
+    lines = [(found.names[uid], _spans(by_entry[uid], found.now)) for uid in chosen]
+    plan = draw_plan(lines, now_on, [(day, allocation_lines.month_name(day)) for day in first_days(now_on)])
+    label = _(
+        "Core-hours promised from %(first)s to %(last)s, by entry; the table beside it and the calendar say it all."
+    )
+    days = {"first": day_words(shown.starts_on, found.now), "last": day_words(shown.ends_on, found.now)}
+    return {"plan": plan if lines else None, "plan_label": label % days, "n_not_planned": len(by_entry) - len(chosen)}
+
+
+def _spans(allocations: Sequence[Allocation], now: datetime) -> list[Span]:
+    return [
+        Span(
+            period_of(each),
+            _("%(n)s core-h, %(when)s") % {"n": allocation_lines.core_h(each.core_h), "when": _until(each, now)},
+            successor_of(each, allocations) is not None,
+        )
+        for each in allocations
+    ]
+
+
+def _until(allocation: Allocation, now: datetime) -> str:
+    return _("until %(day)s") % {"day": day_words(allocation.ends_on, now)}

@@ -1,0 +1,183 @@
+"""One promise changed or taken back, and the promises of a group turned into a draft of shares."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_http_methods
+
+from apps.core import clock
+from apps.core.errors import Conflict, Invalid, Stale
+from apps.dashboard.allocations import presenters as allocation_lines
+from apps.dashboard.allocations.days import asked_period, neighbours, period_words, query_of, zone
+from apps.dashboard.allocations.forms import DraftForm, PromiseForm, WithdrawForm, typed_amount
+from apps.dashboard.allocations.views import crumbs_of, page_url
+from apps.dashboard.drafts.pages import draft_url
+from apps.dashboard.shell import presentation
+from apps.dashboard.shell.actor import actor_of
+from apps.dashboard.shell.htmx import SeeOther
+from apps.policies.allocations import giving
+from apps.policies.allocations.converting import RESTS, Conversion, ConvertedLine
+from apps.policies.allocations.drafting import draft_shares, get_conversion
+from apps.policies.allocations.records import may_decide
+from apps.policies.models import Allocation, Policy
+from apps.policies.selectors import get_policy
+from apps.policies.tree.stored import load_tree
+from apps.priorities.visibility.sight import see
+
+_REFUSALS = (Invalid, Conflict, Stale)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def allocation(request: HttpRequest, policy: str, allocation: UUID) -> HttpResponse:
+    """Changed or withdrawn; each form says which state of it was seen."""
+    now, actor = clock.now(), actor_of(request)
+    found, path = giving.get_allocation(policy_slug=policy, allocation_uid=allocation, at=now, actor=actor, sight=see)
+    changed, gone = PromiseForm(initial=_initial(found)), WithdrawForm()
+    if request.method != "POST":
+        return _allocation_page(request, found, path, changed, gone)
+    whole: dict[str, Any] = {"policy_slug": policy, "allocation_uid": allocation, "at": now, "actor": actor}
+    whole |= {"tag": request.POST.get("tag", ""), "sight": see}
+    form: PromiseForm | WithdrawForm
+    if request.POST.get("step") == "withdraw":
+        form = gone = WithdrawForm(request.POST)
+        done = form.is_valid() and _try(form, giving.withdraw_allocation, {**whole, **form.cleaned_data})
+        told = _("The promise is taken back.")
+    else:
+        form = changed = PromiseForm(request.POST)
+        done = form.is_valid() and _try(form, giving.change_allocation, {**whole, **form.cleaned_data})
+        told = _("The promise is changed.")
+    if done:
+        messages.success(request, told)
+        return SeeOther(page_url(policy))
+    return _allocation_page(request, found, path, changed, gone, status=412 if form.is_stale else 422)
+
+
+def _try(form: PromiseForm | WithdrawForm, step: Any, given: dict[str, Any]) -> bool:
+    """Whether it was done; if not, the form says why."""
+    try:
+        step(**given)
+    except _REFUSALS as refusal:
+        form.add_refusal(refusal)
+        return False
+    return True
+
+
+def _initial(found: Allocation) -> dict[str, Any]:
+    return {"core_h": typed_amount(found.core_h), "starts_on": found.starts_on, "ends_on": found.ends_on}
+
+
+def _allocation_page(
+    request: HttpRequest, found: Allocation, path: str, form: PromiseForm, gone: WithdrawForm, *, status: int = 200
+) -> HttpResponse:
+    policy, actor = found.policy, actor_of(request)
+    tree = load_tree(policy)
+    i = tree.index_of_uid(found.entry_uid) or 0
+    words = {"n": allocation_lines.core_h(found.core_h), "entry": tree.name[i]}
+    context = {
+        "policy": policy.slug, "policy_name": policy.name, "allocation": found, "path": path, "form": form,
+        "gone": gone, "tag": giving.tag_of(found), "period": period_words(giving.period_of(found)),
+        "title": _("%(n)s core-hours for %(entry)s") % words,
+        "may_change": may_decide(policy=policy, tree=tree, i=i, at=clock.now(), actor=actor),
+        "entry_url": allocation_lines.tab_url(policy.slug, found.entry_uid, tree.name[i]),
+        "crumbs": [*crumbs_of(policy.slug, policy.name), {"label": tree.name[i]}],
+    }  # fmt: skip
+    return render(request, "dashboard/allocations/allocation.html", context, status=status)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def shares(request: HttpRequest, policy: str) -> HttpResponse:
+    """`?of=` the group, `?from=&to=` the period, `?rest=`: its promises as shares, line by line; POST drafts them."""
+    now, actor = clock.now(), actor_of(request)
+    found = get_policy(slug=policy, actor=actor)
+    parent, rest = _group(request, found), request.GET.get("rest", "")
+    rest = rest if rest in RESTS else RESTS[0]
+    asked = asked_period(request, now)
+    whole: dict[str, Any] = {"policy_slug": policy, "parent_uid": parent, "period": asked.period, "zone": zone()}
+    whole |= {"rest": rest, "at": now, "actor": actor, "sight": see}
+    form = DraftForm(request.POST if request.method == "POST" else None)
+    if request.method == "POST" and form.is_valid():
+        at_end = form.cleaned_data["at_end"] or None
+        try:
+            draft = draft_shares(**whole, at_end=at_end, reason=form.cleaned_data["reason"])
+        except (Invalid, Conflict) as refused:
+            form.add_refusal(refused)
+        else:
+            messages.success(request, _("A draft: nobody is affected before it is published."))
+            return SeeOther(draft_url(draft.pk))
+    conversion, refusal = _conversion(whole)
+    tree = load_tree(found)
+    group = f"&of={parent}" if parent != tree.uuid(0) else ""
+    context = {
+        "policy": policy, "policy_name": found.name, "conversion": conversion, "refusal": refusal,
+        "problem": refusal.message if refusal else "", "form": form,
+        "lines": [_line(conversion, line) for line in conversion.lines] if conversion else [],
+        "group_name": tree.name[tree.index_of_uid(parent) or 0], "period_words": period_words(asked.period),
+        "period": asked.period, "period_problem": asked.problem, "rest": rest, "of": parent if group else "",
+        "query": f"{query_of(asked.period)}{group}&rest={rest}", "page_query": query_of(asked.period) + group,
+        "years": [{**year, "query": f"{year['query']}{group}&rest={rest}"} for year in neighbours(asked.period, now)],
+        "facts": _facts(conversion) if conversion else [], "has_taker": _has_taker(conversion),
+        "begins_later": asked.period.instants(zone())[0] > now,
+        "crumbs": [*crumbs_of(policy, found.name), {"label": _("As shares")}],
+    }  # fmt: skip
+    status = 422 if request.method == "POST" else 200
+    return render(request, "dashboard/allocations/shares.html", context, status=status)
+
+
+def _conversion(whole: dict[str, Any]) -> tuple[Conversion | None, Invalid | None]:
+    try:
+        return get_conversion(**whole), None
+    except Invalid as refusal:
+        return None, refusal
+
+
+def _group(request: HttpRequest, policy: Policy) -> UUID:
+    """The entry whose children are converted; the root unless the address says another that is seen."""
+    tree, text = load_tree(policy), request.GET.get("of", "")
+    try:
+        i = tree.index_of_uid(UUID(text)) if text else 0
+    except ValueError:
+        i = None
+    sees = see(policy=policy, tree=tree, at=clock.now(), actor=actor_of(request))
+    return tree.uuid(sees.require(i))
+
+
+def _facts(found: Conversion) -> list[tuple[str, str]]:
+    """The sum, step by step."""
+    core_h = allocation_lines.core_h
+    facts = [(_("Promised to its children"), core_h(found.promised_core_h))]
+    if found.has_core_h is not None:
+        facts.insert(0, (_("%(name)s has") % {"name": found.parent_name}, core_h(found.has_core_h)))
+        if found.over_core_h:
+            facts.append((_("Too many"), core_h(found.over_core_h)))
+        else:
+            facts.append((_("The rest"), core_h(found.rest_core_h)))
+    facts.append((_("Divided among them"), core_h(found.divided_core_h)))
+    return [*facts, (_("Sum of shares"), presentation.shares_short(found.sum_of_shares))]
+
+
+def _has_taker(found: Conversion | None) -> bool:
+    """Whether what nobody was promised goes to anybody; else every part grows alike."""
+    return found is None or not found.rest_core_h or any(line.basis == "rest" for line in found.lines)
+
+
+_BASES = {"promised": "", "rest": gettext_lazy("of the rest"), "none": gettext_lazy("nothing promised")}
+
+
+def _line(found: Conversion, line: ConvertedLine) -> dict[str, Any]:
+    """`219,000 ÷ 876,000 × 100 = 25`."""
+    core_h, divided = allocation_lines.core_h(line.core_h), allocation_lines.core_h(found.divided_core_h)
+    part, after = presentation.percent(line.part, 2), presentation.shares_short(line.shares_after)
+    whole = presentation.shares_short(found.sum_of_shares)
+    return {
+        "name": line.name, "kind": line.kind, "key": line.basis, "basis": _BASES[line.basis], "core_h": core_h,
+        "part": part, "sum": f"{core_h} ÷ {divided} × {whole} = {after}", "after": after,
+        "before": presentation.shares_short(line.shares_before) if line.shares_before is not None else _("new"),
+        "is_changed": line.is_changed, "is_nothing": line.basis == "none" and line.kind != "reserve",
+    }  # fmt: skip

@@ -1,0 +1,229 @@
+"""The core-hours of one entry, and until when it has its shares."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_safe
+
+from apps.core import clock
+from apps.core.errors import Conflict, Invalid
+from apps.dashboard.allocations import presenters as allocation_lines
+from apps.dashboard.allocations.calendar import end_words, month_context, soon_context
+from apps.dashboard.allocations.days import (
+    asked_month,
+    asked_period,
+    day_words,
+    month_key,
+    month_of,
+    neighbours,
+    period_words,
+    today,
+    zone,
+)
+from apps.dashboard.allocations.forms import NUMBER, DatesForm, EndlessForm, PromiseForm
+from apps.dashboard.shell import lines, presentation
+from apps.dashboard.shell.actor import actor_of
+from apps.dashboard.shell.htmx import SeeOther, is_htmx
+from apps.policies.allocations.dating import change_dates
+from apps.policies.allocations.giving import give_allocation, period_of
+from apps.policies.models import Allocation
+from apps.policies.publishing.automatic import is_over
+from apps.policies.tree.terms import AT_END, Dates
+from apps.priorities.selectors.allocations.core_hours import EntryCoreHours, get_entry_core_hours
+from apps.priorities.visibility.sight import see
+
+
+@require_safe
+def entry(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpResponse:
+    """Promises, what its shares come to, dates of its shares with a month to choose a day from."""
+    found = _found(request, policy, uid)
+    if name != lines.name_slug(found.entry.name):
+        return SeeOther(allocation_lines.tab_url(policy, uid, found.entry.name))
+    return _page(request, found)
+
+
+@require_safe
+def summary(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
+    """The part of an entry's page; opened directly it leads to all of it."""
+    found = _found(request, policy, uid)
+    if not is_htmx(request):
+        return SeeOther(allocation_lines.tab_url(policy, uid, found.entry.name))
+    line = allocation_lines.draw_line(found.table, found.row)
+    context = {
+        "found": found, "line": line, "policy": policy, "period": period_words(found.table.period),
+        "dates": _dates_words(found), "url": allocation_lines.tab_url(policy, uid, found.entry.name),
+    }  # fmt: skip
+    return render(request, "dashboard/allocations/_entry.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def promise(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
+    """Core-hours for this entry."""
+    found = _found(request, policy, uid)
+    back = allocation_lines.tab_url(policy, uid, found.entry.name)
+    if request.method != "POST":
+        return SeeOther(back)
+    form = PromiseForm(request.POST)
+    if form.is_valid():
+        given = form.cleaned_data
+        try:
+            give_allocation(
+                policy_slug=policy, entry_uid=uid, **given, at=clock.now(), actor=actor_of(request), sight=see
+            )
+        except (Invalid, Conflict) as refusal:
+            form.add_refusal(refusal)
+        else:
+            told = {"n": allocation_lines.core_h(given["core_h"]), "entry": found.entry.name}
+            messages.success(request, _("%(n)s core-hours are promised to %(entry)s.") % told)
+            return SeeOther(back)
+    return _page(request, found, promise_form=form, status=422)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def dates(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
+    """From when and until when it has its shares, published at once; `step=remove` for no dates any more."""
+    found = _found(request, policy, uid)
+    back = allocation_lines.tab_url(policy, uid, found.entry.name)
+    if request.method != "POST":
+        return SeeOther(f"{back}#dates")
+    removes = request.POST.get("step") == "remove"
+    form = EndlessForm(request.POST) if removes else DatesForm(request.POST)
+    if form.is_valid():
+        try:
+            revision = change_dates(
+                policy_slug=policy, entry_uid=uid, dates=form.dates,
+                reason=form.cleaned_data["reason"], base_revision=form.cleaned_data["base_revision"], at=clock.now(),
+                actor=actor_of(request),
+            )  # fmt: skip
+        except Invalid as refusal:
+            form.add_refusal(refusal)
+        except Conflict as refusal:
+            form.add_refusal(refusal)
+            return _page(request, _found(request, policy, uid), dates_form=form, status=409)
+        else:
+            messages.success(request, _("Published as revision %(n)s.") % {"n": revision.number})
+            return SeeOther(f"{back}#dates")
+    return _page(request, found, dates_form=form, status=422)
+
+
+def _found(request: HttpRequest, policy: str, uid: UUID) -> EntryCoreHours:
+    period = asked_period(request, clock.now()).period
+    return get_entry_core_hours(policy_slug=policy, uid=uid, period=period, zone=zone(), actor=actor_of(request))
+
+
+def _page(
+    request: HttpRequest, found: EntryCoreHours, *, promise_form: PromiseForm | None = None,
+    dates_form: DatesForm | None = None, status: int = 200,
+) -> HttpResponse:  # fmt: skip
+    now, policy, name = clock.now(), found.table.policy_slug, found.entry.name
+    url = allocation_lines.tab_url(policy, found.entry.uid, name)
+    tree = reverse("dashboard:policy", kwargs={"policy": policy})
+    context = {
+        "policy": policy, "policy_name": found.table.policy_name, "found": found, "entry": found.entry, "url": url,
+        "line": allocation_lines.draw_line(found.table, found.row), "period_words": period_words(found.table.period),
+        "period": found.table.period, "years": neighbours(found.table.period, now), "title": _title(found),
+        "promises": [_promise(policy, each) for each in found.allocations], "steps": _steps(found),
+        "capacity": allocation_lines.core_h(found.table.capacity_core_h), "dates": _dates_words(found),
+        "promise_form": promise_form or PromiseForm(initial=_usual(request, found)),
+        "dates_form": dates_form or DatesForm(initial=_dates_initial(request, found)),
+        "entry_url": lines.entry_url(policy, found.entry.uid, name),
+        "crumbs": [
+            {"label": found.table.policy_name, "url": tree},
+            {"label": name, "url": lines.entry_url(policy, found.entry.uid, name)}, {"label": _("Core-hours")},
+        ],
+        **soon_context(request, policy, found.entry.uid), **_month(request, found, url),
+    }  # fmt: skip
+    return render(request, "dashboard/allocations/entry.html", context, status=status)
+
+
+def _title(found: EntryCoreHours) -> str:
+    row, when = found.row, period_words(found.table.period)
+    words = {"name": found.entry.name, "n": allocation_lines.core_h(row.promised_core_h), "when": when}
+    if row.promised_core_h is not None:
+        if not found.table.above:
+            return _("There are %(n)s core-hours in %(when)s") % words
+        return _("%(name)s is promised %(n)s core-hours in %(when)s") % words
+    return _("%(name)s is promised no core-hours in %(when)s") % words
+
+
+def _promise(policy: str, each: Allocation) -> dict[str, Any]:
+    return {
+        "core_h": allocation_lines.core_h(each.core_h), "period": period_words(period_of(each)),
+        "reason": each.reason, "author": each.author_name, "is_over": each.ends_on < today(clock.now()),
+        "url": reverse("dashboard:allocation", kwargs={"policy": policy, "allocation": each.uid}),
+    }  # fmt: skip
+
+
+def _steps(found: EntryCoreHours) -> list[dict[str, str]]:
+    """`30 of 100 shares: 30 %`, then what is left of the capacity."""
+    return [
+        {
+            "name": step.name,
+            "shares": _("%(own)s of %(all)s shares")
+            % {"own": presentation.shares_short(step.shares), "all": presentation.shares_short(step.of_shares)},
+            "part": presentation.percent(step.part),
+            "core_h": allocation_lines.core_h(step.core_h),
+        }
+        for step in found.steps
+    ]
+
+
+def _usual(request: HttpRequest, found: EntryCoreHours) -> dict[str, Any]:
+    """What the form begins with: the page's period, or what a link to renew says."""
+    period = found.table.period
+    usual = {"starts_on": period.starts_on, "ends_on": period.ends_on, "core_h": request.GET.get("core_h", "")[:40]}
+    for field, name in (("starts_on", "starts"), ("ends_on", "ends")):
+        usual[field] = _day(request.GET.get(name, "")) or usual[field]
+    return usual
+
+
+def _day(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _dates_initial(request: HttpRequest, found: EntryCoreHours) -> dict[str, Any]:
+    dates = found.dates or Dates()
+    is_number = dates.at_end not in AT_END
+    return {
+        "starts_on": dates.starts_on, "ends_on": _day(request.GET.get("ends_on", "")) or dates.ends_on,
+        "shares": "" if dates.shares is None else presentation.shares(dates.shares),
+        "at_end": NUMBER if is_number else dates.at_end,
+        "shares_then": presentation.shares(float(dates.at_end)) if is_number else "",
+        "base_revision": found.revision,
+    }  # fmt: skip
+
+
+def _dates_words(found: EntryCoreHours) -> str:
+    """Until when, and what then."""
+    dates, now = found.dates, clock.now()
+    if dates is None:
+        return _("Its shares have no end.")
+    said = []
+    if dates.starts_on is not None:
+        said.append(_("From %(day)s.") % {"day": day_words(dates.starts_on, now)})
+    if dates.shares is not None:
+        said.append(_("They become %(n)s on that day.") % {"n": presentation.shares(dates.shares)})
+    if dates.ends_on is not None:
+        said.append(_("Until %(day)s.") % {"day": day_words(dates.ends_on, now)})
+        said.append(end_words(found.entry.shares, dates, is_over=is_over(dates, today(now))))
+    return " ".join(said)
+
+
+def _month(request: HttpRequest, found: EntryCoreHours, url: str) -> dict[str, Any]:
+    """A month to choose the last day from."""
+    picked = _day(request.GET.get("ends_on", "")) or (found.dates.ends_on if found.dates else None)
+    asks = picked is None or "month" in request.GET
+    month = asked_month(request, clock.now()) if asks or picked is None else month_of(picked)
+    pick = f"{url}?month={month_key(month.starts_on)}&ends_on="
+    return month_context(month, today(clock.now()), {}, pick=pick, picked=picked)

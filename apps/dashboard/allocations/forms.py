@@ -1,0 +1,243 @@
+"""What a person fills in to promise core-hours, to state capacity, and to give shares an end."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from apps.core.errors import DomainError, Stale
+from apps.dashboard.entry.forms import read_shares
+from apps.policies.allocations.capacities import MOST_CORES
+from apps.policies.allocations.giving import MOST_CORE_H
+from apps.policies.allocations.records import LONGEST_TEXT
+
+_GROUPED = re.compile(r"[1-9][0-9]{0,2}(?:([ ,.'\u00a0\u202f\u2019])[0-9]{3})(?:\1[0-9]{3})*(?:[.,][0-9]+)?", re.ASCII)
+_PLAIN = re.compile(r"[0-9]+(?:[.,][0-9]+)?", re.ASCII)
+_SEPARATORS = re.compile(r"[ '\u00a0\u202f\u2019]")
+
+
+def read_amount(text: str) -> float:
+    """4200000; 4,200,000; 4 200 000; 4.200.000; 0.5; 1,5. Groups of three digits are groups, also a single one."""
+    plain = text.strip()
+    grouped = _GROUPED.fullmatch(plain)
+    if grouped:
+        sign = grouped[1]
+        whole, decimals = plain, ""
+        other = {",": ".", ".": ","}.get(sign, "")
+        if other and other in plain:
+            whole, decimals = plain.rsplit(other, 1)
+        elif not other and re.search(r"[.,]", plain):
+            whole, decimals = re.split(r"[.,]", plain, maxsplit=1)
+        return float(f"{whole.replace(sign, '')}.{decimals or 0}")
+    plain = _SEPARATORS.sub("", plain)
+    if not _PLAIN.fullmatch(plain):
+        raise forms.ValidationError(_("Write a number, such as 4,200,000 or 0.5."), code="number")
+    return float(plain.replace(",", "."))
+
+
+def typed_amount(value: float) -> str:
+    """A number that is read again as itself: never with decimals that look like a group of digits."""
+    text = f"{Decimal(repr(value)):f}".removesuffix(".0")
+    decimals = text.partition(".")[2]
+    return f"{text}0" if decimals and len(decimals) % 3 == 0 else text
+
+
+def _text(**attributes: str) -> forms.TextInput:
+    return forms.TextInput(attrs={"class": "input", "autocomplete": "off", **attributes})
+
+
+def _day(label: Any, *, required: bool = True, help_text: Any = "") -> forms.DateField:
+    widget = forms.DateInput(attrs={"class": "input", "type": "date"}, format="%Y-%m-%d")
+    return forms.DateField(label=label, required=required, help_text=help_text, widget=widget)
+
+
+class AmountField(forms.CharField):
+    """A number from 0 on, with or without groups of digits."""
+
+    def __init__(self, most: float, **more: Any) -> None:
+        super().__init__(max_length=40, widget=_text(inputmode="decimal"), **more)
+        self._most = most
+
+    def clean(self, value: Any) -> Any:
+        amount = read_amount(super().clean(value))
+        if amount > self._most:
+            raise forms.ValidationError(_("That is more than can be: check the number."), code="large")
+        return amount
+
+
+class _Refusable(forms.Form):
+    """Shows what a room refused at the fields it names."""
+
+    is_stale = False
+    names: dict[str, str] = {}  # noqa: RUF012 - read, never written
+    ids = "id_%s"  # another one where a page has two of these forms
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **{"auto_id": self.ids, **more})
+
+    def add_refusal(self, error: DomainError) -> None:
+        self.is_stale = isinstance(error, Stale)
+        for problem in error.fields:
+            where = self.names.get(problem.where, problem.where)
+            message = f"{problem.message[:1].upper()}{problem.message[1:]}."
+            refused = forms.ValidationError(message, code=error.code)
+            self.add_error(where if where in self.fields else None, refused)
+        if not error.fields:
+            self.add_error(None, forms.ValidationError(error.message, code=error.code))
+
+
+_IN_LIST = _("Stands in the list and in the log.")
+
+
+def _reason(help_text: Any = _IN_LIST) -> forms.CharField:
+    return forms.CharField(label=_("Reason"), max_length=LONGEST_TEXT, help_text=help_text, widget=_text())
+
+
+class PromiseForm(_Refusable):
+    """How many core-hours, from which day to which, and why."""
+
+    core_h = AmountField(MOST_CORE_H, label=_("Core-hours"))
+    starts_on = _day(_("First day"))
+    ends_on = _day(_("Last day"))
+    reason = _reason()
+
+
+class GiveForm(PromiseForm):
+    """The same, and to whom."""
+
+    entry = forms.CharField(
+        label=_("Entry"), max_length=9000, help_text=_("Its path, such as /physics/atlas."),
+        widget=_text(list="places", spellcheck="false", autocapitalize="none"),
+    )  # fmt: skip
+    field_order = ("entry", "core_h", "starts_on", "ends_on", "reason")
+
+
+class WithdrawForm(_Refusable):
+    ids = "withdraw_%s"
+
+    reason = forms.CharField(label=_("Why"), max_length=LONGEST_TEXT, widget=_text())
+
+
+class CapacityForm(_Refusable):
+    """So many cores, where, and for how long."""
+
+    cores = AmountField(MOST_CORES, label=_("Cores"))
+    site = forms.CharField(
+        label=_("Site"), max_length=128, required=False, help_text=_("Empty for the site as a whole."), widget=_text()
+    )
+    starts_on = _day(_("First day"))
+    ends_on = _day(_("Last day"), required=False, help_text=_("Empty if no end is known."))
+    note = forms.CharField(label=_("Note"), max_length=LONGEST_TEXT, required=False, widget=_text())
+    reason = _reason(_("Stands in the log."))
+
+
+NUMBER = "number"
+AT_END_CHOICES = (
+    ("keep", _("nothing: they stay, and are listed as over")),
+    ("zero", _("they become 0")),
+    (NUMBER, _("they become the number below")),
+    ("archive", _("the entry is archived with all below it")),
+)
+
+
+class DatesForm(_Refusable):
+    """From when and until when an entry has its shares, and what happens then."""
+
+    starts_on = _day(_("First day"), required=False, help_text=_("Empty if they hold already."))
+    shares = forms.CharField(
+        label=_("Shares from then on"), max_length=40, required=False, help_text=_("Empty: those it has."),
+        widget=_text(inputmode="decimal"),
+    )  # fmt: skip
+    ends_on = _day(_("Last day"), required=False, help_text=_("Empty for no end."))
+    at_end = forms.ChoiceField(
+        label=_("On the day after"), choices=AT_END_CHOICES, required=False, initial="keep",
+        widget=forms.Select(attrs={"class": "input"}),
+    )  # fmt: skip
+    shares_then = forms.CharField(
+        label=_("Shares after the last day"), max_length=40, required=False, widget=_text(inputmode="decimal")
+    )
+    reason = forms.CharField(
+        label=_("Reason"), max_length=2000, help_text=_("Stands in the history, for the people it affects."),
+        widget=_text(),
+    )  # fmt: skip
+    base_revision = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
+
+    names = {"operations[0].dates": "ends_on"}  # noqa: RUF012 - read, never written
+    ids = "dates_%s"
+
+    def clean_shares(self) -> float | None:
+        return _number(self.cleaned_data["shares"])
+
+    def clean_shares_then(self) -> float | None:
+        return _number(self.cleaned_data["shares_then"])
+
+    def clean(self) -> dict[str, Any] | None:
+        cleaned = super().clean() or self.cleaned_data
+        first, last = cleaned.get("starts_on"), cleaned.get("ends_on")
+        if first is None and last is None and not {"starts_on", "ends_on"} & set(self.errors):
+            self._refuse("ends_on", _("Give a first day or a last one, or remove the dates."), "no_day")
+        if first and last and last < first:
+            self._refuse("ends_on", _("The last day lies before the first."), "ends_before_it_begins")
+        if cleaned.get("shares") is not None and first is None:
+            self._refuse("starts_on", _("Say from which day on it has these shares."), "no_first_day")
+        if cleaned.get("at_end") == NUMBER and cleaned.get("shares_then") is None and "shares_then" not in self.errors:
+            self._refuse("shares_then", _("How many shares does it have after the last day?"), "no_shares_then")
+        if cleaned.get("at_end") not in ("", "keep", None) and last is None and "ends_on" not in self.errors:
+            self._refuse("ends_on", _("Say after which day that happens."), "no_last_day")
+        return cleaned
+
+    def _refuse(self, name: str, message: Any, code: str) -> None:
+        self.add_error(name, forms.ValidationError(message, code=code))
+
+    @property
+    def dates(self) -> dict[str, Any] | None:
+        """As the operation `set_dates` takes them."""
+        given = self.cleaned_data
+        at_end = given["shares_then"] if given["at_end"] == NUMBER else given["at_end"] or "keep"
+        return {
+            "starts_on": given["starts_on"].isoformat() if given["starts_on"] else None,
+            "ends_on": given["ends_on"].isoformat() if given["ends_on"] else None,
+            "shares": given["shares"],
+            "at_end": at_end,
+        }
+
+
+class EndlessForm(DatesForm):
+    """No dates any more; what was typed about days doesn't matter."""
+
+    def clean(self) -> dict[str, Any] | None:
+        for name in ("starts_on", "shares", "ends_on", "at_end", "shares_then"):
+            self.errors.pop(name, None)
+        return self.cleaned_data
+
+    @property
+    def dates(self) -> dict[str, Any] | None:
+        return None
+
+
+def _number(text: str) -> float | None:
+    if not text:
+        return None
+    shares = read_shares(text)
+    if isinstance(shares, str):
+        raise forms.ValidationError(_("Write a number, such as 20 or 0.5."), code="number")
+    return shares
+
+
+class DraftForm(_Refusable):
+    """What becomes of a conversion: its reason, and whether shares end with the promises."""
+
+    at_end = forms.ChoiceField(
+        label=_("End of the shares"), required=False, widget=forms.Select(attrs={"class": "input"}),
+        choices=(
+            ("", _("none: only the numbers change")),
+            ("keep", _("with the promise; listed as over afterwards")),
+            ("zero", _("with the promise; 0 on the day after")),
+            ("archive", _("with the promise; archived on the day after")),
+        ),
+    )  # fmt: skip
+    reason = _reason(_("Stands in the draft; you can still change it."))

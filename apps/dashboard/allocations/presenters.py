@@ -1,0 +1,284 @@
+"""Rows of core-hours as a page shows them: numbers in words, bars, and the sentence that comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from typing import Any
+from uuid import UUID
+
+from django.urls import reverse
+from django.utils import formats
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.dashboard.allocations.days import day_words, period_words, query_of
+from apps.dashboard.figures import bullet
+from apps.dashboard.figures.bullet import Bullet, State, Tolerance
+from apps.dashboard.figures.meter import Meter, draw_meter
+from apps.dashboard.shell import lines as tree_lines
+from apps.dashboard.shell import presentation
+from apps.dashboard.shell.presentation import Balance
+from apps.policies.allocations.periods import Period
+from apps.priorities.selectors.allocations.promises import PACE_TOLERANCE, AllocationRow, AllocationTable
+
+_BAR_WIDTH, _REACH = 110, 1.3
+_STATES = {"ahead": State.OVER, "behind": State.UNDER, "on": State.ON, "idle": State.IDLE, "not_begun": State.IDLE}
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationLine:
+    """One row of the table, ready to be printed; "" where there is nothing to say."""
+
+    row: AllocationRow
+    url: str
+    period: str
+    ended: str  # "ended 30 Nov"
+    promised: str
+    share: str
+    handed_out: str
+    meter: Meter | None
+    kept: str
+    over: str
+    expected: str
+    delivered: str
+    bar: Bullet | None
+    remaining: str
+    pace: Balance
+    promise_url: str
+
+    @property
+    def indent(self) -> range:
+        return range(max(self.row.level, 0))
+
+
+def core_h(value: float | None) -> str:
+    """Core-hours without unit: 10,080,000; one decimal below ten; a dash where it isn't known."""
+    return presentation.core_hours(None if value is None else value * presentation.SECONDS_PER_HOUR)
+
+
+def tab_url(policy: str, uid: UUID, name: str) -> str:
+    """The core-hours of one entry."""
+    slug = tree_lines.name_slug(name)
+    return reverse("dashboard:entry-core-hours", kwargs={"policy": policy, "uid": uid, "name": slug})
+
+
+def draw_lines(table: AllocationTable) -> list[AllocationLine]:
+    return [draw_line(table, row) for row in table.rows]
+
+
+def draw_line(table: AllocationTable, row: AllocationRow) -> AllocationLine:
+    own, out = row.promised_core_h, row.handed_out_core_h
+    url = tab_url(table.policy_slug, row.uid, row.name)
+    return AllocationLine(
+        row=row, url=url, period=_period(table, row), ended=_ended(table, row),
+        promised=core_h(own) if own is not None else "", handed_out=_handed_out(row),
+        share=presentation.percent(row.share_of_parent) if row.share_of_parent is not None else "",
+        meter=draw_meter(out / own) if own and out is not None and row.hands_out else None,
+        kept=core_h(row.kept_core_h) if row.kept_core_h is not None and row.hands_out else "",
+        over=_("%(n)s too many") % {"n": core_h(row.over_core_h)} if row.over_core_h else "",
+        expected=core_h(row.expected_core_h) if row.expected_core_h is not None else "",
+        delivered=core_h(row.delivered_core_h), bar=_bar(row), remaining=remaining_words(row), pace=pace_of(row),
+        promise_url=f"{url}?{query_of(table.period)}#promise" if row.may_give else "",
+    )  # fmt: skip
+
+
+def _handed_out(row: AllocationRow) -> str:
+    """Of its own in percent, else in core-hours; nothing where it hands out nothing or this isn't for the reader."""
+    if not row.hands_out or row.handed_out_core_h is None:
+        return ""
+    own = row.promised_core_h
+    return presentation.percent(row.handed_out_core_h / own, 0) if own else core_h(row.handed_out_core_h)
+
+
+def _period(table: AllocationTable, row: AllocationRow) -> str:
+    if row.days is None:
+        return ""
+    words = "" if row.days == table.period else period_words(row.days)
+    return words or _("all of it")
+
+
+def _ended(table: AllocationTable, row: AllocationRow) -> str:
+    """Within the period, before today: what is promised is over."""
+    if row.days is None or row.days.instants(table.zone)[1] > table.now:
+        return ""
+    return _("ended %(day)s") % {"day": day_words(row.days.ends_on, table.now)}
+
+
+def _bar(row: AllocationRow) -> Bullet | None:
+    """Delivered of the promise, or of what its shares come to; the tick is where an even pace would be."""
+    whole = row.promised_core_h or row.expected_whole_core_h
+    has_promise = row.promised_core_h and row.parent_uid is not None
+    due = row.due_core_h if has_promise else row.expected_core_h
+    if not whole or row.delivered_core_h is None or due is None:
+        return None
+    drawn = bullet.draw(
+        actual=row.delivered_core_h / whole, target=due / whole, maximum=_REACH, state=_STATES.get(row.pace, State.ON),
+        width=_BAR_WIDTH, tolerance=Tolerance(PACE_TOLERANCE, 0.0),
+    )  # fmt: skip
+    return replace(drawn, track_width=round((_BAR_WIDTH - 2) / _REACH, 1))
+
+
+def pace_of(row: AllocationRow) -> Balance:
+    """Ahead of an even pace, behind it, or on it."""
+    if row.pace == "on":
+        return Balance(State.ON, "", _("on pace"))
+    if row.pace == "idle":
+        return Balance(State.IDLE, "", _("no usage"))
+    if row.pace == "not_begun":
+        return Balance(State.IDLE, "", _("not begun"))
+    if row.suppressed:
+        return presentation.not_shown()
+    if row.pace == "unknown" or row.pace_part is None:
+        return Balance(State.NO_DATA, "", _("no data") if row.delivered_core_h is None else _("no measure"))
+    amount = presentation.percent(abs(row.pace_part), 0)
+    word = _("ahead") if row.pace == "ahead" else _("behind")
+    if row.pace_part > 10:
+        amount = _("more than tenfold")
+    return Balance(_STATES[row.pace], amount, word)
+
+
+def remaining_words(row: AllocationRow) -> str:
+    if row.remaining_core_h is None:
+        return ""
+    return core_h(row.remaining_core_h) if row.remaining_core_h > 0 else _("none left")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The sentence that comes first, what follows from it, and what can be done."""
+
+    key: str  # over, none, part, amount, no_capacity or fits
+    title: str
+    text: str
+    is_bad: bool = False
+
+
+def verdict(table: AllocationTable) -> Verdict:
+    """Can the promises of this group be kept?"""
+    when, group = period_words(table.period), table.group
+    if table.is_over:
+        return _too_much(table)
+    promised = [row for row in table.rows if row.promised_core_h is not None]
+    if not promised:
+        text = _("Shares alone decide who gets how much. Promise core-hours to say how many that is meant to be.")
+        return Verdict("none", _("No core-hours are promised in %(when)s") % {"when": when}, text)
+    if group.promised_core_h is None:
+        if table.above:
+            text = _("%(name)s itself was promised nothing, so what its children have comes out of what is above it.")
+            return Verdict("amount", _amount_title(group, when), text % {"name": group.name})
+        text = _("How many cores there are isn’t stated: nobody can tell whether the promises can be kept.")
+        return Verdict("no_capacity", _amount_title(group, when), text)
+    words = {
+        "out": core_h(group.handed_out_core_h), "own": core_h(group.promised_core_h), "kept": core_h(group.kept_core_h)
+    }  # fmt: skip
+    if group.handed_out_core_h is None:
+        return Verdict(
+            "part", _("The promises you see in %(when)s") % {"when": when}, _("You see a part of this group.")
+        )
+    text = _("%(out)s of %(own)s core-hours are handed out, %(kept)s are kept.") % words
+    return Verdict("fits", _("The promises of %(when)s fit into what there is") % {"when": when}, text)
+
+
+def _amount_title(group: AllocationRow, when: str) -> str:
+    if group.handed_out_core_h is None:
+        return _("The promises you see in %(when)s") % {"when": when}
+    return _("%(n)s core-hours are promised in %(when)s") % {"n": core_h(group.handed_out_core_h), "when": when}
+
+
+def _too_much(table: AllocationTable) -> Verdict:
+    worst = max(table.is_over, key=lambda row: row.over_core_h or 0)
+    name = worst.name if worst.parent_uid else _("The site")
+    if len(table.is_over) == 1:
+        title = _("%(name)s has handed out more than it has") % {"name": name}
+    else:
+        n = len(table.is_over)
+        title = _("%(n)s groups have handed out more than they have") % {"n": n}
+    text = _(
+        "What is promised below %(name)s comes to %(out)s core-hours, %(over)s more than it has. Nothing breaks: "
+        "shares stay as they are, but the promises can’t all be kept."
+    ) % {"name": name, "out": core_h(worst.handed_out_core_h), "over": core_h(worst.over_core_h)}
+    return Verdict("over", title, text, is_bad=True)
+
+
+def kpis(table: AllocationTable) -> list[dict[str, str]]:
+    """Four numbers of the group: what it has, what it handed out, what is due by now, what was delivered."""
+    group = table.group
+    own, out, due = group.promised_core_h, group.handed_out_core_h, group.due_core_h
+    label = _("Promised to it") if table.above else _("Capacity")
+    note = _("core-h") if own is not None else _("nothing stated")
+    out_note = presentation.percent(out / own, 0) if out is not None and own else _("core-h")
+    found = [
+        {"label": f"{label}, {period_words(table.period)}", "value": core_h(own), "note": note},
+        {"label": _("Handed out"), "value": core_h(out), "note": out_note},
+        {"label": _("Due by now, evenly"), "value": core_h(due), "note": _("core-h")},
+        {"label": _("Delivered"), "value": core_h(group.delivered_core_h), "note": _delivered_note(group)},
+    ]
+    return found
+
+
+def _delivered_note(group: AllocationRow) -> str:
+    if group.suppressed:
+        return _("not shown: you see sums only here")
+    if group.delivered_core_h is None:
+        return _("no usage known yet")
+    if group.pace in ("ahead", "behind"):
+        return f"{presentation.percent(abs(group.pace_part or 0), 0)} {pace_of(group).word}"
+    return _("core-h")
+
+
+def gap_words(table: AllocationTable) -> str:
+    """Days of the period for which nobody stated a capacity, while some are."""
+    if not table.capacities or not table.uncovered:
+        return ""
+    first = table.uncovered[0]
+    n = sum(gap.n_days for gap in table.uncovered)
+    words = ngettext(
+        "No cores are stated for %(n)s day of it (%(days)s).", "No cores are stated for %(n)s days of it (%(days)s).", n
+    )
+    return words % {"n": presentation.count(n), "days": period_words(first)}
+
+
+def csv_header() -> list[str]:
+    return [
+        "path", "kind", "first_day", "last_day", "promised_core_h", "share_of_parent", "handed_out_core_h",
+        "kept_core_h", "over_committed_core_h", "expected_core_h", "due_core_h", "delivered_core_h",
+        "remaining_core_h", "pace",
+    ]  # fmt: skip
+
+
+def csv_row(row: AllocationRow) -> Sequence[Any]:
+    days = row.days
+    numbers = (
+        row.promised_core_h, row.share_of_parent, row.handed_out_core_h, row.kept_core_h, row.over_core_h,
+        row.expected_core_h, row.due_core_h, row.delivered_core_h, row.remaining_core_h,
+    )  # fmt: skip
+    first, last = (days.starts_on.isoformat(), days.ends_on.isoformat()) if days else ("", "")
+    return [row.path, row.kind, first, last, *("" if number is None else number for number in numbers), row.pace]
+
+
+def month_name(day: date) -> str:
+    return formats.date_format(day, "M Y" if day.month == 1 else "M")
+
+
+def renewal(period: Period) -> Period:
+    """The same length of time again, from the day after; whole years and months stay whole."""
+    following = period.ends_on.toordinal() + 1
+    starts_on = date.fromordinal(following)
+    if (period.starts_on.month, period.starts_on.day) == (starts_on.month, starts_on.day):
+        years = starts_on.year - period.starts_on.year
+        ends_on = date.fromordinal(starts_on.replace(year=starts_on.year + years).toordinal() - 1)
+        return Period(starts_on, ends_on)
+    return Period(starts_on, date.fromordinal(following + period.n_days - 1))
+
+
+def when_words(on: date, now: datetime, today: date) -> str:
+    """today; tomorrow; in 12 days, 1 Dec; 30 Nov, 3 days ago."""
+    days = (on - today).days
+    day = day_words(on, now)
+    if days in (0, 1):
+        return _("today") if days == 0 else _("tomorrow")
+    if days > 0:
+        return _("%(day)s, in %(n)s days") % {"day": day, "n": days}
+    return ngettext("%(day)s, %(n)s day ago", "%(day)s, %(n)s days ago", -days) % {"day": day, "n": -days}

@@ -1,0 +1,33 @@
+"""Pages and fragments of core-hours: promises, capacity, calendar, dates of shares."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from apps.dashboard.allocations import capacity_views as capacity
+from apps.dashboard.allocations import edit_views as allocation_edits
+from apps.dashboard.allocations import entry_views as core_hours
+from apps.dashboard.allocations import views as allocations
+
+_ALL = "policy/<slug:policy>/allocations"
+_NODE = "policy/<slug:policy>/n/<uuid:uid>"
+
+urlpatterns = [
+    path(f"{_ALL}/", allocations.allocations, name="allocations"),
+    path(f"{_ALL}/_table", allocations.table, name="allocations-table"),
+    path(f"{_ALL}/_soon", allocations.soon, name="allocations-soon"),
+    path(f"{_ALL}/_trial", allocations.trial, name="allocations-trial"),
+    path(f"{_ALL}/table.csv", allocations.download, name="allocations-csv"),
+    path(f"{_ALL}/figures/<slug:figure>", allocations.figure, name="allocations-figure"),
+    path(f"{_ALL}/figures/<slug:figure>.<str:form>", allocations.figure),
+    path(f"{_ALL}/calendar/", allocations.calendar, name="allocations-calendar"),
+    path(f"{_ALL}/calendar/_month", allocations.month, name="allocations-month"),
+    path(f"{_ALL}/shares/", allocation_edits.shares, name="allocations-shares"),
+    path(f"{_ALL}/capacity/", capacity.capacities, name="capacities"),
+    path(f"{_ALL}/capacity/<int:capacity_id>/", capacity.capacity, name="capacity"),
+    path(f"{_ALL}/<uuid:allocation>/", allocation_edits.allocation, name="allocation"),
+    path(f"{_NODE}/_core-hours", core_hours.summary, name="entry-core-hours-summary"),
+    path(f"{_NODE}/_promise", core_hours.promise, name="entry-promise"),
+    path(f"{_NODE}/_dates", core_hours.dates, name="entry-dates"),
+    path(f"{_NODE}/<slug:name>/core-hours/", core_hours.entry, name="entry-core-hours"),
+]

@@ -1,0 +1,266 @@
+"""Can the promises be kept: the table of core-hours, what begins and ends, and a look at what could be promised."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib import messages
+from django.forms import ValidationError
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_safe
+
+from apps.core import clock
+from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed
+from apps.dashboard.allocations import presenters as allocation_lines
+from apps.dashboard.allocations.calendar import calendar_context, plan_context, soon_context
+from apps.dashboard.allocations.days import asked_period, asked_uid, neighbours, period_words, query_of, zone
+from apps.dashboard.allocations.forms import GiveForm, read_amount
+from apps.dashboard.shell import presentation
+from apps.dashboard.shell.actor import actor_of
+from apps.dashboard.shell.downloads import csv_response
+from apps.dashboard.shell.figure_frames import FigureFrame, answer_figure, framed
+from apps.dashboard.shell.htmx import SeeOther, fragment
+from apps.figures.core_hours.answers import FIGURE_STATE, FIGURES, make_figure
+from apps.policies.allocations.drafting import try_core_hours
+from apps.policies.allocations.giving import give_allocation
+from apps.policies.selectors import get_policy
+from apps.policies.tree.stored import load_tree
+from apps.priorities.records.core_hours import CoreHourWeeks
+from apps.priorities.selectors.allocations.promises import AllocationTable, get_allocation_table
+from apps.priorities.selectors.allocations.weeks import get_core_hour_weeks
+from apps.priorities.visibility.sight import see
+
+
+def page_url(policy: str, **_kwargs: Any) -> str:
+    return reverse("dashboard:allocations", kwargs={"policy": policy})
+
+
+def calendar_url(policy: str, **_kwargs: Any) -> str:
+    return reverse("dashboard:allocations-calendar", kwargs={"policy": policy})
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def allocations(request: HttpRequest, policy: str) -> HttpResponse:
+    """`?from=&to=` the period, `?of=` a group. POST promises core-hours to an entry by its path."""
+    now = clock.now()
+    if request.method != "POST":
+        return _page(request, policy, None)
+    form = GiveForm(request.POST)
+    if form.is_valid():
+        given = form.cleaned_data
+        try:
+            give_allocation(
+                policy_slug=policy, entry_uid=_entry(request, policy, given["entry"]), starts_on=given["starts_on"],
+                ends_on=given["ends_on"], core_h=given["core_h"], reason=given["reason"], at=now,
+                actor=actor_of(request), sight=see,
+            )  # fmt: skip
+        except (Invalid, Conflict) as refusal:
+            form.add_refusal(refusal)
+        except NotAllowed as refusal:
+            if not table_of(request, policy).may_give_below:
+                raise
+            form.add_refusal(refusal)
+        else:
+            told = {"n": allocation_lines.core_h(given["core_h"]), "entry": given["entry"]}
+            messages.success(request, _("%(n)s core-hours are promised to %(entry)s.") % told)
+            return SeeOther(page_url(policy))
+    return _page(request, policy, form, status=422)
+
+
+@require_safe
+@fragment(page_url)
+def table(request: HttpRequest, policy: str) -> HttpResponse:
+    """Verdict, numbers and table of another period or group."""
+    return render(request, "dashboard/allocations/_table.html", table_context(request, policy))
+
+
+@require_safe
+@fragment(page_url)
+def soon(request: HttpRequest, policy: str) -> HttpResponse:
+    """What ends within 7, 30 or 90 days."""
+    return render(request, "dashboard/allocations/_soon.html", soon_context(request, policy))
+
+
+@require_safe
+@fragment(page_url)
+def trial(request: HttpRequest, policy: str) -> HttpResponse:
+    """What an amount of core-hours would be of a group: nothing is saved."""
+    context = trial_context(request, policy, table_of(request, policy))
+    status = 422 if context["trial_problem"] else 200
+    return render(request, "dashboard/allocations/_trial.html", context, status=status)
+
+
+@require_safe
+def download(request: HttpRequest, policy: str) -> HttpResponseBase:
+    """All rows of the table, as numbers; text that a spreadsheet would take for a formula is made harmless."""
+    found = table_of(request, policy, limit=None)
+    name = f"{policy}-core-hours-{found.period.starts_on}-{found.period.ends_on}.csv"
+    return csv_response(name, allocation_lines.csv_header(), map(allocation_lines.csv_row, found.rows))
+
+
+@require_safe
+def figure(request: HttpRequest, policy: str, figure: str, form: str = "json") -> HttpResponseBase:
+    """Core-hours by week, or what is left of allocations, for the page's own query."""
+    return answer_figure(request, make_figure(figure, _weeks(request, policy), request.GET), form)
+
+
+@require_safe
+def calendar(request: HttpRequest, policy: str) -> HttpResponse:
+    """A month as a table, and below it what begins and ends on which day."""
+    context = calendar_context(request, policy)
+    crumbs = [*crumbs_of(policy, context["upcoming"].policy_name), {"label": _("Calendar")}]
+    return render(request, "dashboard/allocations/calendar.html", {**context, "crumbs": crumbs})
+
+
+@require_safe
+@fragment(calendar_url)
+def month(request: HttpRequest, policy: str) -> HttpResponse:
+    return render(request, "dashboard/allocations/_calendar.html", calendar_context(request, policy))
+
+
+def _page(request: HttpRequest, policy: str, form: GiveForm | None, *, status: int = 200) -> HttpResponse:
+    context = table_context(request, policy)
+    found: AllocationTable = context["table"]
+    usual = {"starts_on": found.period.starts_on, "ends_on": found.period.ends_on}
+    context |= soon_context(request, policy)
+    context |= plan_context(request, policy)
+    context |= trial_context(request, policy, found)
+    context |= {"form": form or GiveForm(initial=usual), "crumbs": _own_crumbs(found)}
+    return render(request, "dashboard/allocations/allocations.html", context, status=status)
+
+
+def _figures(request: HttpRequest, policy: str) -> list[FigureFrame]:
+    """All of them from the same numbers, which are read once."""
+
+    @cache
+    def weeks() -> CoreHourWeeks:
+        return _weeks(request, policy)
+
+    def frame(name: str) -> FigureFrame:
+        source = reverse("dashboard:allocations-figure", kwargs={"policy": policy, "figure": name})
+        return framed(request, source, lambda: make_figure(name, weeks(), request.GET))
+
+    return [frame(name) for name in FIGURES]
+
+
+def _weeks(request: HttpRequest, policy: str) -> CoreHourWeeks:
+    """Raises Invalid for a period that can't be: the page says so once, and shows this year's table."""
+    asked = asked_period(request, clock.now())
+    if asked.problem:
+        raise Invalid(asked.problem, fields=[FieldProblem("from", asked.problem)])
+    period, of = asked.period, asked_uid(request.GET.get("of", ""))
+    return get_core_hour_weeks(policy_slug=policy, period=period, zone=zone(), of=of, actor=actor_of(request))
+
+
+def _own_crumbs(found: AllocationTable) -> list[dict[str, Any]]:
+    crumbs = crumbs_of(found.policy_slug, found.policy_name)
+    if not found.above:
+        return [crumbs[0], {"label": crumbs[1]["label"]}]
+    page = page_url(found.policy_slug)
+    period = query_of(found.period)
+    crumbs[1]["url"] = f"{page}?{period}"
+    inner = [{"label": name, "url": f"{page}?{period}&of={uid}"} for uid, name in found.above[1:]]
+    return [*crumbs, *inner, {"label": found.group.name}]
+
+
+def crumbs_of(policy: str, name: str) -> list[dict[str, Any]]:
+    tree = {"label": name, "url": reverse("dashboard:policy", kwargs={"policy": policy})}
+    return [tree, {"label": _("Allocations"), "url": page_url(policy)}]
+
+
+def table_of(request: HttpRequest, policy: str, *, limit: int | None = 200) -> AllocationTable:
+    """As the address asks for it."""
+    return get_allocation_table(
+        policy_slug=policy, period=asked_period(request, clock.now()).period, zone=zone(),
+        of=asked_uid(request.GET.get("of", "")), cursor=request.GET.get("cursor") or None, limit=limit,
+        actor=actor_of(request),
+    )  # fmt: skip
+
+
+def table_context(request: HttpRequest, policy: str) -> dict[str, Any]:
+    now = clock.now()
+    asked, found = asked_period(request, now), table_of(request, policy)
+    group = f"&of={found.group.uid}" if found.above else ""
+    kept = urlencode([(name, request.GET[name]) for name in FIGURE_STATE if request.GET.get(name)])
+    drawn, shown = allocation_lines.draw_lines(found), f"&{kept}" if kept else ""
+    return {
+        "policy": policy, "policy_name": found.policy_name, "table": found, "lines": drawn,
+        "verdict": allocation_lines.verdict(found), "kpis": allocation_lines.kpis(found), "period": found.period,
+        "period_words": period_words(found.period), "period_problem": asked.problem,
+        "years": [{**year, "query": year["query"] + group + shown} for year in neighbours(found.period, now)],
+        "figures": _figures(request, policy), "figure_state": " ".join(FIGURE_STATE),
+        "query": asked.query + group, "group_query": group, "gap": allocation_lines.gap_words(found),
+        "places": [line.row.path for line in drawn if line.row.may_give],
+        "has_promises": any(line.row.promised_core_h is not None for line in drawn),
+        "unmapped": allocation_lines.core_h(found.unmapped_core_h) if found.unmapped_core_h else "",
+    }  # fmt: skip
+
+
+def trial_context(request: HttpRequest, policy: str, found: AllocationTable) -> dict[str, Any]:
+    typed = request.GET.get("core_h", "").strip()[:40]
+    groups = [{"value": str(found.group.uid), "label": _group_label(found.group.name, found.group.promised_core_h)}]
+    groups += [
+        {"value": str(row.uid), "label": _group_label(row.path, row.promised_core_h)}
+        for row in found.rows
+        if row.promised_core_h is not None and row.hands_out
+    ]
+    chosen = request.GET.get("part_of") or groups[0]["value"]
+    context: dict[str, Any] = {
+        "trial": None, "trial_problem": "", "trial_code": "",
+        "typed_core_h": typed, "groups": groups, "chosen": chosen, "policy": policy,
+        "period": found.period, "query": query_of(found.period),
+        "may_convert": any(str(row.uid) == chosen and row.sees_all_children for row in (found.group, *found.rows)),
+    }  # fmt: skip
+    if not typed:
+        return context
+    try:
+        made = try_core_hours(
+            policy_slug=policy, parent_uid=asked_uid(chosen) or found.group.uid, core_h=read_amount(typed),
+            period=found.period, zone=zone(),
+            at=clock.now(), actor=actor_of(request), sight=see,
+        )  # fmt: skip
+    except ValidationError as problem:
+        return {**context, "trial_problem": problem.messages[0], "trial_code": problem.code}
+    except DomainError as refusal:
+        return {**context, "trial_problem": refusal.message, "trial_code": refusal.code}
+    group = next((each["label"] for each in groups if each["value"] == chosen), "")
+    return {**context, "trial": made, "trial_lines": _trial_lines(made, group, found)}
+
+
+def _trial_lines(made: Any, group: str, found: AllocationTable) -> list[tuple[str, str]]:
+    """(what, how much) of a trial, in words."""
+    unknown = _("not known: nobody stated what it is a part of")
+    part = presentation.percent(made.part) if made.part is not None else unknown
+    if made.part is not None and made.part_of_whole is not None and made.part != made.part_of_whole:
+        whole = presentation.percent(made.part_of_whole)
+        part = _("%(part)s of it, %(whole)s of the whole") % {"part": part, "whole": whole}
+    beside = {"shares": presentation.shares(made.shares), "others": presentation.shares_short(made.sum_of_shares)}
+    shares = _("%(shares)s beside %(others)s") % beside if made.shares is not None else _("can’t be said")
+    cores = {"n": presentation.core_hours(made.cores * 3600), "when": period_words(found.period)}
+    return [
+        (_("Is a part of"), part),
+        (_("As shares, others kept"), shares),
+        (_("Runs all the time"), _("%(n)s cores, in %(when)s") % cores),
+    ]
+
+
+def _group_label(name: str, own: float | None) -> str:
+    return f"{name}, {allocation_lines.core_h(own)}" if own is not None else name
+
+
+def _entry(request: HttpRequest, policy: str, text: str) -> UUID:
+    """The entry with this path, among those that the person may see."""
+    actor, path = actor_of(request), "/" + text.strip().strip("/")
+    found = get_policy(slug=policy, actor=actor)
+    tree = load_tree(found)
+    i = tree.index_of_path(path)
+    if i is None or not see(policy=found, tree=tree, at=clock.now(), actor=actor).may_see(i):
+        message = _("There is no entry %(path)s in this policy, or none that you may see") % {"path": path[:200]}
+        raise Invalid(message, fields=[FieldProblem("entry", message)])
+    return tree.uuid(i)

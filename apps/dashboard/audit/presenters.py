@@ -1,0 +1,116 @@
+"""Rows of the audit log as sentences: who did what to what, under headings by day, and where that leads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from django.urls import NoReverseMatch, reverse
+from django.utils.translation import gettext as _
+
+from apps.accounts.models import AuditEvent
+from apps.dashboard.audit import words as audit_words
+from apps.dashboard.history.pages import day_heading
+from apps.policies.history.audit_reading import AuditReader
+
+_CHANGE_SET = re.compile(r"change set (\d{1,9})")
+_GAP = "\0"  # where in a sentence its link stands: no text of the log has it
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One row: what stands before and after what it was done to; `more` are rows of the same request."""
+
+    event: AuditEvent
+    before: str
+    what: str
+    url: str
+    after: str
+    note: str
+    via: str
+    outcome: str
+    undo_url: str
+    more: tuple[Sentence, ...] = ()
+
+    @property
+    def is_person(self) -> bool:
+        return self.event.actor_id is not None
+
+
+class Teller:
+    """Tells rows to one reader: names and links only of what they may open."""
+
+    def __init__(self, reader: AuditReader, may_undo: Callable[[str], bool]) -> None:
+        self._reader, self._may_undo = reader, may_undo
+
+    def days(self, events: Sequence[AuditEvent]) -> list[tuple[str, list[Sentence]]]:
+        """Under headings by day, what one request did in one place."""
+        found: list[tuple[str, list[Sentence]]] = []
+        for group in _by_request(events):
+            first, *rest = (self.sentence(event) for event in group)
+            heading = day_heading(first.event.at)
+            if not found or found[-1][0] != heading:
+                found.append((heading, []))
+            found[-1][1].append(replace(first, more=tuple(rest)))
+        return found
+
+    def sentence(self, event: AuditEvent) -> Sentence:
+        before, _gap, after = audit_words.told(event, what=_GAP).partition(_GAP)
+        name = self._reader.entry_name(event)
+        if name and event.verb.startswith(audit_words.AT_AN_ENTRY):
+            after = f"{after} {_('at %(entry)s') % {'entry': name}}"
+        return Sentence(
+            event=event, before=before.strip(), what=what_of(event), url=self._url(event, has_entry=bool(name)),
+            after=after.strip(), note=event.reason.strip().split("\n", 1)[0][:200],
+            via=str(audit_words.VIAS.get(event.via, event.via)),
+            outcome="" if event.outcome == "done" else str(audit_words.OUTCOMES.get(event.outcome, event.outcome)),
+            undo_url=self._undo_url(event),
+        )  # fmt: skip
+
+    def _undo_url(self, event: AuditEvent) -> str:
+        revision = audit_words.revision_of(event)
+        if revision < 2 or not self._may_undo(event.policy_slug):
+            return ""
+        return _address("undo-revision", policy=event.policy_slug, revision=revision)
+
+    def _url(self, event: AuditEvent, *, has_entry: bool) -> str:
+        if revision := audit_words.revision_of(event):
+            return _address("diff", policy=event.policy_slug, query=f"?to={revision}")
+        if match := _CHANGE_SET.fullmatch(event.subject):
+            return _address("change", change_set=int(match[1]))
+        if has_entry and event.entry_uid:
+            return _address("entry-find", policy=event.policy_slug, uid=event.entry_uid)
+        if event.verb.startswith(("usage.", "source.")) and event.subject:
+            return _address("source", slug=event.subject)
+        return ""
+
+
+def what_of(event: AuditEvent) -> str:
+    """Its subject in the words of the pages."""
+    if revision := audit_words.revision_of(event):
+        return _("revision %(n)s of %(policy)s") % {"n": revision, "policy": event.policy_slug}
+    if match := _CHANGE_SET.fullmatch(event.subject):
+        return _("change set %(n)s") % {"n": match[1]}
+    return event.subject or event.policy_slug
+
+
+def _by_request(events: Sequence[AuditEvent]) -> Iterator[list[AuditEvent]]:
+    """Neighbours of one request together, what was published or done last first, as they come."""
+    group: list[AuditEvent] = []
+    for event in events:
+        if group and not (event.request_id and event.request_id == group[-1].request_id):
+            yield group
+            group = []
+        group.append(event)
+    if group:
+        yield group
+
+
+def _address(name: str, *, query: str = "", **kwargs: str | int | UUID) -> str:
+    """Empty where what is written in the log makes no address."""
+    try:
+        return reverse(f"dashboard:{name}", kwargs=kwargs) + query
+    except NoReverseMatch:
+        return ""

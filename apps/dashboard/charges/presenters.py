@@ -1,0 +1,174 @@
+"""Charges as pages draw them: the arithmetic of one job in words and numbers, and many as lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from django.urls import reverse
+from django.utils import formats
+from django.utils.translation import gettext as _
+
+from apps.dashboard.review import words as change_words
+from apps.dashboard.shell import presentation
+from apps.policies.settings import PolicySettings
+from apps.priorities.charges import ChargedJob, ChargesPage
+from apps.priorities.metering.job_charge import HourLine
+from apps.priorities.sentences import unit_of_metric
+
+_SHOWN_HOURS = 48
+
+
+@dataclass(frozen=True, slots=True)
+class ChargeLine:
+    """One job of a list."""
+
+    job: ChargedJob
+    url: str
+    number: str
+    who: str
+    when: datetime | None
+    state: str
+    charged: str
+    now: str
+
+
+@dataclass(frozen=True, slots=True)
+class HourRow:
+    at: datetime
+    charged: str
+    age: str
+    weight: str
+    counted: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRow:
+    """4 cores × 2 h = 8 core-hours, × weight = weighed."""
+
+    unit: str
+    rate: str
+    amount: str
+    weight: str
+    weighed: str
+
+
+def line_of(policy_slug: str, job: ChargedJob) -> ChargeLine:
+    record = job.record
+    return ChargeLine(
+        job=job,
+        url=reverse("dashboard:charge", kwargs={"policy": policy_slug, "record": record.pk}),
+        number=number_of(job),
+        who=who_of(job),
+        when=record.start_at or record.submit_at,
+        state=state_words(job),
+        charged=hours(job.charge.charged),
+        now=hours(job.counted_global if job.counted_local is None else job.counted_local),
+    )
+
+
+def lines_of(page: ChargesPage) -> list[ChargeLine]:
+    return [line_of(page.policy.slug, job) for job in page.jobs]
+
+
+def draw(job: ChargedJob, page: ChargesPage) -> dict[str, Any]:
+    """The whole arithmetic of one job."""
+    charge = job.charge
+    shown = list(reversed(charge.hours))[:_SHOWN_HOURS]
+    older = charge.hours[: -_SHOWN_HOURS or None] if len(charge.hours) > _SHOWN_HOURS else ()
+    return {
+        "line": line_of(page.policy.slug, job),
+        "unit": unit_of(page.settings),
+        "resources": [
+            ResourceRow(
+                str(change_words.UNITS.get(row.resource, row.resource)), presentation.shares_short(row.rate),
+                hours(row.amount_s), presentation.shares_short(row.weight), hours(row.weighed),
+            )
+            for row in charge.lines
+        ],
+        "weighed": hours(sum(row.weighed for row in charge.lines)),
+        "rules": [change_words.value_words([rule], "class_factors") for rule in charge.class_rules],
+        "class_factor": presentation.shares_short(charge.class_factor),
+        "site_factor": presentation.shares_short(charge.site_factor),
+        "charged": hours(charge.charged),
+        "hours": [_hour(row) for row in shown],
+        "n_older": len(older),
+        "older_counted": hours(sum(row.counted for row in older)),
+        "counted": hours(charge.active),
+        "predicted": hours(charge.predicted) if job.record.state == "running" else "",
+        "scopes": _scopes(job),
+        "window": page.settings.window,
+        "as_of": page.as_of,
+        "run_words": _run_words(job),
+    }  # fmt: skip
+
+
+def hours(seconds: float) -> str:
+    """A sum of the metric in hours, small ones with decimals, because the sums are there to be checked."""
+    value = seconds / 3600
+    if 0 < value < 0.005:
+        return presentation.core_hours(seconds)
+    return formats.number_format(value, 2 if value < 100 else 0, force_grouping=True) if value else "0"
+
+
+def unit_of(settings: PolicySettings) -> str:
+    """core-hours, where one resource counts once; else a sum has no unit of its own."""
+    return unit_of_metric(settings.metric["weights"])
+
+
+def number_of(job: ChargedJob) -> str:
+    task = job.record.array_task
+    return f"{job.record.job}[{task}]" if task else job.record.job
+
+
+def who_of(job: ChargedJob) -> str:
+    return job.account.user_name or job.account.dn or job.account.group_name
+
+
+def state_words(job: ChargedJob) -> str:
+    if job.record.is_charge:
+        return _("a charge, no job")
+    if job.record.note == "vanished":
+        return _("vanished from the listing")
+    told = {"pending": _("waits"), "running": _("runs"), "finished": _("finished"), "withdrawn": _("withdrawn")}
+    return told.get(job.record.state, job.record.state)
+
+
+def _run_words(job: ChargedJob) -> str:
+    record = job.record
+    if record.state == "pending":
+        return _("It waits: what it asks for is demand, and no usage.")
+    if record.state == "withdrawn":
+        return _("It was withdrawn: it counts nothing.")
+    if not job.charge.run_s and record.state == "running":
+        return _("It began after the instant of these numbers.")
+    return ""
+
+
+def _hour(row: HourLine) -> HourRow:
+    notes = {
+        "counts": "", "after": _("still to come"), "old": _("out of the window"),
+        "held": _("held: another source has this hour too"),
+    }  # fmt: skip
+    return HourRow(
+        at=datetime.fromtimestamp(row.hour_s, UTC), charged=hours(row.charged), age=presentation.age(row.age_s),
+        weight=formats.number_format(row.weight, 4), counted=hours(row.counted), note=notes[row.why],
+    )  # fmt: skip
+
+
+def _scopes(job: ChargedJob) -> Sequence[tuple[str, str, str]]:
+    """Where it counts, how much, and what of it."""
+    told = {
+        "historical": _("finished jobs only"), "active": _("what ran so far"),
+        "predictive": _("what ran so far, and what was asked for"),
+    }  # fmt: skip
+    found = []
+    if job.approach_local is None or job.counted_local is None:
+        found.append((_("where this site’s usage compares"), _("nothing"), _("it ran at another site")))
+    else:
+        found.append((_("where this site’s usage compares"), hours(job.counted_local), told[job.approach_local]))
+    found.append((_("where all sites’ usage compares"), hours(job.counted_global), told[job.approach_global]))
+    return found

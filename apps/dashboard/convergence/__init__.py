@@ -1,0 +1,1 @@
+"""Target and actual share, day by day."""

@@ -1,0 +1,127 @@
+"""What an address of a convergence page asks for: period, way to count, overlays; and addresses of the same but one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest
+from django.utils.translation import gettext as _
+
+from apps.core.errors import Invalid
+from apps.figures.convergence.asked import (
+    ALL,
+    HOUR,
+    TODAY,
+    is_by_hour,
+    read_counting_asked,
+    read_period_asked,
+)
+from apps.figures.convergence.asked import NAMES as FOCUS_NAMES
+from apps.priorities.convergence.by_hour import refuse_windowed
+from apps.priorities.convergence.counting import PARENT, TOTAL, USUAL_WINDOW_DAYS, WINDOWED, Counting
+from apps.priorities.convergence.period import USUAL_DAYS, Period, today_of, usual_period
+from apps.priorities.series.storage.columns import SeriesState
+
+OVERLAYS = ("band", "changes", "demand", "gaps")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """`last`: the preset that was chosen, or "" for two days; `problem`: why the usual period is shown instead, and
+    `problem_at` the name in the address that it is about."""
+
+    period: Period
+    counting: Counting
+    last: str
+    overlays: tuple[str, ...]
+    problem: str = ""
+    problem_at: str = ""
+    against_today: bool = False
+    by_hour: bool = False
+    kept: tuple[tuple[str, str], ...] = ()  # the state of the picture of picks, which other choices leave as it is
+
+    def shows(self, overlay: str) -> bool:
+        return overlay in self.overlays
+
+    def query(self, **changes: Any) -> str:
+        """The address of this view, with some of it changed; what is usual is left out."""
+        counting = replace(self.counting, **{name: changes[name] for name in ("view", "of") if name in changes})
+        last = changes.get("last", self.last)
+        found: dict[str, Any] = {}
+        if changes.get("by_hour", self.by_hour and "last" not in changes):
+            found["step"] = HOUR
+        elif last:
+            found |= {} if last == str(USUAL_DAYS) else {"days": last}
+        else:
+            found |= {"from": self.period.from_on.isoformat(), "to": self.period.to_on.isoformat()}
+        usual = Counting()
+        found |= {} if counting.view == usual.view else {"view": counting.view}
+        found |= {} if counting.of == usual.of else {"of": counting.of}
+        if counting.view == WINDOWED and counting.window_days != USUAL_WINDOW_DAYS:
+            found["window"] = counting.window_days
+        if set(self.overlays) != set(OVERLAYS):
+            found["overlay"] = list(self.overlays) or ["none"]
+        if changes.get("against_today", self.against_today):
+            found["measure"] = TODAY
+        if "page" in changes:
+            found["page"] = changes["page"]
+        return urlencode([*found.items(), *self.kept], doseq=True)
+
+
+def read_asked(request: HttpRequest, state: SeriesState, now: datetime) -> Asked:
+    """What can't be read is answered with the usual view, and the problem."""
+    here, given = today_of(now), request.GET
+    chosen = tuple(given.getlist("overlay"))
+    overlays = tuple(name for name in OVERLAYS if name in chosen) if chosen else OVERLAYS
+    by_hour = is_by_hour(given, state)
+    kept = tuple((name, value) for name in FOCUS_NAMES for value in given.getlist(name))
+    try:
+        counting = read_counting_asked(given)
+        if by_hour:
+            refuse_windowed(counting)
+        period, last = read_period_asked(given, state, here)
+    except Invalid as problem:
+        usual = usual_period(state, here)
+        where = problem.fields[0].where if problem.fields else ""
+        return Asked(usual, Counting(), str(USUAL_DAYS), overlays, problem.message, where, by_hour=by_hour, kept=kept)
+    is_today = given.get("measure") == TODAY and not by_hour
+    return Asked(period, counting, last, overlays, against_today=is_today, by_hour=by_hour, kept=kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    label: str
+    query: str
+    is_chosen: bool
+
+
+def periods(asked: Asked) -> list[Choice]:
+    labels = {"7": _("7 d"), "30": _("30 d"), "90": _("90 d"), "365": _("1 y"), ALL: _("all")}
+    by_hour = Choice(_("7 d by hour"), asked.query(by_hour=True), asked.by_hour)
+    days = [
+        Choice(label, asked.query(last=last), asked.last == last and not asked.by_hour)
+        for last, label in labels.items()
+    ]
+    return [by_hour, *days]
+
+
+def ways_to_count(asked: Asked) -> list[Choice]:
+    labels = {"decayed": _("Decayed"), "windowed": _("Windowed"), "raw": _("Raw")}
+    if asked.by_hour:
+        del labels[WINDOWED]
+    return [Choice(label, asked.query(view=view), asked.counting.view == view) for view, label in labels.items()]
+
+
+def wholes(asked: Asked) -> list[Choice]:
+    labels = {PARENT: _("of parent"), TOTAL: _("of total")}
+    return [Choice(label, asked.query(of=of), asked.counting.of == of) for of, label in labels.items()]
+
+
+def overlay_choices(asked: Asked) -> list[tuple[str, str, bool]]:
+    labels = {
+        "band": _("Tolerance"), "changes": _("Published changes"), "demand": _("Demand"), "gaps": _("Missing data"),
+    }  # fmt: skip
+    return [(name, label, asked.shows(name)) for name, label in labels.items()]

@@ -1,0 +1,349 @@
+"""Convergence as a page shows it: one panel a member, in groups that share a scale, with tables of the same numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from django.urls import reverse
+from django.utils import formats
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.dashboard.convergence.asks import Asked
+from apps.dashboard.figures import panel as figure
+from apps.dashboard.figures.bullet import State, Tolerance
+from apps.dashboard.figures.panel import Panel
+from apps.dashboard.shell import lines, presentation
+from apps.dashboard.shell.presentation import Balance
+from apps.figures.convergence.headings import Heading, balance_words, heading_of, state_words
+from apps.figures.convergence.sections import PAGE, scale_of, sections_of
+from apps.priorities.convergence.members import Member
+from apps.priorities.convergence.records import Convergence
+
+_MOST_MARKS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Days of a kind among those of a panel."""
+
+    idle: int
+    starved: int
+    missing: int
+
+
+@dataclass(frozen=True)
+class PanelLine:
+    """One member. Without a `panel` nothing of it may be told, or there is nothing to tell; `reason` says which.
+
+    state: of the last point, as in the CSV; "not_told" where no day may be told.
+    """
+
+    member: Member
+    row: int
+    url: str
+    entry_url: str
+    state: str
+    counts: Counts
+    balance: Balance | None
+    heading: Heading
+    panel: Panel | None
+    label: str
+    reason: str
+    extent: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Group:
+    title: str
+    note_key: str
+    note: str
+    lines: list[PanelLine]
+
+
+def member_url(policy: str, member: Member) -> str:
+    """The member's own convergence; of one that has left, its history."""
+    if not member.is_here:
+        return reverse("dashboard:entry-history", kwargs={"policy": policy, "uid": member.uid})
+    return f"{lines.entry_url(policy, member.uid, member.name)}convergence/"
+
+
+def groups_of(found: Convergence, asked: Asked, *, page: int = 1) -> list[Group]:
+    """The panels of a page in their sections."""
+    tolerance = lines.tolerance_of(found.settings)
+    return [
+        Group(
+            _("Below 5 %") if section.is_small else _("5 % and more"),
+            *_scale_words(found, section.rows, section.scales, section.common),
+            [draw_line(found, asked, row, maximum, tolerance) for row, maximum in section.shown],
+        )
+        for section in sections_of(found, page)
+    ]
+
+
+def n_pages(found: Convergence) -> int:
+    return max(1, -(-len(found.members) // PAGE))
+
+
+def lines_of_itself(found: Convergence, asked: Asked) -> tuple[PanelLine | None, PanelLine | None]:
+    """The one panel of an entry looked at alone, for wide pages and for narrow ones."""
+    if not found.members:
+        return None, None
+    tolerance = lines.tolerance_of(found.settings)
+    maximum = scale_of(found, 0)
+    large, small = (draw_line(found, asked, 0, maximum, tolerance, frame) for frame in (figure.LARGE, figure.SMALL))
+    return large, small
+
+
+def draw_line(
+    found: Convergence,
+    asked: Asked,
+    row: int,
+    maximum: float,
+    tolerance: Tolerance,
+    frame: figure.Frame = figure.SMALL,
+) -> PanelLine:
+    member = found.members[row]
+    shown = balance_of(found, row)
+    reason = "" if found.told[row].any() else _("not shown: fewer than five active members")
+    drawn = figure.draw(
+        _days(found, asked, row),
+        maximum=maximum,
+        state=shown.state.value if shown else "on",
+        tolerance=tolerance,
+        labels=_labels(found.on),
+        frame=frame,
+    )
+    query, counts = asked.query(), counts_of(found, row)
+    url = member_url(found.policy_slug, member)
+    return PanelLine(
+        member=member,
+        row=row,
+        url=f"{url}?{query}" if query and member.is_here else url,
+        entry_url=lines.entry_url(found.policy_slug, member.uid, member.name),
+        state="not_told" if reason else str(found.states[row, -1]) if len(found.on) else "",
+        counts=counts,
+        balance=None if reason else shown,
+        heading=heading_of(found, row),
+        panel=drawn,
+        label=label_of(found, row, counts, reason),
+        reason=reason,
+        extent=_extent(found, maximum),
+    )
+
+
+def last(values: Any) -> float | None:
+    """The last point's, None where it isn't known."""
+    return float(values[-1]) if len(values) and isfinite(values[-1]) else None
+
+
+def balance_of(found: Convergence, row: int) -> Balance | None:
+    """That of the newest snapshot where the line ends there, else of the last day."""
+    if not len(found.on):
+        return None
+    shape, amount, word = balance_words(str(found.states[row, -1]), float(found.deviation[row, -1]))
+    return Balance(State(shape), amount, word)
+
+
+def counts_of(found: Convergence, row: int) -> Counts:
+    """Of those that are over."""
+    over = slice(found.n_over)
+    idle, starved = (found.idle[row] | found.idle_inferred[row])[over], found.states[row, over] == "starved"
+    return Counts(int(idle.sum()), int(starved.sum()), int(_gap_mask(found).sum()))
+
+
+def label_of(found: Convergence, row: int, counts: Counts, reason: str) -> str:
+    """What a panel says to somebody who can't see it."""
+    name = found.members[row].name
+    if reason:
+        return f"{name}: {reason}"
+    said = {"name": name, "actual": presentation.percent(last(found.actual[row])),
+            "target": presentation.percent(last(found.target[row]))}  # fmt: skip
+    steps = _("hours") if found.is_by_hour else _("days")
+    text = _("%(name)s: actual %(actual)s against a target of %(target)s") % said
+    for n, words in (
+        (counts.idle, _("no demand on %(n)s of %(of)s %(steps)s")),
+        (counts.starved, _("jobs waited below the target on %(n)s of %(of)s %(steps)s")),
+        (counts.missing, _("data is missing on %(n)s of %(of)s %(steps)s")),
+        (int(found.before_entry[row, : found.n_over].sum()), _("%(n)s of %(of)s %(steps)s are from before the entry")),
+    ):
+        if n:
+            text += "; " + words % {"n": presentation.count(n), "of": presentation.count(found.n_over), "steps": steps}
+    return text
+
+
+def short_day(day: date) -> str:
+    return formats.date_format(day, "j M, H:i" if isinstance(day, datetime) else "j M")
+
+
+def _labels(on: Sequence[date]) -> list[str]:
+    """What the axis calls the days; with the year where there are several."""
+    form = "j M" if on and on[0].year == on[-1].year else "M Y"
+    if on and isinstance(on[0], datetime):
+        return _few_labels(on, "H:i" if on[0].toordinal() == on[-1].toordinal() else "j M, H:i")
+    return [formats.date_format(day, form) for day in on] if len(on) < 32 else _few_labels(on, form)
+
+
+def _few_labels(on: Sequence[date], form: str) -> list[str]:
+    """Only those that are written."""
+    written = {0, len(on) // 2, len(on) - 1}
+    return [formats.date_format(day, form) if at in written else "" for at, day in enumerate(on)]
+
+
+def _days(found: Convergence, asked: Asked, row: int) -> figure.Days:
+    nothing = np.zeros(len(found.on), dtype=np.bool_)
+    demand, gaps = asked.shows("demand"), asked.shows("gaps")
+    return figure.Days(
+        actual=found.actual[row],
+        target=found.target[row],
+        is_idle=found.idle[row] if demand else nothing,
+        is_inferred=found.idle_inferred[row] if demand else nothing,
+        is_starved=found.states[row] == "starved" if demand else nothing,
+        is_gap=_gap_mask(found) if gaps else nothing,
+        is_before=np.asarray(found.days.is_before_first) | found.before_entry[row],
+        marks=_marks(found, row) if asked.shows("changes") else (),
+        with_band=asked.shows("band"),
+    )
+
+
+def _gap_mask(found: Convergence) -> Any:
+    return np.array([day in found.gaps for day in found.on], dtype=np.bool_)
+
+
+def _marks(found: Convergence, row: int) -> list[tuple[int, str]]:
+    """A rule for every day on which something was published; of very many those that changed this target."""
+    by_day: dict[int, list[int]] = {}
+    for one in found.published:
+        if one.day >= 0:
+            by_day.setdefault(one.day, []).append(one.number)
+    if len(by_day) > _MOST_MARKS:
+        target = found.target[row]
+        by_day = {day: n for day, n in by_day.items() if day and target[day] != target[day - 1]}
+    words = _("revision %(n)s, %(day)s")
+    return [
+        (day, words % {"n": ", ".join(map(str, numbers)), "day": short_day(found.on[day])})
+        for day, numbers in sorted(by_day.items())
+    ]
+
+
+def _scale_words(found: Convergence, rows: Sequence[int], scales: Sequence[float], common: float) -> tuple[str, str]:
+    """Key and sentence."""
+    giant = next((row for row, scale in zip(rows, scales, strict=True) if scale > common), None)
+    said: dict[str, Any] = {"to": presentation.percent(common, 0)}
+    if giant is None:
+        return "shared", _("shared scale 0 to %(to)s") % said
+    said |= {"name": found.members[giant].name, "most": presentation.percent(max(scales), 0)}
+    return "one_apart", _("%(name)s on 0 to %(most)s, the others share 0 to %(to)s") % said
+
+
+def _extent(found: Convergence, maximum: float) -> dict[str, str]:
+    """What a drawing spans: its first day, days a step, the top of its axis."""
+    if not found.on:
+        return {}
+    step = "" if found.is_by_hour else str((found.on[-1] - found.on[0]).days // max(len(found.on) - 1, 1))
+    return {"from": found.on[0].isoformat(), "step": step, "max": f"{maximum:g}"}
+
+
+# --- Tables -----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class MemberRow:
+    """A member in the table beside the panels. mean, inside: of what is over."""
+
+    member: Member
+    url: str
+    actual: str
+    target: str
+    balance: Balance | None
+    mean: str
+    inside: str
+    reason: str
+
+
+def member_rows(found: Convergence) -> Iterator[MemberRow]:
+    away, slack = np.abs(found.deviation)[:, : found.n_over], found.slack[:, : found.n_over]
+    for row in found.order():
+        known = np.isfinite(away[row])
+        n, inside = int(known.sum()), int((away[row] <= slack[row] * (1 + 1e-9)).sum())
+        reason = "" if found.told[row].any() else _("not shown")
+        yield MemberRow(
+            member=found.members[row],
+            url=member_url(found.policy_slug, found.members[row]),
+            actual=presentation.percent(last(found.actual[row])),
+            target=presentation.percent(last(found.target[row])),
+            balance=None if reason else balance_of(found, row),
+            mean=presentation.points(float(away[row][known].mean())) if n else presentation.UNKNOWN,
+            inside=presentation.percent(inside / n, 0) if n else presentation.UNKNOWN,
+            reason=reason,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DayRow:
+    """A day of one member. as_of: of the newest snapshot, None for a day or an hour that is over."""
+
+    on: date
+    as_of: datetime | None
+    revision: int
+    is_before_first: bool
+    actual: str
+    target: str
+    state: str
+    gap: str
+
+
+def day_rows(found: Convergence, row: int = 0) -> list[DayRow]:
+    """Newest first."""
+    return [
+        DayRow(
+            day, _as_of(found, at), int(found.days.revision[at]), bool(found.days.is_before_first[at]),
+            presentation.percent(_or_none(found.actual[row, at])),
+            presentation.percent(_or_none(found.target[row, at])),
+            state_words(str(found.states[row, at])), ", ".join(found.gaps.get(day, ())),
+        )
+        for at, day in reversed(list(enumerate(found.on)))
+    ]  # fmt: skip
+
+
+def _as_of(found: Convergence, at: int) -> datetime | None:
+    return found.latest_at if at == found.n_over else None
+
+
+def _or_none(value: float) -> float | None:
+    return float(value) if isfinite(value) else None
+
+
+CSV_HEADER = (
+    "day", "entry", "uid", "revision", "before_first", "actual", "target", "deviation_points", "state", "suppressed",
+    "missing_sources", "as_of",
+)  # fmt: skip
+
+
+def csv_rows(found: Convergence) -> Iterator[tuple[Any, ...]]:
+    """Every member on every day; a number that isn't known, or not told, is empty and never 0.
+
+    as_of: when the newest snapshot was made that the last row is of; empty on days that are over.
+    """
+    for row, member in enumerate(found.members):
+        for at, day in enumerate(found.on):
+            actual, target = _or_none(found.actual[row, at]), _or_none(found.target[row, at])
+            off = None if actual is None or target is None else (actual - target) * 100
+            told, as_of = bool(found.told[row, at]), _as_of(found, at)
+            yield (
+                day.isoformat(), member.name, str(member.uid), int(found.days.revision[at]),
+                int(found.days.is_before_first[at]), "" if actual is None else actual,
+                "" if target is None else target, "" if off is None else off, str(found.states[row, at]), int(not told),
+                ", ".join(found.gaps.get(day, ())), "" if as_of is None else as_of.isoformat(),
+            )  # fmt: skip
+
+
+def scope_words(found: Convergence) -> str:
+    """What the page is about."""
+    if found.itself or not found.n_all:  # nothing is worked out yet, or there is nobody below it
+        return _("Convergence of %(name)s") % {"name": found.entry.name}
+    text = ngettext("Convergence of %(n)s entry in %(name)s", "Convergence of %(n)s entries in %(name)s", found.n_all)
+    return text % {"n": presentation.count(found.n_all), "name": found.entry.name}

@@ -1,0 +1,273 @@
+"""Does use follow the policy: panels day by day for the children of an entry, with what they are made of as tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_safe
+
+from apps.core import clock
+from apps.core.errors import TooLarge
+from apps.dashboard.convergence import asks
+from apps.dashboard.convergence import figures as convergence_figures
+from apps.dashboard.convergence import presenters as drawing
+from apps.dashboard.convergence.asks import Asked, read_asked
+from apps.dashboard.convergence.figure_views import figure_url, frame_of
+from apps.dashboard.convergence.live import live_badge
+from apps.dashboard.shell import lines, origins, presentation
+from apps.dashboard.shell.actor import actor_of
+from apps.dashboard.shell.downloads import csv_response
+from apps.dashboard.shell.htmx import SeeOther, fragment
+from apps.figures.convergence.headings import newest_words
+from apps.figures.convergence.heat import LEAST_ENTRIES
+from apps.figures.convergence.sections import PAGE
+from apps.priorities.convergence.latest import get_convergence_until_now
+from apps.priorities.convergence.period import DAILY_UP_TO, there_are
+from apps.priorities.convergence.picked import list_paths
+from apps.priorities.convergence.reading import get_series_state
+from apps.priorities.convergence.records import Convergence, by_weeks
+from apps.priorities.convergence.words import Sentence
+from apps.priorities.series.storage.columns import SeriesState
+
+_MOST_LISTED = 40
+
+
+def page_url(policy: str, uid: UUID | None = None, name: str = "", **_kwargs: Any) -> str:
+    if uid is None:
+        return reverse("dashboard:convergence", kwargs={"policy": policy})
+    return reverse("dashboard:entry-convergence", kwargs={"policy": policy, "uid": uid, "name": name})
+
+
+@require_safe
+def convergence(request: HttpRequest, policy: str, uid: UUID | None = None, name: str = "") -> HttpResponse:
+    """`?days=` or `?from=&to=`, `?view=&window=`, `?of=`, `?overlay=`: the whole state, so that it can be shared."""
+    asked, found = _read(request, policy, uid)
+    if uid is not None and name != lines.name_slug(found.entry.name):
+        query = request.GET.urlencode()
+        right = page_url(policy, uid, lines.name_slug(found.entry.name))
+        return SeeOther(f"{right}?{query}" if query else right)
+    of_itself = _of_itself(request, asked, found, uid)
+    context = {**_context(request, asked, found), **of_itself, **_figures(request, found, uid)}
+    status = 422 if asked.problem else 200
+    return render(request, "dashboard/convergence/convergence.html", context, status=status)
+
+
+@require_safe
+@fragment(page_url)
+def panels(request: HttpRequest, policy: str, uid: UUID | None = None, name: str = "") -> HttpResponse:
+    """Twelve more of the panels."""
+    asked, found = _read(request, policy, uid)
+    return render(request, "dashboard/convergence/_panels.html", _panels(request, asked, found))
+
+
+@require_safe
+@fragment(page_url)
+def building(request: HttpRequest, policy: str, uid: UUID | None = None, name: str = "") -> HttpResponse:
+    """How far the days are worked out; once they are, the page asks for itself again."""
+    state = _state(request, policy)
+    response = render(request, "dashboard/convergence/_building.html", _building(request, policy, state))
+    if state.run_id is None:
+        response["HX-Refresh"] = "true"
+    return response
+
+
+@require_safe
+def days_csv(request: HttpRequest, policy: str, uid: UUID | None = None, name: str = "") -> HttpResponseBase:
+    """Every day of every member as numbers; of an entry without children its own days."""
+    _asked, found = _read(request, policy, uid, itself="itself" in request.GET)
+    what = lines.name_slug(found.entry.name) if uid is not None else policy
+    by = "-by-hour" if found.is_by_hour else ""
+    file_name = f"{what}-convergence-{found.period.from_on}-{found.period.to_on}{by}.csv"
+    header = ("hour", *drawing.CSV_HEADER[1:]) if found.is_by_hour else drawing.CSV_HEADER
+    return csv_response(file_name, header, drawing.csv_rows(found))
+
+
+def _state(request: HttpRequest, policy: str) -> SeriesState:
+    return get_series_state(policy_slug=policy, actor=actor_of(request))
+
+
+def _read(request: HttpRequest, policy: str, uid: UUID | None, *, itself: bool = False) -> tuple[Asked, Convergence]:
+    asked = read_asked(request, _state(request, policy), clock.now())
+    try:
+        found = _get(request, policy, uid, asked, itself=itself)
+    except TooLarge as problem:
+        asked = replace(asked, against_today=False, problem=problem.message, problem_at="measure")
+        found = _get(request, policy, uid, asked, itself=itself)
+    return asked, found
+
+
+def _get(request: HttpRequest, policy: str, uid: UUID | None, asked: Asked, *, itself: bool) -> Convergence:
+    """With the newest snapshot as the last point, as the figures have it."""
+    return get_convergence_until_now(
+        policy_slug=policy, actor=actor_of(request), uid=uid, itself=itself, period=asked.period,
+        counting=asked.counting, by_hour=asked.by_hour, against_today=asked.against_today,
+    )  # fmt: skip
+
+
+def _context(request: HttpRequest, asked: Asked, found: Convergence) -> dict[str, Any]:
+    policy = found.policy_slug
+    of_entry = bool(found.way)
+    base = page_url(policy, found.entry.uid, lines.name_slug(found.entry.name)) if of_entry else page_url(policy)
+    return {
+        "found": found,
+        "asked": asked,
+        "title": drawing.scope_words(found),
+        "verdict": found.verdict,
+        "local_only": found.local_only,
+        "origin": origins.origin_of(policy_slug=policy, uid=found.entry.uid, at=clock.now(), actor=actor_of(request)),
+        "kpis": convergence_figures.kpis(found),
+        "periods": asks.periods(asked),
+        "views": asks.ways_to_count(asked),
+        "wholes": asks.wholes(asked),
+        "overlays": asks.overlay_choices(asked),
+        "n_overlays": len(asked.overlays),
+        "today_query": asked.query(against_today=True),
+        "then_query": asked.query(against_today=False),
+        "hours_are_late": _hours_are_late(found),
+        "base": base,
+        "query": asked.query(),
+        "members": list(drawing.member_rows(found)),
+        "published": found.published[: -_MOST_LISTED - 1 : -1],
+        "n_unlisted": max(len(found.published) - _MOST_LISTED, 0),
+        "gap_words": _gap_words(found),
+        "there_are": there_are(found.state),
+        "newest": newest_words(found),
+        "crumbs": _crumbs(found),
+        "policy": policy,
+        **_panels(request, asked, found),
+        **_building(request, policy, found.state),
+    }
+
+
+def _more(found: Convergence) -> list[str]:
+    """A heat map says which of many are off, where a picture of lines would be too full."""
+    many = ["heat"] if len(found.members) >= LEAST_ENTRIES else []
+    return ["stack", *many] if len(found.members) > 1 and not found.itself else []
+
+
+def _figures(request: HttpRequest, found: Convergence, uid: UUID | None) -> dict[str, Any]:
+    """The pictures below the panels, and what the form that adds a pick offers."""
+    if not found.on:
+        return {}
+    name = lines.name_slug(found.entry.name)
+    focus = frame_of(request, found.policy_slug, "focus", uid, name)
+    extra = focus.figure.extra
+    fields = [("pick", pick) for pick in extra.get("picks", ())]
+    fields += [("slots", extra["slots"])] if extra.get("slots") else []
+    kept = [(key, value) for key, values in request.GET.lists() for value in values if key not in {"pick", "slots"}]
+    names = list_paths(policy_slug=found.policy_slug, actor=actor_of(request), below=uid)
+    return {
+        "live": live_badge(request, found.policy_slug),
+        "focus": focus,
+        "more_figures": [frame_of(request, found.policy_slug, figure, uid, name) for figure in _more(found)],
+        "pick_fields": [*kept, *fields],
+        "pick_names": names,
+    }
+
+
+def _panels(request: HttpRequest, asked: Asked, found: Convergence) -> dict[str, Any]:
+    """The groups of one page, and where the next one is."""
+    drawn = by_weeks(found) if found.period.n_days > DAILY_UP_TO else found
+    n_pages = drawing.n_pages(found)
+    page = _page(request, n_pages)
+    base = f"{found.policy_slug}"
+    following = asked.query(page=page + 1) if page < n_pages else ""
+    of_entry = bool(found.way)
+    kwargs: dict[str, Any] = {"policy": base}
+    if of_entry:
+        kwargs |= {"uid": found.entry.uid, "name": lines.name_slug(found.entry.name)}
+    name = "dashboard:entry-convergence-panels" if of_entry else "dashboard:convergence-panels"
+    return {
+        "groups": [] if found.itself or not found.on else drawing.groups_of(drawn, asked, page=page),
+        "panels_url": figure_url(base, "panels", found.entry.uid if of_entry else None, kwargs.get("name", "")),
+        "page": page,
+        "n_pages": n_pages,
+        "next_url": f"{reverse(name, kwargs=kwargs)}?{following}" if following else "",
+        "next_query": following,
+        "n_left": max(len(found.members) - page * PAGE, 0),
+        "by_weeks": found.period.n_days > DAILY_UP_TO,
+    }
+
+
+def _page(request: HttpRequest, n_pages: int) -> int:
+    asked = request.GET.get("page", "1")
+    return min(max(int(asked), 1), n_pages) if asked.isdecimal() and len(asked) < 9 else 1
+
+
+def _of_itself(request: HttpRequest, asked: Asked, found: Convergence, uid: UUID | None) -> dict[str, Any]:
+    """The entry's own panel among its siblings, with a table of its days; the root has none."""
+    if uid is None or not found.way:
+        return {}
+    own = found
+    if not found.itself:
+        _asked, own = _read(request, found.policy_slug, uid, itself=True)
+    drawn = by_weeks(own) if own.period.n_days > DAILY_UP_TO else own
+    parent = found.way[-1]
+    up = page_url(found.policy_slug, parent.uid, lines.name_slug(parent.name))
+    up = page_url(found.policy_slug) if len(found.way) == 1 else up
+    large, small = drawing.lines_of_itself(drawn, asked) if own.on else (None, None)
+    return {
+        "own": large,
+        "own_url": figure_url(found.policy_slug, "own", uid, lines.name_slug(found.entry.name)),
+        "own_small": small,
+        "own_verdict": own.verdict,
+        "own_days": drawing.day_rows(drawn),
+        "newest_form": "j M Y, H:i",
+        "day_form": "j M Y, H:i" if drawn.is_by_hour else "j M Y",
+        "local_only": _once([*own.local_only, *found.local_only]),
+        "parent": parent,
+        "up": f"{up}?{asked.query()}" if asked.query() else up,
+    }
+
+
+def _once(said: list[Sentence]) -> list[Sentence]:
+    """What holds for the entry and for its children is one sentence."""
+    return list({sentence.text: sentence for sentence in said}.values())
+
+
+def _building(request: HttpRequest, policy: str, state: SeriesState) -> dict[str, Any]:
+    percent = None if state.progress is None else round(state.progress * 100)
+    return {
+        "series": state,
+        "percent": percent,
+        "building_url": reverse("dashboard:convergence-building", kwargs={"policy": policy}),
+        "stale_from": state.stale_from_on,
+    }
+
+
+def _hours_are_late(found: Convergence) -> bool:
+    """Whether hours that ended are missing though nobody is at work on them."""
+    through_at = found.state.hours_through_at
+    return through_at is not None and found.state.run_id is None and clock.now() - through_at > timedelta(hours=2)
+
+
+def _gap_words(found: Convergence) -> str:
+    """Which sources are missing on how many days."""
+    counted: dict[str, int] = {}
+    for names in found.gaps.values():
+        for name in names:
+            counted[name] = counted.get(name, 0) + 1
+    return ", ".join(
+        _("%(source)s on %(n)s") % {"source": name, "n": presentation.count(n)} for name, n in sorted(counted.items())
+    )
+
+
+def _crumbs(found: Convergence) -> list[dict[str, str]]:
+    tree = reverse("dashboard:policy", kwargs={"policy": found.policy_slug})
+    top = {"label": found.policy_name, "url": tree}
+    if not found.way:
+        return [top, {"label": _("Convergence")}]
+    between = [
+        {"label": row.name, "url": page_url(found.policy_slug, row.uid, lines.name_slug(row.name))}
+        for row in found.way[1:]
+    ]
+    first = {"label": _("Convergence"), "url": page_url(found.policy_slug)}
+    return [top, first, *between, {"label": found.entry.name}]

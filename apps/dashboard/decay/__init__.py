@@ -1,0 +1,1 @@
+"""Window and decay function of a policy."""

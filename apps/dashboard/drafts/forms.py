@@ -1,0 +1,145 @@
+"""What the editor's forms say, as operations: numbers as people type them, and every wrong field named."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from django.forms import ValidationError
+from django.http import QueryDict
+from django.utils.translation import gettext as _
+
+from apps.core.errors import DomainError, FieldProblem, Invalid
+from apps.dashboard.drafts.lines import PERCENT
+from apps.dashboard.entry.forms import read_shares
+from apps.policies.operations.apply import Operation
+
+_PLACE = re.compile(r"^operations\[\d+\]\.?([a-z_.\[\]0-9]*):? ?")
+AT_END = ("keep", "zero", "archive", "shares")
+
+
+def read_operation(data: QueryDict) -> Operation:
+    """The operation that a form asks for; Invalid with the field that is wrong."""
+    kind = data.get("op", "")
+    if kind not in _READERS:
+        raise Invalid(_("This form asks for nothing that can be done here."), fields=[FieldProblem("op", kind[:40])])
+    return {"op": kind, **_READERS[kind](data)}
+
+
+def read_amount(text: str, *, mode: str = "", source: Any = "siblings") -> Any:
+    """A number, `inherit`, or a percentage of the parent: "25 %", or any number in the percent mode."""
+    plain = text.strip()
+    if plain.endswith("%") or (mode == PERCENT and plain.lower() not in ("inherit", "parent")):
+        value = read_shares(plain.removesuffix("%"))
+        if value == "parent" or value > 100:
+            raise ValidationError(_("A percentage goes from 0 to 100."), code="percent")
+        return {"percent": value, "from": source}
+    return read_shares(plain)
+
+
+def message_of(error: DomainError) -> str:
+    """The refusal without the number of the operation, which nobody on a page has given one."""
+    text = _PLACE.sub("", error.message)
+    return text if text == error.message else text[:1].upper() + text[1:]
+
+
+def field_of(error: Invalid) -> str:
+    """Which field of the form it is about; a refusal of a paste or of settings has other places."""
+    if not error.fields:
+        return ""
+    match = _PLACE.match(error.fields[0].where)
+    return (match[1] if match else error.fields[0].where).split(".")[0].split("[")[0]
+
+
+def _set_shares(data: QueryDict) -> Operation:
+    source: Any = data.get("from", "siblings")
+    if source == "chosen":
+        source = data.getlist("giver")
+        if not source:
+            raise _wrong("from", "no_giver", _("Choose at least one sibling that gives or takes the difference."))
+    return {"entry": data.get("entry", ""), "shares": _amount(data, mode=data.get("mode", ""), source=source)}
+
+
+def _add(data: QueryDict) -> Operation:
+    kind = data.get("kind", "").strip() or "group"
+    shares = _amount(data) if data.get("shares", "").strip() else 1
+    if isinstance(shares, dict):
+        raise _wrong(
+            "shares", "percent_of_new", _("Give a new entry a number of shares; percent comes when it is there.")
+        )
+    return {"parent": data.get("parent", ""), "name": data.get("name", "").strip(), "kind": kind, "shares": shares}
+
+
+def _rename(data: QueryDict) -> Operation:
+    return {"entry": data.get("entry", ""), "name": data.get("name", "").strip()}
+
+
+def _move(data: QueryDict) -> Operation:
+    if not data.get("parent"):
+        raise _wrong("parent", "no_parent", _("Choose the entry to move it into."))
+    found: Operation = {"entry": data.get("entry", ""), "parent": data["parent"]}
+    if data.get("name", "").strip():
+        found["name"] = data.get("name", "").strip()
+    return found
+
+
+def _archive(data: QueryDict) -> Operation:
+    return {"entry": data.get("entry", "")}
+
+
+def _restore(data: QueryDict) -> Operation:
+    found: Operation = {"entry": data.get("entry", "")}
+    return found | ({"parent": data["parent"]} if data.get("parent") else {})
+
+
+def _lock(data: QueryDict) -> Operation:
+    return {"entry": data.get("entry", ""), "locked": data.get("locked") == "yes"}
+
+
+def _set_scope(data: QueryDict) -> Operation:
+    sources = [slug for slug in re.split(r"[\s,;]+", data.get("sources", "").strip()) if slug]
+    return {"entry": data.get("entry", ""), "scope": data.get("scope", ""), "sources": sources}
+
+
+def _set_kind(data: QueryDict) -> Operation:
+    return {"entry": data.get("entry", ""), "kind": data.get("kind", "").strip()}
+
+
+def _set_dates(data: QueryDict) -> Operation:
+    starts, ends = data.get("starts_on", "").strip() or None, data.get("ends_on", "").strip() or None
+    if not starts and not ends:
+        return {"entry": data.get("entry", ""), "dates": None}
+    at_end: Any = data.get("at_end", "keep")
+    if at_end == "shares":
+        at_end = _number(data, "at_end_shares")
+    shares = _number(data, "starts_shares") if data.get("starts_shares", "").strip() else None
+    dates = {"starts_on": starts, "ends_on": ends, "shares": shares, "at_end": at_end}
+    return {"entry": data.get("entry", ""), "dates": dates}
+
+
+_READERS: dict[str, Callable[[QueryDict], Operation]] = {
+    "set_shares": _set_shares, "add": _add, "rename": _rename, "move": _move, "archive": _archive, "restore": _restore,
+    "lock": _lock, "set_scope": _set_scope, "set_kind": _set_kind, "set_dates": _set_dates,
+}  # fmt: skip
+
+
+def _amount(data: QueryDict, **more: Any) -> Any:
+    try:
+        return read_amount(data.get("shares", ""), **more)
+    except ValidationError as error:
+        raise _wrong("shares", error.error_list[0].code, error.messages[0]) from None
+
+
+def _number(data: QueryDict, field: str) -> float:
+    try:
+        value = read_shares(data.get(field, ""))
+    except ValidationError as error:
+        raise _wrong(field, error.error_list[0].code, error.messages[0]) from None
+    if value == "parent":
+        raise _wrong(field, "number", _("Write a number here."))
+    return float(value)
+
+
+def _wrong(field: str, code: str | None, message: str) -> Invalid:
+    return Invalid(message, code=code, fields=[FieldProblem(field, message)])

@@ -1,0 +1,156 @@
+"""Children of one entry of a draft as a bar with borders to drag: numbers for the script, segments for the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from apps.dashboard.drafts.lines import DraftLine, draw_draft
+from apps.dashboard.figures.bullet import Tolerance
+from apps.dashboard.forecast.presenters import when_words
+from apps.dashboard.shell import presentation
+from apps.engine.explain import Recovery
+from apps.priorities.selectors.changesets.draft import DraftRow
+from apps.priorities.selectors.changesets.draft_group import DraftGroup, GroupOutlook, MemberOutlook
+
+BAR_WIDTH = 800
+BULLET_WIDTH = 96
+_SMALL, _FEWEST_SMALL = 26, 3  # as static/js/shares_layout.js has them
+_DIGITS = 6  # of a part, which is a picture of at most a thousand pixels
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLine:
+    """One child in the table; a script keeps its numbers up to date."""
+
+    draft: DraftLine
+    balance: presentation.Balance
+    why_fixed: str  # "" where its shares may be changed here
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One part of the bar that is drawn without a script: from x on, of BAR_WIDTH, as SVG attributes."""
+
+    x: str
+    width: str
+    state: str
+    used: str
+
+
+def group_lines(group: DraftGroup, tolerance: Tolerance, *, is_open: bool) -> list[GroupLine]:
+    drawn = draw_draft(group.rows, tolerance=tolerance, width=BULLET_WIDTH)
+    return [GroupLine(line, _balance(line.row, tolerance), _why_fixed(line.row, is_open=is_open)) for line in drawn]
+
+
+def segments(group: DraftGroup, tolerance: Tolerance) -> list[Segment]:
+    """Widths are targets; the strip inside is what was used of it."""
+    found, at = [], 0.0
+    for row in group.rows:
+        width = (row.target or 0.0) * BAR_WIDTH
+        if width:
+            used = min((row.actual or 0.0) / (row.target or 1.0), 1.0) * width
+            found.append(Segment(f"{at:.1f}", f"{width:.1f}", _balance(row, tolerance).state.value, f"{used:.1f}"))
+        at += width
+    return found
+
+
+def has_small(group: DraftGroup) -> bool:
+    """Whether a script will enlarge the small ones under the bar: room is kept for them from the first paint."""
+    return sum(0 < (row.target or 0.0) * BAR_WIDTH < _SMALL for row in group.rows) >= _FEWEST_SMALL
+
+
+def group_json(group: DraftGroup, tolerance: Tolerance, *, is_open: bool) -> dict[str, Any]:
+    """What the script starts from. Parts 0..1; shares null: its parent's are passed on."""
+    return {
+        "parent": str(group.parent.uid), "name": group.parent.name, "rest": group.rest,
+        "rest_before": group.rest_before, "left_out": group.n_left_out, "is_closed": group.is_closed,
+        "tolerance": {"relative": tolerance.relative, "floor": tolerance.floor},
+        "rows": [_row(row, group, is_open=is_open) for row in group.rows],
+    }  # fmt: skip
+
+
+def outlook_json(found: GroupOutlook, *, with_lines: bool) -> dict[str, Any]:
+    """Parts 0..1, days from now; `on_target` and `on_target_before` in words, as the column says them."""
+    return {
+        "as_of": None if found.as_of is None else found.as_of.isoformat(),
+        "rows": [_member(found, each, with_lines=with_lines) for each in found.members],
+    }
+
+
+def words() -> Mapping[str, str]:
+    """Sentences of the script; {name} and the like are filled in by it."""
+    return {
+        "share_one": _("{n} share"), "share_many": _("{n} shares"), "was": _("was {target}, {shares}"),
+        "used": _("used {part}"), "target_of": _("Target of {name}"), "bar": _("Siblings as one bar"),
+        "enlarged": _("Smaller siblings, enlarged"), "map": _("Siblings as a treemap"), "to": _("to"),
+        "smaller": _("{n} smaller"), "smaller_entries": _("{n} smaller entries, enlarged"),
+        "together": _("together {part}"), "elsewhere": _("others"), "all": _("All {n}"), "previous": _("Previous"),
+        "next": _("Next"), "restored": _("Restored: {name}, {target}"), "escape": _("Esc restores it"),
+        "diluted": _("{n} diluted"), "diluted_each": _("{n}, each by {part}"), "nobody": _("Nobody."),
+        "who": _("Who is diluted"), "gain": _("Nobody. These gain:"), "more": _("{n} more"), "saving": _("Saving…"),
+        "not_saved": _("Not saved."), "offline": _("No connection to the server. The bar shows the draft."),
+        "server": _("The server could not save it. The bar shows the draft."), "again": _("Save again"),
+        "signed_out": _("You are signed out. Sign in in another tab, then save again."),
+        "number": _("Write a number such as 20 or 0.5, or a percentage such as 12.5 %."),
+        "hundred": _("The others would get nothing. Write less than 100 %."),
+        "reload": _("The numbers could not be loaded. Reload the page."),
+        "picked": _("Used {part}. {when}"), "only_own": _("Only its shares change. The others keep theirs."),
+        "gives": _("{name} gives or takes the difference."), "when_now": _("On target now."),
+        "when_day": _("On target on {day} at present demand."), "when_not": _("On target: {why}."),
+        "when_idle": _("No demand."), "take": _("Take {n} points"), "give": _("Give {n} points"),
+        "over": _("over"), "under": _("under"), "on": _("on target"), "idle": _("no demand"), "nodata": _("no data"),
+        "late": _("The prediction is of earlier numbers."),
+    }  # fmt: skip
+
+
+def _balance(row: DraftRow, tolerance: Tolerance) -> presentation.Balance:
+    return presentation.balance(row.actual, row.target, has_usage=row.has_usage, tolerance=tolerance)
+
+
+def _why_fixed(row: DraftRow, *, is_open: bool) -> str:
+    if not is_open:
+        return _("This draft is closed")
+    if row.may_change:
+        return ""
+    return _("Locked") if row.node.locked else _("Set by the authority above")
+
+
+def _row(row: DraftRow, group: DraftGroup, *, is_open: bool) -> dict[str, Any]:
+    was_here = row.before is not None and row.before.parent_uid == group.parent.uid
+    return {
+        "uid": str(row.node.uid), "name": row.node.name, "shares": row.node.shares,
+        "shares_before": row.before.shares if row.before is not None and was_here else None,
+        "target": row.target, "target_before": row.target_before if was_here else None, "actual": row.actual,
+        "has_usage": row.has_usage, "is_fixed": bool(_why_fixed(row, is_open=is_open)),
+        "is_reserve": row.node.kind == "reserve",
+    }  # fmt: skip
+
+
+def _member(found: GroupOutlook, each: MemberOutlook, *, with_lines: bool) -> dict[str, Any]:
+    row, forecast = each.row, each.forecast
+    told: dict[str, Any] = {
+        "uid": str(row.node.uid), "target": row.target,
+        "outcome": None if each.on_target is None else each.on_target.outcome,
+        "in_s": None if each.on_target is None else each.on_target.in_s,
+        "on_target": _when(found, row, each.on_target),
+        "on_target_before": _when(found, row, each.on_target_before),
+    }  # fmt: skip
+    if with_lines and forecast is not None and found.as_of is not None:
+        told["ahead"] = [round(point.middle, _DIGITS) for point in forecast.curve(found.as_of)]
+        told["so_far"] = [
+            [round((at - found.as_of) / timedelta(days=1), 3), round(part, _DIGITS)] for at, part in forecast.so_far
+        ]
+    return told
+
+
+def _when(found: GroupOutlook, row: DraftRow, recovery: Recovery | None) -> str:
+    if row.actual is None or row.node.shares is None:
+        return presentation.UNKNOWN
+    if not row.has_usage:
+        return _("no demand")
+    return presentation.UNKNOWN if recovery is None else when_words(recovery, found.instant(recovery))

@@ -1,0 +1,182 @@
+"""Larger edits of a draft: a table pasted from a spreadsheet, and the settings of the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_http_methods
+
+from apps.core import clock
+from apps.core.errors import Conflict, Invalid, Stale, TooLarge
+from apps.dashboard.drafts import pages, settings_forms
+from apps.dashboard.drafts import words as draft_words
+from apps.dashboard.drafts.edit_views import unconditional, version_of
+from apps.dashboard.drafts.pages import draft_url
+from apps.dashboard.shell import presentation
+from apps.dashboard.shell.actor import actor_of
+from apps.dashboard.shell.htmx import SeeOther
+from apps.policies.changesets import drafts
+from apps.policies.files.pasting import PastePlan, plan_paste
+from apps.policies.operations.apply import Operation
+from apps.policies.settings import RESOURCES
+from apps.priorities.selectors.changesets.draft import DraftView
+
+_SHOWN = 200
+SAMPLE = "path\tshares\n/physics\t30\n/physics/alice\t2\n/physics/bob\tinherit\n"
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def paste(request: HttpRequest, change_set: int) -> HttpResponse:
+    """First what the table would change, line by line; then all of it becomes edits, or nothing does."""
+    view = pages.open_view(request, change_set)
+    if request.method != "POST":
+        return _show_paste(request, view)
+    version, text = version_of(request), request.POST.get("table", "")
+    if version is None:
+        return unconditional(request)
+    try:
+        plan = plan_paste(view.draft, text, at=clock.now(), actor=actor_of(request))
+        if request.POST.get("step") != "apply" or not plan.operations:
+            return _show_paste(request, view, text=text, plan=plan)
+        drafts.add_operations(
+            id=change_set, version=version, operations=plan.operations, at=clock.now(), actor=actor_of(request)
+        )
+    except (Invalid, TooLarge, Stale, Conflict) as error:
+        status = 412 if isinstance(error, Stale) else 409 if isinstance(error, Conflict) else 422
+        return _show_paste(request, view, text=text, status=status, error=error)
+    n = len(plan.operations)
+    messages.success(request, ngettext("%(n)s edit from the table.", "%(n)s edits from the table.", n) % {"n": n})
+    return SeeOther(f"{draft_url(change_set)}?pasted={n}")
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def settings(request: HttpRequest, change_set: int) -> HttpResponse:
+    """What the policy computes with, as an edit of the draft."""
+    view = pages.open_view(request, change_set)
+    if request.method != "POST":
+        return _show_settings(request, view, settings_forms.typed(view.outcome.settings))
+    version = version_of(request)
+    if version is None:
+        return unconditional(request)
+    try:
+        changed = settings_forms.read_settings(request.POST, view.outcome.settings)
+        if not changed:
+            raise Invalid(_("These are the settings that the draft has already."))
+        drafts.add_operations(
+            id=change_set, version=version, operations=[{"op": "set_policy", "settings": changed}], at=clock.now(),
+            actor=actor_of(request),
+        )  # fmt: skip
+    except (Invalid, Stale, Conflict) as error:
+        status = 412 if isinstance(error, Stale) else 409 if isinstance(error, Conflict) else 422
+        return _show_settings(request, view, request.POST, status=status, error=error)
+    messages.success(request, _("The settings are part of this draft now."))
+    return SeeOther(draft_url(change_set))
+
+
+def put_in_draft(request: HttpRequest, policy: str, changed: Mapping[str, Any], reason: str) -> HttpResponse:
+    """Settings from a page of their own, as an edit of my draft of this policy; one is opened where there is none."""
+    actor, at = actor_of(request), clock.now()
+    found = drafts.find_draft_of(policy_slug=policy, at=at, actor=actor)
+    draft = found or drafts.open_draft(policy_slug=policy, reason=reason, at=at, actor=actor)
+    operation: Operation = {"op": "set_policy", "settings": dict(changed)}
+    drafts.add_operations(id=draft.pk, version=draft.version, operations=[operation], at=at, actor=actor)
+    messages.success(request, _("The settings are part of this draft now."))
+    return SeeOther(draft_url(draft.pk))
+
+
+def _show_paste(
+    request: HttpRequest, view: DraftView, *, text: str = "", plan: PastePlan | None = None, status: int = 200,
+    error: Invalid | TooLarge | Stale | Conflict | None = None,
+) -> HttpResponse:  # fmt: skip
+    context: dict[str, Any] = {
+        **_around(view, _("Paste a table")), "text": text, "plan": plan, "sample": SAMPLE, "error": error,
+        "problems": [_without_place(each.where, each.message) for each in error.fields] if error else [],
+        "n_operations": len(plan.operations) if plan else 0, "preview": [],
+    }  # fmt: skip
+    if plan is not None and plan.outcome is not None:
+        context["preview"] = _preview(view, plan)
+        context["n_left_out"] = max(len(plan.operations) - len(context["preview"]), 0)
+    return render(request, "dashboard/drafts/paste.html", context, status=status)
+
+
+def _without_place(where: str, message: str) -> dict[str, str]:
+    return {"where": where.replace("operations", _("edit")), "message": message[:1].upper() + message[1:]}
+
+
+def _preview(view: DraftView, plan: PastePlan) -> list[dict[str, Any]]:
+    """One row for each entry that the table changes: shares and target, before and after."""
+    assert plan.outcome is not None, "asked only for a plan with an outcome"  # noqa: S101 - an invariant, not input
+    after = DraftView(view.draft, view.actor, view.at, plan.outcome)
+    found = []
+    for operation in plan.operations[:_SHOWN]:
+        uid = operation.get("uid") or operation.get("entry")
+        node = after.tree.get(pages.uid_of(str(uid))) if uid else None
+        line = {
+            "words": draft_words.words_of(operation, after.tree),
+            "path": "",
+            "target": "",
+            "before": "",
+            "op": operation["op"],
+        }
+        line["css"], line["icon"] = draft_words.ICONS.get(operation["op"], ("chg", "pencil"))
+        if node is not None and after.sees(node):
+            row = after.row(node, position=(1, 1))
+            line["path"] = after.tree.path(node)
+            line["target"] = presentation.percent(row.target)
+            line["before"] = (
+                presentation.percent(view.tree.target(old)) if (old := view.tree.get(node.uid)) else _("none")
+            )
+        found.append(line)
+    return found
+
+
+def _show_settings(
+    request: HttpRequest, view: DraftView, typed: Mapping[str, Any], *, status: int = 200,
+    error: Invalid | Stale | Conflict | None = None,
+) -> HttpResponse:  # fmt: skip
+    errors = {_field_of(each.where): each.message for each in reversed(error.fields)} if error else {}
+    labels = {
+        "cpu_s": _("Core-seconds"), "gpu_s": _("GPU-seconds"), "mem_gb_s": _("GB of memory × seconds"),
+        "node_s": _("Node-seconds"), "billing": _("Billing units"),
+    }  # fmt: skip
+    slug = view.policy.slug
+    context = {
+        **_around(view, _("Settings")), "typed": typed, "error": error, "errors": errors,
+        "weights": [
+            {"name": f"weight_{name}", "label": labels[name], "value": typed.get(f"weight_{name}", ""),
+             "error": errors.get(f"weight_{name}", "")}
+            for name in RESOURCES
+        ],
+        "approaches": settings_forms.approaches(),
+        "algorithm_url": reverse("dashboard:algorithm", kwargs={"policy": slug}),
+        "aging_url": reverse("dashboard:aging", kwargs={"policy": slug}),
+    }  # fmt: skip
+    return render(request, "dashboard/drafts/settings.html", context, status=status)
+
+
+def _field_of(where: str) -> str:
+    """class_factors, for settings.metric.class_factors[3].factor: the field in which it was written."""
+    name = where.removeprefix("settings.").removeprefix("metric.")
+    for field in ("class_factors", "site_factors"):
+        if name.startswith(field):
+            return field
+    return name.replace("weights.", "weight_")
+
+
+def _around(view: DraftView, title: str) -> dict[str, Any]:
+    return {
+        **pages.bar_context(view),
+        "crumbs": [
+            {"label": view.policy.name, "url": reverse("dashboard:policy", kwargs={"policy": view.policy.slug})},
+            {"label": draft_words.title_of(view.draft), "url": draft_url(view.draft.pk)},
+            {"label": title},
+        ],
+        "back_url": draft_url(view.draft.pk),
+    }

@@ -1,0 +1,176 @@
+"""Looking at a draft: the editor's page and the fragments it is made of. Nothing here writes but `edit`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+from django.forms import ValidationError
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_http_methods, require_safe
+
+from apps.core import clock
+from apps.core.errors import DomainError, Invalid, NotFound
+from apps.dashboard.drafts import pages
+from apps.dashboard.drafts import words as draft_words
+from apps.dashboard.drafts.forms import message_of, read_amount
+from apps.dashboard.drafts.pages import Asked, draft_url
+from apps.dashboard.shell.actor import actor_of
+from apps.dashboard.shell.htmx import SeeOther, fragment
+from apps.policies.changesets import drafts
+from apps.policies.selectors import get_policy
+from apps.priorities.selectors.changesets.draft import DraftView, get_draft_page, trial
+
+
+def page_url(change_set: int, **_kwargs: Any) -> str:
+    return draft_url(change_set)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def edit(request: HttpRequest, policy: str) -> HttpResponse:
+    """Go on with my draft of this policy; POST opens one where there is none, or another with `new`."""
+    actor, at = actor_of(request), clock.now()
+    found = get_policy(slug=policy, actor=actor)
+    mine = drafts.list_drafts(policy=found, at=at, actor=actor)
+    current = next((draft for draft in mine if draft.state == "draft"), None)
+    entry = request.POST.get("entry") or request.GET.get("entry", "")
+    back = QueryDict(mutable=True)
+    if entry:
+        back["entry"] = str(pages.uid_of(entry))
+    if request.method == "POST":
+        if current is None or request.POST.get("new"):
+            current = drafts.open_draft(policy_slug=policy, reason=request.POST.get("reason", ""), at=at, actor=actor)
+        return SeeOther(draft_url(current.pk, back.urlencode()))
+    if current is not None and not request.GET.get("list"):
+        return SeeOther(draft_url(current.pk, back.urlencode()))
+    context = {
+        "found": found,
+        "drafts": [{"draft": each, "title": draft_words.title_of(each), "n": len(each.operations)} for each in mine],
+        "may_edit": drafts.may_edit(found, actor, at),
+        "entry": entry,
+        "crumbs": [
+            {"label": found.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+            {"label": _("Edit")},
+        ],
+    }
+    return render(request, "dashboard/drafts/begin.html", context)
+
+
+@require_safe
+def draft(request: HttpRequest, change_set: int) -> HttpResponse:
+    """The editor; its whole state is in the address: `open`, `entry`, `do`, `q`, `mode`."""
+    if "toggle" in request.GET:
+        return SeeOther(f"{page_url(change_set)}?{_toggled(request.GET).urlencode()}")
+    view, asked = pages.open_view(request, change_set), Asked.of(request.GET)
+    return show(request, view, asked, parent=request.GET.get("parent", ""), cursor=request.GET.get("cursor", ""))
+
+
+def show(
+    request: HttpRequest, view: DraftView, asked: Asked, *, status: int = 200, parent: str = "", cursor: str = "",
+    **more: Any,
+) -> HttpResponse:  # fmt: skip
+    """The page, with what is said on top of it."""
+    context = pages.page_context(view, asked)
+    if parent:
+        page = get_draft_page(view, parent_uid=pages.uid_of(parent), cursor=cursor)
+        context |= pages.rows_context(view, page, asked) | {"part_of": view.require(pages.uid_of(parent))}
+    context |= {"links": _links(request.GET), "actor_name": str(view.actor.name), **more}
+    return render(request, "dashboard/drafts/draft.html", context, status=status)
+
+
+@require_safe
+@fragment(page_url)
+def rows(request: HttpRequest, change_set: int) -> HttpResponse:
+    """Children of one entry, a hundred at a time; or the tree narrowed to what `q` finds."""
+    view, asked = pages.open_view(request, change_set), Asked.of(request.GET)
+    parent = request.GET.get("parent")
+    page = get_draft_page(
+        view,
+        open_uids=asked.opened,
+        query="" if parent else asked.query,
+        parent_uid=pages.uid_of(parent) if parent else None,
+        cursor=request.GET.get("cursor"),
+    )
+    response = render(request, "dashboard/drafts/_rows.html", pages.rows_context(view, page, asked))
+    if not parent and asked.query:
+        found = ngettext("%(n)s entry found", "%(n)s entries found", page.n_matches) % {"n": page.n_matches}
+        response["HX-Trigger"] = json.dumps({"announce": found})
+    return response
+
+
+@require_safe
+@fragment(page_url)
+def panel(request: HttpRequest, change_set: int) -> HttpResponse:
+    view, asked = pages.open_view(request, change_set), Asked.of(request.GET)
+    return render(request, "dashboard/drafts/_panel.html", pages.panel_context(view, asked))
+
+
+@require_safe
+@fragment(page_url)
+def siblings(request: HttpRequest, change_set: int) -> HttpResponse:
+    """What every sibling's target would be; asked for while somebody types."""
+    view, asked = pages.open_view(request, change_set), Asked.of(request.GET)
+    node = view.require(_entry(asked))
+    typed = request.GET.get("typed", "").strip()
+    context: dict[str, Any] = {"typed": typed}
+    if typed:
+        source: Any = request.GET.get("from", "siblings")
+        source = request.GET.getlist("giver") if source == "chosen" else source
+        try:
+            amount = read_amount(typed, mode=asked.mode, source=source)
+            view = trial(view, {"op": "set_shares", "entry": str(node.uid), "shares": amount})
+            node = view.require(node.uid)
+        except ValidationError as error:
+            context["problem"], context["problem_code"] = error.messages[0], error.error_list[0].code
+        except Invalid as error:
+            context["problem"], context["problem_code"] = message_of(error), error.code
+    context |= pages.siblings_context(view, node, asked)
+    return render(request, "dashboard/drafts/_siblings.html", context, status=422 if "problem" in context else 200)
+
+
+@require_safe
+@fragment(page_url)
+def action(request: HttpRequest, change_set: int) -> HttpResponse:
+    """The form of one action on an entry, for a dialog; the page shows the same beside the tree."""
+    view, asked = pages.open_view(request, change_set), Asked.of(request.GET)
+    node = view.require(_entry(asked))
+    return render(request, "dashboard/drafts/_action.html", pages.action_context(view, node, asked))
+
+
+def words_of_refusal(error: DomainError) -> str:
+    return message_of(error) if isinstance(error, Invalid | NotFound) else error.message
+
+
+def _entry(asked: Asked) -> UUID:
+    if asked.entry is None:
+        raise NotFound("There is no such entry in this draft.")
+    return asked.entry
+
+
+def _toggled(asked: QueryDict) -> QueryDict:
+    """The state after opening or closing one entry, for a page without scripts."""
+    state = asked.copy()
+    toggled = state.pop("toggle")
+    opened = dict.fromkeys(state.getlist("open"))
+    for uid in map(str, toggled):
+        if uid in opened:
+            del opened[uid]
+        else:
+            opened[uid] = None
+    state.setlist("open", list(opened))
+    return state
+
+
+def _links(asked: QueryDict) -> dict[str, str]:
+    """The same view with numbers, and with percentages."""
+    found = {}
+    for mode in ("shares", "percent"):
+        state = asked.copy()
+        state["mode"] = mode
+        found[mode] = f"?{state.urlencode()}"
+    return found

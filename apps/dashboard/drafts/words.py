@@ -1,0 +1,138 @@
+"""Edits of a draft as sentences: what each does to which entry, with its name as it reads now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from apps.dashboard.review.words import date_words
+from apps.dashboard.shell import presentation
+from apps.policies.changesets.draft_tree import DraftTree
+from apps.policies.models import ChangeSet
+from apps.policies.tree.columns import Node
+
+ICONS = {
+    "set_shares": ("chg", "pencil"), "add": ("add", "plus"), "rename": ("chg", "pencil"),
+    "move": ("mov", "arrows-move"), "archive": ("del", "archive"), "restore": ("add", "arrow-back-up"),
+    "lock": ("chg", "lock"), "set_scope": ("chg", "stack-2"), "set_dates": ("chg", "calendar"),
+    "set_kind": ("chg", "pencil"), "set_members": ("chg", "user-plus"), "set_policy": ("chg", "adjustments-horizontal"),
+    "adjust_usage": ("chg", "history"), "mount": ("chg", "world-share"),
+}  # fmt: skip
+_SETTINGS = {
+    "algorithm": gettext_lazy("algorithm"),
+    "metric": gettext_lazy("metric"),
+    "window": gettext_lazy("usage window"),
+    "approach": gettext_lazy("approach"),
+    "fallback_factor": gettext_lazy("factor of newcomers"),
+    "tolerance": gettext_lazy("tolerance"),
+    "review": gettext_lazy("review of large changes"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EditLine:
+    """One operation of the log; `uid` leads to its entry where that is still there."""
+
+    index: int
+    op: str
+    css: str
+    icon: str
+    words: str
+    uid: UUID | None
+
+
+def edit_lines(operations: Sequence[Mapping[str, Any]], tree: DraftTree, *, most: int = 50) -> list[EditLine]:
+    """The last ones, newest first."""
+    first = max(0, len(operations) - most)
+    found = []
+    for index in range(len(operations) - 1, first - 1, -1):
+        operation = operations[index]
+        css, icon = ICONS.get(operation["op"], ("chg", "pencil"))
+        named = operation.get("entry") or operation.get("uid")
+        uid = UUID(str(named)) if named else None
+        there = uid if uid is not None and tree.get(uid) is not None else None
+        found.append(EditLine(index, operation["op"], css, icon, words_of(operation, tree), there))
+    return found
+
+
+def words_of(operation: Mapping[str, Any], tree: DraftTree) -> str:
+    """One edit in words."""
+    kind = operation["op"]
+    name = _name(operation.get("entry"), tree)
+    if kind == "set_shares":
+        return _shares(name, operation["shares"], tree)
+    if kind == "add":
+        told = {"name": operation["name"], "parent": _name(operation["parent"], tree)}
+        return _("%(name)s added to %(parent)s with %(shares)s") % {**told, "shares": _amount(operation["shares"])}
+    if kind in ("move", "restore"):
+        text = _("%(name)s moved to %(parent)s") if kind == "move" else _("%(name)s restored in %(parent)s")
+        return text % {"name": name, "parent": _name(operation.get("parent"), tree)}
+    if kind == "set_policy":
+        return _("Settings: %(parts)s") % {
+            "parts": ", ".join(str(_SETTINGS.get(part, part)) for part in operation["settings"])
+        }
+    return _plain_words(kind, name, operation)
+
+
+def _plain_words(kind: str, name: str, operation: Mapping[str, Any]) -> str:
+    if kind == "rename":
+        return _("%(name)s gets the name %(new)s") % {"name": name, "new": operation["name"]}
+    if kind == "lock":
+        text = _("%(name)s locked") if operation.get("locked", True) else _("%(name)s unlocked")
+        return text % {"name": name}
+    texts = {
+        "archive": _("%(name)s archived"), "set_scope": _("scope of %(name)s: %(scope)s"),
+        "set_kind": _("%(name)s becomes a %(kind)s"), "set_members": _("rules for members of %(name)s"),
+        "mount": _("who maintains what is below %(name)s"), "adjust_usage": _("usage of %(name)s corrected"),
+        "set_dates": _("dates of %(name)s: %(dates)s"),
+    }  # fmt: skip
+    more = {
+        "scope": operation.get("scope") or _("as above"), "kind": operation.get("kind", ""),
+        "dates": date_words(operation.get("dates")),
+    }  # fmt: skip
+    return texts.get(kind, kind + " %(name)s") % {"name": name, **more}
+
+
+def _shares(name: str, shares: Any, tree: DraftTree) -> str:
+    if not isinstance(shares, Mapping):
+        return _("%(name)s gets %(shares)s") % {"name": name, "shares": _amount(shares)}
+    source = shares.get("from", "siblings")
+    if source == "siblings":
+        giver = _("its siblings in proportion")
+    elif source == "reserve":
+        giver = _("the reserve")
+    else:
+        giver = ", ".join(_name(uid, tree) for uid in source[:3])
+        if len(source) > 3:
+            giver = _("%(names)s and %(n)s more") % {"names": giver, "n": len(source) - 3}
+    told = {"name": name, "percent": presentation.percent(float(shares["percent"]) / 100, 2), "giver": giver}
+    return _("%(name)s gets %(percent)s of its parent, from %(giver)s") % told
+
+
+def _amount(shares: Any) -> str:
+    if not isinstance(shares, int | float):
+        return _("its parent’s shares passed on")
+    return ngettext("%(n)s share", "%(n)s shares", 1 if shares == 1 else 2) % {"n": presentation.shares_short(shares)}
+
+
+def _name(uid: object, tree: DraftTree) -> str:
+    """As the draft calls it, else as it was called; only the root has no other name for itself."""
+    if uid is None:
+        return ""
+    try:
+        known = UUID(str(uid))
+    except ValueError:
+        return str(uid)
+    node: Node | None = tree.get(known) or tree.before(known)
+    return node.name if node is not None else _("an archived entry")
+
+
+def title_of(draft: ChangeSet) -> str:
+    """The first line of its reason is what a draft is called."""
+    first = draft.reason.strip().split("\n", 1)[0][:80]
+    return first or _("Draft %(number)s") % {"number": draft.pk}

@@ -1,0 +1,1 @@
+"""One entry, and where its shares are changed."""

@@ -1,0 +1,219 @@
+"""One entry: is it getting its part, and why; and the place where its shares are changed."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.forms import ValidationError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_safe
+
+from apps.core import clock
+from apps.core.errors import Conflict, Invalid, NotFound
+from apps.dashboard.algorithm import words as algorithm_words
+from apps.dashboard.entry.forms import Shares, SharesForm, read_shares
+from apps.dashboard.entry.shares_preview import draw_preview
+from apps.dashboard.figures import bullet
+from apps.dashboard.history import difference_lines
+from apps.dashboard.shell import lines, origins, presentation, scope_words, time_travel
+from apps.dashboard.shell.actor import actor_of
+from apps.dashboard.shell.htmx import SeeOther, fragment
+from apps.policies import selectors as policy_selectors
+from apps.policies import services as policy_services
+from apps.policies.changesets.conflicts import EditConflict
+from apps.priorities import selectors
+from apps.priorities.pins import pinned_among
+from apps.priorities.recompute import preview as previews
+from apps.priorities.selectors import EntryPage
+
+
+def page_url(policy: str, uid: UUID, **_kwargs: Any) -> str:
+    return reverse("dashboard:entry-find", kwargs={"policy": policy, "uid": uid})
+
+
+@require_safe
+def find(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
+    """The address without a name leads to the one with it."""
+    page = _page_of(request, policy, uid)
+    return SeeOther(lines.entry_url(policy, uid, page.entry.name, _moment(page)))
+
+
+@require_safe
+def entry(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpResponse:
+    if elsewhere := time_travel.day_asked(request):
+        return SeeOther(elsewhere)
+    page = _page_of(request, policy, uid, cursor=request.GET.get("cursor") or None)
+    has_left = page.moment is not None and time_travel.AT not in request.GET
+    if has_left or name != lines.name_slug(page.entry.name):
+        return SeeOther(lines.entry_url(policy, uid, page.entry.name, _moment(page)))
+    return _show(request, page)
+
+
+def _page_of(request: HttpRequest, policy: str, uid: UUID, cursor: str | None = None) -> EntryPage:
+    """As of the moment that is asked for; an archived entry without one as it last was."""
+    actor, at = actor_of(request), time_travel.moment_asked(request)
+    try:
+        return selectors.get_entry_page(policy_slug=policy, uid=uid, actor=actor, cursor=cursor, at=at)
+    except NotFound:
+        last = None if at is not None else policy_selectors.last_seen(policy_slug=policy, uid=uid)
+        if last is None:
+            raise
+        return selectors.get_entry_page(policy_slug=policy, uid=uid, actor=actor, cursor=cursor, at=last)
+
+
+def _moment(page: EntryPage) -> str:
+    return time_travel.suffix(page.moment.asked if page.moment else None)
+
+
+@require_safe
+@fragment(page_url)
+def preview(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
+    """What the siblings' targets would be; asked for while somebody types."""
+    typed = request.GET.get("shares", "")
+    context: dict[str, Any] = {"typed": typed, "policy": policy, "uid": uid}
+    try:
+        shares = read_shares(typed)
+    except ValidationError as error:
+        return render(request, "dashboard/entry/_preview.html", {**context, "problem": error.messages[0]}, status=422)
+    return render(
+        request, "dashboard/entry/_preview.html", {**context, **_preview_context(request, policy, uid, shares)}
+    )
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def change_shares(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
+    """First the preview, then the publish; the second step is refused when the number changed in between."""
+    if request.method != "POST":
+        return SeeOther(f"{page_url(policy, uid)}")
+    actor = actor_of(request)
+    wants_publish = request.POST.get("step") == "publish"
+    form = SharesForm(request.POST)
+    form.fields["reason"].required = wants_publish  # a look at the effect needs no reason yet
+    if not form.is_valid():
+        return _show_form(request, policy, uid, form, shares=form.cleaned_data.get("shares"), status=422)
+    shares: Shares = form.cleaned_data["shares"]
+    if not (wants_publish and form.is_previewed):
+        return _show_form(request, policy, uid, form, shares=shares)
+    try:
+        revision = policy_services.change_shares(
+            policy_slug=policy,
+            entry_uid=uid,
+            shares=shares,
+            reason=form.cleaned_data["reason"].strip(),
+            base_revision=form.cleaned_data["base_revision"],
+            at=clock.now(),
+            actor=actor,
+        )
+    except Invalid as error:
+        form.add_error("shares", error.message)
+        return _show_form(request, policy, uid, form, status=422)
+    except Conflict as error:
+        return _show_form(request, policy, uid, form, shares=shares, conflict=error, status=409)
+    messages.success(
+        request,
+        _("Published as revision %(n)s. Priorities follow with the next recompute, usually within a minute.")
+        % {"n": revision.number},
+    )
+    return SeeOther(page_url(policy, uid))
+
+
+def _show_form(
+    request: HttpRequest,
+    policy: str,
+    uid: UUID,
+    form: SharesForm,
+    *,
+    shares: Shares | None = None,
+    conflict: Conflict | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    """The page again with what was typed; after a conflict the change is on top of the new revision."""
+    page = selectors.get_entry_page(policy_slug=policy, uid=uid, actor=actor_of(request))
+    extra: dict[str, Any] = {"form": form, "conflict": conflict, "conflict_lines": _conflict_lines(conflict)}
+    if shares is not None:
+        extra |= _preview_context(request, policy, uid, shares)
+    return _show(request, page, status=status, **extra)
+
+
+def _conflict_lines(conflict: Conflict | None) -> list[str]:
+    """Base, theirs and mine of each field; a refusal without fields speaks for itself."""
+    if not isinstance(conflict, EditConflict):
+        return [conflict.message] if conflict else []
+    return [
+        presentation.field_conflict(each.path, each.field, base=each.base, theirs=each.theirs, mine=each.mine)
+        for each in conflict.conflicts
+    ]
+
+
+def _preview_context(request: HttpRequest, policy: str, uid: UUID, shares: Shares) -> dict[str, Any]:
+    actor = actor_of(request)
+    found = previews.preview_shares(policy_slug=policy, entry_uid=uid, shares=shares, actor=actor)
+    page = selectors.get_entry_page(policy_slug=policy, uid=uid, actor=actor)
+    groups = {row.uid for row in page.siblings if row.n_children or row.hidden_children}
+    return {"effect": draw_preview(found, policy_slug=policy, groups=groups)}
+
+
+def _show(request: HttpRequest, page: EntryPage, *, status: int = 200, **extra: Any) -> HttpResponse:
+    context = {**entry_context(page), "time_bar": time_travel.time_bar(request, page.moment), **extra}
+    context["origin"] = None if page.moment else origins.origin_of(
+        policy_slug=page.policy_slug, uid=page.entry.uid, at=clock.now(), actor=actor_of(request)
+    )  # fmt: skip
+    form = context.get("form")
+    context["typed"] = form.data.get("shares", "") if form else presentation.shares(page.entry.shares)
+    context["typed_reason"] = form.data.get("reason", "") if form else ""
+    uid = page.entry.uid
+    context["is_pinned"] = uid in pinned_among(policy_slug=page.policy_slug, uids=[uid], actor=actor_of(request))
+    return render(request, "dashboard/entry/entry.html", context, status=status)
+
+
+def entry_context(page: EntryPage) -> dict[str, Any]:
+    """The page of one entry, drawn; its own bar stands on the scale of its siblings."""
+    tolerance = lines.tolerance_of(page.settings)
+    slug, moment = page.policy_slug, _moment(page)
+    group = page.siblings if any(row.uid == page.entry.uid for row in page.siblings) else [page.entry]
+    siblings = lines.draw_lines(group, policy_slug=slug, tolerance=tolerance, width=bullet.PANEL_WIDTH, moment=moment)
+    own = next(line for line in siblings if line.entry.uid == page.entry.uid)
+    against_target = bullet.differ_tenfold(row.target or 0.0 for row in page.children)
+    children = lines.draw_lines(
+        page.children, policy_slug=slug, tolerance=tolerance, width=160, against_target=against_target, moment=moment
+    )
+    scale = lines.sibling_scales(page.children, of=lines.OF_PARENT, tolerance=tolerance).get(page.entry.uid, 1.0)
+    tree = reverse("dashboard:policy", kwargs={"policy": slug})
+    crumbs = [{"label": page.policy_name, "url": f"{tree}{moment}"}]
+    crumbs += [
+        {"label": row.name, "url": lines.entry_url(slug, row.uid, row.name, moment)} for row in page.ancestors[1:]
+    ]
+    return {
+        "page": page,
+        "entry": page.entry,
+        "line": own,
+        "parent": page.ancestors[-1] if page.ancestors else None,
+        "parent_url": _parent_url(page),
+        "moment": moment,
+        "children": children,
+        "against_target": against_target,
+        "rows": [difference_lines.history_row(line) for line in page.history],
+        "scale": presentation.percent(scale, 0),
+        "handed_out": lines.whole_of(page.children),
+        "sibling_shares": lines.whole_of([page.entry, *page.siblings]),
+        "crumbs": [*crumbs, {"label": page.entry.name}],
+        "own_numbers": algorithm_words.own_numbers(page.entry.columns, page.algorithm, tolerance),
+        "algorithm_label": algorithm_words.label_of(page.algorithm),
+        "scope_words": scope_words.phrase(page.scope, page.scope_sources),
+        "compared_words": scope_words.phrase(*page.compared_by),
+        "decides_by_levels": algorithm_words.decides_by_levels(page.algorithm),
+        "policy": slug,
+        "uid": page.entry.uid,
+    }
+
+
+def _parent_url(page: EntryPage) -> str:
+    if not page.ancestors:
+        return ""
+    parent = page.ancestors[-1]
+    return lines.entry_url(page.policy_slug, parent.uid, parent.name, _moment(page))

@@ -1,0 +1,1 @@
+"""Other authorities, mounts, usage of other sites."""

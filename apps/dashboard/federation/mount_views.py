@@ -1,0 +1,229 @@
+"""One mount: what is in force and from whom, its looks, the document beside our tree, and what can be done about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST, require_safe
+
+from apps.core import clock
+from apps.core.errors import DomainError, Invalid, NotAllowed, NotFound
+from apps.dashboard.federation import mount_presenters as words
+from apps.dashboard.federation import presenters as federation_lines
+from apps.dashboard.federation.forms import (
+    STALE_ACTIONS,
+    DeedForm,
+    LimitsForm,
+    ReasonForm,
+    RemoteForm,
+    SettingsForm,
+    TrustForm,
+    UnmountForm,
+)
+from apps.dashboard.history import difference_lines
+from apps.dashboard.shell import lines, presentation
+from apps.dashboard.shell.actor import actor_of
+from apps.dashboard.shell.htmx import SeeOther, fragment
+from apps.federation import control
+from apps.federation.fallback.conditions import Condition, age_of, condition_of, is_held
+from apps.federation.grid.peers import Place
+from apps.federation.models import Fetch, Mount
+from apps.federation.mounts.differences import load_differences
+from apps.federation.mounts.mounting import get_mount, unmount
+from apps.policies.tree.stored import load_tree
+from apps.runs.models import Run
+
+_NEWEST, _PAGE = 8, 50
+_AT_WORK = (Run.State.QUEUED, Run.State.RUNNING)
+_MOST_DIGITS = 12
+
+
+def page_url(mount: int, **_kwargs: Any) -> str:
+    return reverse("dashboard:federation-mount", args=[mount])
+
+
+@require_safe
+def mount(request: HttpRequest, mount: int) -> HttpResponse:
+    return _show(request, _found(request, mount))
+
+
+@require_safe
+@fragment(page_url)
+def now(request: HttpRequest, mount: int) -> HttpResponse:
+    """The sentence on top, again and again; nothing else of the page moves."""
+    return render(request, "dashboard/federation/_now.html", _now(request, _found(request, mount)))
+
+
+@require_safe
+def timeline(request: HttpRequest, mount: int) -> HttpResponse:
+    """Every look that is kept, newest first; `?before=` goes on."""
+    found = _found(request, mount)
+    before = _number(request, "before")
+    rows = Fetch.objects.filter(mount=found, **({"id__lt": before} if before else {})).order_by("-id")[: _PAGE + 1]
+    shown = list(rows)
+    context = {
+        "mount": found, "looks": [words.look(each) for each in shown[:_PAGE]],
+        "older": shown[_PAGE - 1].pk if len(shown) > _PAGE else None, **_crumbs(found, _("Looks")),
+    }  # fmt: skip
+    return render(request, "dashboard/federation/timeline.html", context)
+
+
+@require_safe
+def difference(request: HttpRequest, mount: int) -> HttpResponse:
+    """What the newest document would change, and what each of its entries is stated and comes to here."""
+    found = _found(request, mount)
+    compared = load_differences(found)
+    context: dict[str, Any] = {"mount": found, "compared": compared, **_crumbs(found, _("Document and tree"))}
+    if compared is not None:
+        cursor, start = _number(request, "cursor") or 0, _number(request, "from") or 0
+        rows = list(compared.diff.rows(cursor, cursor + _PAGE)) if compared.diff else []
+        stated, later = words.page_of(compared.stated, start, 2 * _PAGE)
+        context |= {
+            "lines": list(difference_lines.entry_lines(rows, policy_slug=found.policy.slug)),
+            "n_rows": compared.diff.n_rows if compared.diff else 0,
+            "next_cursor": cursor + _PAGE if compared.diff and compared.diff.n_rows > cursor + _PAGE else None,
+            "before_title": _("In force"),
+            "after_title": _("Version %(n)s") % {"n": presentation.count(found.version)},
+            "stated": words.stated_lines(compared, stated), "later": later, "start": start,
+            "stated_verdict": words.stated_verdict(compared), "review_url": _review_url(found),
+        }  # fmt: skip
+    return render(request, "dashboard/federation/difference.html", context)
+
+
+@require_POST
+def act(request: HttpRequest, mount: int) -> HttpResponse:
+    """Look now, pause, resume, freeze, thaw, other limits, another key, a new beginning, unmount; each is told why."""
+    found = _found(request, mount)
+    step = request.POST.get("step", "")
+    if step not in _DEEDS:
+        raise Invalid(_("This step is unknown. Load the page again."))
+    made, deed, said = _DEEDS[step]
+    form = made(request.POST)
+    status = 422
+    if form.is_valid():
+        try:
+            deed(request, found, form)
+        except NotFound:
+            raise
+        except DomainError as error:
+            form.add_refusal(error)
+            status = 422 if isinstance(error, Invalid) else 403 if isinstance(error, NotAllowed) else 409
+        else:
+            messages.success(request, str(said()))
+            return SeeOther(reverse("dashboard:federation") if step == "unmount" else page_url(mount))
+    return _show(request, found, status=status, **{_FORM_OF.get(made, "deed"): form})
+
+
+Deed = Callable[[HttpRequest, Mount, RemoteForm], object]
+
+
+def _about(request: HttpRequest, found: Mount, form: RemoteForm) -> dict[str, Any]:
+    return {
+        "kind": "mount", "remote_id": found.pk, "reason": form.cleaned_data["reason"], "at": clock.now(),
+        "actor": actor_of(request),
+    }  # fmt: skip
+
+
+def _settings(request: HttpRequest, found: Mount, form: RemoteForm) -> None:
+    assert isinstance(form, LimitsForm)  # noqa: S101 - says so to the type checker
+    control.change_settings(settings=form.settings(), **_about(request, found, form))
+
+
+def _unmount(request: HttpRequest, found: Mount, form: RemoteForm) -> None:
+    unmount(mount_id=found.pk, reason=form.cleaned_data["reason"], at=clock.now(), actor=actor_of(request))
+
+
+_DEEDS: dict[str, tuple[type[RemoteForm], Deed, Callable[[], str]]] = {
+    "fetch": (DeedForm, lambda *all: control.fetch_now(**_about(*all)), lambda: _("A look is asked for.")),
+    "pause": (
+        ReasonForm, lambda *all: control.pause(**_about(*all)), lambda: _("It is paused: what is in force stays."),
+    ),
+    "resume": (ReasonForm, lambda *all: control.resume(**_about(*all)), lambda: _("It is asked again.")),
+    "freeze": (
+        ReasonForm, lambda *all: control.freeze(**_about(*all)),
+        lambda: _("It is frozen: it is looked at, and not put in force."),
+    ),
+    "thaw": (ReasonForm, lambda *all: control.thaw(**_about(*all)), lambda: _("It is thawed.")),
+    "anew": (
+        ReasonForm, lambda *all: control.begin_anew(**_about(*all)),
+        lambda: _("What it tells next is taken as a new beginning, within the limits."),
+    ),
+    "settings": (SettingsForm, _settings, lambda: _("The limits are kept.")),
+    "trust": (
+        TrustForm,
+        lambda request, found, form: control.trust_key(
+            fingerprint=form.cleaned_data["told"], **_about(request, found, form)
+        ),
+        lambda: _("The key is trusted from now on."),
+    ),
+    "unmount": (UnmountForm, _unmount, lambda: _("It is unmounted: what lies below is yours, as it is now.")),
+}  # fmt: skip
+_FORM_OF: dict[type[RemoteForm], str] = {SettingsForm: "limits", TrustForm: "trust", UnmountForm: "leave"}
+
+
+def _found(request: HttpRequest, mount: int) -> Mount:
+    return get_mount(mount_id=mount, actor=actor_of(request), at=clock.now())
+
+
+def _show(request: HttpRequest, found: Mount, *, status: int = 200, **forms: RemoteForm) -> HttpResponse:
+    newest = list(Fetch.objects.filter(mount=found).order_by("-id")[: _NEWEST + 1])
+    limits = forms.get("limits") or SettingsForm(initial=LimitsForm.initial_of(found))
+    context = {
+        **_now(request, found),
+        "looks": [words.look(each) for each in newest[:_NEWEST]], "has_older": len(newest) > _NEWEST,
+        "groups": federation_lines.groups(found.fingerprint), "deed": forms.get("deed") or DeedForm(),
+        "limits": limits, "trust": forms.get("trust") or TrustForm(), "leave": forms.get("leave") or UnmountForm(),
+        "is_changing": "limits" in forms, "is_trusting": "trust" in forms, "is_leaving": "leave" in forms,
+        "actions": STALE_ACTIONS, "has_token": bool(found.sealed_token), **_crumbs(found),
+    }  # fmt: skip
+    return render(request, "dashboard/federation/mount.html", context, status=status)
+
+
+def _now(request: HttpRequest, found: Mount) -> dict[str, Any]:
+    at = clock.now()
+    held = is_held(found)
+    condition = condition_of(found, is_held=held, at=at)
+    path, effect = Place(found.policy, at, actor_of(request)).where(found.entry_uid)
+    age_s = age_of(found, at)
+    tree = load_tree(found.policy)
+    i = tree.index_of_uid(found.entry_uid)
+    return {
+        "mount": found, "standing": federation_lines.STANDINGS[condition], "title": words.title(found, at),
+        "next_step": words.next_step(found, condition, at), "condition": condition,
+        "entry_path": path, "entry_url": lines.entry_url(found.policy.slug, found.entry_uid, path.rpartition("/")[2]),
+        "allowed": federation_lines.allowed_words(found.max_age_s),
+        "effect": presentation.percent(effect), "n_below": 0 if i is None else int(tree.subtree_mask(i).sum()) - 1,
+        "age": federation_lines.age_of_allowed(age_s, found.max_age_s),
+        "meter": federation_lines.meter(age_s, found.max_age_s), "review_url": _review_url(found) if held else "",
+        "held_words": words.held_words(found) if held else "",
+        "is_at_work": _is_at_work(found), "is_asked": condition not in (Condition.PAUSED, Condition.BLOCKED),
+    }  # fmt: skip
+
+
+def _is_at_work(found: Mount) -> bool:
+    return Run.objects.filter(kind="federation_fetch", subject=f"mount:{found.pk}", state__in=_AT_WORK).exists()
+
+
+def _review_url(found: Mount) -> str:
+    return reverse("dashboard:change", args=[found.held.pk]) if found.held is not None else ""
+
+
+def _number(request: HttpRequest, name: str) -> int | None:
+    text = request.GET.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
+
+
+def _crumbs(found: Mount, last: str = "") -> dict[str, Any]:
+    crumbs: list[dict[str, Any]] = [
+        {"label": _("Federation"), "url": reverse("dashboard:federation")}, {"label": str(found)}
+    ]  # fmt: skip
+    if last:
+        crumbs[-1]["url"] = page_url(found.pk)
+        crumbs.append({"label": last})
+    return {"crumbs": crumbs}

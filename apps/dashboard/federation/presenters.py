@@ -1,0 +1,278 @@
+"""Other authorities in words: how each stands, how old what it told is, and what follows from that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from django.urls import NoReverseMatch, reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from apps.dashboard.shell import lines, presentation
+from apps.dashboard.shell.keyed import Keyed, joined
+from apps.dashboard.sources.presenters import Meter
+from apps.federation.fallback.conditions import NEEDS_A_LOOK, Condition
+from apps.federation.grid.peers import Direction, Peer
+from apps.federation.models import Remote
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.target_moves import target_moves
+
+_METER, _TICK = 74.0, 46.0  # as the lag of sources is drawn: the tick is what is allowed
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A condition as a badge: class, icon, word and key."""
+
+    css: str
+    icon: str
+    word: str | Promise
+    key: str
+
+
+STANDINGS: dict[Condition, Standing] = {
+    Condition.BLOCKED: Standing("bad", "alert-octagon", gettext_lazy("blocked"), Condition.BLOCKED),
+    Condition.PAUSED: Standing("", "player-pause", gettext_lazy("paused"), Condition.PAUSED),
+    Condition.FROZEN: Standing("remote", "lock", gettext_lazy("frozen"), Condition.FROZEN),
+    Condition.EXPIRED: Standing("bad", "alert-triangle", gettext_lazy("expired"), Condition.EXPIRED),
+    Condition.STALE: Standing("warn", "clock", gettext_lazy("stale"), Condition.STALE),
+    Condition.HELD: Standing("warn", "git-pull-request", gettext_lazy("held"), Condition.HELD),
+    Condition.LATE: Standing("warn", "clock", gettext_lazy("late"), Condition.LATE),
+    Condition.NEW: Standing("", "refresh", gettext_lazy("first look to come"), Condition.NEW),
+    Condition.FRESH: Standing("ok", "circle-check", gettext_lazy("fresh"), Condition.FRESH),
+}
+_BEHIND = Standing("", "history", gettext_lazy("behind"), "behind")
+DIRECTIONS: dict[Direction, tuple[str, Any]] = {
+    Direction.MOUNT: ("arrow-down", gettext_lazy("we mount")),
+    Direction.USAGE: ("arrow-down", gettext_lazy("we take usage")),
+    Direction.READS: ("arrow-up", gettext_lazy("they read ours")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PeerLine:
+    """One row of the table."""
+
+    peer: Peer
+    url: str
+    entry_url: str
+    name: str
+    standing: Standing
+    icon: str
+    direction: str
+    age: str
+    meter: Meter | None
+    took: str
+    version: str
+    version_note: str
+    key: str
+    effect: str
+
+
+def peer_line(peer: Peer) -> PeerLine:
+    icon, direction = DIRECTIONS[peer.direction]
+    standing = STANDINGS[peer.condition]
+    if peer.direction is Direction.READS and peer.condition is Condition.LATE:
+        standing = _BEHIND
+    entry = peer.entry_path.rpartition("/")[2]
+    return PeerLine(
+        peer=peer,
+        url=_url_of(peer),
+        entry_url=lines.entry_url(peer.policy_slug, peer.entry_uid, entry) if peer.entry_path else "",
+        name=peer.name or _("anybody"),
+        standing=standing,
+        icon=icon,
+        direction=str(direction),
+        age=age_of_allowed(peer.age_s, peer.allowed_s),
+        meter=meter(peer.age_s, peer.allowed_s),
+        took="" if peer.took_s is None else _("last look took %(time)s") % {"time": took(peer.took_s)},
+        version=presentation.count(peer.in_force) if peer.in_force else presentation.UNKNOWN,
+        version_note=_version_note(peer),
+        key=short_key(peer.fingerprint),
+        effect=presentation.percent(peer.effect),
+    )
+
+
+def short_key(fingerprint: str) -> str:
+    """The first two groups: enough to tell keys apart in a table, not to compare them."""
+    return f"{fingerprint[:4]} {fingerprint[4:8]}" if fingerprint else ""
+
+
+def groups(fingerprint: str) -> list[str]:
+    """Sixteen groups of four, to be compared by eye."""
+    return [fingerprint[at : at + 4] for at in range(0, len(fingerprint), 4)]
+
+
+def age_of_allowed(age_s: float | None, allowed_s: float) -> str:
+    """6 min of 6 h."""
+    if age_s is None:
+        return _("not yet")
+    allowed = allowed_words(allowed_s)
+    return _("%(age)s of %(allowed)s") % {"age": presentation.age(age_s), "allowed": allowed}
+
+
+def allowed_words(seconds: float) -> str:
+    """In the units that an age would have: 24 h, not 1 d, beside 25 h."""
+    if 86_400 <= seconds < 2 * 86_400 and seconds % 3600 == 0:
+        return presentation.age(seconds)
+    return presentation.duration(seconds)
+
+
+def took(seconds: float) -> str:
+    """84 ms, 1.2 s."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f}{presentation.NBSP}ms"
+    return f"{seconds:.1f}{presentation.NBSP}s"
+
+
+def meter(age_s: float | None, allowed_s: float) -> Meter | None:
+    if age_s is None:
+        return None
+    part = age_s / max(allowed_s, 1.0)
+    return Meter(f"{max(1.5, min(part * _TICK, _METER)):.1f}", is_late=part > 1)
+
+
+def headline(peers: Sequence[Peer]) -> Keyed:
+    """The verdict over the table: about what we take, because what others read is theirs to worry about."""
+    taken = [peer for peer in peers if peer.direction is not Direction.READS]
+    odd = sum(peer.condition in NEEDS_A_LOOK for peer in taken)
+    if odd:
+        text = ngettext("%(n)s of %(all)s needs a look", "%(n)s of %(all)s need a look", odd)
+        return Keyed("needs_a_look", text % {"n": odd, "all": len(taken)})
+    if taken:
+        return Keyed("in_order", _("What others tell us is in order"))
+    if peers:
+        return Keyed("only_read", _("Others read ours, we read nothing of theirs"))
+    return Keyed("no_peers", _("Nothing of others is mounted here"))
+
+
+def counted(peers: Sequence[Peer]) -> str:
+    """We mount 2 subtrees, take usage of 1 site, and 3 read ours."""
+    n = {each: sum(peer.direction is each for peer in peers) for each in Direction}
+    parts = [
+        ngettext("We mount %(n)s subtree", "We mount %(n)s subtrees", n[Direction.MOUNT]) % {"n": n[Direction.MOUNT]},
+        ngettext("take usage of %(n)s site", "take usage of %(n)s sites", n[Direction.USAGE])
+        % {"n": n[Direction.USAGE]},
+        ngettext("%(n)s reads ours", "%(n)s read ours", n[Direction.READS]) % {"n": n[Direction.READS]},
+    ]
+    return ", ".join(parts) + ". " + _("Each site decides for itself.")
+
+
+def alarms(peers: Sequence[Peer]) -> list[dict[str, Any]]:
+    """What needs somebody, each in one sentence with where to go."""
+    found = []
+    for peer in peers:
+        if peer.direction is not Direction.READS and peer.condition in NEEDS_A_LOOK:
+            found.append(
+                {"key": peer.condition, "title": _title(peer), "text": consequence(peer), "url": _url_of(peer)}
+            )
+    return found[:_SHOWN]
+
+
+def _title(peer: Peer) -> str:
+    name = {"name": peer.name, "what": peer.what}
+    return {
+        Condition.BLOCKED: _("%(name)s is blocked.") % name,
+        Condition.EXPIRED: _("%(what)s of %(name)s has expired.") % name,
+        Condition.STALE: _("%(name)s is stale.") % name,
+        Condition.HELD: _("%(what)s of %(name)s waits for a decision.") % name,
+    }[peer.condition]
+
+
+def consequence(peer: Peer) -> Keyed:
+    """What holds meanwhile, and what somebody can do."""
+    if peer.condition is Condition.BLOCKED:
+        text = _("Its key changed or its line was forked: nothing of it is taken before somebody has looked.")
+        return Keyed("blocked", text)
+    if peer.condition is Condition.HELD:
+        if peer.direction is Direction.MOUNT:
+            return Keyed("held.mount", _("The newest version changes more than lands by itself."))
+        return Keyed("held.usage", _("It tells of more than was agreed: that doesn’t count yet."))
+    age = presentation.age(peer.age_s) if peer.age_s is not None else _("never")
+    allowed = allowed_words(peer.allowed_s)
+    if peer.condition is Condition.EXPIRED:
+        text = _("No newer document was published, the last good look is %(age)s old.") % {"age": age}
+    else:
+        text = _("The last good look is %(age)s old, %(allowed)s are allowed.") % {"age": age, "allowed": allowed}
+    is_old = peer.age_s is None or peer.age_s >= peer.allowed_s  # an expired one may have been heard in time
+    acts = meanwhile(peer.stale_action if is_old else Remote.StaleAction.KEEP.value)
+    return joined([Keyed(peer.condition, text), acts])
+
+
+def meanwhile(stale_action: str) -> Keyed:
+    """What the site chose to do when it isn't heard."""
+    text = {
+        Remote.StaleAction.KEEP.value: _("What is in force stays."),
+        Remote.StaleAction.FREEZE.value: _("What is in force stays, and nothing newer lands until somebody decides."),
+        Remote.StaleAction.LOCAL.value: _("Its entries are compared by this site’s usage alone until it is heard."),
+    }.get(stale_action, "")
+    return Keyed(f"meanwhile.{stale_action}", text)
+
+
+def late_words(remote: Remote, then: Keyed) -> Keyed:
+    """What went wrong, and what follows once it is too old. then: what is done about it."""
+    n = remote.n_failed
+    failed = ngettext("The last look failed.", "The last %(n)s looks failed.", n) % {"n": presentation.count(n)}
+    why = Keyed("late.failed", failed) if n else Keyed("late.unasked", _("It wasn’t looked at in its rhythm."))
+    after = _("After %(allowed)s without a good one:") % {"allowed": allowed_words(remote.max_age_s)}
+    return joined([why, Keyed("late.then", after), then])
+
+
+def _version_note(peer: Peer) -> str:
+    if not peer.in_force and not peer.theirs:
+        return ""
+    if peer.direction is Direction.USAGE or peer.theirs == peer.in_force:
+        return ""
+    if peer.direction is Direction.READS:
+        return _("ours is %(n)s") % {"n": presentation.count(peer.theirs)}
+    return _("theirs is %(n)s") % {"n": presentation.count(peer.theirs)}
+
+
+def _url_of(peer: Peer) -> str:
+    """Of its own page; what has none yet is only a row."""
+    name = {Direction.MOUNT: "federation-mount", Direction.USAGE: "federation-subscription"}.get(peer.direction)
+    if name is None:
+        return ""
+    try:
+        return reverse(f"dashboard:{name}", args=[peer.id])
+    except NoReverseMatch:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """One entry of a document that is being looked at."""
+
+    name: str
+    kind: str
+    guides: int
+    shares: str
+    inside: str
+    n_below: int
+
+
+_MOST_EXCERPT = 14
+
+
+def excerpt(tree: TreeColumns) -> list[Excerpt]:
+    """The first entries of a document, each below its parent; what doesn't fit is counted at its parent."""
+    targets = target_moves(tree, tree).new
+    shown: list[Excerpt] = []
+    waiting = [0]
+    while waiting and len(shown) < _MOST_EXCERPT:
+        i = waiting.pop()
+        children = list(tree.children(i))
+        level = len(tree.ancestors(i))
+        waiting.extend(reversed(children))
+        inside = None if i == 0 or np.isnan(targets[i]) else float(targets[i])
+        shown.append(Excerpt(
+            name=tree.name[i], kind=tree.kind[i], guides=level, n_below=len(children),
+            shares="" if i == 0 else presentation.shares(None if tree.inherit[i] else float(tree.shares[i])),
+            inside="" if i == 0 else presentation.percent(inside),
+        ))  # fmt: skip
+    return shown

@@ -1,0 +1,1 @@
+"""When priority gets better, and what if."""

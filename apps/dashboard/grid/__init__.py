@@ -1,0 +1,1 @@
+"""The grid view: an entry over all sites."""

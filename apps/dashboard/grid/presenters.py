@@ -1,0 +1,268 @@
+"""The grid view as a page shows it: verdicts in words, rows with bars, sites with their age, capacity and version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from apps.dashboard.federation.presenters import STANDINGS, Standing
+from apps.dashboard.shell import lines, presentation
+from apps.dashboard.shell.keyed import Keyed
+from apps.dashboard.shell.lines import Line
+from apps.federation.grid.sites import SiteColumn, SiteState, Unasked
+from apps.federation.grid.totals import Grid, GridRow
+
+METER = 74.0
+_UNASKED: dict[Unasked, Standing] = {
+    Unasked.HERE: Standing("", "server-2", gettext_lazy("this site"), Unasked.HERE),
+    Unasked.UNTOLD: Standing("", "arrows-exchange", gettext_lazy("its records come another way"), Unasked.UNTOLD),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What one site delivered to one entry, and its part of all that was delivered to it."""
+
+    site: str
+    amount: str
+    part: str
+
+
+@dataclass(frozen=True, slots=True)
+class GridLine:
+    line: Line
+    depth: int
+    url: str
+    total: str
+    cells: tuple[Cell, ...]
+    why_not: str
+
+
+@dataclass(frozen=True, slots=True)
+class SiteLine:
+    site: SiteColumn
+    name: str
+    standing: Standing
+    is_old: bool
+    delivered: str
+    part: str
+    capacity: str
+    capacity_note: str
+    meter: str
+    is_full: bool
+    used: str
+    age: str
+    age_note: str
+    version: str
+    version_note: str
+    held: str
+    url: str
+
+
+def standing_of(state: SiteState) -> Standing:
+    """As the table of peers has it, and for sites that aren't subscribed to."""
+    return _UNASKED[state] if isinstance(state, Unasked) else STANDINGS[state]
+
+
+def headline(grid: Grid) -> str:
+    """How the entry stands itself; the root, and what isn't known, by name alone."""
+    n = len(grid.sites)
+    over = ngettext("%(n)s site", "%(n)s sites", n) % {"n": presentation.count(n)}
+    row, words = grid.own.entry, {"name": grid.name, "sites": over}
+    if row.state == "over" and row.deviation_points is not None:
+        words["points"] = presentation.points_phrase(row.deviation_points / 100)
+        return _("%(name)s has had %(points)s more than its part") % words
+    if row.state == "under" and row.deviation_points is not None:
+        words["points"] = presentation.points_phrase(row.deviation_points / 100)
+        return _("%(name)s has had %(points)s less than its part") % words
+    if row.state == "on" and grid.own.entry.parent_uid is not None:
+        return _("%(name)s has had its part") % words
+    return _("%(name)s over %(sites)s") % words
+
+
+def sentences(grid: Grid) -> list[Keyed]:
+    """Who is furthest off, which site bore most, and which doesn't follow: at most five."""
+    found = [*_furthest(grid), *_borne(grid)]
+    found += [_held_words(site) for site in grid.sites if site.n_held][:1]
+    found += [_behind_words(site, grid.at) for site in grid.sites if site.is_behind][:2]
+    return found[:5]
+
+
+def warnings(grid: Grid) -> list[tuple[Keyed, Keyed]]:
+    """(bold first words, the rest)."""
+    found = []
+    alone = _("Compared by this site’s usage alone.")
+    if grid.fallback_since is not None:
+        at = presentation.clock_time(grid.fallback_since, grid.at)
+        rest = _("Other sites weren’t heard for too long; since %(at)s what they ran doesn’t count.") % {"at": at}
+        found.append((Keyed("fallback", alone), Keyed("since", rest)))
+    elif grid.scope == "local" and len(grid.sites) > 1:
+        rest = _("The scope of this entry is local: what other sites delivered is listed, and doesn’t count.")
+        found.append((Keyed("local_scope", alone), Keyed("listed_only", rest)))
+    old = [site.name for site in grid.sites if site.is_old(grid.at)]
+    if old:
+        key, rest = "old_counts", _("What %(sites)s told last is older than it may be; it still counts.")
+        if grid.fallback_since is not None:
+            key, rest = "old", _("What %(sites)s told last is older than it may be.")
+        found.append((Keyed("unheard", _("Not everybody is heard.")), Keyed(key, rest % {"sites": ", ".join(old)})))
+    return found
+
+
+def grid_lines(grid: Grid) -> list[GridLine]:
+    drawn = lines.draw_lines(
+        [row.entry for row in grid.rows], policy_slug=grid.policy_slug, tolerance=lines.tolerance_of(grid.settings)
+    )
+    return [_line(grid, row, line) for row, line in zip(grid.rows, drawn, strict=True)]
+
+
+def site_lines(grid: Grid, *, may_open: frozenset[int]) -> list[SiteLine]:
+    """may_open: subscriptions whose page this person may see."""
+    total = sum(site.core_s or 0.0 for site in grid.sites)
+    return [_site_line(site, grid.at, total, may_open) for site in grid.sites]
+
+
+def grid_url(policy: str, path: str, levels: int = 1) -> str:
+    query = {"policy": policy, "entry": path, **({"levels": str(levels)} if levels != 1 else {})}
+    return f"{reverse('dashboard:federation-grid')}?{urlencode(query)}"
+
+
+def csv_header(grid: Grid) -> list[str]:
+    own = ["entry", "kind", "level", "target", "actual", "deviation_points", "state", "delivered_core_h"]
+    return [*own, *(f"core_h {site.origin or 'this site'}" for site in grid.sites)]
+
+
+def csv_rows(grid: Grid) -> Iterator[Sequence[Any]]:
+    """Fractions and core-hours in full; empty where something isn't told or doesn't exist."""
+    for row in grid.rows:
+        entry, total = row.entry, row.total_core_s
+        amounts: list[Any] = [""] * len(grid.sites) if row.core_s is None else [value / 3600 for value in row.core_s]
+        numbers = [entry.target, entry.actual, entry.deviation_points]
+        yield [
+            entry.path, entry.kind, row.depth, *("" if value is None else value for value in numbers), entry.state,
+            "" if total is None else total / 3600, *amounts,
+        ]  # fmt: skip
+
+
+def _furthest(grid: Grid) -> Iterator[Keyed]:
+    off = [row.entry for row in grid.children if row.entry.state in ("over", "under")]
+    known = [row for row in off if row.deviation_points is not None]
+    if not known:
+        if grid.children and all(row.entry.state == "on" for row in grid.children):
+            yield Keyed("all_on_target", _("All of its children are on target."))
+        return
+    for state, words in (
+        ("over", _("%(name)s is furthest over: %(actual)s where %(target)s is its target.")),
+        ("under", _("%(name)s is furthest under: %(actual)s where %(target)s is its target.")),
+    ):
+        rows = [row for row in known if row.state == state]
+        if rows:
+            worst = max(rows, key=lambda row: abs(row.deviation_points or 0.0))
+            shares = {"actual": presentation.percent(worst.actual), "target": presentation.percent(worst.target)}
+            yield Keyed(f"furthest_{state}", words % {"name": worst.name, **shares})
+
+
+def _borne(grid: Grid) -> Iterator[Keyed]:
+    total = sum(site.core_s or 0.0 for site in grid.sites)
+    told = [site for site in grid.sites if site.core_s]
+    if len(told) > 1 and total:
+        most = max(told, key=lambda site: site.core_s or 0.0)
+        words = {"site": _site_name(most), "part": presentation.percent((most.core_s or 0.0) / total)}
+        yield Keyed("delivered_most", _("%(site)s delivered %(part)s of it.") % words)
+
+
+def _held_words(site: SiteColumn) -> Keyed:
+    text = ngettext(
+        "%(n)s hour that %(site)s told isn’t counted: it is more than it has.",
+        "%(n)s hours that %(site)s told aren’t counted: they are more than it has.",
+        site.n_held,
+    )
+    return Keyed("held_hours", text % {"n": presentation.count(site.n_held), "site": site.name})
+
+
+def _behind_words(site: SiteColumn, at: datetime) -> Keyed:
+    words = {"site": site.name, "n": site.enforced, "newest": site.published, "ago": ""}
+    if site.published_at is None:
+        return Keyed("behind", _("%(site)s enforces version %(n)s; the newest is %(newest)s.") % words)
+    words["ago"] = presentation.age(presentation.seconds_between(site.published_at, at))
+    return Keyed("behind", _("%(site)s enforces version %(n)s; %(newest)s was published %(ago)s ago.") % words)
+
+
+def _site_name(site: SiteColumn) -> str:
+    return _("This site") if site.is_here and not site.name else site.name
+
+
+def _line(grid: Grid, row: GridRow, line: Line) -> GridLine:
+    url = grid_url(grid.policy_slug, row.entry.path) if row.depth and row.entry.n_children else ""
+    why_not = "" if row.core_s is not None or grid.as_of is None else presentation.why_not_shown()
+    has_parts = len(grid.sites) > 1  # of one site they are all of it
+    cells = tuple(
+        Cell(
+            _site_name(site),
+            presentation.core_hours(None if row.core_s is None else row.core_s[n]),
+            presentation.percent(part) if has_parts and (part := row.part_of(n)) else "",
+        )
+        for n, site in enumerate(grid.sites)
+    )
+    return GridLine(line, row.depth, url, presentation.core_hours(row.total_core_s), cells, why_not)
+
+
+def _site_line(site: SiteColumn, at: datetime, total: float, may_open: frozenset[int]) -> SiteLine:
+    used = site.part_of_capacity
+    part = presentation.percent(site.core_s / total) if site.core_s is not None and total else ""
+    capacity, capacity_note = _capacity(site)
+    age, age_note = _age(site, at)
+    version, version_note = _version(site, at)
+    opens = site.subscription_id is not None and site.subscription_id in may_open
+    url = reverse("dashboard:federation-subscription", args=[site.subscription_id]) if opens else ""
+    return SiteLine(
+        site=site, name=_site_name(site), standing=standing_of(site.state), is_old=site.is_old(at),
+        delivered=presentation.core_hours(site.core_s), part=part, capacity=capacity, capacity_note=capacity_note,
+        meter="" if used is None else f"{min(max(used * METER, 1.5), METER):.1f}",
+        is_full=used is not None and used > 1,
+        used="" if used is None else presentation.percent(used), age=age, age_note=age_note, version=version,
+        version_note=version_note, held=_held(site), url=url,
+    )  # fmt: skip
+
+
+def _capacity(site: SiteColumn) -> tuple[str, str]:
+    if site.capacity_cores is None:
+        return presentation.UNKNOWN, _("not declared")
+    cores = _("%(n)s cores") % {"n": presentation.count(round(site.capacity_cores))}
+    if site.told_capacity_cores is None:
+        return cores, ""
+    return cores, _("declares %(n)s now") % {"n": presentation.count(round(site.told_capacity_cores))}
+
+
+def _age(site: SiteColumn, at: datetime) -> tuple[str, str]:
+    if site.heard_at is None:
+        return presentation.UNKNOWN, ""
+    age = presentation.age(presentation.seconds_between(site.heard_at, at))
+    note = "" if site.max_age_s is None else _("of %(time)s") % {"time": presentation.duration(site.max_age_s)}
+    return age, note
+
+
+def _version(site: SiteColumn, at: datetime) -> tuple[str, str]:
+    if site.enforced is None:
+        return presentation.UNKNOWN, "" if site.is_here or site.state is Unasked.UNTOLD else _("doesn’t say")
+    version = _("version %(n)s") % {"n": site.enforced}
+    if site.published is None:
+        return version, ""
+    if not site.is_behind:
+        return version, _("the newest")
+    if site.published_at is None:
+        return version, _("newest is %(n)s") % {"n": site.published}
+    ago = presentation.age(presentation.seconds_between(site.published_at, at))
+    return version, _("%(n)s came %(ago)s ago") % {"n": site.published, "ago": ago}
+
+
+def _held(site: SiteColumn) -> str:
+    if not site.n_held:
+        return _("running jobs") if site.running_held else ""
+    return ngettext("%(n)s hour", "%(n)s hours", site.n_held) % {"n": presentation.count(site.n_held)}

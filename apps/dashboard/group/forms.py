@@ -1,0 +1,161 @@
+"""What a lead typed for the members of a group, kept as it was typed until it is right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from uuid import UUID
+
+from django.forms import ValidationError
+from django.http import QueryDict
+from django.utils.translation import gettext as _
+
+from apps.dashboard.entry.forms import read_shares
+from apps.dashboard.shell import presentation
+from apps.policies.operations.boosts import former_shares, is_boost
+from apps.policies.requests.dividing import Division, MemberTerms, NewMember, equal_terms
+from apps.policies.tree.columns import Node
+
+BOOST_TIMES = 2
+BOOST_DAYS = 14
+MOST_NAMES = 50
+
+
+@dataclass
+class MemberInput:
+    """One row of the form. until: the day as typed, "" for no end."""
+
+    shares: str
+    until: str
+    is_open: bool = False
+    leaves: bool = False
+
+
+@dataclass
+class GroupInput:
+    """The whole form. problems, codes: sentences and their codes by field; "" for what belongs to none."""
+
+    nodes: Mapping[UUID, Node]
+    members: dict[UUID, MemberInput] = field(default_factory=dict)
+    names: str = ""
+    names_shares: str = "1"
+    reason: str = ""
+    base_revision: int | None = None
+    problems: dict[str, str] = field(default_factory=dict)
+    codes: dict[str, str] = field(default_factory=dict)
+
+    def member(self, uid: UUID) -> MemberInput:
+        """As typed, else as it is in force."""
+        return self.members.get(uid) or untouched(self.nodes[uid])
+
+    def refuse(self, where: str, message: str, code: str) -> None:
+        self.problems[where], self.codes[where] = message, code
+
+    def division(self) -> Division:
+        """What is wanted; what can't be read is told in `problems` and left as it is in force."""
+        terms = {uid: found for uid, row in self.members.items() if (found := self._terms(uid, row)) is not None}
+        leaves = [uid for uid, row in self.members.items() if row.leaves]
+        return Division(terms, joins=self._joins(), leaves=leaves)
+
+    def _terms(self, uid: UUID, row: MemberInput) -> MemberTerms | None:
+        node = self.nodes[uid]
+        typed = untouched(node)
+        if (row.shares, row.until) == (typed.shares, typed.until):
+            return None
+        try:
+            shares = node.shares if row.shares == typed.shares else _shares(row.shares)
+        except ValidationError as error:
+            self.refuse(f"shares-{uid}", error.messages[0], str(error.code))
+            return None
+        try:
+            until = date.fromisoformat(row.until) if row.until else None
+        except ValueError:
+            self.refuse(f"until-{uid}", _("Write a day, such as 2027-03-31."), "no_day")
+            return None
+        return MemberTerms(shares, until)
+
+    def _joins(self) -> list[NewMember]:
+        names = [name.strip() for name in self.names.split(",") if name.strip()]
+        if len(names) > MOST_NAMES:
+            self.refuse("names", _("At most %(n)s people at once.") % {"n": MOST_NAMES}, "too_many")
+            return []
+        try:
+            shares = _shares(self.names_shares) if names else 1.0
+        except ValidationError as error:
+            self.refuse("names_shares", error.messages[0], str(error.code))
+            return []
+        return [NewMember(name, 1.0 if shares is None else shares) for name in names]
+
+
+def untouched(node: Node) -> MemberInput:
+    """A row as it is before anybody types."""
+    boosted = node.dates if is_boost(node.dates) else None
+    until = boosted.ends_on.isoformat() if boosted is not None and boosted.ends_on else ""
+    return MemberInput(presentation.shares(node.shares), until)
+
+
+def read_group(data: QueryDict, nodes: Mapping[UUID, Node]) -> GroupInput:
+    """Rows of members that are still there; others are gone from the page too."""
+    found = GroupInput(
+        nodes,
+        names=data.get("names", "")[:8_192],
+        names_shares=data.get("names_shares", "1")[:40],
+        reason=data.get("reason", "")[:4_000],
+        base_revision=read_number(data.get("base_revision", "")),
+    )
+    for key in data:
+        uid = _uid(key.removeprefix("shares-")) if key.startswith("shares-") else None
+        if uid is not None and uid in nodes:
+            found.members[uid] = MemberInput(
+                shares=data.get(key, "").strip()[:40],
+                until=data.get(f"until-{uid}", "").strip()[:10],
+                is_open=f"open-{uid}" in data,
+                leaves=f"leave-{uid}" in data,
+            )
+    return found
+
+
+def take_step(typed: GroupInput, step: str, today: date) -> None:
+    """A button that changes what is typed, and writes nothing: open, close, end a boost, equalise."""
+    name, _colon, text = step.partition(":")
+    if name == "equalise":
+        for each, terms in equal_terms(list(typed.nodes.values())).items():
+            row = typed.members.setdefault(each, untouched(typed.nodes[each]))
+            row.shares, row.until, row.is_open = presentation.shares(terms.shares), "", False
+        return
+    uid = _uid(text)
+    if uid is None or uid not in typed.nodes:
+        return
+    node, row = typed.nodes[uid], typed.member(uid)
+    typed.members[uid] = row
+    if name == "open":
+        row.is_open = True
+        if row == MemberInput(untouched(node).shares, "", is_open=True) and may_boost(node):
+            row.shares = presentation.shares(BOOST_TIMES * (node.shares or 0.0))
+            row.until = (today + timedelta(days=BOOST_DAYS)).isoformat()
+    elif name == "close":
+        typed.members[uid] = untouched(node)
+    elif name == "end" and is_boost(node.dates):
+        row.shares, row.until = presentation.shares(former_shares(node)), ""
+
+
+def may_boost(node: Node) -> bool:
+    """A number that there is something to go back to, and no dates that mean something else."""
+    return bool(node.shares) and (node.dates is None or is_boost(node.dates))
+
+
+def read_number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def _shares(text: str) -> float | None:
+    shares = read_shares(text)
+    return None if isinstance(shares, str) else shares
+
+
+def _uid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None

@@ -1,0 +1,155 @@
+"""Members of a group as lines: what they have beside what they used, and what they would have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, timedelta
+from uuid import UUID
+
+from django.utils import formats
+from django.utils.translation import gettext as _
+
+from apps.dashboard.figures import bullet
+from apps.dashboard.figures.bullet import Bullet, State, Tolerance
+from apps.dashboard.group.forms import GroupInput, MemberInput, may_boost, untouched
+from apps.dashboard.shell import lines, presentation
+from apps.dashboard.shell.presentation import Balance
+from apps.priorities.selectors.changesets.group import GroupPage, MemberRow
+
+WIDTH = 104
+
+
+@dataclass(frozen=True, slots=True)
+class MemberLine:
+    """One member as it is shown and typed."""
+
+    uid: UUID
+    name: str
+    url: str
+    kind: str
+    typed: MemberInput
+    locked: bool
+    target_before: str
+    target_after: str
+    is_edited: bool
+    is_shifted: bool  # moved by what was typed for others
+    used: str
+    bar: Bullet | None
+    balance: Balance
+    place: int | None
+    may_boost: bool
+    is_boosted: bool
+    button: str
+    terms: str  # in words, what happens at the end
+    terms_key: str
+    former_shares: float | None  # what it returns to
+    problem: str
+    until_problem: str
+
+
+def draw_members(page: GroupPage, typed: GroupInput) -> list[MemberLine]:
+    """On one scale, which also holds the targets from before."""
+    tolerance = lines.tolerance_of(page.settings)
+    scale = scale_of(page)
+    return [_line(row, typed, page.policy_slug, scale, tolerance) for row in page.members]
+
+
+def scale_of(page: GroupPage) -> float:
+    pairs = [
+        (row.entry.actual or 0.0, max(row.entry.target or 0.0, row.target_after or 0.0))
+        for row in page.members
+    ]  # fmt: skip
+    return bullet.share_scale(pairs, lines.tolerance_of(page.settings))
+
+
+def _line(row: MemberRow, typed: GroupInput, slug: str, scale: float, tolerance: Tolerance) -> MemberLine:
+    entry, node = row.entry, typed.nodes[row.entry.uid]
+    mine, before = typed.member(entry.uid), untouched(node)
+    is_edited = (mine.shares, mine.until, mine.leaves) != (before.shares, before.until, False)
+    moved = _differ(entry.target, row.target_after)
+    shown = _balance(row, tolerance)
+    key, terms = _terms(row, mine)
+    return MemberLine(
+        uid=entry.uid,
+        name=entry.name,
+        url=lines.entry_url(slug, entry.uid, entry.name),
+        kind=entry.kind,
+        typed=mine,
+        locked=entry.locked and not entry.may_change,
+        target_before=presentation.percent(entry.target) if moved else "",
+        target_after=presentation.percent(row.target_after),
+        is_edited=is_edited,
+        is_shifted=moved and not is_edited,
+        used=presentation.percent(entry.actual),
+        bar=_bar(row, shown, scale, tolerance, moved=moved),
+        balance=shown,
+        place=row.place,
+        may_boost=may_boost(node),
+        is_boosted=row.is_boosted,
+        button=_button(row, mine),
+        terms=terms,
+        terms_key=key,
+        former_shares=row.former_shares if key == "returns" else None,
+        problem=typed.problems.get(f"shares-{entry.uid}", ""),
+        until_problem=typed.problems.get(f"until-{entry.uid}", ""),
+    )
+
+
+def _balance(row: MemberRow, tolerance: Tolerance) -> Balance:
+    """Against the target that would hold: nothing is typed, and it is the one in force."""
+    state, target, actual = row.state_after, row.target_after, row.entry.actual
+    if state in ("over", "under") and target is not None and actual is not None:
+        word = _("over") if state == "over" else _("under")
+        return Balance(State(state), presentation.points(actual - target), word)
+    known = None if state == "unknown" else actual
+    return presentation.balance(known, target, has_usage=state != "idle", tolerance=tolerance)
+
+
+def _bar(row: MemberRow, shown: Balance, scale: float, tolerance: Tolerance, *, moved: bool) -> Bullet | None:
+    if row.target_after is None:
+        return None
+    return bullet.draw(
+        actual=row.entry.actual, target=row.target_after, maximum=scale, state=shown.state, width=WIDTH,
+        before=row.entry.target if moved else None, tolerance=tolerance,
+    )  # fmt: skip
+
+
+def _button(row: MemberRow, typed: MemberInput) -> str:
+    until = _day(typed.until)
+    if until is not None:
+        return _("to %(day)s") % {"day": short_day(until)}
+    return _("Boost") if row.entry.shares else _("More")
+
+
+def _terms(row: MemberRow, typed: MemberInput) -> tuple[str, str]:
+    """Key and sentence: what happens by itself, and when."""
+    if row.has_own_dates:
+        return "own_dates", _("It has dates of its own, which are changed on its page.")
+    until = _day(typed.until)
+    if until is None:
+        return "stays", _("Without a day the shares stay until somebody changes them.")
+    return "returns", _("On %(day)s the shares return to %(former)s by themselves.") % {
+        "day": long_day(until + timedelta(days=1)),
+        "former": presentation.shares(row.former_shares),
+    }
+
+
+def short_day(day: date) -> str:
+    return formats.date_format(day, "j M")
+
+
+def long_day(day: date) -> str:
+    return formats.date_format(day, "j F Y")
+
+
+def _day(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text) if text else None
+    except ValueError:
+        return None
+
+
+def _differ(before: float | None, after: float | None) -> bool:
+    if before is None or after is None:
+        return before is not after
+    return abs(before - after) > 1e-9

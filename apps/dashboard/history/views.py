@@ -1,0 +1,236 @@
+"""The history of a policy: what was put in force and why, any two revisions side by side, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_http_methods, require_safe
+
+from apps.core import clock
+from apps.core.errors import DomainError, Invalid, NotFound
+from apps.dashboard.history import difference_lines
+from apps.dashboard.history import pages as history_pages
+from apps.dashboard.shell import lines, presentation
+from apps.dashboard.shell.actor import actor_of
+from apps.dashboard.shell.htmx import SeeOther, fragment
+from apps.policies.models import ChangeSet, Policy
+from apps.policies.publishing import reverting
+from apps.policies.selectors import get_policy, get_revision
+from apps.priorities.selectors import RevisionDiff, diff_revisions, get_entry_history
+
+_MOST_QUERY = 128
+
+
+def page_url(policy: str, **_kwargs: Any) -> str:
+    return reverse("dashboard:history", kwargs={"policy": policy})
+
+
+def diff_url(policy: str, **_kwargs: Any) -> str:
+    return reverse("dashboard:diff", kwargs={"policy": policy})
+
+
+@require_safe
+def history(request: HttpRequest, policy: str) -> HttpResponse:
+    """Everything put in force, newest first, and the last two revisions side by side."""
+    found = get_policy(slug=policy, actor=actor_of(request))
+    head = get_revision(policy=found)
+    context = {
+        **_rows(request, found),
+        "head": head,
+        "chosen": (max(found.head_number - 1, 1), found.head_number),
+        "options": history_pages.options(found),
+        "crumbs": [{"label": found.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+                   {"label": _("History")}],
+    }  # fmt: skip
+    return render(request, "dashboard/history/history.html", context)
+
+
+@require_safe
+@fragment(page_url)
+def rows(request: HttpRequest, policy: str) -> HttpResponse:
+    """The list again, narrowed or going on."""
+    found = get_policy(slug=policy, actor=actor_of(request))
+    return render(request, "dashboard/history/_rows.html", _rows(request, found))
+
+
+@require_safe
+def diff(request: HttpRequest, policy: str) -> HttpResponse:
+    """`?from=` and `?to=`, in either order; without them what the newest revision changed."""
+    found = get_policy(slug=policy, actor=actor_of(request))
+    return render(request, "dashboard/history/diff.html", {
+        **_diff_context(request, found),
+        "options": history_pages.options(found),
+        "may_draft": history_pages.may_draft(request, found),
+        "crumbs": [
+            {"label": found.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+            {"label": _("History"), "url": page_url(policy)}, {"label": _("Compare")},
+        ],
+    })  # fmt: skip
+
+
+@require_safe
+@fragment(diff_url)
+def diff_part(request: HttpRequest, policy: str) -> HttpResponse:
+    """The comparison alone."""
+    context = _diff_context(request, get_policy(slug=policy, actor=actor_of(request)))
+    response = render(request, "dashboard/history/_diff.html", context)
+    response["HX-Push-Url"] = (
+        f"{diff_url(policy)}?from={context['diff'].before.number}&to={context['diff'].after.number}"
+    )
+    return response
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def undo(request: HttpRequest, policy: str, revision: int) -> HttpResponse:
+    """What undoing it would change; POST makes the change set that does."""
+
+    def draft(reason: str) -> ChangeSet:
+        return reverting.revert_revision(
+            policy_slug=policy, number=revision, reason=reason, at=clock.now(), actor=actor_of(request)
+        )
+
+    found = get_policy(slug=policy, actor=actor_of(request))
+    if revision < 2:
+        raise NotFound(f"Policy {found.slug} has no revision that could be undone by that number.")
+    context = {"goes_back_to": revision - 1, "is_undo": True, "title": _("Undo revision %(n)s?") % {"n": revision}}
+    return _way_back(request, found, (revision, revision - 1), draft, context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def restore(request: HttpRequest, policy: str, revision: int) -> HttpResponse:
+    """What leads from the tree in force to that of a revision; POST makes the change set that does."""
+
+    def draft(reason: str) -> ChangeSet:
+        return reverting.restore_revision(
+            policy_slug=policy, number=revision, with_settings="tree_only" not in request.POST, reason=reason,
+            at=clock.now(), actor=actor_of(request),
+        )  # fmt: skip
+
+    found = get_policy(slug=policy, actor=actor_of(request))
+    title = _("Back to the tree of revision %(n)s?") % {"n": revision}
+    context = {"goes_back_to": revision, "is_undo": False, "title": title}
+    return _way_back(request, found, (found.head_number, revision), draft, context)
+
+
+@require_safe
+def entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
+    """Who changed one entry, when and why."""
+    found = get_entry_history(
+        policy_slug=policy, uid=uid, before=history_pages.number_asked(request, "before"), actor=actor_of(request)
+    )
+    url = reverse("dashboard:entry-find", kwargs={"policy": policy, "uid": uid})
+    context = {
+        "found": found,
+        "rows": [difference_lines.history_row(line) for line in found.lines],
+        "may_draft": history_pages.may_draft(request, found.policy),
+        "policy": policy,
+        "entry_url": url,
+        "crumbs": [
+            {"label": found.policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+            {"label": found.name, "url": url}, {"label": _("History")},
+        ],
+    }  # fmt: skip
+    return render(request, "dashboard/history/entry.html", context)
+
+
+def _rows(request: HttpRequest, found: Policy) -> dict[str, Any]:
+    query = request.GET.get("q", "").strip().replace("\0", "")[:_MOST_QUERY]
+    before = history_pages.number_asked(request, "before")
+    shown, older = history_pages.revision_rows(request, found, before=before, query=query)
+    return {
+        "policy": found.slug,
+        "found": found,
+        "days": history_pages.by_day(shown),
+        "older": older,
+        "query": query,
+        "before": before,
+        "may_draft": history_pages.may_draft(request, found),
+    }
+
+
+def _diff_context(request: HttpRequest, found: Policy) -> dict[str, Any]:
+    before = history_pages.number_asked(request, "from")
+    after = history_pages.number_asked(request, "to")
+    after = found.head_number if after is None else after
+    before = max(after - 1, 1) if before is None else before
+    if request.GET.get("swap"):
+        before, after = after, before
+    return _compared(request, found, before, after)
+
+
+def _compared(request: HttpRequest, found: Policy, before: int, after: int) -> dict[str, Any]:
+    compared = diff_revisions(
+        policy_slug=found.slug, before=before, after=after, cursor=request.GET.get("cursor"), at=clock.now(),
+        actor=actor_of(request),
+    )  # fmt: skip
+    return {"policy": found.slug, "found": found, "chosen": (before, after), **compared_context(compared)}
+
+
+def compared_context(compared: RevisionDiff) -> dict[str, Any]:
+    """The rows of a comparison, in words."""
+    head, between = compared.policy.head_number, abs(compared.after.number - compared.before.number)
+    moment = "" if compared.after.number == head else f"?at={compared.after.number}"
+    kept = [
+        {
+            "row": row, "before": presentation.percent(row.target_before), "effect": difference_lines.effect(row),
+            "after": presentation.percent(row.target_after),
+            "url": lines.entry_url(compared.policy.slug, row.uid, row.name, moment),
+        }
+        for row in compared.kept
+    ]  # fmt: skip
+    return {
+        "diff": compared,
+        "verdict": difference_lines.verdict(compared),
+        "before_title": _("Rev %(n)s") % {"n": compared.before.number},
+        "after_title": _("Rev %(n)s") % {"n": compared.after.number},
+        "between": ngettext("%(n)s revision", "%(n)s revisions", between) % {"n": presentation.count(between)},
+        "lines": list(difference_lines.diff_lines(compared, compared.rows, now=head)),
+        "settings_rows": difference_lines.settings_rows(compared),
+        "corrections": [(each, difference_lines.correction_words(each)) for each in compared.corrections],
+        "kept": kept,
+    }
+
+
+def _way_back(
+    request: HttpRequest,
+    found: Policy,
+    way: tuple[int, int],
+    draft: Callable[[str], ChangeSet],
+    context: dict[str, Any],
+) -> HttpResponse:
+    status, problem, code = 200, "", ""
+    if request.method == "POST":
+        try:
+            made = draft(request.POST.get("reason", ""))
+        except NotFound:
+            raise
+        except DomainError as error:
+            problem, code = error.message, error.code
+            status = 422 if isinstance(error, Invalid) else 403 if code == "partial_view" else 409
+        else:
+            messages.success(
+                request, _("A change set that goes back is drafted: look at it, and publish it when it is right.")
+            )
+            return SeeOther(reverse("dashboard:change", kwargs={"change_set": made.pk}))
+    shown = get_revision(policy=found, at=way[0] if context["is_undo"] else way[1])
+    return render(request, "dashboard/history/way_back.html", {
+        **_compared(request, found, *way),
+        **context,
+        "revision": shown,
+        "problem": problem,
+        "code": code,
+        "typed_reason": request.POST.get("reason", ""),
+        "n_later": found.head_number - way[0],
+        "crumbs": [
+            {"label": found.name, "url": reverse("dashboard:policy", kwargs={"policy": found.slug})},
+            {"label": _("History"), "url": page_url(found.slug)}, {"label": context["title"]},
+        ],
+    }, status=status)  # fmt: skip

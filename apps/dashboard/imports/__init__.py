@@ -1,0 +1,1 @@
+"""Files of usage: imported, reported, undone."""

@@ -1,0 +1,304 @@
+"""Usage sources and imports: is the data complete, what would this file do, what did it do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.conf import settings
+from django.core.files.uploadhandler import TemporaryFileUploadHandler
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.csrf import csrf_exempt, csrf_protect
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from apps.accounts.actor import Actor
+from apps.core import clock
+from apps.core.errors import Conflict, Invalid, NotAllowed, TooLarge
+from apps.dashboard.imports.forms import NEW_SOURCE, UploadForm
+from apps.dashboard.imports.notes import noted
+from apps.dashboard.imports.reports import import_line, import_report, reason, reasons, size
+from apps.dashboard.imports.undo_reports import undo_report
+from apps.dashboard.shell import presentation
+from apps.dashboard.shell.actor import actor_of
+from apps.dashboard.shell.downloads import csv_response
+from apps.dashboard.shell.figure_frames import answer_figure, framed
+from apps.dashboard.shell.htmx import SeeOther, fragment, is_htmx
+from apps.dashboard.sources.edit_views import collecting_context
+from apps.dashboard.sources.pages import coverage_of, line_of, lines_of
+from apps.dashboard.sources.presenters import (
+    headline,
+    what_is_late,
+)
+from apps.figures import Figure
+from apps.figures.coverage import coverage_figure, read_days
+from apps.policies.selectors import list_policies
+from apps.priorities import selectors as priorities
+from apps.runs import services as runs
+from apps.usage import selectors, services
+from apps.usage.models import Import, Source
+from apps.usage.parsers.registry import AUTO, FORMATS
+from apps.usage.records.imports import MOST_REJECTED_KEPT
+
+REJECTED_PER_PAGE = 25
+_FORM_ROOM = 1_000_000  # what the fields and boundaries around a file may take
+
+
+@require_safe
+def sources(request: HttpRequest) -> HttpResponse:
+    """Every source with its lag, the days it covers, and the newest imports."""
+    actor, now = actor_of(request), clock.now()
+    lines = lines_of(actor)
+    context = {
+        "lines": lines,
+        "headline": headline(lines),
+        "late": what_is_late(lines, now),
+        "shows_unmapped": any(line.unmapped for line in lines),
+        "imports": _imports(actor),
+        "may_import": actor.is_admin,
+        "now": now,
+        "crumbs": [{"label": _("Usage sources")}],
+        "coverage": framed(request, reverse("dashboard:coverage"), lambda: _coverage(request)),
+    }
+    return render(request, "dashboard/usage/sources.html", context)
+
+
+@require_safe
+def coverage(request: HttpRequest, form: str = "json") -> HttpResponseBase:
+    """The coverage calendar, for the page's own query."""
+    return answer_figure(request, _coverage(request), form)
+
+
+def _coverage(request: HttpRequest) -> Figure:
+    zone, actor = ZoneInfo(settings.TIME_ZONE), actor_of(request)
+    found = selectors.list_source_days(n_days=read_days(request.GET), at=clock.now(), zone=zone, actor=actor)
+    return coverage_figure(found, request.GET)
+
+
+@require_safe
+def source(request: HttpRequest, slug: str) -> HttpResponse:
+    """One source: its state, its days, its files, and how to send to it."""
+    actor, now = actor_of(request), clock.now()
+    line = line_of(selectors.get_source(slug=slug, actor=actor), actor)
+    context = {
+        "line": line,
+        "source": line.source,
+        "imports": _imports(actor, slug),
+        "may_import": actor.is_admin,
+        "policies": list_policies(actor=actor) if actor.is_admin else [],
+        "late": what_is_late([line], now),
+        "address": request.build_absolute_uri("/"),
+        **collecting_context(line.source, actor),
+        "crumbs": [{"label": _("Usage sources"), "url": reverse("dashboard:sources")}, {"label": line.source.name}],
+        **coverage_of([line], actor),
+    }
+    return render(request, "dashboard/usage/source.html", context)
+
+
+@csrf_exempt  # the token in the form is checked by `_upload`, after the file has a place on disk
+@require_http_methods(["GET", "HEAD", "POST"])
+def upload(request: HttpRequest) -> HttpResponse:
+    """Nothing of the body is read before it is clear that this person may send it and that it fits."""
+    if not actor_of(request).is_admin:
+        raise NotAllowed(_("Only administrators import usage. A collector can send records with a token."))
+    if request.method == "POST":
+        limit = int(settings.FAIRSHARE_UPLOAD_BYTES)
+        if int(request.META.get("CONTENT_LENGTH") or 0) > limit + _FORM_ROOM:
+            raise _too_large(limit)
+        request.upload_handlers = [TemporaryFileUploadHandler(request)]
+    return _upload(request)
+
+
+@csrf_protect
+def _upload(request: HttpRequest) -> HttpResponse:
+    actor = actor_of(request)
+    if request.method != "POST":
+        return _upload_page(request, _upload_form(actor, initial=_asked(request, actor)))
+    form = _upload_form(actor, request.POST, request.FILES)
+    if not form.is_valid():
+        return _upload_page(request, form, status=422)
+    if form.cleaned_data["file"].size > settings.FAIRSHARE_UPLOAD_BYTES:
+        raise _too_large(settings.FAIRSHARE_UPLOAD_BYTES)
+    try:
+        made = _start(form, actor)
+    except (Invalid, Conflict, TooLarge) as refusal:
+        form.add_refusal(refusal)
+        return _upload_page(request, form, status=422)
+    return _go_to(request, _import_url(made.pk))
+
+
+@require_safe
+def import_(request: HttpRequest, import_id: int) -> HttpResponse:
+    """The whole page around the fragment that is polled while the work goes on."""
+    usage_import = selectors.get_import(import_id=import_id, actor=actor_of(request))
+    context = _import_context(request, usage_import)
+    crumbs = [
+        {"label": _("Usage sources"), "url": reverse("dashboard:sources")},
+        {"label": usage_import.source.name, "url": reverse("dashboard:source", args=[usage_import.source.slug])},
+        {"label": _("Import")},
+    ]
+    return render(request, "dashboard/usage/import.html", {**context, "crumbs": crumbs})
+
+
+def _import_url(import_id: int) -> str:
+    return reverse("dashboard:import", kwargs={"import_id": import_id})
+
+
+@fragment(page=_import_url)
+@require_safe
+def import_progress(request: HttpRequest, import_id: int) -> HttpResponse:
+    """Polled every two seconds; once the work has ended, the answer carries no trigger any more."""
+    usage_import = selectors.get_import(import_id=import_id, actor=actor_of(request))
+    return render(request, "dashboard/usage/_progress.html", _import_context(request, usage_import))
+
+
+@fragment(page=_import_url)
+@require_safe
+def import_rejected(request: HttpRequest, import_id: int) -> HttpResponse:
+    """The next lines that were not taken."""
+    usage_import = selectors.get_import(import_id=import_id, actor=actor_of(request))
+    return render(request, "dashboard/usage/_rejected.html", _import_context(request, usage_import))
+
+
+@require_safe
+def import_rejected_csv(request: HttpRequest, import_id: int) -> HttpResponseBase:
+    """All rejected lines, not only a page of them."""
+    actor = actor_of(request)
+    usage_import = selectors.get_import(import_id=import_id, actor=actor)
+    header = ["line", "code", "message", "excerpt"]
+    return csv_response(f"rejected-{usage_import.pk}.csv", header, _rejected_rows(usage_import.pk, actor))
+
+
+@require_POST
+def import_cancel(request: HttpRequest, import_id: int) -> HttpResponse:
+    actor = actor_of(request)
+    usage_import = selectors.get_import(import_id=import_id, actor=actor)
+    runs.cancel_run(run_id=usage_import.run_id, at=clock.now(), actor=actor)
+    return SeeOther(_import_url(import_id))
+
+
+@require_POST
+def import_confirm(request: HttpRequest, import_id: int) -> HttpResponse:
+    """The real import of a file whose dry run was read."""
+    whole = {"all": True, "good": False}.get(request.POST.get("take", ""))
+    made = services.confirm_import(import_id=import_id, all_or_nothing=whole, at=clock.now(), actor=actor_of(request))
+    return SeeOther(_import_url(made.pk))
+
+
+def _imports(actor: Actor, slug: str | None = None) -> list[dict[str, Any]]:
+    now = clock.now()
+    lines = []
+    for one in selectors.list_imports(actor=actor, source_slug=slug, limit=10):
+        text, badge, kind = import_line(one, now)
+        lines.append({"import": one, "url": _import_url(one.pk), "text": text, "badge": badge, "kind": kind})
+    return lines
+
+
+def _upload_form(actor: Actor, *data: Any, initial: dict[str, Any] | None = None) -> UploadForm:
+    return UploadForm(
+        *data,
+        sources=[
+            (found.slug, found.name) for found in selectors.list_sources(actor=actor) if found.kind != Source.Kind.PEER
+        ],
+        formats=[(AUTO, _("Find out by itself")), *((one.name, one.label) for one in FORMATS.values())],
+        initial=initial,
+    )
+
+
+def _asked(request: HttpRequest, actor: Actor) -> dict[str, Any]:
+    asked = request.GET.get("source", "")
+    known = {found.slug for found in selectors.list_sources(actor=actor) if found.kind != Source.Kind.PEER}
+    return {"source": asked} if asked in known else {}
+
+
+def _upload_page(request: HttpRequest, form: UploadForm, *, status: int = 200) -> HttpResponse:
+    limit = int(settings.FAIRSHARE_UPLOAD_BYTES)
+    context = {
+        "form": form,
+        "limit_bytes": limit,
+        "limit": size(limit),
+        "formats": FORMATS.values(),
+        "crumbs": [{"label": _("Usage sources"), "url": reverse("dashboard:sources")}, {"label": _("Import a file")}],
+    }
+    template = "dashboard/usage/_upload.html" if is_htmx(request) else "dashboard/usage/upload.html"
+    return render(request, template, context, status=status)
+
+
+@transaction.atomic  # a file that is refused leaves no new source behind
+def _start(form: UploadForm, actor: Actor) -> Import:
+    chosen, now = form.cleaned_data, clock.now()
+    slug = chosen["source"]
+    if slug == NEW_SOURCE:
+        slug = form.new_slug
+        services.make_source(slug=slug, name=chosen["new_source"], time_zone=chosen["time_zone"], at=now, actor=actor)
+    return services.start_import(
+        source_slug=slug,
+        format=chosen["format"],
+        file=chosen["file"].file,
+        file_name=chosen["file"].name,
+        time_zone=chosen["time_zone"],
+        dry_run=chosen["mode"] == "dry",
+        all_or_nothing=chosen["all_or_nothing"],
+        at=now,
+        actor=actor,
+    )
+
+
+def _go_to(request: HttpRequest, url: str) -> HttpResponse:
+    if not is_htmx(request):
+        return SeeOther(url)
+    response = HttpResponse(status=204)
+    response["HX-Redirect"] = url
+    return response
+
+
+def _too_large(limit: int) -> TooLarge:
+    message = _("A file may have at most %(size)s. Split it, or use “manage.py import_usage”.")
+    return TooLarge(message % {"size": size(limit)})
+
+
+def _import_context(request: HttpRequest, usage_import: Import) -> dict[str, Any]:
+    actor, now = actor_of(request), clock.now()
+    report = import_report(usage_import, now)
+    after = request.GET.get("after", "")
+    after_line = int(after) if after.isascii() and after.isdigit() and len(after) < 18 else 0
+    context: dict[str, Any] = {
+        "import": usage_import,
+        "report": report,
+        "size": size(usage_import.n_bytes),
+        "undo": undo_report(usage_import),
+        "n_unmapped": None if report.is_unfinished else priorities.count_unmapped_of_import(usage_import),
+        "format": FORMATS[usage_import.format].label if usage_import.format in FORMATS else "",
+        "noted": noted(usage_import.run.result.get("notes", {})),
+    }
+    if report.is_unfinished or not report.n_rejected:
+        return context
+    found = selectors.list_rejected_lines(
+        import_id=usage_import.pk, actor=actor, after_line=after_line, limit=REJECTED_PER_PAGE + 1
+    )
+    shown = found[:REJECTED_PER_PAGE]
+    return {
+        **context,
+        "rejected": [(line, reason(line.code)) for line in shown],
+        "after_line": after_line,
+        "next_after": shown[-1].line if len(found) > REJECTED_PER_PAGE else None,
+        "reasons": reasons(selectors.count_rejected_lines(import_id=usage_import.pk, actor=actor)),
+        "kept": presentation.count(MOST_REJECTED_KEPT) if report.n_rejected > MOST_REJECTED_KEPT else "",
+        "per_page": REJECTED_PER_PAGE,
+        "shown_words": presentation.count(len(shown)),
+    }
+
+
+def _rejected_rows(import_id: int, actor: Actor) -> Iterator[tuple[int, str, str, str]]:
+    after_line = -1
+    while True:
+        found = selectors.list_rejected_lines(import_id=import_id, actor=actor, after_line=after_line, limit=1000)
+        yield from ((line.line, line.code, line.message, line.excerpt) for line in found)
+        if len(found) < 1000:
+            return
+        after_line = found[-1].line

@@ -1,0 +1,1 @@
+"""Jobs of a listing or a case, taken apart."""

@@ -1,0 +1,276 @@
+"""From what was pasted to the table a page shows: listings checked, cases solved, variants side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.core.errors import FieldProblem, Invalid
+from apps.dashboard.jobs.gridengine import grid_engine_table, reading_label
+from apps.dashboard.jobs.tables import (
+    MOST_ROWS,
+    Cell,
+    Column,
+    JobRow,
+    JobTable,
+    LedgerRow,
+    Note,
+    Variants,
+    moved_notes,
+    others_of,
+    places_of,
+    short,
+    waiting_verdict,
+)  # fmt: skip
+from apps.engine.case_text import read_cases
+from apps.engine.errors import EngineError
+from apps.engine.jobs import get_job_algorithm, name_of_algorithm
+from apps.engine.jobs.base import JobAlgorithm
+from apps.engine.jobs.printed import Printed, read_printed
+from apps.engine.jobs.printed.follow import (
+    PRESET_WEIGHTS,
+    TERMS,
+    VARIANTS,
+    Followed,
+    fitting_preset,
+    fitting_weights,
+    follow_grid_engine,
+    follow_slurm,
+    name_terms,
+    priorities,
+)  # fmt: skip
+from apps.engine.jobs.printed.rows import ASIDE, PENDING
+from apps.priorities.job_cases import explain_jobs
+
+MOST_JOBS = 2_000  # a page solves the same case once for every variant
+
+
+def read_table(text: str, weights: Mapping[str, float] | None, variants: Sequence[str]) -> JobTable:
+    """Everything about the pasted jobs.
+
+    Raises:
+        Invalid: with the line or the place, and what to do about it.
+        TooLarge: more jobs than a page takes.
+    """
+    try:
+        if text.lstrip()[:1] in ("{", "["):
+            return _table_of_case(_one_case(text), variants)
+        printed = read_printed(text)
+    except EngineError as error:
+        where = error.place or "text"
+        raise Invalid(error.message, code=error.code, fields=[FieldProblem(where, error.message)]) from error
+    return _table_of_slurm(printed) if printed.scheduler == "slurm" else _table_of_qstat(printed, weights, variants)
+
+
+def _one_case(text: str) -> dict[str, Any]:
+    cases = read_cases(text)
+    if len(cases) != 1 or not isinstance(cases[0], dict):
+        message = _("A page shows one case: paste one object, or give a list to manage.py jobs.")
+        raise Invalid(message, fields=[FieldProblem("text", message)])
+    case: dict[str, Any] = cases[0]
+    return case
+
+
+def _table_of_case(case: dict[str, Any], variants: Sequence[str]) -> JobTable:
+    algorithm = get_job_algorithm(name_of_algorithm(case))
+    if algorithm.name == "gridengine":
+        return grid_engine_table(case, variants, most_jobs=MOST_JOBS)
+    (result,) = explain_jobs([case], most_jobs=MOST_JOBS)
+    return (
+        _slurm_case(algorithm, case, result) if algorithm.name == "slurm-multifactor" else _sam_case(algorithm, result)
+    )
+
+
+def _slurm_case(algorithm: JobAlgorithm, case: dict[str, Any], result: dict[str, Any]) -> JobTable:
+    weights = case.get("weights") or {}
+    columns = [
+        Column(term.name, term.label, short(weights.get(term.name, 0.0)) if term.weight else "")
+        for term in algorithm.terms
+    ]
+    order = sorted(result["jobs"], key=lambda job: -result["jobs"][job]["priority"])
+    places = places_of(order)
+    rows = [
+        JobRow(
+            job, "", "", [Cell(column.label, str(answer[column.name])) for column in columns], str(answer["priority"]),
+            places[job], answer["explain"],
+        )
+        for job, answer in ((job, result["jobs"][job]) for job in order[:MOST_ROWS])
+    ]  # fmt: skip
+    return JobTable(
+        algorithm.label, algorithm.formula, algorithm.reference, waiting_verdict(places), columns, rows, _("Priority"),
+        n_jobs=len(order),
+    )  # fmt: skip
+
+
+def _sam_case(algorithm: JobAlgorithm, result: dict[str, Any]) -> JobTable:
+    words = {"front": _("front"), "back": _("back"), "priority": _("priority group")}
+    rows = [
+        JobRow(
+            job, "", "",
+            [
+                Cell(_("Group"), answer["group"]),
+                _benefit_cell(answer),
+                Cell(_("Goes to"), words[answer["queue"]]),
+                Cell(_("Fraction after"), _fraction(answer["fraction_after"])),
+            ],
+            str(answer["priority"]), None, answer["explain"],
+        )
+        for job, answer in list(result["jobs"].items())[:MOST_ROWS]
+    ]  # fmt: skip
+    n_front = sum(answer["queue"] == "front" for answer in result["jobs"].values())
+    verdict = ngettext("%(n)s of %(of)s job goes to the front.", "%(n)s of %(of)s jobs go to the front.", n_front)
+    return JobTable(
+        algorithm.label, algorithm.formula, algorithm.reference, verdict % {"n": n_front, "of": len(result["jobs"])},
+        [
+            Column("group", _("Group")), Column("benefit", _("Benefit")), Column("queue", _("Goes to")),
+            Column("fraction_after", _("Fraction after")),
+        ],
+        rows, _("Priority"), n_jobs=len(result["jobs"]), has_places=False,
+        notes=[Note("of_case", text) for text in result["notes"]], ledger=_ledger(result["ledger"]),
+        ledger_unit=result["ledger"]["unit"],
+    )  # fmt: skip
+
+
+def _benefit_cell(answer: dict[str, Any]) -> Cell:
+    """What the job is worth to its group, and what each function of a weighted sum adds to it."""
+    amount = "–" if answer["benefit"] is None else short(answer["benefit"])
+    return Cell(
+        _("Benefit"), amount, ", ".join(f"{name} {short(value)}" for name, value in answer["parts"].items())
+    )  # fmt: skip
+
+
+def _ledger(ledger: dict[str, Any]) -> list[LedgerRow]:
+    return [
+        LedgerRow(
+            group, _fraction(each["share"]), short(each["before"]), short(each["booked"]), short(each["after"]),
+            _fraction(each["fraction"]), short(each["owed"]),
+        )
+        for group, each in list(ledger["groups"].items())[:MOST_ROWS]
+    ]  # fmt: skip
+
+
+def _table_of_qstat(printed: Printed, given: Mapping[str, float] | None, variants: Sequence[str]) -> JobTable:
+    fitting = None if given else fitting_weights(printed.jobs)
+    preset = fitting_preset(printed.jobs)
+    weights = given or fitting or PRESET_WEIGHTS[preset]
+    algorithm = get_job_algorithm("gridengine")
+    followed = follow_grid_engine(printed.jobs, weights)
+    totals = {each.job.job: each.printed for each in followed}
+    places = _order(followed, totals)
+    chosen = [name for name in variants if name in VARIANTS]
+    readings = [[name] for name in chosen] + ([chosen] if len(chosen) > 1 else [])
+    beside: Variants = []
+    for reading in readings:
+        found = priorities(printed.jobs, weights, reading)
+        beside.append((reading_label("+".join(reading)), found, _order(followed, found)))
+    labels = {term.name: term.label for term in algorithm.terms}
+    columns = [Column(name, labels[name], short(weights[weight])) for name, weight in TERMS]
+    in_line = sorted(followed, key=lambda each: places.get(each.job.job, len(places) + each.job.line))
+    rows = [
+        JobRow(
+            each.job.job, each.job.user, each.job.state,
+            [_printed_cell(column, each, decimals=5) for column in columns], f"{each.printed:.5f}",
+            places.get(each.job.job), each.lines, each.doubts, others_of(each.job.job, places, beside),
+        )
+        for each in in_line[:MOST_ROWS]
+    ]  # fmt: skip
+    notes = [
+        _weights_told(weights, is_given=given is not None, is_found=fitting is not None, preset=preset),
+        *_doubted(followed),
+    ]
+    notes += [*moved_notes(places, beside), *_left_out(variants, chosen)]
+    return JobTable(
+        algorithm.label, algorithm.formula, algorithm.reference, waiting_verdict(places),
+        columns, rows, _("Printed priority"),
+        n_jobs=len(followed), variants=[label for label, _totals, _places in beside],
+        notes=notes,
+    )  # fmt: skip
+
+
+def _table_of_slurm(printed: Printed) -> JobTable:
+    algorithm = get_job_algorithm("slurm-multifactor")
+    followed = follow_slurm(printed)
+    order = sorted(followed, key=lambda each: -each.printed)
+    places = places_of([each.job.job for each in order])
+    columns = [
+        Column(term.name, term.label, short(printed.weights.get(term.name, "")) if printed.weights else "")
+        for term in algorithm.terms
+        if any(term.name in each.terms for each in followed)
+    ]
+    rows = [
+        JobRow(
+            each.job.job, each.job.user, each.job.state,
+            [_printed_cell(column, each, decimals=0) for column in columns], f"{each.printed:.0f}",
+            places[each.job.job], each.lines, each.doubts,
+        )
+        for each in order[:MOST_ROWS]
+    ]  # fmt: skip
+    missing = not (printed.weights and printed.factors)
+    ask = Note(
+        "weights_missing",
+        _("Add the output of sprio -w and of sprio -n -l, and each term is rebuilt from its weight and factor."),
+    )
+    return JobTable(
+        algorithm.label, algorithm.formula, algorithm.reference, waiting_verdict(places),
+        columns, rows, _("Printed priority"),
+        n_jobs=len(followed), notes=[*_doubted(followed), *([ask] if missing else [])],
+    )  # fmt: skip
+
+
+def _printed_cell(column: Column, each: Followed, *, decimals: int) -> Cell:
+    if column.name not in each.terms:
+        return Cell(column.label, "–" if each.job.role != ASIDE else "0")
+    value = f"{column.weight} × {each.values[column.name]:.7g}" if column.name in each.values and column.weight else ""
+    return Cell(column.label, f"{each.terms[column.name]:.{decimals}f}", value)
+
+
+def _order(followed: Sequence[Followed], totals: Mapping[str, float]) -> dict[str, int]:
+    """Places of pending jobs: by priority, then by submission, then as they were listed."""
+    pending = [each.job for each in followed if each.job.role == PENDING]
+    return places_of([job.job for job in sorted(pending, key=lambda job: (-totals[job.job], job.submitted, job.line))])
+
+
+def _weights_told(weights: Mapping[str, float], *, is_given: bool, is_found: bool, preset: str) -> Note:
+    told = " / ".join(short(weights[weight]) for _term, weight in TERMS)
+    if is_given:
+        return Note("weights_given", _("Weights of urgency, tickets and POSIX priority as you gave them: %s.") % told)
+    if is_found:
+        text = _("Weights found from the rows: %s for urgency, tickets and POSIX priority.")
+        return Note("weights_found", text % told)
+    text = _("Weights as %(preset)s installs them: %(told)s for urgency, tickets and POSIX priority.")
+    return Note("weights_installed", text % {"preset": preset, "told": told})
+
+
+def _doubted(followed: Sequence[Followed]) -> list[Note]:
+    """How many rows don't follow, and how much of each priority comes from terms that the listing has no column for."""
+    n = sum(bool(each.doubts) for each in followed)
+    notes = _not_listed([each for each in followed if each.not_listed])
+    if n:
+        text = ngettext("%s row does not follow: see its line.", "%s rows do not follow: see their lines.", n) % n
+        return [Note("doubted", text), *notes]
+    return notes or [Note("all_follow", _("Every printed priority follows from what is printed beside it."))]
+
+
+def _not_listed(rows: Sequence[Followed]) -> list[Note]:
+    if not rows:
+        return []
+    low, high = min(each.left for each in rows), max(each.left for each in rows)
+    told = {"low": short(low), "high": short(high), "terms": name_terms(rows[0].not_listed)}
+    if high - low < 2e-5:  # the last printed digit
+        text = _("%(low)s of each priority is %(terms)s, which this listing doesn’t show.") % told
+    else:
+        text = _("%(low)s to %(high)s of each priority is %(terms)s, which this listing doesn’t show.") % told
+    return [Note("not_listed", f"{text} {_('Paste qstat -ext -urg -pri to see every term.')}")]
+
+
+def _left_out(variants: Sequence[str], chosen: Sequence[str]) -> list[Note]:
+    left = [reading_label(name) for name in variants if name not in chosen]
+    text = _("%s needs shares, which a listing doesn’t have: paste a case.") % ", ".join(left)
+    return [Note("needs_shares", text)] if left else []
+
+
+def _fraction(value: float | None) -> str:
+    return "–" if value is None else f"{value:.5g}"

@@ -1,0 +1,134 @@
+"""One mapping rule, as somebody writes it; and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from apps.core.errors import DomainError
+from apps.dashboard.entry.forms import read_shares
+from apps.dashboard.members.forms import reason_field, text_input
+from apps.policies.tree.columns import TreeColumns
+from apps.priorities.mapping.rules.rule import LONGEST_SUFFIX, Rule
+
+KINDS = [
+    ("glob", _("Names that match a pattern")),
+    ("group", _("Accounts of a group, or of a VO by its FQAN")),
+    ("exact", _("Exactly these names")),
+    ("each", _("Every user becomes a child of the entry")),
+    ("default", _("All that is left")),
+]
+# Where the fields of a rule stand in the form.
+_FIELDS = {
+    "target_uid": "entry", "user_pattern": "user", "group_pattern": "group", "fqan_pattern": "fqan",
+    "member_shares": "shares", "archive_after_idle_days": "days",
+}  # fmt: skip
+
+
+class RuleForm(forms.Form):
+    """All that isn't empty must hold. The entry is named by its path."""
+
+    kind = forms.ChoiceField(label=_("The rule is for"), choices=KINDS, widget=forms.Select(attrs={"class": "input"}))
+    source = forms.ChoiceField(
+        label=_("Of the source"), required=False, widget=forms.Select(attrs={"class": "input"}),
+        help_text=_("Sources of one namespace share accounts and rules."),
+    )  # fmt: skip
+    namespace = forms.CharField(
+        label=_("Or of a namespace"), required=False, max_length=128, widget=text_input(),
+        help_text=_("As accounts have it, where no source of it is here yet."),
+    )  # fmt: skip
+    user = forms.CharField(
+        label=_("User name or DN"), required=False, max_length=256, widget=text_input(),
+        help_text=_("* stands for anything, ? for one character. DNs in either spelling: CN=x,O=y or /O=y/CN=x."),
+    )  # fmt: skip
+    group = forms.CharField(
+        label=_("Group"), required=False, max_length=256, widget=text_input(),
+        help_text=_("As the source writes it; what Slurm calls an account."),
+    )  # fmt: skip
+    fqan = forms.CharField(
+        label=_("FQAN"), required=False, max_length=512, widget=text_input(),
+        help_text=_("Such as /atlas: what lies below counts too, /atlas/Role=production."),
+    )  # fmt: skip
+    entry = forms.CharField(
+        label=_("Leads to the entry"), max_length=9_000, widget=text_input(list="entries"),
+        help_text=_("Its path, such as /physics; / for the whole policy."),
+    )  # fmt: skip
+    suffix = forms.CharField(
+        label=_("And from there to"), required=False, max_length=LONGEST_SUFFIX, widget=text_input(),
+        help_text=_("Such as /{group}/{user}: as deep as such entries exist."),
+    )  # fmt: skip
+    shares = forms.CharField(
+        label=_("Shares of each child"), max_length=40, required=False, widget=text_input(inputmode="decimal"),
+        help_text=_("Where every user becomes a child."),
+    )  # fmt: skip
+    days = forms.IntegerField(
+        label=_("Archived after idle days"), required=False, min_value=1, max_value=36_500,
+        widget=forms.NumberInput(attrs={"class": "input", "autocomplete": "off"}), help_text=_("Empty: never."),
+    )  # fmt: skip
+    order = forms.IntegerField(
+        label=_("Order"), required=False, min_value=1, max_value=10_000,
+        widget=forms.NumberInput(attrs={"class": "input", "autocomplete": "off"}),
+        help_text=_("The first rule that matches decides. Empty: after the others of its kind."),
+    )  # fmt: skip
+    reason = reason_field(required=False)
+
+    def __init__(self, *args: Any, tree: TreeColumns, sources: Sequence[tuple[str, str]], **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._tree = tree
+        field = self.fields["source"]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - for the type checker
+        field.choices = [("", _("any source")), *sources]
+
+    def clean_entry(self) -> int:
+        found = self._tree.index_of_path(str(self.cleaned_data["entry"]).strip())
+        if found is None:
+            raise forms.ValidationError(
+                _("There is no such entry: write its path, such as /physics."), code="no_such_entry"
+            )
+        return found
+
+    def clean_shares(self) -> float:
+        shares = read_shares(str(self.cleaned_data["shares"] or "1"))
+        if shares == "parent":
+            raise forms.ValidationError(_("Write a number, such as 1 or 0.5."), code="no_number")
+        return shares
+
+    @property
+    def rule(self) -> Rule:
+        given = self.cleaned_data
+        is_each = given["kind"] == "each"
+        return Rule(
+            kind=given["kind"], target_uid=self._tree.uuid(given["entry"]), namespace=given["namespace"],
+            source=given["source"], user_pattern=given["user"], group_pattern=given["group"],
+            fqan_pattern=given["fqan"], suffix=given["suffix"], member_shares=given["shares"] if is_each else 1.0,
+            archive_after_idle_days=given["days"] if is_each else None,
+        )  # fmt: skip
+
+    @property
+    def to(self) -> int | None:
+        """The place among the rules, from 0."""
+        order = self.cleaned_data.get("order")
+        return None if order is None else int(order) - 1
+
+    def add_refusal(self, error: DomainError) -> None:
+        """At the field where it was refused."""
+        for problem in error.fields:
+            name = problem.where.rpartition(".")[2]
+            name = _FIELDS.get(name, name)
+            where = name if name in self.fields else None
+            self.add_error(where, forms.ValidationError(problem.message, code=error.code))
+        if not error.fields:
+            self.add_error(None, forms.ValidationError(error.message, code=error.code))
+
+
+def initial_of(rule: Rule, tree: TreeColumns, at: int) -> dict[str, Any]:
+    entry = tree.index_of_uid(rule.target_uid)
+    return {
+        "kind": rule.kind, "source": rule.source, "namespace": rule.namespace, "user": rule.user_pattern,
+        "group": rule.group_pattern, "fqan": rule.fqan_pattern, "suffix": rule.suffix, "order": at + 1,
+        "entry": "" if entry is None else tree.path(entry), "shares": f"{rule.member_shares:.10g}",
+        "days": rule.archive_after_idle_days,
+    }  # fmt: skip

@@ -1,0 +1,279 @@
+"""The mapping in words: accounts, rules, what a change would move, what a version changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from apps.accounts.names.intern import AccountKey
+from apps.dashboard.members.presenters import reach_words
+from apps.dashboard.shell import lines, presentation
+from apps.priorities.mapping.changes import Plan
+from apps.priorities.mapping.history import VersionLine
+from apps.priorities.mapping.moves import Move
+from apps.priorities.mapping.permissions import MapRights
+from apps.priorities.mapping.rules.resolver import UNMAPPED, reach_of
+from apps.priorities.mapping.rules.rule import Rule
+from apps.priorities.mapping.selectors import MappingPage, RuleLine, UnmappedLine
+from apps.priorities.mapping.suggestions import Suggestion
+
+MOST_MOVES = 50
+KINDS = {
+    "exact": gettext_lazy("exact"),
+    "glob": gettext_lazy("pattern"),
+    "group": gettext_lazy("group"),
+    "each": gettext_lazy("each"),
+    "default": gettext_lazy("default"),
+}
+WHY = {
+    "same_name": gettext_lazy("the entry has the same name"),
+    "same_name_folded": gettext_lazy("the same name but for case, accents or dots"),
+    "without_realm": gettext_lazy("the same name without what follows the @"),
+    "common_name": gettext_lazy("the name in the certificate"),
+    "initial_and_surname": gettext_lazy("initial and surname of the certificate"),
+    "group_name": gettext_lazy("its group has the same name"),
+    "group_name_folded": gettext_lazy("its group has the same name but for case, accents or dots"),
+    "fqan_group": gettext_lazy("the group of its FQAN has the same name"),
+    "fqan_vo": gettext_lazy("the VO of its FQAN has the same name"),
+    "project_name": gettext_lazy("its project has the same name"),
+}
+
+
+@dataclass(frozen=True)
+class AccountWords:
+    name: str
+    details: str
+
+
+@dataclass(frozen=True)
+class PlaceWords:
+    """An entry, or where nothing is."""
+
+    text: str
+    url: str = ""
+    is_none: bool = False
+
+
+def account_words(key: AccountKey) -> AccountWords:
+    name = key.user_name or key.dn or key.group_name
+    details = [key.namespace]
+    if key.group_name and key.group_name != name:
+        details.append(_("group %(group)s") % {"group": key.group_name})
+    if key.dn and key.dn != name:
+        details.append(key.dn)
+    if key.fqan:
+        details.append(_("FQAN %(fqan)s") % {"fqan": key.fqan})
+    if key.project:
+        details.append(_("project %(project)s") % {"project": key.project})
+    return AccountWords(name, ", ".join(details))
+
+
+def place_words(rights: MapRights, entry: int) -> PlaceWords:
+    """Without the name of what the actor doesn't see."""
+    if entry == UNMAPPED:
+        return PlaceWords(_("no entry"), is_none=True)
+    if not rights.sees.may_see(entry):
+        return PlaceWords(_("an entry of others"), is_none=True)
+    if entry == 0:
+        return PlaceWords(_("a new child of the whole policy"))
+    tree = rights.tree
+    return PlaceWords(tree.path(entry), lines.entry_url(rights.policy.slug, tree.uuid(entry), tree.name[entry]))
+
+
+def rule_words(rule: Rule, sources: Mapping[str, str]) -> str:
+    """Which accounts a rule is for."""
+    parts = []
+    if rule.user_pattern and rule.user_pattern != "*":
+        parts.append(_("user %(pattern)s") % {"pattern": rule.user_pattern})
+    if rule.group_pattern:
+        parts.append(_("group %(pattern)s") % {"pattern": rule.group_pattern})
+    if rule.fqan_pattern:
+        parts.append(_("FQAN %(pattern)s") % {"pattern": rule.fqan_pattern})
+    if not parts or rule.kind == "default":
+        parts = [_("all that is left") if rule.kind == "default" else _("every account")]
+    if rule.source:
+        parts.append(_("of %(source)s") % {"source": sources.get(rule.source, rule.source)})
+    elif rule.namespace:
+        parts.append(_("of the namespace %(namespace)s") % {"namespace": rule.namespace})
+    return " · ".join(parts)
+
+
+def leads_words(rule: Rule) -> str:
+    """What comes below the entry, and what becomes of users there."""
+    found = " / ".join(rule.parts)
+    if rule.kind != "each":
+        return found
+    shares = presentation.shares(rule.member_shares)
+    words = [_("each user a child of %(shares)s shares") % {"shares": shares}]
+    if rule.archive_after_idle_days is not None:
+        n = rule.archive_after_idle_days
+        words.append(ngettext("archived after %(n)d idle day", "archived after %(n)d idle days", n) % {"n": n})
+    return ", ".join(words)
+
+
+def rule_line(page: MappingPage, line: RuleLine, sources: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {"at": line.at, "n": line.at + 1, "is_read": line.rule is not None}
+    if line.rule is None:
+        return found
+    place = PlaceWords(_("an archived entry: passed over"), is_none=True)
+    if line.target is not None:
+        whole = PlaceWords(page.rights.tree.name[0], reverse("dashboard:policy", args=[page.rights.policy.slug]))
+        place = whole if line.target == 0 else place_words(page.rights, line.target)
+    reach = None if line.target is None else reach_of(page.rights.tree, line.rule, line.target)
+    return {
+        **found, "kind": KINDS[line.rule.kind], "is_each": line.rule.kind == "each",
+        "reach": "" if reach is None else reach_words(place_words(page.rights, reach).text),
+        "words": rule_words(line.rule, sources), "place": place, "below": leads_words(line.rule),
+        "n_accounts": presentation.count(line.n_accounts), "core_h": presentation.core_hours(line.core_s),
+        "may_edit": line.may_edit, "up": line.may_edit and not line.is_first,
+        "down": line.may_edit and not line.is_last,
+    }  # fmt: skip
+
+
+def unmapped_line(page: MappingPage, line: UnmappedLine, most_core_s: float) -> dict[str, Any]:
+    guesses = [guess_words(page.rights, one) for one in line.suggestions]
+    return {
+        "account": line.account, "words": account_words(line.key), "jobs": presentation.count(round(line.stake.jobs)),
+        "core_h": presentation.core_hours(line.stake.core_s), "core_s": line.stake.core_s,
+        "bar": round(1 + 69 * line.stake.core_s / most_core_s, 1) if most_core_s and line.stake.core_s else 0,
+        "last_at": line.stake.last_at, "guess": guesses[0] if guesses else None, "others": guesses[1:],
+    }  # fmt: skip
+
+
+def guess_words(rights: MapRights, guess: Suggestion) -> dict[str, Any]:
+    why = str(WHY.get(guess.why, ""))
+    if guess.why == "neighbours":
+        why = _("%(n)d of %(of)d accounts of its group are there") % {"n": guess.n, "of": guess.n_of}
+    return {
+        "uid": rights.tree.uuid(guess.entry), "key": guess.why, "place": place_words(rights, guess.entry), "why": why,
+        "sure": _("%(percent)d %% sure") % {"percent": min(round(guess.sure * 100), 99)},
+    }  # fmt: skip
+
+
+def head_words(page: MappingPage) -> tuple[str, str]:
+    """The verdict, and what is at stake."""
+    n = page.n_unmapped
+    if not n:
+        verdict = _("Every account has an entry") if page.is_whole else _("No account waits for an entry of yours")
+        return verdict, _("An account is a name under which jobs run; rules lead it to an entry.")
+    verdict = ngettext("%(n)s account has no entry", "%(n)s accounts have no entry", n) % {"n": presentation.count(n)}
+    hours = presentation.core_hours(page.unmapped_core_s)
+    if page.total_core_s is None:
+        return verdict, _("%(hours)s core-hours of the last 30 days count for nobody.") % {"hours": hours}
+    part = presentation.percent(page.unmapped_core_s / page.total_core_s if page.total_core_s else 0.0)
+    told = _("%(hours)s core-hours of the last 30 days count for nobody, %(part)s of all.")
+    return verdict, told % {"hours": hours, "part": part}
+
+
+def plan_context(plan: Plan) -> dict[str, Any]:
+    """What a change would move."""
+    moves, rights, n_others = plan.readable, plan.rights, plan.n_of_others
+    n = len(moves)
+    if n_others is None or (n_others and not n):
+        verdict = _("Accounts of others would count elsewhere.")
+    elif not n:
+        verdict = _("No account that is known now would count elsewhere.")
+    else:
+        told = ngettext(
+            "%(n)s account would count elsewhere; %(hours)s core-hours of the last 30 days are at stake.",
+            "%(n)s accounts would count elsewhere; %(hours)s core-hours of the last 30 days are at stake.",
+            n,
+        )
+        verdict = told % {"n": presentation.count(n), "hours": presentation.core_hours(plan.core_s)}
+    return {
+        "n": n, "core_s": plan.core_s, "verdict": verdict, "refusal": plan.refusal, "version": plan.version,
+        "flows": _flows(rights, moves),
+        "moves": [
+            {
+                "words": account_words(move.key), "before": place_words(rights, move.before),
+                "after": place_words(rights, move.after), "core_h": presentation.core_hours(move.stake.core_s),
+            }
+            for move in moves[:MOST_MOVES]
+        ],
+        "n_more": presentation.count(n - MOST_MOVES) if n > MOST_MOVES else "",
+        "n_others": presentation.count(n_others) if n_others else "",
+        "n_dropped": sum(move.after == UNMAPPED for move in moves),
+    }  # fmt: skip
+
+
+def _flows(rights: MapRights, moves: Sequence[Move]) -> list[dict[str, Any]]:
+    """From where to where, summed; the most usage first."""
+    found: dict[tuple[PlaceWords, PlaceWords], list[Move]] = {}
+    for move in moves:
+        ends = place_words(rights, _group_of(rights, move.before)), place_words(rights, _group_of(rights, move.after))
+        found.setdefault(ends, []).append(move)
+    order = sorted(found.items(), key=lambda item: -sum(move.stake.core_s for move in item[1]))
+    return [
+        {
+            "before": before, "after": after, "n": presentation.count(len(members)),
+            "core_h": presentation.core_hours(sum(move.stake.core_s for move in members)),
+        }
+        for (before, after), members in order[:20]
+    ]  # fmt: skip
+
+
+def _group_of(rights: MapRights, entry: int) -> int:
+    """Members by the entry they are members of."""
+    tree = rights.tree
+    is_member = entry > 0 and not tree.n_children[entry] and not tree.is_group[entry]
+    above = int(tree.parent[entry]) if is_member else entry
+    return above if above > 0 or not is_member else entry
+
+
+def version_line(rights: MapRights, line: VersionLine, sources: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "version": line.version, "words": version_words(line), "n_added": len(line.added),
+        "n_removed": len(line.removed),
+        "url": version_url(rights.policy.slug, line.version.number),
+        "added": [_stated(rights, rule, sources) for rule in line.added],
+        "removed": [_stated(rights, rule, sources) for rule in line.removed],
+        "placements": [
+            {
+                "words": account_words(key) if key is not None else AccountWords(_("an account that is gone"), ""),
+                "before": _place_of_uid(rights, one.before), "after": _place_of_uid(rights, one.after),
+            }
+            for key, one in line.placements[:MOST_MOVES]
+        ],
+        "n_more": max(len(line.placements) - MOST_MOVES, 0),
+    }  # fmt: skip
+
+
+def version_words(line: VersionLine) -> str:
+    counts = [
+        (len(line.added), ngettext("%(n)d rule added", "%(n)d rules added", len(line.added))),
+        (len(line.removed), ngettext("%(n)d rule removed", "%(n)d rules removed", len(line.removed))),
+    ]
+    attached = sum(one.after is not None for _key, one in line.placements)
+    let_go = len(line.placements) - attached
+    counts.append((attached, ngettext("%(n)d account attached", "%(n)d accounts attached", attached)))
+    counts.append((let_go, ngettext("%(n)d account let go", "%(n)d accounts let go", let_go)))
+    told = [words % {"n": n} for n, words in counts if n]
+    if line.is_reordered:
+        told.append(_("rules in another order"))
+    return ", ".join(told) or _("nothing that counts")
+
+
+def version_url(policy: str, number: int) -> str:
+    return reverse("dashboard:mapping-version", kwargs={"policy": policy, "number": number})
+
+
+def _stated(rights: MapRights, rule: Rule, sources: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "kind": KINDS[rule.kind], "words": rule_words(rule, sources), "place": _place_of_uid(rights, rule.target_uid),
+        "below": leads_words(rule),
+    }  # fmt: skip
+
+
+def _place_of_uid(rights: MapRights, uid: UUID | None) -> PlaceWords:
+    if uid is None:
+        return PlaceWords(_("where rules lead"), is_none=True)
+    entry = rights.tree.index_of_uid(uid)
+    if entry is None:
+        return PlaceWords(_("an archived entry"), is_none=True)
+    return PlaceWords(rights.tree.name[0]) if entry == 0 else place_words(rights, entry)

@@ -1,0 +1,146 @@
+"""Members, rules for them and what rules did, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.accounts.names.intern import AccountKey
+from apps.dashboard.shell import lines, presentation
+from apps.policies.tree.terms import Members
+from apps.priorities.mapping.attachments import key_of
+from apps.priorities.mapping.membership.selectors import MemberAccount, MembersPage, MembersPreview, RuleEvent
+
+
+def draw(page: MembersPage) -> dict[str, Any]:
+    """What the page of members and the card on the entry's page show."""
+    slug, tree = page.view.policy.slug, page.view.tree
+    tolerance = lines.tolerance_of(page.view.settings)
+    drawn = lines.draw_lines([line.entry for line in page.members], policy_slug=slug, tolerance=tolerance, width=120)
+    by_uid = {line.entry.uid: [_account(one) for one in line.accounts] for line in page.members}
+    places = {one.pk: tree.index_of_uid(one.entry_uid) for one in page.attached}
+    return {
+        "page": page,
+        "entry": page.entry,
+        "policy": slug,
+        "uid": page.entry.uid,
+        "entry_url": lines.entry_url(slug, page.entry.uid, page.entry.name),
+        "rules": [
+            {"words": rule_words(rule), "reach": reach_words(None if reach is None else tree.path(reach))}
+            for rule, reach in zip(page.rules, page.reaches, strict=True)
+        ],
+        "members": [(line, by_uid.get(line.entry.uid, [])) for line in drawn],
+        "waiting": [_account(one) for one in page.waiting],
+        "n_more_waiting": max(page.n_waiting - len(page.waiting), 0),
+        "lately": [_event(event, slug) for event in page.lately],
+        "attached": [
+            {
+                "id": one.pk, "name": name_of(key_of(one.account)), "reason": one.reason, "author": one.author_name,
+                "at": one.created_at,
+                "path": _("an archived entry") if (i := places[one.pk]) is None else tree.path(i),
+            }
+            for one in page.attached
+        ],
+        "claims": [
+            {
+                "id": one.claim.pk, "who": one.claim.user.username, "at": one.claim.created_at,
+                "names": [name_of(key_of(account)) for account in one.accounts],
+            }
+            for one in page.claims
+        ],
+    }  # fmt: skip
+
+
+def rule_words(rule: Members) -> str:
+    """ "Accounts of group nbis-* from hpc2n become users with 1 share, archived after 180 idle days"."""
+    conditions = []
+    if rule.group:
+        conditions.append(_("group %(group)s") % {"group": rule.group})
+    if rule.fqan:
+        conditions.append(_("FQAN %(fqan)s") % {"fqan": rule.fqan})
+    if rule.source:
+        conditions.append(_("source %(source)s") % {"source": rule.source})
+    if rule.people:
+        conditions.append(_("people of %(people)s") % {"people": rule.people})
+    shares = presentation.shares(rule.shares)
+    words = _("%(who)s: each gets %(shares)s as %(kind)s") % {
+        "who": ", ".join(conditions), "kind": rule.kind,
+        "shares": ngettext("%(n)s share", "%(n)s shares", 1 if rule.shares == 1 else 2) % {"n": shares},
+    }  # fmt: skip
+    words = words[:1].upper() + words[1:]
+    if rule.archive_after_days is None:
+        return words
+    idle = ngettext("archived after %(n)s idle day", "archived after %(n)s idle days", rule.archive_after_days)
+    return f"{words}, {idle % {'n': rule.archive_after_days}}"
+
+
+def reach_words(path: str | None) -> str:
+    """From where a rule takes accounts. path: of its reach, None for the whole policy."""
+    if path is None:
+        return _("Takes accounts of the whole policy.")
+    return _("Takes accounts below %(path)s, and accounts that have no entry.") % {"path": path}
+
+
+def preview_words(found: MembersPreview) -> str:
+    """ "Would add 12 users now: a, b, …; 3 come back. 2 accounts that count elsewhere now would count here"."""
+    if not found.n_joined and not found.n_back:
+        parts = [_("Would add nobody now.")]
+    else:
+        added = ngettext("Would add %(n)s user now", "Would add %(n)s users now", found.n_joined)
+        first = added % {"n": presentation.count(found.n_joined)}
+        if found.names:
+            rest = found.n_joined - len(found.names)
+            named = ", ".join(found.names) + (_(" and %(n)s more") % {"n": rest} if rest > 0 else "")
+            first += f": {named}"
+        if found.n_back:
+            back = ngettext("%(n)s comes back", "%(n)s come back", found.n_back)
+            first += f"; {back % {'n': presentation.count(found.n_back)}}"
+        parts = [first + "."]
+    matched = ngettext("%(n)s known account fits.", "%(n)s known accounts fit.", found.n_matched)
+    parts.append(matched % {"n": presentation.count(found.n_matched)})
+    if found.n_taken:
+        taken = ngettext(
+            "%(n)s of them counts at another entry now and would count here.",
+            "%(n)s of them count at other entries now and would count here.",
+            found.n_taken,
+        )
+        parts.append(taken % {"n": presentation.count(found.n_taken)})
+    return " ".join(parts)
+
+
+def initial_of(rule: Members | None) -> dict[str, Any]:
+    if rule is None:
+        return {}
+    stated = rule.to_json()
+    return {**stated, "days": stated["archive_after_days"], "shares": presentation.shares(rule.shares)}
+
+
+def with_rule(rules: Sequence[Members], asked: str, rule: Members) -> list[Members]:
+    """The rules with one changed, or one more."""
+    if asked.isascii() and asked.isdigit() and int(asked) < len(rules):
+        return [rule if str(at) == asked else other for at, other in enumerate(rules)]
+    return [*rules, rule]
+
+
+def name_of(key: AccountKey) -> str:
+    """hpc2n:hlarsson, with its group where that says more."""
+    name = key.user_name or key.dn or key.group_name
+    where = f"{key.namespace}:{name}" if key.namespace else name
+    return f"{where} ({key.group_name})" if key.group_name and key.group_name != name else where
+
+
+def _account(account: MemberAccount) -> dict[str, str]:
+    return {"name": name_of(account.key), "person": account.person}
+
+
+def _event(event: RuleEvent, slug: str) -> dict[str, Any]:
+    words = {"joined": _("joined"), "back": _("came back"), "idle": _("archived as idle")}
+    icons = {"joined": "user-plus", "back": "arrow-back-up", "idle": "archive"}
+    return {
+        "name": event.name, "key": event.what, "what": words[event.what], "icon": icons[event.what], "at": event.at,
+        "revision": event.revision,
+        "url": lines.entry_url(slug, event.uid, event.name) if event.is_here else "",
+    }  # fmt: skip

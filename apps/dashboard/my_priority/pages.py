@@ -1,0 +1,196 @@
+"""My priority put together: the chosen account, the others beside it, and the cards around the walk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest
+from django.urls import reverse
+
+from apps.core.errors import Conflict, DomainError, Invalid, NotFound, Unavailable
+from apps.dashboard.charges import presenters as charge_lines
+from apps.dashboard.charges.presenters import ChargeLine
+from apps.dashboard.figures import bullet
+from apps.dashboard.figures.bullet import USUAL_TOLERANCE, Bullet
+from apps.dashboard.forecast import pages as forecast_pages
+from apps.dashboard.my_priority import figures as my_figures
+from apps.dashboard.my_priority.walk import WIDTH, balance_of, tell
+from apps.dashboard.shell import lines, time_travel
+from apps.dashboard.shell.actor import actor_of
+from apps.dashboard.shell.presentation import Balance
+from apps.priorities.charges import list_newest_charges
+from apps.priorities.explain.contrasts import Comparison, LeafHit, compare_leaves, find_leaves
+from apps.priorities.explain.outlooks import outlook_of
+from apps.priorities.explain.stories import reason_in_short
+from apps.priorities.selectors import MyPriority, WalkStep, get_my_priority
+from apps.priorities.selectors.looking.kept import oldest_kept
+from apps.priorities.selectors.seen_by import who_sees_me
+from apps.priorities.sentences import Said, text_of
+
+_NEWEST_CHARGES = 5
+_MOST_TYPED = 200
+
+
+@dataclass(frozen=True)
+class OtherAccount:
+    """A line of the table of accounts."""
+
+    mine: MyPriority
+    url: str
+    reason: str
+    is_shown: bool
+
+
+@dataclass(frozen=True)
+class Contrasted:
+    """One of the two entries on the deciding level, drawn."""
+
+    name: str
+    sentence: str
+    bar: Bullet | None
+    label: str
+    balance: Balance | None
+
+
+def chosen_of(request: HttpRequest, at: int | datetime | None) -> tuple[MyPriority | None, list[MyPriority]]:
+    """The account that the address names, else the best; and all of them."""
+    policy = request.GET.get("policy") or None
+    if isinstance(at, int):
+        found = get_my_priority(actor=actor_of(request), at=at, policy_slug=policy)
+    else:
+        found = get_my_priority(actor=actor_of(request), at=at)
+    known = [mine for mine in found if not mine.error]
+    return _chosen(request, known) or next(iter(known), None), found
+
+
+def page_of(request: HttpRequest, at: int | datetime | None) -> dict[str, Any]:
+    """Everything the page shows, except the accounts themselves."""
+    chosen, found = chosen_of(request, at)
+    known = [mine for mine in found if not mine.error]
+    moment = chosen.moment if chosen else next((mine.moment for mine in found if mine.moment), None)
+    context: dict[str, Any] = {
+        "story": None,
+        "others": [],
+        "n_accounts": len(known),
+        "unmapped": [mine for mine in found if mine.error == "unmapped"],
+        "waiting": [mine for mine in found if mine.error == "no_snapshot"],
+        "is_past": at is not None,
+        "at": "" if at is None else time_travel.written(at),
+        "time_bar": time_travel.time_bar(request, moment),
+        "policy_slug": chosen.policy_slug if chosen else "",
+    }
+    if chosen is None:
+        waiting = context["waiting"]
+        context["kept_since"] = oldest_kept(waiting[0].policy_slug) if waiting and at is not None else None
+        return context
+    suffix = time_travel.suffix(at)
+    others = [mine for mine in found if mine is not chosen]
+    context["story"] = tell(chosen, others, None if at is not None else outlook_of(chosen), suffix)
+    context["others"] = [
+        OtherAccount(mine, address_of(mine, at), reason_in_short(mine), mine is chosen) for mine in known
+    ]
+    context |= why_of(request, chosen, at)
+    if at is None:
+        context["charges"] = _charges(request, chosen)
+        context["seen"] = who_sees_me(chosen, actor=actor_of(request))
+        context |= my_figures.frames_of(request, chosen.policy_slug, chosen.entry_uid)
+        context |= forecast_pages.cards_of(request, chosen.policy_slug, chosen.entry_uid)
+    return context
+
+
+def address_of(mine: MyPriority, at: int | datetime | None = None, **more: str) -> str:
+    """The page of one account."""
+    named = {"account": mine.account, "namespace": mine.namespace, "policy": mine.policy_slug}
+    named |= {"entry": str(mine.entry_uid)} | ({} if at is None else {"at": time_travel.written(at)})
+    return f"{reverse('dashboard:my-priority')}?{urlencode({**named, **more})}"
+
+
+def why_of(request: HttpRequest, mine: MyPriority, at: int | datetime | None) -> dict[str, Any]:
+    """The card "Why them first?": whom to choose, and what the choice says; nothing where there is nobody."""
+    if mine.rank is None or mine.entry_uid is None:
+        return {"why": None}
+    query, other = request.GET.get("who", "")[:_MOST_TYPED], request.GET.get("other", "")
+    named: dict[str, Any] = {"policy_slug": mine.policy_slug, "actor": actor_of(request), "at": at}
+    hits = find_leaves(entry_uid=mine.entry_uid, query=query, **named)
+    if not hits and not query:
+        return {"why": None}
+    return {
+        "why": {
+            "mine": mine,
+            "query": query,
+            "other": other,
+            "hits": [(hit, _with_other(mine, at, hit, query)) for hit in hits],
+            **_contrast(mine, other, named),
+        },
+        "at": "" if at is None else time_travel.written(at),
+    }
+
+
+def _with_other(mine: MyPriority, at: int | datetime | None, hit: LeafHit, query: str) -> str:
+    more = {"other": hit.path, **({"who": query} if query else {})}
+    return address_of(mine, at, **more).partition("?")[2]
+
+
+def _contrast(mine: MyPriority, other: str, named: dict[str, Any]) -> dict[str, Any]:
+    if not other:
+        return {"found": None}
+    try:
+        found = compare_leaves(one=mine.entry_path, other=other, **named)
+    except (NotFound, Invalid, Conflict, Unavailable) as error:
+        return {"found": None, "problem": error.message, "problem_code": error.code}
+    return {"found": found, **_told(found)}
+
+
+def _told(found: Comparison) -> dict[str, Any]:
+    """The order first, then the level with both entries, then what would turn it."""
+    order, *rest = found.sentences
+    turns = [one.text for one in rest if one.key.startswith("turn.")]
+    level = text_of([one for one in rest if one.key.split(".")[1] != "one" and not _is_turn(one)])
+    steps = [step for step in (found.ahead_step, found.behind_step) if step is not None]
+    standing = [one.text for one in rest if one.key.startswith("contrast.one.")]
+    drawn = [_drawn(step, text, steps) for step, text in zip(steps, standing, strict=True)] if standing else []
+    return {"order": order.text, "level": level, "sides": drawn, "turns": turns}
+
+
+def _is_turn(said: Said) -> bool:
+    return said.key.startswith("turn.")
+
+
+def _drawn(step: WalkStep, sentence: str, steps: Sequence[WalkStep]) -> Contrasted:
+    if step.target is None:
+        return Contrasted(step.name, sentence, None, "", None)
+    known = None if step.state == "unknown" else step.actual
+    scale = bullet.share_scale([(each.actual or 0.0, each.target or 0.0) for each in steps])
+    balance = balance_of(step, known)
+    bar = bullet.draw(actual=known, target=step.target, maximum=scale, state=balance.state, width=WIDTH)
+    return Contrasted(step.name, sentence, bar, lines.bar_label(known, step.target, USUAL_TOLERANCE), balance)
+
+
+def _charges(request: HttpRequest, mine: MyPriority) -> dict[str, Any]:
+    """Those of one's own jobs that began last, with what each counts."""
+    try:
+        page = list_newest_charges(policy_slug=mine.policy_slug, limit=_NEWEST_CHARGES, actor=actor_of(request))
+    except DomainError:
+        return {"lines": []}
+    told: list[ChargeLine] = charge_lines.lines_of(page)
+    return {"lines": told, "unit": charge_lines.unit_of(page.settings)}
+
+
+def _chosen(request: HttpRequest, known: Sequence[MyPriority]) -> MyPriority | None:
+    account, policy = request.GET.get("account"), request.GET.get("policy")
+    namespace, entry = request.GET.get("namespace"), request.GET.get("entry")
+    return next(
+        (
+            mine
+            for mine in known
+            if account in (None, mine.account)
+            and policy in (None, mine.policy_slug)
+            and namespace in (None, mine.namespace)
+            and entry in (None, str(mine.entry_uid))
+        ),
+        None,
+    )

@@ -1,0 +1,123 @@
+"""My priority as a page draws it: what is said of it, with bars, balances and addresses beside the sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.utils.translation import gettext as _
+
+from apps.dashboard.algorithm.words import OwnNumber, own_number
+from apps.dashboard.figures import bullet
+from apps.dashboard.figures.bullet import USUAL_TOLERANCE, Bullet, State
+from apps.dashboard.shell import lines, presentation
+from apps.dashboard.shell.presentation import Balance
+from apps.priorities.explain.advice import Outlook
+from apps.priorities.explain.stories import LevelStory, story_of
+from apps.priorities.explain.stories import Story as ToldStory
+from apps.priorities.selectors import MyPriority, WalkStep
+from apps.priorities.sentences import Said, text_of
+
+WIDTH = 210
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One step from the whole to the person."""
+
+    number: int
+    heading: str
+    sentence: str
+    actual: str
+    target: str
+    balance: Balance | None
+    bar: Bullet | None
+    label: str
+    decides: bool
+    ahead: str
+    fallen: str  # that others' usage doesn't count here, since when and why
+    step: WalkStep
+    vector: str
+    own: Sequence[OwnNumber | None]
+    own_names: Sequence[str]
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """Everything the page says about one account in one policy."""
+
+    mine: MyPriority
+    told: ToldStory  # keys and values of all of it
+    verdict: str
+    reason: str
+    own: str
+    levels: Sequence[Level]
+    total: str
+    entry_url: str
+    advice: Sequence[Said] = ()
+
+
+def tell(
+    mine: MyPriority, others: Sequence[MyPriority] = (), outlook: Outlook | None = None, moment: str = ""
+) -> Story:
+    """moment: what addresses of the same moment end with."""
+    told = story_of(mine, others, outlook)
+    return Story(
+        mine=mine,
+        told=told,
+        verdict=told.verdict.text,
+        reason=text_of(told.reason),
+        own=told.own.text if told.own else "",
+        levels=[_level(mine, level, at, moment) for at, level in enumerate(told.levels)],
+        total=told.number.text if told.number else "",
+        entry_url=lines.entry_url(mine.policy_slug, mine.entry_uid, mine.entry_name, moment) if mine.entry_uid else "",
+        advice=told.advice,
+    )
+
+
+def _level(mine: MyPriority, level: LevelStory, index: int, moment: str) -> Level:
+    step = level.step
+    balance = bar = None
+    known = None if step.state == "unknown" else step.actual
+    if step.target is not None:
+        balance = balance_of(step, known)
+        scale = bullet.share_scale([(known or 0.0, step.target)])
+        bar = bullet.draw(actual=known, target=step.target, maximum=scale, state=balance.state, width=WIDTH)
+    whom = _("you") if level.is_you else step.name
+    return Level(
+        number=index + 1,
+        heading=_("%(parent)s to %(name)s") % {"parent": step.parent_name, "name": whom},
+        sentence=text_of([level.standing, *level.effects]),
+        actual=presentation.percent(known),
+        target=presentation.percent(step.target),
+        balance=balance,
+        bar=bar,
+        label=lines.bar_label(known, step.target, USUAL_TOLERANCE),
+        decides=level.decides,
+        ahead=text_of([level.ahead, *level.equal]),
+        fallen=level.fallen.text if level.fallen else "",
+        step=step,
+        vector=str(mine.vector[index]) if index < len(mine.vector) else presentation.UNKNOWN,
+        own=_own_numbers(mine, step),
+        own_names=_own_names(mine),
+        url=lines.entry_url(mine.policy_slug, step.uid, step.name, moment),
+    )
+
+
+def _own_numbers(mine: MyPriority, step: WalkStep) -> list[OwnNumber | None]:
+    """The same columns on every level: what doesn't exist on this one is None."""
+    about = {"name": mine.algorithm}
+    return [own_number(step.columns, name, about, USUAL_TOLERANCE) for name in _own_names(mine)]
+
+
+def _own_names(mine: MyPriority) -> list[str]:
+    return list({name: None for each in mine.walk for name, value in each.columns.items() if value is not None})
+
+
+def balance_of(step: WalkStep, known: float | None) -> Balance:
+    """Over, under, on target or idle, with the points."""
+    if known is not None and step.target is not None and step.state in {"over", "under"}:
+        word = _("over") if step.state == "over" else _("under")
+        return Balance(State(step.state), presentation.points(known - step.target), word)
+    return presentation.balance(known, step.target, has_usage=step.state != "idle")

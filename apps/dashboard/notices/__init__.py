@@ -1,0 +1,1 @@
+"""Notices, their rules, mail and webhooks."""

@@ -1,0 +1,32 @@
+"""Notices, their rules, the ways they go out, and statements."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from apps.dashboard.notices import mail_views as notice_mail
+from apps.dashboard.notices import rule_views as notice_rules
+from apps.dashboard.notices import views as notices
+from apps.dashboard.notices import webhook_views as webhooks
+from apps.dashboard.statements import views as statements
+
+_STATEMENTS = "policy/<slug:policy>/n/<uuid:uid>/<slug:name>/statements"
+
+urlpatterns = [
+    path(f"{_STATEMENTS}/", statements.statements, name="statements"),
+    path(f"{_STATEMENTS}/table.csv", statements.table, name="statements-csv"),
+    path("notices/", notices.notices, name="notices"),
+    path("notices/_rows", notices.rows, name="notices-rows"),
+    path("notices/read/", notices.read, name="notices-read"),
+    path("notices/snooze/", notices.snooze, name="notices-snooze"),
+    path("notices/rules/", notice_rules.rules, name="notice-rules"),
+    path("notices/rules/new/", notice_rules.new, name="notice-rule-new"),
+    path("notices/rules/<int:rule>/", notice_rules.rule, name="notice-rule"),
+    path("notices/rules/<int:rule>/remove/", notice_rules.remove, name="notice-rule-remove"),
+    path("notices/mail/", notice_mail.mail, name="notice-mail"),
+    path("notices/webhooks/", webhooks.webhooks, name="webhooks"),
+    path("notices/webhooks/new/", webhooks.new, name="webhook-new"),
+    path("notices/webhooks/<int:webhook>/", webhooks.webhook, name="webhook"),
+    path("notices/webhooks/<int:webhook>/_log", webhooks.log, name="webhook-log"),
+    path("notices/webhooks/<int:webhook>/act/", webhooks.act, name="webhook-act"),
+]

@@ -1,0 +1,128 @@
+"""Notices: what needs a look, read, put off, and closed by itself."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+from django.views.decorators.http import require_POST, require_safe
+
+from apps.accounts.actor import Actor
+from apps.core import clock
+from apps.core.errors import Invalid
+from apps.dashboard.notices.presenters import draw, headline
+from apps.dashboard.shell.actor import actor_of
+from apps.dashboard.shell.htmx import SeeOther, fragment
+from apps.notices import reading
+from apps.notices.kinds import kinds
+from apps.policies.selectors import list_policies
+
+SHOWN = 100
+STATES = [
+    ("open", gettext_lazy("Open")), ("unread", gettext_lazy("New")), ("snoozed", gettext_lazy("Put off")),
+    ("closed", gettext_lazy("Closed")),
+]  # fmt: skip
+SNOOZES = [(1, gettext_lazy("a day")), (7, gettext_lazy("a week")), (30, gettext_lazy("a month"))]
+_FILTERS = ("state", "kind", "of")
+_LONGEST_BACK = 300
+_FIRST = {"bad": 0, "warn": 1, "info": 2}
+
+
+def page_url(**_kwargs: Any) -> str:
+    return reverse("dashboard:notices")
+
+
+@require_safe
+def notices(request: HttpRequest) -> HttpResponse:
+    """The worst first; each leads to the page that shows the matter."""
+    actor, now = actor_of(request), clock.now()
+    own = reading.list_notices(at=now, actor=actor)
+    n_unread = sum(line.is_unread for line in own)
+    context = {
+        "headline": headline(len(own), n_unread),
+        "n_open": len(own),
+        "n_unread": n_unread,
+        "crumbs": [{"label": _("Notices")}],
+        **_list_context(request, actor),
+    }
+    return render(request, "dashboard/notices/notices.html", context)
+
+
+@require_safe
+@fragment(page_url)
+def rows(request: HttpRequest) -> HttpResponse:
+    """The list as the filter leaves it."""
+    return render(request, "dashboard/notices/_rows.html", _list_context(request, actor_of(request)))
+
+
+@require_POST
+def read(request: HttpRequest) -> HttpResponse:
+    """One, or all up to the newest that the page showed."""
+    actor, now = actor_of(request), clock.now()
+    if "up_to" in request.POST:
+        n = reading.mark_all_read(up_to=_number(request, "up_to"), at=now, actor=actor)
+        messages.success(request, ngettext("%(n)s notice is read.", "%(n)s notices are read.", n) % {"n": n})
+    elif request.POST.get("unread"):
+        reading.mark_unread(id=_number(request, "notice"), at=now, actor=actor)
+    else:
+        reading.mark_read(ids=[_number(request, "notice")], at=now, actor=actor)
+    return SeeOther(_back(request))
+
+
+@require_POST
+def snooze(request: HttpRequest) -> HttpResponse:
+    """Put off for some days, or shown again."""
+    actor, now, id = actor_of(request), clock.now(), _number(request, "notice")
+    days = _number(request, "days")
+    reading.snooze(id=id, until=now + timedelta(days=min(days, 3660)) if days else None, at=now, actor=actor)
+    said = _("Put off; it is under “Put off” until then.") if days else _("It is shown again.")
+    messages.success(request, said)
+    return SeeOther(_back(request))
+
+
+def _list_context(request: HttpRequest, actor: Actor) -> dict[str, Any]:
+    state = request.GET.get("state", "open")
+    state = state if state in reading.STATES else "open"
+    kind = request.GET.get("kind", "")
+    kind = kind if kind in kinds() else ""
+    policy = request.GET.get("of", "")[:64]
+    now = clock.now()
+    found = reading.list_notices(state=state, kind=kind, policy=policy, limit=SHOWN + 1, at=now, actor=actor)
+    shown = found[:SHOWN]
+    if state != "closed":
+        shown = sorted(shown, key=lambda line: (_FIRST[line.notice.level], -line.notice.pk))
+    return {
+        "state": state,
+        "states": STATES,
+        "kind": kind,
+        "kinds": [(each.name, each.title) for each in kinds().values()],
+        "of": policy,
+        "policies": list_policies(actor=actor),
+        "rows": [draw(line, now) for line in shown],
+        "is_more": len(found) > SHOWN,
+        "is_filtered": bool(kind or policy or state != "open"),
+        "newest": max((line.notice.pk for line in shown), default=0),
+        "snoozes": SNOOZES,
+        "here": request.GET.urlencode(),
+    }
+
+
+def _number(request: HttpRequest, name: str) -> int:
+    text = request.POST.get(name, "")
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise Invalid(_("Load the page again: %(what)s is missing.") % {"what": name})
+    return int(text)
+
+
+def _back(request: HttpRequest) -> str:
+    """To the list as it was filtered; nothing else of a form travels in an address."""
+    query = request.POST.get("back", "")[:_LONGEST_BACK]
+    state = {name: value for name, value in QueryDict(query).items() if name in _FILTERS}
+    return page_url() + (f"?{urlencode(state)}" if state else "")

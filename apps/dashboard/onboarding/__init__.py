@@ -1,0 +1,1 @@
+"""First steps: from a tree and a log to a policy."""

@@ -1,0 +1,214 @@
+"""The page of the first steps, put together: where one is, what was read, what is asked next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from zoneinfo import ZoneInfo, available_timezones
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.text import slugify
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.accounts.actor import Actor
+from apps.core import clock
+from apps.core.errors import DomainError
+from apps.dashboard.imports.reports import import_report, reasons, size
+from apps.dashboard.onboarding import presenters as setup_lines
+from apps.dashboard.onboarding.forms import (
+    OF_SLURM,
+    FirstPolicyForm,
+    LogForm,
+    TreeForm,
+    ZoneForm,
+    algorithms_for,
+)
+from apps.dashboard.shell import presentation
+from apps.dashboard.shell.actor import actor_of
+from apps.policies.selectors import list_policies
+from apps.policies.settings import PolicySettings
+from apps.policies.tree.columns import TreeColumns
+from apps.priorities.beginning.against import Against, hold_against_log
+from apps.priorities.beginning.drafting import LogState, get_beginning, log_state, require_beginner, tree_of
+from apps.priorities.models import Beginning
+from apps.usage import selectors as usage
+from apps.usage.models import Import, RejectedLine
+from apps.usage.parsers.sacct_header import COMMAND
+
+TREE, LOG, AGAINST = "tree", "log", "against"
+_PATHS = 1_000
+_REJECTED = 5
+_DAY_S = 86_400
+# What each algorithm offered here means to somebody who runs a scheduler.
+_MEANINGS = {
+    "slurm-fair-tree": lambda: _("Fair tree: the numbers of sshare, explained. Change later."),
+    "aequus": lambda: _("Relative to each share, level by level; also across sites. Change later."),
+    "gridwide": lambda: _("By the distance in points, level by level."),
+    "slurm-classic": lambda: _("Slurm’s classic formula, as with PriorityFlags=NO_FAIR_TREE."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    title: str
+    text: str
+    state: str  # done, current, later
+
+
+@dataclass
+class Asked:
+    """What somebody typed that was refused: the forms with their errors."""
+
+    tree: TreeForm | None = None
+    log: LogForm | None = None
+    zone: ZoneForm | None = None
+    policy: FirstPolicyForm | None = None
+    accounts: DomainError | None = None
+    refusal: DomainError | None = None
+
+
+def show(request: HttpRequest, asked: Asked | None = None, *, status: int = 200) -> HttpResponse:
+    """The step at hand; `?step=tree` goes back to the first."""
+    actor, asked = actor_of(request), asked or Asked()
+    require_beginner(actor)
+    beginning = get_beginning(actor=actor)
+    context = setup_context(request, beginning, asked, actor)
+    template = "dashboard/onboarding/setup.html"
+    return render(request, template, context, status=status)
+
+
+def setup_context(request: HttpRequest, beginning: Beginning | None, asked: Asked, actor: Actor) -> dict[str, Any]:
+    state = LogState.NONE if beginning is None else log_state(beginning)
+    back = beginning is not None and request.GET.get("step") == TREE
+    here = TREE if beginning is None or back or asked.tree else AGAINST if state is LogState.READY else LOG
+    tree = None if beginning is None else tree_of(beginning)
+    context: dict[str, Any] = {
+        "beginning": beginning, "here": here, "state": str(state), "asked": asked,
+        "others": list_policies(actor=actor), "crumbs": [{"label": _("First steps")}],
+        "page_url": reverse("dashboard:setup"),
+    }  # fmt: skip
+    against = None
+    if beginning is not None and tree is not None:
+        context |= {
+            "facts": setup_lines.tree_facts(tree, beginning.facts.get("ignored", [])),
+            "tree_words": setup_lines.tree_words(tree),
+        }
+        if state is LogState.READY:
+            against = hold_against_log(beginning, zone=ZoneInfo(settings.TIME_ZONE), at=clock.now(), actor=actor)
+    context["steps"] = _steps(beginning, state, here, context.get("tree_words", ""))
+    if here == TREE:
+        context |= {"form": asked.tree or TreeForm(), "limit": 64}
+    elif here == LOG and beginning is not None:
+        context |= _log_context(beginning, state, asked, actor)
+    elif against is not None and beginning is not None and tree is not None:
+        context |= _against_context(beginning, tree, against, asked)
+    return context
+
+
+def log_context(request: HttpRequest, beginning: Beginning) -> dict[str, Any]:
+    """Of the fragment that is polled while the log is read."""
+    state = log_state(beginning)
+    return {"beginning": beginning, "state": str(state), **_report(_work_of(beginning))}
+
+
+def _steps(beginning: Beginning | None, state: LogState, here: str, tree_words: str) -> list[Step]:
+    """Titles, and what was done or is to do."""
+    order = [TREE, LOG, AGAINST]
+    at = order.index(here)
+    has_log = state is LogState.READY
+    log_words = _log_words(beginning) if has_log and beginning is not None else _("sacct -P, or another log")
+    titles = [
+        (_("Your tree"), tree_words or _("a dump of your scheduler’s accounts"), beginning is not None),
+        (_("Accounting log"), log_words, has_log),
+        (_("Your tree against your last 90 days"), _("look, correct, decide"), False),
+        (_("First policy"), _("publish revision 1"), False),
+    ]
+    return [
+        Step(title, text, "current" if n == at else "done" if is_done else "later")
+        for n, (title, text, is_done) in enumerate(titles)
+    ]
+
+
+def _log_words(beginning: Beginning) -> str:
+    if beginning.usage_import is None:
+        return _("taken from %(source)s") % {"source": beginning.source.name if beginning.source else ""}
+    counts = beginning.usage_import.run.counts
+    n = int(counts.get("new", 0)) + int(counts.get("duplicate", 0))
+    return ngettext("%(n)s job read", "%(n)s jobs read", n) % {"n": presentation.count(n)}
+
+
+def _work_of(beginning: Beginning) -> Import | None:
+    return beginning.usage_import or beginning.dry_run
+
+
+def _report(work: Import | None) -> dict[str, Any]:
+    if work is None:
+        return {"report": None, "import": None}
+    report = import_report(work, clock.now())
+    rejected = RejectedLine.objects.filter(usage_import=work).order_by("line")[:_REJECTED] if report.n_rejected else []
+    by_code = work.run.result.get("by_code", {})
+    return {"report": report, "import": work, "rejected": list(rejected), "reasons": reasons(by_code)}
+
+
+def _log_context(beginning: Beginning, state: LogState, asked: Asked, actor: Actor) -> dict[str, Any]:
+    name = slugify(beginning.facts.get("policy", "")) or "cluster"
+    limit = int(settings.FAIRSHARE_UPLOAD_BYTES)
+    work = _work_of(beginning)
+    sources = [one for one in usage.list_sources(actor=actor) if one.last_record_end_at is not None]
+    return {
+        "log_form": asked.log or LogForm(initial={"source_name": name}),
+        "zone_form": asked.zone or ZoneForm(initial={"time_zone": settings.TIME_ZONE}),
+        "zones": sorted(available_timezones()), "sources": sources,
+        "command": COMMAND.replace("-X", "-X -S now-90days"),
+        "limit_bytes": limit, "limit": size(limit), **_report(work),
+    }  # fmt: skip
+
+
+def _against_context(beginning: Beginning, tree: TreeColumns, against: Against, asked: Asked) -> dict[str, Any]:
+    rows, scale = setup_lines.group_lines(against)
+    allowed = algorithms_for(has_inherit=bool(tree.inherit.any()))
+    return {
+        "against": against,
+        "verdict": setup_lines.verdict(against),
+        "story": setup_lines.story(against),
+        "span": setup_lines.span_words(against),
+        "groups": rows,
+        "n_more": len(against.ledger.top) - len(rows),
+        "scale": scale,
+        "unplaced": setup_lines.unplaced_lines(against),
+        "placed": [(*setup_lines.account_words(names), path) for names, path in against.placed],
+        "unplaced_part": _part(against.unplaced_core_s, against.used_core_s),
+        "paths": [tree.path(i) for i in range(1, min(len(tree), _PATHS + 1)) if not tree.is_reserve[i]],
+        "time_in_band": against.ledger.time_in_band,
+        "deviation": None if against.ledger.mean_deviation is None else presentation.points(
+            against.ledger.mean_deviation
+        ),
+        "half_life": presentation.duration(against.half_life_days * _DAY_S),
+        "policy_form": asked.policy or _first_form(beginning, allowed),
+        "algorithms": [(name, label, _MEANINGS[name]()) for name, label in allowed],
+        **_report(_work_of(beginning)),
+    }  # fmt: skip
+
+
+def _first_form(beginning: Beginning, allowed: list[tuple[str, str]]) -> FirstPolicyForm:
+    """As the file says, else as its scheduler does it."""
+    given = PolicySettings.from_json(beginning.file_settings)
+    names = [name for name, _label in allowed]
+    if "algorithm" in beginning.file_settings:
+        wanted = str(given.algorithm["name"])
+    else:
+        wanted = "slurm-fair-tree" if beginning.facts.get("format") in OF_SLURM else "aequus"
+    initial = {
+        "name": beginning.facts.get("policy", "") or (beginning.source.name if beginning.source else ""),
+        "algorithm": wanted if wanted in names else next(iter(names), ""),
+        "half_life_days": f"{given.window['half_life_s'] / _DAY_S:g}",
+    }
+    return FirstPolicyForm(initial=initial, allowed=allowed)
+
+
+def _part(some: float, whole: float) -> str:
+    return presentation.percent(some / whole if whole else 0.0)

@@ -1,0 +1,262 @@
+"""The first steps in words: what was read of a tree, and what 90 days say about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+
+import numpy as np
+from django.utils import formats
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.accounts.names.intern import AccountKey
+from apps.dashboard.figures import bullet
+from apps.dashboard.figures.bullet import Bullet, State, Tolerance
+from apps.dashboard.mapping.presenters import WHY
+from apps.dashboard.shell import presentation
+from apps.dashboard.shell.lines import bar_label, tolerance_of
+from apps.dashboard.shell.presentation import Balance
+from apps.policies.tree.columns import TreeColumns
+from apps.priorities.beginning.against import DAYS, Against, Unplaced
+from apps.priorities.beginning.ledger import TopEntry
+from apps.priorities.mapping.suggestions import Suggestion
+
+SHOWN = 100
+_WIDTH = 180
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One line of what was read: sure, or worth a look. `counts`: the numbers that it tells."""
+
+    key: str
+    counts: Sequence[int]
+    text: str
+    detail: str = ""
+    is_warning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How many of the groups, or of the entries, got what they were promised; none are counted without usage."""
+
+    key: str
+    text: str
+    kept: int = 0
+    of: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLine:
+    name: str
+    path: str
+    is_group: bool
+    target: str
+    actual: str
+    balance: Balance
+    bar: Bullet | None
+    label: str
+    n_users: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnplacedLine:
+    """An account that counts for nobody. `value`: the entry's path that is proposed."""
+
+    names: AccountKey
+    title: str
+    detail: str
+    amount: str
+    value: str
+    why: str
+    why_key: str
+
+
+def tree_words(tree: TreeColumns) -> str:
+    """94 users in 6 groups."""
+    n_leaves, n_groups = _counts(tree)
+    users = ngettext("%(n)s user", "%(n)s users", n_leaves) % {"n": presentation.count(n_leaves)}
+    groups = ngettext("%(n)s group", "%(n)s groups", n_groups) % {"n": presentation.count(n_groups)}
+    return _("%(users)s in %(groups)s") % {"users": users, "groups": groups}
+
+
+def tree_facts(tree: TreeColumns, ignored: Sequence[str]) -> list[Fact]:
+    """What was read, and what of it is unusual or isn't used."""
+    depth = int(tree.level.max())
+    words = ngettext("%(n)s level below the root", "%(n)s levels below the root", depth) % {"n": depth}
+    found = [Fact("tree", (*_counts(tree), depth), tree_words(tree), words)]
+    n_inherit = int(tree.inherit[1:].sum())
+    if n_inherit:
+        text = ngettext(
+            "%(n)s entry has its parent’s shares", "%(n)s entries have their parents’ shares", n_inherit
+        ) % {"n": presentation.count(n_inherit)}
+        found.append(Fact("inherit", (n_inherit,), text, _("Fairshare=parent, here called inherit: first %(names)s") % {
+            "names": _first(tree, np.flatnonzero(tree.inherit).tolist())}))  # fmt: skip
+    empty = np.flatnonzero(tree.is_group & (tree.n_children == 0)).tolist()
+    if empty:
+        text = ngettext("%(n)s group has nobody in it", "%(n)s groups have nobody in them", len(empty))
+        text %= {"n": presentation.count(len(empty))}
+        found.append(Fact("empty", (len(empty),), text, _first(tree, empty), is_warning=True))
+    nothing = np.flatnonzero(~tree.inherit & (tree.shares == 0)).tolist()
+    if nothing:
+        text = ngettext("%(n)s entry has no shares", "%(n)s entries have no shares", len(nothing))
+        text %= {"n": presentation.count(len(nothing))}
+        found.append(Fact("no_shares", (len(nothing),), text, _first(tree, nothing), is_warning=True))
+    if ignored:
+        text = _("Read, but not used: %(what)s") % {"what": ", ".join(ignored)}
+        detail = _("A policy holds shares. Limits and QOS stay in the scheduler.")
+        found.append(Fact("ignored", (len(ignored),), text, detail, is_warning=True))
+    return found
+
+
+def verdict(against: Against) -> Verdict:
+    """In 90 days, 3 of your 6 groups got what they were promised."""
+    groups = [row for row in against.ledger.top if _is_group(against, row)] or list(against.ledger.top)
+    if not against.used_core_s:
+        return Verdict("no_usage", _("No usage in these 90 days: nothing to compare"))
+    if not against.ledger.used_core_s:
+        return Verdict("none_placed", _("None of this usage finds an entry of your tree"))
+    kept = sum(row.state in ("on", "idle") for row in groups)
+    n_days = against.ledger.n_days
+    words = {
+        "days": ngettext("On %(n)s day", "In %(n)s days", n_days) % {"n": n_days},
+        "kept": presentation.count(kept),
+        "all": presentation.count(len(groups)),
+    }
+    return Verdict("kept" if kept else "none_kept", _kept_words(against, groups, kept) % words, kept, len(groups))
+
+
+def _kept_words(against: Against, groups: Sequence[TopEntry], kept: int) -> str:
+    has_groups = any(_is_group(against, row) for row in groups)
+    if not kept and len(groups) > 1:
+        nobody = _("%(days)s, none of your %(all)s groups got what it was promised")
+        return nobody if has_groups else _("%(days)s, none of your %(all)s entries got what it was promised")
+    if has_groups:
+        return ngettext(
+            "%(days)s, %(kept)s of your %(all)s group got what it was promised",
+            "%(days)s, %(kept)s of your %(all)s groups got what they were promised",
+            len(groups),
+        )
+    return _("%(days)s, %(kept)s of your %(all)s top-level entries got what they were promised")
+
+
+def story(against: Against) -> list[tuple[str, str]]:
+    """Who got more, who less: a name, "" for none, and what is said of it."""
+    told: list[tuple[str, str]] = []
+    over = max((r for r in against.ledger.top if r.state == "over"), key=_distance, default=None)
+    under = max((r for r in against.ledger.top if r.state == "under"), key=_distance, default=None)
+    if over is not None:
+        told.append((_name(against, over), _("used %(points)s points more than its part.") % _said(over)))
+    if under is not None:
+        told.append((_name(against, under), _("used %(points)s points less than its part.") % _said(under)))
+    if against.ledger.used_core_s:
+        told.append(("", _("This is what your scheduler did with the shares it has today.")))
+    return told
+
+
+def span_words(against: Against) -> str:
+    """Which days, and why these."""
+    span = against.span
+    words = {"first": _day(span.first_on), "last": _day(span.last_on), "n": DAYS}
+    text = _("%(n)d days, %(first)s to %(last)s") % words
+    if span.ends_with_log:
+        text = _("%(n)d days up to the end of your log, %(first)s to %(last)s") % words
+    if span.used_from_on is not None and span.n_used_days < DAYS:
+        text = _("%(days)s; usage begins on %(begin)s") % {"days": text, "begin": _day(span.used_from_on)}
+    return text
+
+
+def group_lines(against: Against) -> tuple[list[GroupLine], str]:
+    """The entries at the top, and the scale of their bars in words."""
+    tolerance = tolerance_of(against.settings)
+    shown = list(against.ledger.top[:SHOWN])
+    own = bullet.differ_tenfold(row.target for row in shown)
+    scale = bullet.share_scale([(row.actual, row.target) for row in shown], tolerance)
+    words = _("each bar against its own target: tick 100 %, end 160 %") if own else _("0 to %(most)s") % {
+        "most": presentation.percent(scale, 0)
+    }  # fmt: skip
+    return [_group_line(against, row, tolerance, bullet.against_target(row.target) if own else scale)
+            for row in shown], words  # fmt: skip
+
+
+def unplaced_lines(against: Against) -> list[UnplacedLine]:
+    return [_unplaced_line(against.tree, one) for one in against.unplaced]
+
+
+def account_words(names: AccountKey) -> tuple[str, str]:
+    """Title and what else tells it from others."""
+    title = names.user_name or names.dn or names.group_name or _("no name")
+    told = [_("group %(name)s") % {"name": names.group_name}] if names.group_name and title != names.group_name else []
+    told += [_("project %(name)s") % {"name": names.project}] if names.project else []
+    told += [names.fqan] if names.fqan else []
+    return title, ", ".join(told)
+
+
+def _group_line(against: Against, row: TopEntry, tolerance: Tolerance, maximum: float) -> GroupLine:
+    known = bool(against.ledger.used_core_s)
+    actual = row.actual if known else None
+    balance = presentation.balance(actual, row.target, has_usage=row.used_core_s > 0, tolerance=tolerance)
+    bar = bullet.draw(
+        actual=actual, target=row.target, maximum=maximum, state=balance.state, width=_WIDTH, tolerance=tolerance
+    )
+    tree = against.tree
+    return GroupLine(
+        name=tree.name[row.entry], path=tree.path(row.entry), is_group=_is_group(against, row),
+        target=presentation.percent(row.target), actual=presentation.percent(actual),
+        balance=_unused(balance), bar=bar, label=bar_label(actual, row.target, tolerance),
+        n_users=against.n_users.get(row.entry, 0),
+    )  # fmt: skip
+
+
+def _unused(balance: Balance) -> Balance:
+    """Whether anybody wanted it, a log of finished jobs can't tell."""
+    return Balance(State.IDLE, "", _("not used")) if balance.state is State.IDLE else balance
+
+
+def _unplaced_line(tree: TreeColumns, one: Unplaced) -> UnplacedLine:
+    title, detail = account_words(one.names)
+    best: Suggestion | None = next(iter(one.suggestions), None)
+    return UnplacedLine(
+        names=one.names, title=title, detail=detail, amount=presentation.core_hours(one.core_s),
+        value="" if best is None else tree.path(best.entry), why="" if best is None else reason_words(best),
+        why_key="" if best is None else best.why,
+    )  # fmt: skip
+
+
+def reason_words(one: Suggestion) -> str:
+    if one.why == "neighbours":
+        words = _("%(n)d of %(of)d others of its group count there")
+        return words % {"n": one.n, "of": one.n_of}
+    return str(WHY[one.why])
+
+
+def _name(against: Against, row: TopEntry) -> str:
+    return against.tree.name[row.entry]
+
+
+def _said(row: TopEntry) -> dict[str, str]:
+    return {"points": presentation.points(row.actual - row.target)}
+
+
+def _distance(row: TopEntry) -> float:
+    return abs(row.actual - row.target)
+
+
+def _is_group(against: Against, row: TopEntry) -> bool:
+    return bool(against.tree.is_group[row.entry] or against.tree.n_children[row.entry])
+
+
+def _counts(tree: TreeColumns) -> tuple[int, int]:
+    """People and groups."""
+    groups = tree.is_group | (tree.n_children > 0)
+    return int((~groups[1:] & ~tree.is_reserve[1:]).sum()), int(groups[1:].sum())
+
+
+def _first(tree: TreeColumns, entries: Sequence[int]) -> str:
+    return ", ".join(tree.path(i) for i in entries[:3]) + (", …" if len(entries) > 3 else "")
+
+
+def _day(day: date) -> str:
+    return formats.date_format(day, "j M Y")

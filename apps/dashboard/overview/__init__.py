@@ -1,0 +1,1 @@
+"""The overview: does the policy hold, and what needs somebody."""

@@ -1,0 +1,273 @@
+"""What needs somebody, each with what to do about it and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from django.conf import settings
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from apps.accounts.actor import Actor
+from apps.dashboard.federation import presenters as federation_lines
+from apps.dashboard.figures.bullet import State
+from apps.dashboard.group.presenters import long_day
+from apps.dashboard.notices import presenters as notice_lines
+from apps.dashboard.overview.words import compared, distance
+from apps.dashboard.shell import lines, presentation
+from apps.dashboard.shell.lines import Line
+from apps.federation.fallback.conditions import Condition, age_of, condition_of
+from apps.federation.grid.peers import Place
+from apps.federation.models import Mount, Remote, Subscription
+from apps.notices.reading import list_open_notices
+from apps.policies.access.holders import name_of
+from apps.policies.models import ChangeSet
+from apps.policies.operations.boosts import is_boost
+from apps.policies.requests.inbox import Inbox, get_inbox
+from apps.priorities import selectors
+from apps.priorities.mapping.attachments import key_of
+from apps.priorities.mapping.claims import list_claims
+from apps.priorities.mapping.permissions import MapRights
+from apps.priorities.mapping.rules.rule_set import load_rulebook
+from apps.priorities.selectors import Overview
+from apps.priorities.selectors.allocations.upcoming import get_ending_soon
+from apps.priorities.selectors.looking.fallen import list_local_only
+from apps.priorities.selectors.rows import PolicyView
+from apps.runs.models import Run
+from apps.usage import selectors as usage
+from apps.usage.quality import findings as quality
+
+ENDING_DAYS = 60
+_RECENT = timedelta(days=7)
+_MOST_EACH = 3
+# Kinds of notices that nothing above tells already.
+_ONLY_NOTICES = (
+    "drift",
+    "failing_collection",
+    "silenced_webhook",
+    "blocked_peer",
+    "refused_document",
+    "held_usage",
+    "damaged_snapshot",
+    "full_disk",
+    "failed_package",
+    "coarse_resolution",
+)
+# How what is fetched from others may stand, and everybody who sees the entry reads it beside its numbers.
+_OLD = {
+    Condition.STALE: gettext_lazy("%(name)s: what %(issuer)s tells is stale"),
+    Condition.EXPIRED: gettext_lazy("%(name)s: what %(issuer)s tells has expired"),
+    Condition.FROZEN: gettext_lazy("%(name)s: what %(issuer)s tells is frozen"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Concern:
+    """One thing that needs somebody: its kind, what it is, what to do, where."""
+
+    key: str
+    icon: str
+    title: str
+    text: str
+    url: str
+    action: str
+    classes: str = ""
+
+
+def list_concerns(
+    view: PolicyView, overview: Overview, drawn: list[Line], *, at: datetime, actor: Actor
+) -> list[Concern]:
+    """Decisions first, then what is broken, then what ends, then who is outside the band."""
+    inbox = get_inbox(at=at, actor=actor)
+    return [
+        *_decisions(inbox),
+        *_claims(view, at, actor),
+        *_late(view, actor),
+        *_others(view, at, actor),
+        *_failed(at, actor),
+        *_unmapped(overview, actor),
+        *_held(actor),
+        *_ending(view, inbox, actor),
+        *_noticed(at, actor),
+        *_outside(drawn),
+    ]
+
+
+def _decisions(inbox: Inbox) -> Iterator[Concern]:
+    url = reverse("dashboard:inbox")
+    if inbox.requests:
+        n = len(inbox.requests)
+        title = ngettext("%(n)s request from below", "%(n)s requests from below", n) % {"n": n}
+        yield Concern("requests", "message", title, _by(inbox.requests), url, _("Answer"), "warn")
+    for change_set in inbox.reviews[:_MOST_EACH]:
+        title = _("Review “%(title)s”") % {"title": _title(change_set)}
+        n = len(change_set.operations)
+        edits = ngettext("%(n)s edit by %(name)s", "%(n)s edits by %(name)s", n)
+        text = edits % {"n": n, "name": change_set.author_name}
+        where = reverse("dashboard:change", kwargs={"change_set": change_set.pk})
+        text = f"{change_set.policy.name}: {text}"
+        yield Concern("review", "git-pull-request", title, text, where, _("Review"), "warn")
+    more = len(inbox.reviews) - _MOST_EACH
+    if more > 0:
+        title = ngettext("%(n)s more change to review", "%(n)s more changes to review", more) % {"n": more}
+        yield Concern("more_reviews", "git-pull-request", title, "", url, _("Review"), "warn")
+
+
+def _claims(view: PolicyView, at: datetime, actor: Actor) -> Iterator[Concern]:
+    rights = MapRights(view.policy, view.tree, actor, at)
+    if not rights.maps_anywhere:
+        return
+    claims = list_claims(rights, np.ones(len(view.tree), dtype=np.bool_))
+    if not claims:
+        return
+    n, first = len(claims), claims[0]
+    entry = load_rulebook(view.policy, view.tree).on(view.tree).resolve(key_of(first.accounts[0])).entry
+    url = reverse("dashboard:members", kwargs={"policy": view.policy.slug, "uid": view.tree.uuid(max(entry, 0))})
+    title = ngettext("%(n)s account is claimed", "%(n)s accounts are claimed", n) % {"n": n}
+    text = _("%(who)s says that %(account)s is theirs") % {
+        "who": first.claim.user, "account": f"{first.claim.namespace}:{first.claim.user_name}"
+    }  # fmt: skip
+    yield Concern("claims", "id-badge-2", title, text, url, _("Decide"), "warn")
+
+
+def _late(view: PolicyView, actor: Actor) -> Iterator[Concern]:
+    fresh = selectors.freshness(policy_slug=view.policy.slug, actor=actor)
+    for problem in fresh.problems:
+        title, url = problem[:1].upper() + problem[1:], reverse("dashboard:sources")
+        yield Concern("late", "clock", title, "", url, _("Look"), "warn")
+
+
+def _others(view: PolicyView, at: datetime, actor: Actor) -> Iterator[Concern]:
+    """Where this site's usage alone counts because others aren't heard; else who isn't heard, or not followed."""
+    fallen = list_local_only(view)
+    for each in fallen[:_MOST_EACH]:
+        url = lines.entry_url(view.policy.slug, each.uid, each.path.rpartition("/")[2])
+        yield Concern("local_only", "world", each.title.text, each.reason, url, _("Look"), "warn")
+    told = {each.uid for each in fallen}
+    place = Place(view.policy, at, actor)
+    found = [_old(view, place, remote, at) for remote in _remotes(view) if remote.entry_uid not in told]
+    yield from [concern for concern in found if concern][:_MOST_EACH]
+
+
+def _remotes(view: PolicyView) -> list[Mount | Subscription]:
+    mounts = Mount.objects.filter(policy=view.policy).defer("document").order_by("pk")
+    return [*mounts, *Subscription.objects.filter(policy=view.policy).order_by("pk")]
+
+
+def _old(view: PolicyView, place: Place, remote: Mount | Subscription, at: datetime) -> Concern | None:
+    """Whoever decides about it is led to it, everybody else who sees the entry to that."""
+    i = view.tree.index_of_uid(remote.entry_uid)
+    condition = condition_of(remote, is_held=False, at=at)
+    if i is None or condition not in _OLD or not view.visibility.may_see(i):
+        return None
+    name, kind = view.tree.name[i], "mount" if isinstance(remote, Mount) else "subscription"
+    url = lines.entry_url(view.policy.slug, remote.entry_uid, name)
+    if place.decides(remote.entry_uid):
+        url = reverse(f"dashboard:federation-{kind}", args=[remote.pk])
+    title = _OLD[condition] % {"name": view.tree.path(i), "issuer": remote.issuer}
+    age_s = age_of(remote, at)
+    age = _("It was never heard.") if age_s is None else _("Last heard %(age)s ago.") % {"age": presentation.age(age_s)}
+    acts = Remote.StaleAction.FREEZE if condition is Condition.FROZEN else remote.stale_action
+    acting = federation_lines.meanwhile(acts)
+    return Concern(f"peer.{condition} {acting.key}", "world", title, f"{age} {acting}", url, _("Look"), "warn")
+
+
+def _failed(at: datetime, actor: Actor) -> Iterator[Concern]:
+    if not actor.is_admin:
+        return
+    for one in usage.list_imports(actor=actor, limit=20):
+        if one.run.state == Run.State.FAILED and one.created_at >= at - _RECENT:
+            title = _("Import of %(file)s failed") % {"file": one.file_name}
+            url = reverse("dashboard:import", kwargs={"import_id": one.pk})
+            yield Concern("import_failed", "alert-octagon", title, one.run.error[:200], url, _("See why"), "bad")
+
+
+def _unmapped(overview: Overview, actor: Actor) -> Iterator[Concern]:
+    if not overview.n_unmapped or not actor.is_admin:
+        return
+    n = overview.n_unmapped
+    title = ngettext("%(n)s account has no entry", "%(n)s accounts have no entry", n)
+    text = _("%(hours)s core-h in the window, counted for nobody")
+    url = reverse("dashboard:mappings", kwargs={"policy": overview.policy_slug})
+    hours = presentation.core_hours(overview.unmapped_core_s)
+    title, text = title % {"n": presentation.count(n)}, text % {"hours": hours}
+    yield Concern("unmapped", "user-question", title, text, url, _("Decide"), "warn")
+
+
+def _held(actor: Actor) -> Iterator[Concern]:
+    if not actor.is_admin:
+        return
+    n = sum(quality.count_held(actor=actor).values())
+    if n:
+        title = ngettext("%(n)s stretch of hours is held", "%(n)s stretches of hours are held", n) % {"n": n}
+        text = _("Two sources brought them; the later ones don’t count until somebody decides.")
+        yield Concern("held", "stack-2", title, text, reverse("dashboard:overlaps"), _("Decide"), "warn")
+
+
+def _ending(view: PolicyView, inbox: Inbox, actor: Actor) -> Iterator[Concern]:
+    """Shares, boosts and roles of the inbox; promises of core-hours without a successor."""
+    for shares in inbox.shares[:_MOST_EACH]:
+        day = long_day(shares.dates.ends_on) if shares.dates.ends_on else ""
+        title = _("Boost of %(name)s ends %(day)s") if is_boost(shares.dates) else _("Shares of %(name)s end %(day)s")
+        url = lines.entry_url(shares.policy.slug, shares.uid, shares.name)
+        title %= {"name": shares.name, "day": day}
+        yield Concern("shares_end", "calendar", title, shares.path, url, _("Look"))
+    for ending in inbox.grants[:_MOST_EACH]:
+        grant = ending.line.grant
+        title = _("Role of %(name)s ends") % {"name": _("yours") if ending.line.is_own else name_of(grant)}
+        day = long_day(grant.expires_at.date()) if grant.expires_at else ""
+        url = reverse("dashboard:access", kwargs={"policy": ending.policy.slug})
+        text = f"{grant.get_role_display()}, {ending.line.entry_name}, {day}"
+        yield Concern("role_ends", "key", title, text, url, _("Look"))
+    zone = ZoneInfo(settings.TIME_ZONE)
+    soon = get_ending_soon(policy_slug=view.policy.slug, zone=zone, days=ENDING_DAYS, actor=actor)
+    promises = [e for e in soon.events if e.allocation is not None and not e.is_covered and soon.may_give(e.uid)]
+    for event in promises[:_MOST_EACH]:
+        words = {"name": event.name, "day": long_day(event.on)}
+        is_over = event.on < soon.today
+        title = _("Core-hours of %(name)s ended %(day)s") if is_over else _("Core-hours of %(name)s end %(day)s")
+        url = reverse("dashboard:allocations", kwargs={"policy": view.policy.slug})
+        yield Concern("core_hours_end", "calendar", title % words, _("Nothing follows them."), url, _("Promise more"))
+
+
+def _noticed(at: datetime, actor: Actor) -> Iterator[Concern]:
+    """What only somebody who watches over days can tell."""
+    found = [one for one in list_open_notices(actor, at, limit=50) if one.notice.kind in _ONLY_NOTICES]
+    for one in found[:_MOST_EACH]:
+        notice = one.notice
+        url = reverse("dashboard:sources") if notice.policy is None else reverse(
+            "dashboard:policy", kwargs={"policy": notice.policy.slug}
+        )  # fmt: skip
+        if notice.policy is not None and notice.entry_uid is not None:
+            where = {"policy": notice.policy.slug, "uid": notice.entry_uid}
+            url = reverse("dashboard:entry-find", kwargs=where)
+        if one.kind.leads_to == "remote":
+            url = notice_lines.url_of(one) or url
+        icon, css = ("alert-octagon", "bad") if notice.level == "bad" else ("alert-triangle", "warn")
+        yield Concern(f"notice.{notice.kind}", icon, one.sentence.text, str(one.kind.title), url, _("Look"), css)
+
+
+def _outside(drawn: list[Line]) -> Iterator[Concern]:
+    out = [line for line in compared(drawn) if line.balance and line.balance.state in {State.OVER, State.UNDER}]
+    for line in sorted(out, key=distance, reverse=True)[:_MOST_EACH]:
+        if line.balance is None:
+            continue
+        text = _("%(actual)s used, %(target)s promised") % {"actual": line.actual, "target": line.target}
+        title = _("%(name)s is %(balance)s") % {"name": line.entry.name, "balance": line.balance.text}
+        state, icon = line.balance.state, line.balance.icon
+        yield Concern(state.value, icon, title, text, line.url, _("Why"), f"{state} solid")
+
+
+def _by(change_sets: list[ChangeSet]) -> str:
+    names = list(dict.fromkeys(each.author_name for each in change_sets))
+    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+
+
+def _title(change_set: ChangeSet) -> str:
+    first = change_set.reason.strip().partition("\n")[0]
+    return first[:80] or _("Change set %(n)d") % {"n": change_set.pk}

@@ -1,0 +1,279 @@
+"""The cards of the overview: what each is filled with, and nothing worked out twice for one page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from functools import cached_property
+from math import isfinite, nan
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import formats
+from django.utils.translation import gettext as _
+
+from apps.accounts.actor import Actor
+from apps.core import clock
+from apps.dashboard.figures import bullet, sparkline
+from apps.dashboard.figures.deviation import NARROW, WIDE, draw_deviation
+from apps.dashboard.figures.sparkline import Sparkline
+from apps.dashboard.my_priority.walk import Story, tell
+from apps.dashboard.overview import words as overview_words
+from apps.dashboard.overview.cards import Card
+from apps.dashboard.overview.concerns import list_concerns
+from apps.dashboard.requests.words import group_url
+from apps.dashboard.shell import lines, presentation
+from apps.dashboard.shell.actor import actor_of
+from apps.dashboard.shell.lines import Line
+from apps.dashboard.sources.pages import lines_of
+from apps.engine import convergence
+from apps.policies.requests.dividing import list_led_groups
+from apps.priorities import selectors
+from apps.priorities.pins import list_pinned, pinned_among
+from apps.priorities.selectors import Overview
+from apps.priorities.selectors.overview import overview_of
+from apps.priorities.selectors.rows import PolicyView, open_view
+from apps.priorities.series.calendar import site_zone
+from apps.priorities.series.reading import load_children, series_state
+from apps.priorities.series.storage.columns import DailySeries, SeriesState
+from apps.priorities.series.telling import as_told
+
+SHOWN = 12
+WIDTH = 200
+DAYS = 30
+MOST_LED = 5
+MOST_SOURCES = 5
+_TICK_DAYS = 10
+
+
+@dataclass(frozen=True)
+class DeviationDay:
+    """One day of the line; None where nothing is to tell."""
+
+    on: date
+    deviation: float | None  # a fraction
+    revision: int
+    n_compared: int
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Everything the cards of one answer share, each read once, and only if a card asks."""
+
+    request: HttpRequest
+    policy_slug: str
+
+    @cached_property
+    def actor(self) -> Actor:
+        return actor_of(self.request)
+
+    @cached_property
+    def now(self) -> datetime:
+        return clock.now()
+
+    @cached_property
+    def view(self) -> PolicyView:
+        return open_view(policy_slug=self.policy_slug, actor=self.actor)
+
+    @cached_property
+    def overview(self) -> Overview:
+        return overview_of(self.view)
+
+    @cached_property
+    def ranked(self) -> list[Line]:
+        """The entries at the top, the largest target first."""
+        found = self.overview
+        rows = sorted(found.top, key=lambda row: (-(row.target or 0.0), row.name))
+        return lines.draw_lines(
+            rows, policy_slug=found.policy_slug, tolerance=lines.tolerance_of(found.settings), width=WIDTH,
+            against_target=self.against_target,
+        )  # fmt: skip
+
+    @cached_property
+    def against_target(self) -> bool:
+        return bullet.differ_tenfold(row.target or 0.0 for row in self.overview.top)
+
+    @cached_property
+    def state(self) -> SeriesState:
+        return series_state(self.view.policy)
+
+    @cached_property
+    def series(self) -> DailySeries:
+        """Of the children of the root, the last 30 days that are over."""
+        to_on = self.now.astimezone(site_zone()).date()
+        root = self.view.tree.uuid(0)
+        return load_children(self.view.policy, root, from_on=to_on - timedelta(days=DAYS), to_on=to_on)
+
+    @cached_property
+    def told(self) -> tuple[DailySeries, npt.NDArray[np.bool_]]:
+        """The same days, and of which numbers may be told."""
+        return as_told(self.series, view=self.view)
+
+    def trend(self, line: Line) -> Sparkline | None:
+        """Where an entry came from in the last days, in the colour of now."""
+        series, told = self.told
+        at = {uid: place for place, uid in enumerate(series.uids)}.get(line.entry.uid)
+        if at is None or line.balance is None:
+            return None
+        known = (told & series.competes & (series.peers_decayed > 0))[at, -sparkline.DAYS :]
+        actual = convergence.actual_share(series.decayed[at], series.peers_decayed[at])[-sparkline.DAYS :]
+        return sparkline.draw(np.where(known, actual, nan).tolist(), line.entry.target, state=line.balance.state.value)
+
+    @cached_property
+    def deviation(self) -> list[DeviationDay]:
+        """Share-weighted |actual − target| of the entries whose numbers may be told, day by day."""
+        series, told = self.told
+        counts = told & series.competes & (series.peers_decayed > 0)
+        actual = convergence.actual_share(series.decayed, series.peers_decayed)
+        mean, there = convergence.mean_deviation(actual, series.target, counts)
+        n_compared = counts.sum(axis=0)
+        return [
+            DeviationDay(on, float(mean[at]) if there[at] else None, int(series.days.revision[at]), int(n_compared[at]))
+            for at, on in enumerate(series.days.on)
+        ]
+
+
+def cards_of(desk: Desk) -> dict[str, Card]:
+    """By name. Each has an address of its own."""
+    made = (
+        ("mine", _("Your priority"), _mine, 60, "card verdict mb"),
+        ("verdict", _("Verdict"), _verdict, 30, "card verdict"),
+        ("top", _("Top-level shares"), _top, 30, "card"),
+        ("deviation", _("Deviation, last 30 days"), _deviation, 300, "card"),
+        ("pins", _("Pinned"), _pins, 60, "card"),
+        ("attention", _("Needs attention"), _attention, 30, "card"),
+        ("sources", _("Usage sources"), _sources, 60, "card"),
+        ("recent", _("Last published"), _recent, 60, "card"),
+    )
+    query = f"?policy={desk.policy_slug}" + ("&sort=balance" if _by_balance(desk) else "")
+    return {
+        name: Card(
+            name=name, title=title, template=f"dashboard/overview/_{name}.html",
+            url=reverse(f"dashboard:overview-{name}") + query, build=_bound(build, desk), every_s=every_s, css=css,
+        )
+        for name, title, build, every_s, css in made
+    }  # fmt: skip
+
+
+def _bound(build: Callable[[Desk], Mapping[str, Any] | None], desk: Desk) -> Callable[[], Mapping[str, Any] | None]:
+    return lambda: build(desk)
+
+
+def _mine(desk: Desk) -> Mapping[str, Any] | None:
+    """An end user sees the own priority first; who runs the place sees the place."""
+    story = own_story(desk.actor)
+    return None if story is None else {"mine": story}
+
+
+def own_story(actor: Actor) -> Story | None:
+    if actor.is_admin:
+        return None
+    ranked = [mine for mine in selectors.get_my_priority(actor=actor) if not mine.error]
+    return tell(ranked[0]) if ranked else None
+
+
+def led_groups(actor: Actor, at: datetime) -> list[dict[str, str]]:
+    """Leads find their groups before anything else."""
+    led = list_led_groups(at=at, actor=actor)
+    return [{"name": each.name, "url": group_url(each.policy_slug, each.uid)} for each in led[:MOST_LED]]
+
+
+def _verdict(desk: Desk) -> Mapping[str, Any]:
+    found = desk.overview
+    return {
+        "overview": found,
+        "verdict": overview_words.verdict(desk.ranked, sees_all=not found.n_hidden),
+        "within_band": overview_words.within_band(desk.ranked),
+        "furthest": overview_words.furthest(desk.ranked, found),
+        "idle": overview_words.idle_words(desk.ranked),
+        "deviation": overview_words.deviation_now(desk.ranked),
+        "is_end_user": not desk.actor.is_admin,
+    }
+
+
+def _top(desk: Desk) -> Mapping[str, Any]:
+    ranked = list(desk.ranked)
+    if _by_balance(desk):
+        ranked.sort(key=lambda line: -overview_words.distance(line))
+    rest = ranked[SHOWN:]
+    pinned = pinned_among(
+        policy_slug=desk.policy_slug, uids=[line.entry.uid for line in ranked[:SHOWN]], actor=desk.actor
+    )
+    return {
+        "overview": desk.overview,
+        "lines": [(line, line.entry.uid in pinned, desk.trend(line)) for line in ranked[:SHOWN]],
+        "n_trend_days": sparkline.DAYS,
+        "against_target": desk.against_target, "by_balance": _by_balance(desk), "n_rest": len(rest),
+        "rest_target": presentation.percent(sum(line.entry.target or 0.0 for line in rest)),
+        "tree_url": reverse("dashboard:policy", kwargs={"policy": desk.policy_slug}),
+    }  # fmt: skip
+
+
+def _deviation(desk: Desk) -> Mapping[str, Any]:
+    days = desk.deviation
+    points = [nan if day.deviation is None else day.deviation * 100 for day in days]
+    publishes = [
+        (at, _("rev %(n)s") % {"n": day.revision})
+        for at, day in enumerate(days)
+        if at and day.revision != days[at - 1].revision
+    ]
+    known = [value for value in points if isfinite(value)]
+    end = _("%(n)s pts") % {"n": presentation.points(known[-1] / 100)} if known else ""
+    labels = {at: formats.date_format(day.on, "j M") for at, day in enumerate(days) if at % _TICK_DAYS == 0}
+    about: dict[str, Any] = {"days": [day.on for day in days], "publishes": publishes, "end_label": end}
+    narrow = {at: text for at, text in labels.items() if at % (2 * _TICK_DAYS) == 0}
+    return {
+        "state": desk.state,
+        "days": days,
+        "figures": [
+            ("wide", draw_deviation(points, day_labels=labels, width=WIDE, **about)),
+            ("narrow", draw_deviation(points, day_labels=narrow, width=NARROW, **about)),
+        ],
+        "label": _deviation_label(known),
+        "percent": None if desk.state.progress is None else int(desk.state.progress * 100),
+        "csv": reverse("dashboard:overview-deviation-csv") + f"?policy={desk.policy_slug}",
+        "sees_part": bool(desk.overview.n_hidden),
+    }
+
+
+def _deviation_label(known: list[float]) -> str:
+    if len(known) < 2:
+        return ""
+    words = {"first": presentation.points(known[0] / 100), "last": presentation.points(known[-1] / 100)}
+    return _("Share-weighted deviation, from %(first)s to %(last)s points") % words
+
+
+def _pins(desk: Desk) -> Mapping[str, Any] | None:
+    """Entries of any policy; without pins there is no card for who sees no policy."""
+    drawn = []
+    for view, row in list_pinned(actor=desk.actor):
+        tolerance = lines.tolerance_of(view.settings)
+        line = lines.draw_lines([row], policy_slug=view.policy.slug, tolerance=tolerance)[0]
+        drawn.append({"line": line, "policy": view.policy, "path": row.path})
+    return {"pins": drawn, "next": reverse("dashboard:overview") + f"?policy={desk.policy_slug}"}
+
+
+def _attention(desk: Desk) -> Mapping[str, Any]:
+    concerns = list_concerns(desk.view, desk.overview, desk.ranked, at=desk.now, actor=desk.actor)
+    return {"concerns": concerns, "overview": desk.overview}
+
+
+def _sources(desk: Desk) -> Mapping[str, Any]:
+    found = lines_of(desk.actor)
+    behind_first = sorted(found, key=lambda line: (not line.is_behind, line.source.name))
+    return {"sources": behind_first[:MOST_SOURCES], "n_sources": len(found), "may_import": desk.actor.is_admin}
+
+
+def _recent(desk: Desk) -> Mapping[str, Any]:
+    return {
+        "overview": desk.overview,
+        "history_url": reverse("dashboard:history", kwargs={"policy": desk.policy_slug}),
+    }
+
+
+def _by_balance(desk: Desk) -> bool:
+    return desk.request.GET.get("sort") == "balance"

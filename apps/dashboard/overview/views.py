@@ -1,0 +1,99 @@
+"""Is the policy holding, and what needs somebody: a sentence, then cards that come and fail one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST, require_safe
+
+from apps.core import clock
+from apps.core.errors import NotFound
+from apps.dashboard.overview.cards import draw_card
+from apps.dashboard.overview.presenters import Desk, DeviationDay, cards_of, led_groups
+from apps.dashboard.shell.actor import actor_of
+from apps.dashboard.shell.downloads import csv_response
+from apps.dashboard.shell.htmx import SeeOther, fragment
+from apps.dashboard.shell.navigation import current_policy_slug
+from apps.policies.selectors import get_policy
+from apps.priorities.pins import pin_entry, unpin_entry
+
+
+def page_url(**_kwargs: Any) -> str:
+    return reverse("dashboard:overview")
+
+
+@require_safe
+def overview(request: HttpRequest) -> HttpResponse:
+    """The page needs to know no more than whether there is a policy; the rest is the cards' own affair."""
+    slug, actor = current_policy_slug(request), actor_of(request)
+    if slug is None:
+        crumbs = [{"label": _("Overview")}]
+        return render(request, "dashboard/overview/empty.html", {"crumbs": crumbs, "may_begin": actor.is_admin})
+    desk = Desk(request, slug)
+    policy = get_policy(slug=slug, actor=actor)
+    here = f"{page_url()}?policy={slug}"
+    drawn = {name: draw_card(request, card, here) for name, card in cards_of(desk).items()}
+    tree = {"label": policy.name, "url": reverse("dashboard:policy", kwargs={"policy": slug})}
+    context = {
+        "cards": drawn,
+        "policy": policy,
+        "led": led_groups(actor, clock.now()),
+        "crumbs": [tree, {"label": _("Overview")}],
+    }
+    return render(request, "dashboard/overview/overview.html", context)
+
+
+def _card(name: str) -> Callable[..., HttpResponse]:
+    """The fragment of one card: what is wrong with it stands in it, so the answer is always a card."""
+
+    @fragment(page_url)
+    @require_safe
+    def answer(request: HttpRequest) -> HttpResponse:
+        slug = current_policy_slug(request)
+        if slug is None:
+            raise NotFound(_("No policy is visible to you yet."))
+        card = cards_of(Desk(request, slug))[name]
+        return HttpResponse(draw_card(request, card, f"{page_url()}?policy={slug}"))
+
+    return answer
+
+
+mine, verdict, top, deviation = (_card(name) for name in ("mine", "verdict", "top", "deviation"))
+pins, attention, sources, recent = (_card(name) for name in ("pins", "attention", "sources", "recent"))
+
+
+@require_safe
+def deviation_csv(request: HttpRequest) -> HttpResponseBase:
+    """The days of the line."""
+    slug = current_policy_slug(request)
+    if slug is None:
+        raise NotFound(_("No policy is visible to you yet."))
+    header = ["day", "revision", "share_weighted_deviation_points", "entries_compared"]
+    return csv_response(f"deviation-{slug}.csv", header, _rows(Desk(request, slug).deviation))
+
+
+def _rows(days: list[DeviationDay]) -> Iterator[tuple[Any, ...]]:
+    for day in days:
+        points = "" if day.deviation is None else day.deviation * 100
+        yield day.on.isoformat(), day.revision, points, day.n_compared
+
+
+@require_POST
+def pin(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
+    """`pinned`: 1 to see it first, 0 no longer."""
+    actor = actor_of(request)
+    if request.POST.get("pinned") == "0":
+        unpin_entry(policy_slug=policy, uid=uid, actor=actor)
+    else:
+        pin_entry(policy_slug=policy, uid=uid, at=clock.now(), actor=actor)
+    wanted = request.POST.get("next", "")
+    is_here = url_has_allowed_host_and_scheme(wanted, allowed_hosts=None) and wanted.startswith("/")
+    return SeeOther(wanted if is_here else page_url())

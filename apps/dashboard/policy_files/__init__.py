@@ -1,0 +1,1 @@
+"""A policy out of a file and into one."""

@@ -1,0 +1,199 @@
+"""A policy out of a file and into one: what would this file change, and shall it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.core.files.uploadhandler import TemporaryFileUploadHandler
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.csrf import csrf_exempt, csrf_protect
+from django.views.decorators.http import require_http_methods, require_safe
+
+from apps.core import clock
+from apps.core.errors import Conflict, DomainError, Invalid, TooLarge
+from apps.dashboard.policy_files.forms import AUTO, PolicyFileForm
+from apps.dashboard.shell import presentation
+from apps.dashboard.shell.actor import actor_of
+from apps.dashboard.shell.htmx import SeeOther
+from apps.policies.files.exports import export_policy
+from apps.policies.files.imports import compare_change_set, import_policy
+from apps.policies.formats.registry import get_format, guess_format, list_formats, text_of
+from apps.policies.models import ChangeSet
+from apps.policies.selectors import get_policy
+from apps.policies.services import publish_change_set, withdraw_change_set
+from apps.policies.tree.comparison import Comparison, EntryChange
+
+MOST_BYTES = 64 * 2**20
+_MOST_LOOKED_THROUGH = 20_000  # entries of which a page lists what each format leaves out
+_FORM_ROOM = 100_000  # what the fields and boundaries around a file may take
+
+
+@csrf_exempt  # the token in the form is checked by `_files`, after it is clear that the file fits
+@require_http_methods(["GET", "HEAD", "POST"])
+def files(request: HttpRequest, policy: str) -> HttpResponse:
+    """For who sees the whole policy. A file becomes a draft, on a page of its own; nothing is in force by that."""
+    actor = actor_of(request)
+    export_policy(policy_slug=policy, format="json", at=clock.now(), actor=actor)
+    if request.method == "POST":
+        if int(request.META.get("CONTENT_LENGTH") or 0) > MOST_BYTES + _FORM_ROOM:
+            raise TooLarge(
+                _("A file has at most %(n)d MB here: an administrator can import it by command.") % {"n": 64}
+            )
+        request.upload_handlers = [TemporaryFileUploadHandler(request)]
+    return _files(request, policy)
+
+
+@csrf_protect
+def _files(request: HttpRequest, policy: str) -> HttpResponse:
+    if request.method != "POST":
+        return _page(request, policy, PolicyFileForm())
+    form = PolicyFileForm(request.POST, request.FILES)
+    if not form.is_valid():
+        return _page(request, policy, form, status=422)
+    try:
+        content = form.cleaned_data["file"].read()
+        done = import_policy(
+            policy_slug=policy,
+            format=_format(form.cleaned_data["format"], content),
+            content=content,
+            keep_missing=form.cleaned_data["missing"] == "keep",
+            reason=_("From the file %(name)s.") % {"name": form.cleaned_data["file"].name[:200]},
+            at=clock.now(),
+            actor=actor_of(request),
+        )
+    except (Invalid, TooLarge) as refusal:
+        return _page(request, policy, form, status=422, refusal=refusal)
+    if done.change_set is None:
+        messages.info(request, _("Nothing to change: the policy says what the file says."))
+        return SeeOther(reverse("dashboard:policy-files", kwargs={"policy": policy}))
+    if done.plan.ignored:
+        words = ", ".join(done.plan.ignored)
+        messages.info(request, _("Not read, because no policy has it: %(what)s.") % {"what": words})
+    return SeeOther(_decision_url(policy, done.change_set.pk))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def decide(request: HttpRequest, policy: str, change_set: int) -> HttpResponse:
+    """What the draft of a file would change; publish it, or give it up."""
+    actor, now = actor_of(request), clock.now()
+    found, comparison = compare_change_set(id=change_set, at=now, actor=actor)
+    if found.policy.slug != policy:
+        return SeeOther(_decision_url(found.policy.slug, change_set))
+    if request.method != "POST":
+        return _decision(request, found, comparison)
+    version = _version(request)
+    try:
+        if request.POST.get("step") == "discard":
+            withdraw_change_set(id=found.pk, version=version, at=now, actor=actor)
+            messages.success(request, _("Discarded. The policy is as it was."))
+            return SeeOther(reverse("dashboard:policy-files", kwargs={"policy": policy}))
+        reason = request.POST.get("reason", "")
+        revision = publish_change_set(id=found.pk, version=version, reason=reason, at=now, actor=actor)
+    except (Invalid, Conflict) as refusal:
+        status = 409 if isinstance(refusal, Conflict) else 422
+        return _decision(request, found, comparison, status=status, refusal=refusal)
+    messages.success(request, _("Published as revision %(n)d.") % {"n": revision.number})
+    return SeeOther(reverse("dashboard:policy", kwargs={"policy": policy}))
+
+
+@require_safe
+def download(request: HttpRequest, policy: str, format: str) -> StreamingHttpResponse:
+    """The policy in force as a file."""
+    export = export_policy(policy_slug=policy, format=format, at=clock.now(), actor=actor_of(request))
+    response = StreamingHttpResponse(export.pieces(), content_type=f"{export.format.media_type}; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="{export.file_name}"'
+    return response
+
+
+def _page(
+    request: HttpRequest, slug: str, form: PolicyFileForm, *, status: int = 200, refusal: DomainError | None = None
+) -> HttpResponse:
+    actor = actor_of(request)
+    policy = get_policy(slug=slug, actor=actor)
+    exports = []
+    for each in list_formats():
+        export = export_policy(policy_slug=slug, format=each.name, at=clock.now(), actor=actor)
+        left_out = export.dropped if len(export.tree) <= _MOST_LOOKED_THROUGH else []
+        exports.append({"format": each, "carries": ", ".join(each.carries), "dropped": left_out})
+    context = {
+        "policy": policy,
+        "form": form,
+        "refusal": refusal,
+        "exports": exports,
+        "limit": MOST_BYTES // 2**20,
+        "crumbs": _crumbs(policy.slug, policy.name, _("Import and export")),
+    }
+    return render(request, "dashboard/policy_files/files.html", context, status=status)
+
+
+def _decision(
+    request: HttpRequest, found: ChangeSet, comparison: Comparison, *, status: int = 200,
+    refusal: DomainError | None = None,
+) -> HttpResponse:  # fmt: skip
+    policy = found.policy
+    context = {
+        "policy": policy,
+        "change_set": found,
+        "comparison": comparison,
+        "is_open": found.state not in (ChangeSet.State.PUBLISHED, ChangeSet.State.WITHDRAWN),
+        "counts": [(_(what), n) for what, n in comparison.counts() if n],
+        "entries": [_line(change) for change in comparison.entries],
+        "n_more": comparison.n_entries - len(comparison.entries),
+        "reason": request.POST.get("reason", found.reason),
+        "refusal": refusal,
+        "crumbs": [
+            *_crumbs(policy.slug, policy.name),
+            {"label": _("Import and export"), "url": reverse("dashboard:policy-files", args=[policy.slug])},
+            {"label": _("Change set %(n)d") % {"n": found.pk}},
+        ],
+    }
+    return render(request, "dashboard/policy_files/decide.html", context, status=status)
+
+
+def _line(change: EntryChange) -> dict[str, str]:
+    """What happens to the entry, and its target; whether that gains or loses is in words, beside the numbers."""
+    before, after = change.before, change.after
+    if before == after:
+        verdict, kind = "", "same"
+    elif before is None:
+        verdict, kind = _("new"), "new"
+    elif after is None:
+        verdict, kind = _("no target any more"), "gone"
+    else:
+        verdict, kind = (_("more"), "more") if after > before else (_("less"), "less")
+    what = ", ".join(_(word) for word in change.changes)
+    return {
+        "path": change.path, "what": what, "before": _percent(before), "after": _percent(after), "verdict": verdict,
+        "kind": kind,
+    }  # fmt: skip
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else str(presentation.percent(value))
+
+
+def _format(name: str, content: bytes) -> str:
+    if name != AUTO:
+        return get_format(name).name
+    found = guess_format(text_of(content))
+    if found is None:
+        raise Invalid(_("The file is in none of the formats that are read here: say which one it is meant to be."))
+    return found.name
+
+
+def _version(request: HttpRequest) -> int:
+    text = request.POST.get("version", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+
+def _decision_url(policy: str, change_set: int) -> str:
+    return reverse("dashboard:policy-file", kwargs={"policy": policy, "change_set": change_set})
+
+
+def _crumbs(slug: str, name: str, *more: str) -> list[dict[str, Any]]:
+    tree = {"label": name, "url": reverse("dashboard:policy", kwargs={"policy": slug})}
+    return [tree, *({"label": label} for label in more)]

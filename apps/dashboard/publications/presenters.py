@@ -1,0 +1,138 @@
+"""What this site tells others, as its page shows it: publications, usage feeds, who read them, and by which key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.dashboard.shell import lines, presentation
+from apps.dashboard.shell.keyed import Keyed
+from apps.federation.models import Publication, PublishedDocument, Reading, SiteKey, UsageFeed
+from apps.federation.publications.readers import list_readings
+from apps.policies.tree.stored import load_tree
+
+_GROUP = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Who fetched it last, how far, and when."""
+
+    name: str
+    far: str
+    is_behind: bool
+    age: str
+    at: datetime
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToldLine:
+    """A publication or a feed. newest: its version or number, 0 for nothing told yet."""
+
+    name: str
+    policy: str
+    path: str  # "" where its entry has left the tree
+    entry_url: str
+    url: str
+    address: str
+    token_url: str
+    is_open: bool
+    newest: int
+    facts: tuple[str, ...]
+    told_at: datetime | None
+    readers: tuple[Reader, ...]
+
+    @property
+    def readers_words(self) -> str:
+        n = len(self.readers)
+        return ngettext("%(n)s reader", "%(n)s readers", n) % {"n": presentation.count(n)} if n else _("nobody yet")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLine:
+    number: int
+    groups: tuple[str, ...]
+    made_at: datetime
+    is_present: bool
+
+
+def groups_of(fingerprint: str) -> tuple[str, ...]:
+    """Sixteen groups of four, as they are read out and compared."""
+    return tuple(fingerprint[at : at + _GROUP] for at in range(0, len(fingerprint), _GROUP))
+
+
+def key_lines(keys: Sequence[SiteKey]) -> list[KeyLine]:
+    """The present one first."""
+    last = keys[-1].number if keys else 0
+    return [KeyLine(key.number, groups_of(key.fingerprint), key.made_at, key.number == last) for key in reversed(keys)]
+
+
+def publication_line(row: Publication, now: datetime) -> ToldLine:
+    last = PublishedDocument.objects.filter(publication=row).defer("data").order_by("-version").first()
+    facts: tuple[str, ...] = ()
+    if last is not None:
+        n = ngettext("%(n)s entry", "%(n)s entries", last.n_entries) % {"n": presentation.count(last.n_entries)}
+        facts = (n, _("good until %(at)s") % {"at": presentation.clock_time(last.expires_at, now)})
+    return _line(
+        row, now, newest=last.version if last else 0, told_at=last.issued_at if last else None, facts=facts,
+        url=reverse("dashboard:federation-publication", args=[row.name]), address=f"/api/v1/publications/{row.name}",
+        far=_("version %(n)s"),
+    )  # fmt: skip
+
+
+def feed_line(row: UsageFeed, now: datetime) -> ToldLine:
+    n = round(row.capacity_cores) if row.capacity_cores >= 10 else row.capacity_cores
+    cores = _("%(n)s cores declared") % {"n": presentation.count(n) if isinstance(n, int) else f"{n:g}"}
+    running = _("with running jobs") if row.tells_running else _("without running jobs")
+    return _line(
+        row, now, newest=row.number, told_at=None, facts=(cores, running),
+        url=reverse("dashboard:federation-feed", args=[row.name]), address=f"/api/v1/feeds/{row.name}",
+        far=_("number %(n)s"),
+    )  # fmt: skip
+
+
+def headline(publications: Sequence[ToldLine], feeds: Sequence[ToldLine]) -> Keyed:
+    if not publications and not feeds:
+        return Keyed("nothing", _("Nothing is told to others yet"))
+    subtrees = ngettext("%(n)s subtree", "%(n)s subtrees", len(publications)) % {"n": len(publications)}
+    of_usage = ngettext("%(n)s usage feed", "%(n)s usage feeds", len(feeds)) % {"n": len(feeds)}
+    if not feeds:
+        return Keyed("publications", _("Others are told of %(subtrees)s") % {"subtrees": subtrees})
+    if not publications:
+        return Keyed("feeds", _("Others are told by %(feeds)s") % {"feeds": of_usage})
+    both = _("Others are told of %(subtrees)s, and by %(feeds)s")
+    return Keyed("both", both % {"subtrees": subtrees, "feeds": of_usage})
+
+
+def token_url(policy_slug: str, path: str) -> str:
+    """The page that makes a token, with its scope and its bounds filled in."""
+    query = {"scope": "federation", "policy": policy_slug, "entry": path}
+    return f"{reverse('dashboard:tokens')}?{urlencode(query)}#new"
+
+
+def _line(
+    row: Publication | UsageFeed, now: datetime, *, newest: int, told_at: datetime | None, facts: tuple[str, ...],
+    url: str, address: str, far: str,
+) -> ToldLine:  # fmt: skip
+    tree = load_tree(row.policy)
+    i = tree.index_of_uid(row.entry_uid)
+    path = "" if i is None else tree.path(i)
+    entry_url = "" if i is None else lines.entry_url(row.policy.slug, row.entry_uid, tree.name[i])
+    readers = tuple(_reader(one, newest, far, now) for one in list_readings(row))
+    return ToldLine(
+        name=row.name, policy=row.policy.slug, path=path, entry_url=entry_url, url=url, address=address,
+        token_url=token_url(row.policy.slug, path), is_open=row.is_open, newest=newest, facts=facts, told_at=told_at,
+        readers=readers,
+    )  # fmt: skip
+
+
+def _reader(one: Reading, newest: int, far: str, now: datetime) -> Reader:
+    age = presentation.age(presentation.seconds_between(one.at, now))
+    return Reader(one.reader or _("anybody"), far % {"n": one.version}, one.version < newest, age, one.at, one.version)

@@ -1,0 +1,193 @@
+"""What is odd about the data, as sentences: the worst first, each with what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.dashboard.shell import presentation
+from apps.dashboard.sources.presenters import SourceLine, Timeliness
+from apps.usage.quality.coverage import Coverage
+from apps.usage.quality.findings import Odd
+
+_BAD, _WARN, _INFO = "bad", "warn", "info"
+_ORDER = {_BAD: 0, _WARN: 1, _INFO: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that whoever runs the site may have to look at."""
+
+    level: str
+    source: str
+    text: str
+    advice: str
+    url: str
+    key: str = ""  # which rule found it
+
+    @property
+    def icon(self) -> str:
+        return {_BAD: "alert-octagon", _WARN: "alert-triangle"}.get(self.level, "info-circle")
+
+
+def findings_of(lines: Sequence[SourceLine], odd: Mapping[str, Odd]) -> list[Finding]:
+    """The worst first, then by source."""
+    found = [one for line in lines for one in _of_source(line, odd[line.source.slug])]
+    return sorted(found, key=lambda one: (_ORDER[one.level], one.source))
+
+
+def verdict(found: Sequence[Finding], n_sources: int) -> str:
+    """The page's heading."""
+    n = n_worth(found)
+    if not n_sources:
+        return _("No usage sources yet")
+    if not n:
+        return _("Nothing odd about the data")
+    return ngettext("%(n)s thing to look at", "%(n)s things to look at", n) % {"n": presentation.count(n)}
+
+
+def n_worth(found: Sequence[Finding]) -> int:
+    """How many of them somebody should look at."""
+    return sum(one.level != _INFO for one in found)
+
+
+def _of_source(line: SourceLine, odd: Odd) -> list[Finding]:
+    """Every rule looks on its own; each gives one finding or none."""
+    rules = {
+        "silence": _silence, "holes": _holes, "held": _held, "ahead": _ahead, "rejected": _rejected,
+        "unmapped": _unmapped, "too_late": _too_late, "changed": _changed, "vanished": _vanished,
+    }  # fmt: skip
+    return [replace(one, key=key) for key, rule in rules.items() if (one := rule(line, odd)) is not None]
+
+
+def _silence(line: SourceLine, odd: Odd) -> Finding | None:
+    if not line.is_behind:
+        return None
+    level = _BAD if line.state is Timeliness.SILENT else _WARN
+    every = presentation.duration(line.source.expected_every_s or 0)
+    text = _("No records since %(last)s; some are expected every %(every)s.") % {"last": line.last, "every": every}
+    return _finding(level, line, text, _("Look whether its collector runs and its token is valid."))
+
+
+def _holes(line: SourceLine, odd: Odd) -> Finding | None:
+    hours = sum(day.n_missing for day in odd.days)
+    if not hours:
+        return None
+    days = sum(day.state is not Coverage.FULL for day in odd.days if day.n_missing)
+    text = ngettext(
+        "%(n)s hour without usage where some was expected, on %(days)s of the days shown.",
+        "%(n)s hours without usage where some was expected, on %(days)s of the days shown.",
+        hours,
+    ) % {"n": presentation.count(hours), "days": days}
+    return _finding(_WARN, line, text, _("If the machine ran then, send that period again: nothing counts twice."))
+
+
+def _held(line: SourceLine, odd: Odd) -> Finding | None:
+    if not odd.n_held:
+        return None
+    text = ngettext(
+        "%(n)s stretch of hours also came from another source; it isn't counted until somebody decides.",
+        "%(n)s stretches of hours also came from another source; they aren't counted until somebody decides.",
+        odd.n_held,
+    ) % {"n": presentation.count(odd.n_held)}
+    finding = _finding(_BAD, line, text, _("Say whether these are the same jobs."))
+    return replace(finding, url=reverse("dashboard:overlaps"))
+
+
+def _ahead(line: SourceLine, odd: Odd) -> Finding | None:
+    if not odd.received.ahead:
+        return None
+    text = ngettext(
+        "%(n)s record ended in the future by our clock and was refused.",
+        "%(n)s records ended in the future by our clock and were refused.",
+        odd.received.ahead,
+    ) % {"n": presentation.count(odd.received.ahead)}
+    return _finding(_BAD, line, text, _("Set the clocks of both machines, or the source's time zone."))
+
+
+def _rejected(line: SourceLine, odd: Odd) -> Finding | None:
+    n = odd.received.rejected - odd.received.ahead
+    if n <= 0:
+        return None
+    total = odd.received.new + odd.received.duplicate + odd.received.corrected + odd.received.rejected
+    level = _BAD if n > total * 0.05 else _WARN
+    text = ngettext("%(n)s line was rejected.", "%(n)s lines were rejected.", n) % {"n": presentation.count(n)}
+    return _finding(level, line, text, _("The reasons are below and with each import; mend and send them again."))
+
+
+def _unmapped(line: SourceLine, odd: Odd) -> Finding | None:
+    if line.unmapped is None or not line.unmapped.n_accounts:
+        return None
+    n, core_s = line.unmapped.n_accounts, line.unmapped.core_s
+    if core_s is None:
+        text = ngettext("%(n)s account counts at no entry.", "%(n)s accounts count at no entry.", n)
+    else:
+        text = ngettext(
+            "%(n)s account with %(hours)s core-h counts at no entry.",
+            "%(n)s accounts with %(hours)s core-h count at no entry.",
+            n,
+        )
+    text = text % {"n": presentation.count(n), "hours": presentation.core_hours(core_s)}
+    return _finding(
+        _WARN, line, text, _("Add a mapping rule; it counts from the next recompute, without sending again.")
+    )
+
+
+def _too_late(line: SourceLine, odd: Odd) -> Finding | None:
+    n, core_s = odd.too_late
+    if not n:
+        return None
+    if core_s is None:
+        text = ngettext(
+            "%(n)s record ended before the days that are kept, and isn't counted.",
+            "%(n)s records ended before the days that are kept, and aren't counted.",
+            n,
+        )
+    else:
+        text = ngettext(
+            "%(n)s record of %(hours)s core-h ended before the days that are kept, and isn't counted.",
+            "%(n)s records of %(hours)s core-h ended before the days that are kept, and aren't counted.",
+            n,
+        )
+    text = text % {"n": presentation.count(n), "hours": presentation.core_hours(core_s)}
+    return _finding(_WARN, line, text, _("Correct the entry's usage by an adjustment if it matters."))
+
+
+def _changed(line: SourceLine, odd: Odd) -> Finding | None:
+    n, core_s = odd.changed
+    if not n:
+        return None
+    if core_s is None:
+        text = ngettext("%(n)s job changed after it had ended.", "%(n)s jobs changed after they had ended.", n)
+        return _finding(_INFO, line, text % {"n": presentation.count(n)}, _("The newest version counts."))
+    text = ngettext(
+        "%(n)s job changed after it had ended, by %(hours)s core-h in all.",
+        "%(n)s jobs changed after they had ended, by %(hours)s core-h in all.",
+        n,
+    ) % {"n": presentation.count(n), "hours": presentation.signed_hours(core_s)}
+    return _finding(_INFO, line, text, _("The newest version counts; the list is below."))
+
+
+def _vanished(line: SourceLine, odd: Odd) -> Finding | None:
+    if not odd.n_vanished:
+        return None
+    text = ngettext(
+        "%(n)s running job was no longer listed and was closed when it was last seen.",
+        "%(n)s running jobs were no longer listed and were closed when they were last seen.",
+        odd.n_vanished,
+    ) % {"n": presentation.count(odd.n_vanished)}
+    return _finding(_INFO, line, text, _("Their accounting records replace this when they come."))
+
+
+def _finding(level: str, line: SourceLine, text: str, advice: str) -> Finding:
+    url = reverse("dashboard:source", kwargs={"slug": line.source.slug})
+    return Finding(level, line.source.name, text, advice, url)
+
+
+def since_words(span: timedelta) -> str:
+    return ngettext("the last day", "the last %(n)s days", span.days) % {"n": span.days}

@@ -1,0 +1,1 @@
+"""The review of change sets, and lists of them."""

@@ -1,0 +1,394 @@
+"""The review of a change set, drawn: summary, layers, checks, discussion and the decision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from django.http import HttpRequest
+from django.urls import NoReverseMatch, reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.core import clock
+from apps.dashboard.figures import dumbbell, moves
+from apps.dashboard.review import words as change_words
+from apps.dashboard.shell import lines, presentation
+from apps.dashboard.shell.actor import actor_of
+from apps.policies.changesets.change_sets import Sight
+from apps.policies.changesets.checks import Check
+from apps.policies.models import ChangeSet
+from apps.policies.publishing.size_guard import second_persons
+from apps.priorities.selectors.changesets.review import LeafLine, ReviewPage, TargetLine, get_review_page, shown_targets
+
+TABS = ("diff", "effect", "checks", "discussion")
+SHOWN = 20
+MOST = 200
+State = ChangeSet.State
+STATES: dict[str, tuple[str, str]] = {  # badge and icon
+    State.DRAFT: ("", "pencil"),
+    State.PROPOSED: ("warn", "clock"),
+    State.APPROVED: ("ok", "check"),
+    State.PUBLISHED: ("version", "git-commit"),
+    State.WITHDRAWN: ("", "x"),
+}
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What this reader may do with it, and why not the rest."""
+
+    page: ReviewPage
+
+    @property
+    def _change_set(self) -> ChangeSet:
+        return self.page.review.change_set
+
+    @property
+    def is_open(self) -> bool:
+        return self.page.review.is_open
+
+    @property
+    def is_asked(self) -> bool:
+        return self._change_set.state in (State.PROPOSED, State.APPROVED)
+
+    @cached_property
+    def is_mine(self) -> bool:
+        """Its author, and who rules the whole policy."""
+        return Sight(self.page.review.policy, self.page.actor, self.page.now).is_of(self._change_set)
+
+    @cached_property
+    def blocks(self) -> list[Check]:
+        return [check for check in self.page.checks if check.state == "block"]
+
+    @cached_property
+    def has_approved(self) -> bool:
+        user = self.page.actor.user
+        found = self._change_set.approvals.filter(version=self._change_set.version, user=user)
+        return user is not None and found.exists()
+
+    @cached_property
+    def why_not_approve(self) -> str:
+        refusal = self.page.review.why_not_approve(self.page.actor)
+        return "" if refusal is None else refusal.message
+
+    @cached_property
+    def why_not_publish(self) -> str:
+        refusal = self.page.review.why_not_publish(self.page.actor)
+        return "" if refusal is None else refusal.message
+
+    @property
+    def may_approve(self) -> bool:
+        return self.is_asked and not self.why_not_approve
+
+    @property
+    def may_send_back(self) -> bool:
+        return self.may_approve
+
+    @property
+    def may_publish(self) -> bool:
+        return self.is_open and not self.why_not_publish and not self.blocks
+
+    @property
+    def may_propose(self) -> bool:
+        return self._change_set.state == State.DRAFT and self.is_mine and bool(self._change_set.operations)
+
+    @property
+    def may_withdraw(self) -> bool:
+        return self.is_open and self.is_mine
+
+    @property
+    def may_rebase(self) -> bool:
+        return self.is_open and self.is_mine and bool(self.page.review.conflicts)
+
+    @property
+    def primary(self) -> str:
+        """One primary button a decision."""
+        if self.may_approve and not self.has_approved:
+            return "approve"
+        return "publish" if self.may_publish else "propose"
+
+    @property
+    def is_only_read(self) -> bool:
+        return not (self.may_approve or self.may_publish or self.may_propose or self.may_withdraw)
+
+    @cached_property
+    def is_scheduled(self) -> bool:
+        return self._change_set.effective_at is not None and self._change_set.state == State.APPROVED
+
+
+def open_page(request: HttpRequest, change_set: int) -> ReviewPage:
+    """The shell around it then shows its policy."""
+    page = get_review_page(id=change_set, actor=actor_of(request), at=clock.now())
+    request.policy_slug = page.review.policy.slug  # type: ignore[attr-defined]
+    return page
+
+
+def page_context(page: ReviewPage, tab: str, *, show_all: bool = False, on: str = "") -> dict[str, Any]:
+    """Everything around a tab, and the tab itself."""
+    review, change_set = page.review, page.review.change_set
+    slug = review.policy.slug
+    css, icon = STATES[change_set.state]
+    revision = getattr(change_set, "revision", None) if change_set.state == State.PUBLISHED else None
+    title = change_words.title_of(change_set)
+    return {
+        **tab_context(page, tab, show_all=show_all, on=on),
+        "title": title,
+        "has_more_reason": change_set.reason.strip() not in ("", title),
+        "state": change_set.get_state_display(),
+        "state_css": css,
+        "state_icon": icon,
+        "revision": revision,
+        "kpis": kpis(page),
+        "decision": Decision(page),
+        "approvals": approvals(page),
+        "digest": [check for check in page.checks if check.state != "ok"],
+        "n_passed": sum(check.state == "ok" for check in page.checks),
+        "edit_url": draft_url(change_set.pk) if Decision(page).may_withdraw and not review.is_whole else "",
+        "crumbs": [
+            {"label": review.policy.name, "url": reverse("dashboard:policy", kwargs={"policy": slug})},
+            {"label": _("Changes"), "url": reverse("dashboard:changes", kwargs={"policy": slug})},
+            {"label": title},
+        ],
+    }
+
+
+def tab_context(page: ReviewPage, tab: str, *, show_all: bool = False, on: str = "") -> dict[str, Any]:
+    """One tab, with the row of tabs above it."""
+    build = {"diff": _diff, "effect": _effect, "checks": _checks, "discussion": _discussion}[tab]
+    change_set = page.review.change_set
+    n_marked = sum(check.state != "ok" for check in page.checks)
+    counts = {"diff": len(page.edits), "checks": n_marked, "discussion": change_set.comments.count()}
+    names = {"diff": _("Changes"), "effect": _("Effect"), "checks": _("Checks"), "discussion": _("Discussion")}
+    tabs = [
+        {
+            "key": key,
+            "name": names[key],
+            "count": counts.get(key, 0),
+            "alert": key == "checks",
+            "url": tab_url(change_set.pk, key),
+            "part": part_url(change_set.pk, key),
+        }
+        for key in TABS
+    ]
+    return {
+        "page": page,
+        "review": page.review,
+        "change_set": change_set,
+        "policy": page.review.policy.slug,
+        "tab": tab,
+        "tabs": tabs,
+        "show_all": show_all,
+        **build(page, show_all=show_all, on=on),
+    }
+
+
+def tab_url(change_set: int, tab: str = "diff") -> str:
+    name = "change" if tab == "diff" else f"change-{tab}"
+    return reverse(f"dashboard:{name}", kwargs={"change_set": change_set})
+
+
+def part_url(change_set: int, tab: str) -> str:
+    return reverse(f"dashboard:change-part-{tab}", kwargs={"change_set": change_set})
+
+
+def draft_url(change_set: int) -> str:
+    """Where it is written."""
+    try:
+        return reverse("dashboard:draft", kwargs={"change_set": change_set})
+    except NoReverseMatch:
+        return ""
+
+
+def kpis(page: ReviewPage) -> list[dict[str, str]]:
+    """The summary card: value, and what it counts."""
+    shifting = len(shown_targets(page.targets, stated=False))
+    shift = ngettext("stated, %(n)s entry shifts", "stated, %(n)s entries shift", shifting) % {
+        "n": presentation.count(shifting)
+    }
+    of = _("of %(n)s") % {"n": presentation.count(page.n_leaves)}
+    found = [
+        {"label": _("Edits"), "value": presentation.count(len(page.edits)), "note": shift},
+        {"label": _("Leaves affected"), "value": presentation.count(page.n_people), "note": of},
+    ]
+    gains = max(page.targets, key=lambda line: line.change, default=None)
+    loses = min(page.targets, key=lambda line: line.change, default=None)
+    if gains is not None and gains.change > 0:
+        found.append(_extreme(_("Largest gain"), gains))
+    if loses is not None and loses.change < 0:
+        found.append(_extreme(_("Largest loss"), loses))
+    if page.review.is_open and page.effect.as_of is not None:
+        note = _("usage, rev %(n)s") % {"n": page.effect.head_number}
+        at = presentation.clock_time(page.effect.as_of, page.now)
+        found.append({"label": _("Simulated on"), "value": at, "note": note})
+    return found
+
+
+def approvals(page: ReviewPage) -> list[dict[str, Any]]:
+    """Who has said yes, and whether it still counts."""
+    standing = {approval.pk for approval in second_persons(page.review.change_set, page.now)}
+    rows = page.review.change_set.approvals.order_by("pk")
+    return [{"name": row.user_name, "at": row.created_at, "counts": row.pk in standing} for row in rows]
+
+
+def _extreme(label: str, line: TargetLine) -> dict[str, str]:
+    value = presentation.change(line.old or 0.0, line.new or 0.0)
+    return {"label": label, "value": value, "note": _("pts %(name)s") % {"name": line.name}}
+
+
+def _diff(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
+    edits = change_words.edit_lines(page)
+    effective = shown_targets(page.targets, stated=False)
+    most = MOST if show_all else SHOWN
+    return {
+        "edits": edits[:MOST],
+        "n_more_edits": max(0, len(edits) - MOST),
+        "effective": [_target(page, line) for line in effective[:most]],
+        "n_effective": len(effective),
+        "n_more_effective": max(0, len(effective) - most),
+        "outside": page.outside if page.outside.n_entries or page.outside.n_edits else None,
+        "outside_points": presentation.change(0.0, page.outside.points),
+        "groups": _groups(effective),
+    }
+
+
+def _groups(effective: Sequence[TargetLine]) -> str:
+    """How many siblings shift in which group: 9 below /physics."""
+    counts: dict[str, int] = {}
+    for line in effective:
+        counts[line.above] = counts.get(line.above, 0) + 1
+    told = [_("%(n)s below %(path)s") % {"n": presentation.count(n), "path": path} for path, n in counts.items()]
+    return ", ".join(told[:3]) + ("…" if len(told) > 3 else "")
+
+
+def _effect(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
+    most = MOST if show_all else SHOWN
+    targets = page.targets
+    drawn = [(_short(line), _change(line), line.old, line.new) for line in targets[:SHOWN]]
+    leaves = page.leaves(most) if page.review.is_open else []
+    projection = page.effect.projection if page.review.is_open else None
+    return {
+        "targets": [_target(page, line) for line in targets[:most]],
+        "n_more_targets": max(0, len(targets) - most),
+        "wide": dumbbell.draw(drawn, width=720) if drawn else None,
+        "narrow": dumbbell.draw(drawn, width=340, narrow=True) if drawn else None,
+        "effect": page.effect if page.review.is_open and page.edits else None,
+        "days": projection.horizons_days[1:] if projection is not None else (),
+        "leaves": [_leaf(page, line) for line in leaves],
+        "n_moving": page.n_moving if page.review.is_open else 0,
+        "n_more_leaves": max(0, page.n_moving - most) if page.review.is_open else 0,
+        "bars": _bars(page) if leaves else [],
+        "changed_settings": change_words.settings_lines(
+            page.review.settings.to_json(), page.review.wanted.to_json(), page.review.changed_settings
+        ),
+        "outside": page.outside if page.outside.n_entries else None,
+        "outside_points": presentation.change(0.0, page.outside.points),
+    }  # fmt: skip
+
+
+def _bars(page: ReviewPage) -> list[dict[str, Any]]:
+    return [{"bar": bar, "words": _places_words(bar.step)} for bar in moves.draw(page.histogram)]
+
+
+def _checks(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
+    return {"checks": page.checks, "decision": Decision(page)}
+
+
+def _discussion(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
+    comments = [
+        {
+            "comment": comment,
+            "about": "" if comment.operation is None else change_words.sentence_of(page, comment.operation),
+        }
+        for comment in page.review.change_set.comments.select_related("author")
+    ]
+    seen: set[int] = set()
+    choices = []
+    for edit in page.edits[:MOST]:
+        if not edit.is_hidden and edit.index not in seen:
+            seen.add(edit.index)
+            choices.append({"index": edit.index, "words": change_words.sentence_of(page, edit.index)})
+    return {"comments": comments, "choices": choices, "on": int(on) if on.isdecimal() and len(on) < 6 else None}
+
+
+def _target(page: ReviewPage, line: TargetLine) -> dict[str, Any]:
+    status = {"new": _("new"), "gone": _("archived"), "moved": _("moved here"), "": ""}[line.status]
+    is_here = line.status in ("", "moved") and page.review.policy.head_number >= page.review.number
+    return {
+        "line": line,
+        "url": lines.entry_url(page.review.policy.slug, line.uid, line.name) if is_here else "",
+        "old": _("none") if line.old is None else presentation.percent(line.old),
+        "new": _("none") if line.new is None else presentation.percent(line.new),
+        "change": _change(line),
+        "status": status,
+    }
+
+
+def _leaf(page: ReviewPage, line: LeafLine) -> dict[str, Any]:
+    moved = line.moved
+    words = "" if moved is None or moved == 0 else _moved_words(moved)
+    return {
+        "line": line,
+        "url": "" if line.reason == "new" else lines.entry_url(page.review.policy.slug, line.uid, line.name),
+        "now": _rank(line.without[0]),
+        "after": _rank(line.with_it[0]),
+        "moved": words,
+        "later": [
+            {"day": day, "with_it": _rank(after), "without": _rank(before)}
+            for day, before, after in zip(
+                (page.effect.projection.horizons_days[1:] if page.effect.projection else ()), line.without[1:],
+                line.with_it[1:], strict=True,
+            )
+        ],
+        "factor": presentation.factor(line.factors[1]),
+        "factor_before": presentation.factor(line.factors[0]),
+        "reason": reason_words(line),
+    }  # fmt: skip
+
+
+def reason_words(line: LeafLine) -> str:
+    """The biggest reason for a new place."""
+    words = {
+        "new": _("new"),
+        "archived": _("archived"),
+        "moved": _("moved with %(name)s") if line.reason_name else _("moved"),
+        "own_shares": _("own shares changed"),
+        "above_rises": _("target of %(name)s rises"),
+        "above_falls": _("target of %(name)s falls"),
+        "diluted": _("smaller part in %(name)s"),
+        "enlarged": _("larger part in %(name)s"),
+        "settings": _("other settings"),
+        "others": _("others moved"),
+    }
+    return words[line.reason] % {"name": line.reason_name}
+
+
+def _moved_words(moved: int) -> str:
+    if moved > 0:
+        return ngettext("%(n)s place forward", "%(n)s places forward", moved) % {"n": presentation.count(moved)}
+    return ngettext("%(n)s place back", "%(n)s places back", -moved) % {"n": presentation.count(-moved)}
+
+
+def _places_words(step: int) -> str:
+    if step == 0:
+        return _("same place")
+    least, most = {1: (1, 9), 2: (10, 99), 3: (100, None)}[abs(step)]
+    amount = f"{least}–{most}" if most else _("%(n)s and more") % {"n": least}
+    return (_("%(n)s forward") if step > 0 else _("%(n)s back")) % {"n": amount}
+
+
+def _rank(rank: int | None) -> str:
+    return presentation.UNKNOWN if rank is None else presentation.count(rank)
+
+
+def _change(line: TargetLine) -> str:
+    return _("%(n)s pts") % {"n": presentation.change(line.old or 0.0, line.new or 0.0)}
+
+
+def _short(line: TargetLine) -> str:
+    """For the chart, where there is room for some 26 letters."""
+    group = line.above.rpartition("/")[2]
+    name = f"{line.name}, {group}" if group else line.name
+    return name if len(name) <= 26 else f"{name[:25]}…"

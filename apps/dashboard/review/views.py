@@ -1,0 +1,265 @@
+"""The review of a change set: its tabs, the decision, conflicts after a rebase, and what people say about it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_safe
+
+from apps.core import clock
+from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound, Stale
+from apps.dashboard.review import words as change_words
+from apps.dashboard.review.forms import DecisionForm, read_decision, read_local
+from apps.dashboard.review.pages import Decision, open_page, page_context, tab_context, tab_url
+from apps.dashboard.shell import presentation
+from apps.dashboard.shell.htmx import SeeOther, fragment, is_htmx
+from apps.policies import services
+from apps.policies.changesets import reviewing
+from apps.policies.changesets.conflicts import EditConflict, FieldConflict
+from apps.policies.changesets.rebasing import Side
+from apps.priorities.change_effects import runs as effect_runs
+from apps.priorities.selectors.changesets.review import ReviewPage
+
+
+def page_url(change_set: int, tab: str = "diff", **_kwargs: Any) -> str:
+    return tab_url(change_set, tab)
+
+
+@require_safe
+def change(request: HttpRequest, change_set: int, tab: str) -> HttpResponse:
+    """One page for each tab, so that each has an address; `all` shows more rows, `on` the edit to speak about."""
+    return _show(request, open_page(request, change_set), tab)
+
+
+@require_safe
+@fragment(page_url)
+def part(request: HttpRequest, change_set: int, tab: str) -> HttpResponse:
+    """The tab alone, with the row of tabs above it."""
+    page = open_page(request, change_set)
+    response = render(request, "dashboard/review/_tab.html", _tab(request, page, tab))
+    if tab == "effect" and page.review.is_open and page.effect.state != "asked" and request.GET.get("waited"):
+        response["HX-Trigger"] = json.dumps({"announce": _("The effect is worked out.")})
+    return response
+
+
+@require_safe
+def raw(request: HttpRequest, change_set: int) -> HttpResponse:
+    """The operations as they are stored, for who may see all of them."""
+    page = open_page(request, change_set)
+    if page.outside.n_edits:
+        raise NotFound(f"There is no change set {change_set}.")
+    return JsonResponse(page.review.change_set.operations, safe=False, json_dumps_params={"indent": 1})
+
+
+@require_safe
+@fragment(page_url)
+def instant(request: HttpRequest, change_set: int) -> HttpResponse:
+    """What a typed local time is in UTC; asked for while somebody chooses it."""
+    open_page(request, change_set)
+    context = instant_context(request.GET.get("effective_at", ""))
+    return render(request, "dashboard/review/_instant.html", context)
+
+
+def instant_context(typed: str) -> dict[str, Any]:
+    at = read_local(typed)
+    return {
+        "instant": at,
+        "instant_words": "" if at is None else at.strftime("%Y-%m-%d %H:%M UTC"),
+        "is_past": at is not None and at <= clock.now(),
+        "zone": timezone.get_current_timezone_name(),
+    }
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def decide(request: HttpRequest, change_set: int) -> HttpResponse:
+    """Propose, approve, send back, publish, schedule or give up: the version that was read goes with it."""
+    if request.method != "POST":
+        return SeeOther(page_url(change_set))
+    page, form = open_page(request, change_set), read_decision(request.POST)
+    if form.problem:
+        more = {"refusal": form.problem, "refusal_code": form.problem_code}
+        return _show(request, page, "diff", status=422, form=form, **more)
+    try:
+        said = _take(page, form)
+    except EditConflict as error:
+        refusal = _("Somebody changed the same entries meanwhile. Choose for each whose value stands.")
+        more = {"refusal": refusal, "refusal_code": error.code}
+        return _show(request, open_page(request, change_set), "diff", status=409, form=form, **more)
+    except (Invalid, Conflict, Stale, NotAllowed) as error:
+        more = {"refusal": error.message, "refusal_code": error.code}
+        return _show(request, open_page(request, change_set), "diff", status=_status(error), form=form, **more)
+    messages.success(request, said)
+    if form.step == "request-changes":  # a draft again, which is its author's alone
+        return SeeOther(reverse("dashboard:changes", kwargs={"policy": page.review.policy.slug}))
+    return SeeOther(page_url(change_set))
+
+
+def _take(page: ReviewPage, form: DecisionForm) -> str:
+    """One step, and what is said when it is done."""
+    change_set = page.review.change_set
+    common: dict[str, Any] = {"id": change_set.pk, "version": form.version, "at": page.now, "actor": page.actor}
+    reason: dict[str, Any] = {"reason": change_set.reason if change_set.reason.strip() else form.text}
+    if form.step == "approve":
+        reviewing.approve_change_set(**common)
+        if form.text:
+            reviewing.comment_on(id=change_set.pk, text=form.text, at=page.now, actor=page.actor)
+        return _("Approved. It isn’t in force yet.")
+    if form.step == "request-changes":
+        reviewing.request_changes(**common, text=form.text)
+        return _("Sent back to its author, with what you said.")
+    if form.step == "withdraw":
+        services.withdraw_change_set(**common, reason=form.text)
+        return _("Withdrawn; nobody was affected.")
+    if form.step == "propose":
+        services.propose_change_set(**common, **reason)
+        if effect_runs.is_large(page.review.policy, at=page.now):
+            effect_runs.request_effect(change_set_id=change_set.pk, at=page.now, actor=page.actor)
+        return _("Handed in. Whoever decides about these entries sees it now.")
+    if form.step == "schedule" and form.effective_at is not None:
+        reviewing.schedule_change_set(**common, **reason, effective_at=form.effective_at)
+        at = presentation.clock_time(form.effective_at, page.now)
+        return _("Scheduled for %(at)s; it is checked once more then.") % {"at": at}
+    if form.step == "publish":
+        revision = services.publish_change_set(**common, **reason, at_once=True)
+        told = _("Published as revision %(n)s. Priorities follow with the next recompute, usually within a minute.")
+        return told % {"n": revision.number}
+    raise Invalid(_("Choose one of the buttons."))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def conflicts(request: HttpRequest, change_set: int) -> HttpResponse:
+    """What both sides changed, with base, mine and theirs; a choice for each sets it on the revision in force."""
+    page = open_page(request, change_set)
+    choices: dict[str, Side] = {}
+    refusal, status = "", 200
+    found = reviewing.open_conflicts(page.review.change_set, at=page.now, actor=page.actor)
+    if request.method == "POST":
+        choices = _choices(request.POST)
+        form = read_decision(request.POST)
+        try:
+            reviewing.rebase_change_set(
+                id=change_set, version=form.version, choices=choices, at=page.now, actor=page.actor
+            )
+        except EditConflict as error:
+            found = _together(found, error.conflicts)
+            refusal, status = _("Choose for each of them whose value stands."), 409
+        except (Invalid, Conflict, Stale, NotAllowed, NotFound) as error:
+            refusal, status = error.message, _status(error)
+        else:
+            messages.success(request, _("It stands on the revision in force now. Look at its effect once more."))
+            return SeeOther(page_url(change_set))
+    elif not found:
+        return SeeOther(page_url(change_set))
+    context = {
+        **page_context(page, "checks"),
+        "rows": [_conflict_row(page, each, choices) for each in found],
+        "refusal": refusal,
+        "may_rebase": Decision(page).is_mine,
+    }
+    context["crumbs"] = [*context["crumbs"][:-1], {"label": context["title"], "url": page_url(change_set)},
+                         {"label": _("Conflicts")}]  # fmt: skip
+    return render(request, "dashboard/review/conflicts.html", context, status=status)
+
+
+def _together(earlier: list[FieldConflict], later: tuple[FieldConflict, ...]) -> list[FieldConflict]:
+    """Those that were settled stay on the page with their choice; those that showed only now come after them."""
+    known = {each.key for each in earlier}
+    return [*earlier, *(each for each in later if each.key not in known)]
+
+
+def _choices(data: Mapping[str, Any]) -> dict[str, Side]:
+    found: dict[str, Side] = {}
+    for key, value in data.items():
+        if key.startswith("choice-") and value in ("mine", "theirs"):
+            found[key.removeprefix("choice-")] = value
+    return found
+
+
+def _conflict_row(page: ReviewPage, conflict: FieldConflict, choices: Mapping[str, Side]) -> dict[str, Any]:
+    names = {"parent_uid": _("place"), "is_group": _("may have children"), "scope_sources": _("sources")}
+    field = conflict.field.removeprefix("settings.")
+    return {
+        "key": conflict.key,
+        "path": conflict.path,
+        "field": names.get(field) or str(change_words.PARTS.get(field, field.replace("_", " "))),
+        "sides": {
+            side: _side(page, conflict.field, getattr(conflict, side)) for side in ("base", "mine", "theirs")
+        },
+        "can_keep": conflict.can_keep,
+        "choice": choices.get(conflict.key, ""),
+        "is_hidden": conflict.field == "entry",
+    }  # fmt: skip
+
+
+def _side(page: ReviewPage, field: str, value: Any) -> str:
+    if field == "parent_uid" and isinstance(value, str):
+        return change_words.name_of(page, value)
+    if field == "shares" and isinstance(value, str) and value == "parent":
+        return presentation.shares(None)
+    return change_words.value_words(value)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def comment(request: HttpRequest, change_set: int) -> HttpResponse:
+    """Say something, about the whole or about one edit."""
+    if request.method != "POST":
+        return SeeOther(page_url(change_set, "discussion"))
+    page = open_page(request, change_set)
+    text, on = request.POST.get("text", ""), request.POST.get("on", "")
+    try:
+        reviewing.comment_on(
+            id=change_set, text=text, operation=int(on) if on.isdecimal() and len(on) < 6 else None, at=page.now,
+            actor=page.actor,
+        )  # fmt: skip
+    except Invalid:
+        more: dict[str, Any] = {"typed": text, "problem": _("Write what you want to say.")}
+        if is_htmx(request):
+            context = _tab(request, page, "discussion", on=on) | more
+            return render(request, "dashboard/review/_tab.html", context, status=422)
+        return _show(request, page, "discussion", status=422, on=on, **more)
+    if is_htmx(request):
+        response = render(request, "dashboard/review/_tab.html", _tab(request, page, "discussion", on=""))
+        response["HX-Trigger"] = json.dumps({"announce": _("Your comment is there.")})
+        return response
+    return SeeOther(f"{page_url(change_set, 'discussion')}#say")
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def work_out(request: HttpRequest, change_set: int) -> HttpResponse:
+    """Ask for the effect of a change set of a large policy."""
+    if request.method != "POST":
+        return SeeOther(page_url(change_set, "effect"))
+    page = open_page(request, change_set)
+    effect_runs.request_effect(change_set_id=change_set, at=page.now, actor=page.actor)
+    if is_htmx(request):
+        return render(request, "dashboard/review/_tab.html", _tab(request, open_page(request, change_set), "effect"))
+    return SeeOther(page_url(change_set, "effect"))
+
+
+def _tab(request: HttpRequest, page: ReviewPage, tab: str, on: str | None = None) -> dict[str, Any]:
+    asked = request.GET.get("on", "") if on is None else on
+    return tab_context(page, tab, show_all="all" in request.GET, on=asked)
+
+
+def _show(
+    request: HttpRequest, page: ReviewPage, tab: str, *, status: int = 200, form: DecisionForm | None = None,
+    on: str | None = None, **more: Any,
+) -> HttpResponse:  # fmt: skip
+    asked = request.GET.get("on", "") if on is None else on
+    context = page_context(page, tab, show_all="all" in request.GET, on=asked)
+    typed_at = form.typed_at if form else ""
+    context |= {"form": form, **instant_context(typed_at), **more}
+    return render(request, "dashboard/review/review.html", context, status=status)
+
+
+def _status(error: DomainError) -> int:
+    kinds = ((Stale, 412), (Conflict, 409), (NotAllowed, 403), (NotFound, 404))
+    return next((status for kind, status in kinds if isinstance(error, kind)), 422)

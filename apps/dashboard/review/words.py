@@ -1,0 +1,305 @@
+"""Operations of a change set as one-line sentences with what was and what is to be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from apps.dashboard.shell import presentation
+from apps.policies.models import ChangeSet
+from apps.priorities.selectors.changesets.review import ReviewPage, StatedEdit
+
+# Class, icon, and what it is for somebody who doesn't see either.
+MARKS = {
+    "set_shares": ("chg", "pencil", gettext_lazy("Changed")),
+    "add": ("add", "plus", gettext_lazy("Added")),
+    "rename": ("chg", "pencil", gettext_lazy("Renamed")),
+    "move": ("mov", "arrows-move", gettext_lazy("Moved")),
+    "archive": ("del", "archive", gettext_lazy("Archived")),
+    "restore": ("add", "arrow-back-up", gettext_lazy("Restored")),
+    "set_scope": ("chg", "stack-2", gettext_lazy("Changed")),
+    "lock": ("chg", "lock", gettext_lazy("Changed")),
+    "set_kind": ("chg", "pencil", gettext_lazy("Changed")),
+    "set_dates": ("chg", "calendar", gettext_lazy("Changed")),
+    "set_members": ("chg", "user-plus", gettext_lazy("Changed")),
+    "mount": ("chg", "world-share", gettext_lazy("Changed")),
+    "adjust_usage": ("chg", "history", gettext_lazy("Corrected")),
+    "set_policy": ("chg", "adjustments-horizontal", gettext_lazy("Changed")),
+    "document": ("chg", "list-tree", gettext_lazy("Replaced")),
+}
+PARTS = {
+    "algorithm": gettext_lazy("algorithm"),
+    "metric": gettext_lazy("metric"),
+    "window": gettext_lazy("usage window"),
+    "approach": gettext_lazy("approach"),
+    "fallback_factor": gettext_lazy("factor of newcomers"),
+    "tolerance": gettext_lazy("tolerance"),
+    "review": gettext_lazy("review of large changes"),
+}
+UNITS = {
+    "cpu_s": gettext_lazy("core-hours"),
+    "gpu_s": gettext_lazy("GPU-hours"),
+    "mem_gb_s": gettext_lazy("GB-hours"),
+    "node_s": gettext_lazy("node-hours"),
+    "billing": gettext_lazy("billed hours"),
+}
+_FACTORS = ("class_factors", "site_factors")
+_PLAIN = ("chg", "pencil", gettext_lazy("Changed"))
+
+
+@dataclass(frozen=True, slots=True)
+class EditLine:
+    """One operation, or one setting of it: what is said, what was and what is to be, and its part of the whole."""
+
+    index: int
+    key: str
+    css: str
+    icon: str
+    label: str
+    sentence: str
+    where: str
+    before: str
+    after: str
+    of_total: str
+    uid: UUID | None
+
+
+def edit_lines(page: ReviewPage) -> list[EditLine]:
+    """Of the edits that the reader may see."""
+    return [line for edit in page.edits if not edit.is_hidden for line in _lines(page, edit)]
+
+
+def sentence_of(page: ReviewPage, index: int) -> str:
+    """What a comment is about."""
+    found = page.edits[index] if 0 <= index < len(page.edits) else None
+    return "" if found is None or found.is_hidden else _sentence(page, found)
+
+
+def title_of(change_set: ChangeSet) -> str:
+    """The first line of its reason is what it is called."""
+    first = change_set.reason.strip().split("\n", 1)[0][:80]
+    return first or _("Change set %(number)s") % {"number": change_set.pk}
+
+
+def settings_lines(
+    before: Mapping[str, Any], after: Mapping[str, Any], parts: Sequence[str]
+) -> list[tuple[str, str, str]]:
+    """(setting, before, after) for each value that differs."""
+    found = []
+    for part in parts:
+        old, new = before[part], after[part]
+        keys = sorted({*old, *new}) if isinstance(old, dict) and isinstance(new, dict) else [""]
+        for key in keys:
+            was, is_now = (old.get(key), new.get(key)) if key else (old, new)
+            if was != is_now:
+                name = f"{PARTS.get(part, part)}: {_key_words(key)}" if key else str(PARTS.get(part, part))
+                found.append((name, value_words(was, key), value_words(is_now, key)))
+    return found
+
+
+def _key_words(key: str) -> str:
+    """half life, for half_life_s: the unit stands with the number."""
+    return key.removesuffix("_s").replace("_", " ")
+
+
+def value_words(value: Any, key: str = "") -> str:
+    """A setting, or one side of a conflict, as people write it; a key that ends in _s is a time."""
+    if key.endswith("_s") and isinstance(value, int | float) and not isinstance(value, bool):
+        return presentation.duration(value)
+    if value is None:
+        return _("none")
+    if isinstance(value, bool):
+        return _("yes") if value else _("no")
+    if isinstance(value, int | float):
+        return presentation.shares(float(value))
+    if isinstance(value, Mapping):
+        return ", ".join(f"{_key_words(key)} {value_words(each, key)}" for key, each in value.items()) or _("none")
+    if key in _FACTORS and isinstance(value, list | tuple):
+        return "; ".join(map(_factor_words, value)) or _("none")
+    if isinstance(value, list | tuple):
+        return ", ".join(value_words(each) for each in value) or _("none")
+    return str(value)
+
+
+def _factor_words(given: Mapping[str, Any]) -> str:
+    """queue gpu, QOS debug × 0.5; what a rule leaves open is any."""
+    names = {"site": _("site"), "queue": _("queue"), "partition": _("partition"), "qos": _("QOS")}
+    said = [f"{word} {given[name]}" for name, word in names.items() if given.get(name)]
+    return f"{', '.join(said) or _('everything')} × {presentation.shares(float(given['factor']))}"
+
+
+def key_of(operation: Mapping[str, Any]) -> str:
+    """Which sentence an operation is told by: its kind, and which form of it."""
+    op, shares = str(operation["op"]), operation.get("shares")
+    if op == "lock" and not operation.get("locked", True):
+        return "unlock"
+    if op != "set_shares" or isinstance(shares, int | float):
+        return op
+    if not isinstance(shares, Mapping):
+        return "pass_shares_on"
+    source = shares.get("from", "siblings")
+    return f"take_from_{source if isinstance(source, str) else 'chosen'}"
+
+
+def _lines(page: ReviewPage, edit: StatedEdit) -> Iterator[EditLine]:
+    css, icon, label = MARKS.get(str(edit.operation["op"]), _PLAIN)
+    common: dict[str, Any] = {
+        "index": edit.index, "key": key_of(edit.operation), "css": css, "icon": icon, "label": str(label),
+        "uid": edit.uid,
+    }  # fmt: skip
+    if edit.operation["op"] == "set_policy":
+        review = page.review
+        parts = [part for part in edit.operation["settings"] if part in review.changed_settings]
+        for name, before, after in settings_lines(review.settings.to_json(), review.wanted.to_json(), parts):
+            yield EditLine(
+                **common, sentence=name[:1].upper() + name[1:], where=_("the policy"), before=before, after=after,
+                of_total="",
+            )  # fmt: skip
+        return
+    before, after = _sides(page, edit)
+    of_total = "" if edit.of_total is None else _("%(n)s pts") % {"n": presentation.change(0.0, edit.of_total)}
+    where = edit.path.rpartition("/")[0] or page.review.after.name[0]
+    yield EditLine(
+        **common, sentence=_sentence(page, edit), where=where if edit.uid else "", before=before, after=after,
+        of_total=of_total,
+    )  # fmt: skip
+
+
+def _sides(page: ReviewPage, edit: StatedEdit) -> tuple[str, str]:
+    """What the operation is about, before and after."""
+    op, before, after = edit.operation["op"], edit.before, edit.after
+    if op in ("add", "restore"):
+        return _("none"), amount(None if after is None else after.shares, after is not None)
+    if op == "archive":
+        return _("active"), _("archived")
+    if op == "adjust_usage" or before is None or after is None:
+        return "", ""
+    told: dict[str, Callable[[Any], str]] = {
+        "set_shares": lambda node: presentation.shares(node.shares),
+        "rename": lambda node: str(node.name),
+        "move": lambda node: _name(page, node.parent_uid),
+        "set_scope": lambda node: node.scope or _("as above"),
+        "lock": lambda node: _("locked") if node.locked else _("open"),
+        "set_kind": lambda node: str(node.kind),
+        "set_dates": lambda node: date_words(node.dates.to_json() if node.dates else None),
+        "set_members": lambda node: _rules(len(node.members)),
+        "mount": lambda node: node.mount.issuer if node.mount else _("this site"),
+    }
+    say = told.get(op)
+    return (say(before), say(after)) if say else ("", "")
+
+
+def _sentence(page: ReviewPage, edit: StatedEdit) -> str:
+    op, operation = edit.operation["op"], edit.operation
+    name = edit.before.name if op == "rename" and edit.before else edit.name
+    if op == "set_shares":
+        return _shares(page, name, operation["shares"])
+    if op == "set_policy":
+        parts = ", ".join(str(PARTS.get(part, part)) for part in operation["settings"])
+        return _("Settings: %(parts)s") % {"parts": parts}
+    if op == "document":
+        return _("The whole tree is replaced: %(n)s entries") % {"n": presentation.count(operation["n_entries"])}
+    if op == "adjust_usage":
+        return _adjusted(name, operation)
+    told = {
+        "name": name, "parent": _name(page, edit.after.parent_uid if edit.after else None),
+        "new": operation.get("name", ""), "kind": operation.get("kind", ""),
+        "scope": operation.get("scope") or _("as above"), "dates": date_words(operation.get("dates")),
+    }  # fmt: skip
+    return _text_of(op, operation) % told
+
+
+def _text_of(op: str, operation: Mapping[str, Any]) -> str:
+    return {
+        "add": _("%(name)s joins %(parent)s"),
+        "rename": _("%(name)s is called %(new)s"),
+        "move": _("%(name)s moves to %(parent)s"),
+        "archive": _("%(name)s is archived"),
+        "restore": _("%(name)s comes back to %(parent)s"),
+        "set_scope": _("%(name)s: its children are compared by usage %(scope)s"),
+        "lock": _("%(name)s is locked") if operation.get("locked", True) else _("%(name)s is unlocked"),
+        "set_kind": _("%(name)s becomes a %(kind)s"),
+        "set_dates": _("%(name)s: dates %(dates)s"),
+        "set_members": _("%(name)s: who joins by rule"),
+        "mount": _("%(name)s: who maintains what is below it"),
+    }.get(op, "%(name)s")
+
+
+def _shares(page: ReviewPage, name: str, shares: Any) -> str:
+    if not isinstance(shares, Mapping):
+        if not isinstance(shares, int | float):
+            return _("%(name)s hands its parent’s shares on") % {"name": name}
+        return _("%(name)s gets %(amount)s") % {"name": name, "amount": amount(float(shares))}
+    source = shares.get("from", "siblings")
+    if isinstance(source, str):
+        giver = _("the reserve") if source == "reserve" else _("its siblings in proportion")
+    else:
+        names = [_name(page, UUID(str(uid))) for uid in source[:3]]
+        more = len(source) - len(names)
+        giver = ", ".join(names) + (" " + _("and %(n)s more") % {"n": more} if more else "")
+    percent = presentation.percent(float(shares["percent"]) / 100, 2)
+    return _("%(name)s gets %(percent)s of its group, from %(giver)s") % {
+        "name": name, "percent": percent, "giver": giver,
+    }  # fmt: skip
+
+
+def _adjusted(name: str, operation: Mapping[str, Any]) -> str:
+    if operation.get("revokes"):
+        return _("A correction of the usage of %(name)s is taken back") % {"name": name}
+    seconds = float(operation["amount_s"])
+    told = {
+        "name": name, "unit": UNITS.get(str(operation["resource"]), operation["resource"]),
+        "amount": ("+" if seconds > 0 else presentation.MINUS) + presentation.core_hours(abs(seconds)),
+    }  # fmt: skip
+    return _("Usage of %(name)s is corrected by %(amount)s %(unit)s") % told
+
+
+def amount(shares: float | None, is_there: bool = True) -> str:
+    """35 shares, or that it inherits."""
+    if not is_there:
+        return _("none")
+    if shares is None:
+        return presentation.shares(None)
+    return ngettext("%(n)s share", "%(n)s shares", 1 if shares == 1 else 2) % {"n": presentation.shares(shares)}
+
+
+def date_words(dates: Mapping[str, Any] | None) -> str:
+    """From when to when, and what then."""
+    if not dates:
+        return _("none")
+    parts = []
+    if dates.get("starts_on"):
+        parts.append(_("from %(day)s") % {"day": presentation.calendar_day(dates["starts_on"])})
+    if dates.get("shares") is not None:
+        parts.append(_("with %(amount)s") % {"amount": amount(float(dates["shares"]))})
+    if dates.get("ends_on"):
+        parts.append(_("until %(day)s") % {"day": presentation.calendar_day(dates["ends_on"])})
+    return " ".join(parts)
+
+
+def _rules(n: int) -> str:
+    return ngettext("%(n)s rule", "%(n)s rules", n) % {"n": n}
+
+
+def name_of(page: ReviewPage, uid: str) -> str:
+    """Of an entry that a conflict names."""
+    try:
+        return _name(page, UUID(uid))
+    except ValueError:
+        return uid
+
+
+def _name(page: ReviewPage, uid: UUID | None) -> str:
+    """As it is called after the change, else before; what may not be seen has no name."""
+    if uid is None:
+        return ""
+    for tree, sees in ((page.review.after, page.sees), (page.review.before, page.sees_before)):
+        i = tree.index_of_uid(uid)
+        if i is not None:
+            return tree.name[i] if sees[i] else _("an entry outside your view")
+    return _("an entry outside your view")

@@ -1,0 +1,1 @@
+"""What every page needs: who asks, navigation, refusals, fragments, numbers in words."""

@@ -1,0 +1,170 @@
+"""The one place where a refusal of a room becomes a page, or a fragment for a page that stays open."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.core.exceptions import TooManyFieldsSent
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.utils.translation import gettext as _
+
+from apps.core.disk_space import no_room_message
+from apps.core.errors import (
+    Conflict,
+    DomainError,
+    FieldProblem,
+    Invalid,
+    NotAllowed,
+    NotFound,
+    Stale,
+    TooLarge,
+    TooOften,
+    Unavailable,
+)
+from apps.dashboard.shell.htmx import is_htmx
+
+_STATUS: dict[type[DomainError], int] = {
+    Invalid: 422,
+    NotAllowed: 403,
+    NotFound: 404,
+    Conflict: 409,
+    Stale: 412,
+    TooLarge: 413,
+    TooOften: 429,
+    Unavailable: 503,
+}
+RETRY_AFTER_S = "10"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What the error templates show."""
+
+    status: int
+    title: str
+    message: str
+    code: str
+    fields: tuple[FieldProblem, ...] = ()
+
+
+class DomainErrorMiddleware:
+    """Pages only: the API has its own problem documents."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        if not isinstance(exception, DomainError) or request.path.startswith("/api/"):
+            return None
+        return refuse(request, refusal_of(exception))
+
+
+def refusal_of(error: DomainError) -> Refusal:
+    status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 422)
+    return Refusal(status, _title(status), error.message, error.code, error.fields)
+
+
+def refuse(request: HttpRequest, refusal: Refusal) -> HttpResponse:
+    if _takes_problem(request):
+        return _problem(refusal)
+    template = "errors/_refused.html" if is_htmx(request) else "errors/refused.html"
+    crumbs = [{"label": refusal.title}]
+    response = render(request, template, {"refusal": refusal, "crumbs": crumbs}, status=refusal.status)
+    if refusal.status == 503:
+        response["Retry-After"] = RETRY_AFTER_S
+    return response
+
+
+def _takes_problem(request: HttpRequest) -> bool:
+    """A figure shows it in the picture's place."""
+    return request.headers.get("Accept") == "application/json"
+
+
+def _problem(refusal: Refusal) -> HttpResponse:
+    problem = {"title": refusal.title, "detail": refusal.message, "code": refusal.code}
+    return JsonResponse(problem, status=refusal.status, content_type="application/problem+json")
+
+
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """A sign-in in another tab changes the token: say what to do, and keep what was typed."""
+    message = _("This page is older than your sign-in. Reload it and send again; what you typed is still in the form.")
+    return refuse(request, Refusal(403, _("The form has expired"), message, "csrf"))
+
+
+def session_ended(request: HttpRequest) -> HttpResponse:
+    """For a fragment asked for after the session ended: the page around it stays as it is."""
+    message = _("Sign in again in a new tab, then repeat what you did. What you typed is still here.")
+    response = refuse(request, Refusal(401, _("Your session has ended"), message, "session_ended"))
+    response["HX-Retarget"] = "#problem"
+    response["HX-Reswap"] = "innerHTML"
+    return response
+
+
+def _title(status: int) -> str:
+    titles = {
+        403: _("This is not allowed for you"),
+        404: _("There is nothing here"),
+        408: _("That took too long"),
+        409: _("Somebody else changed this first"),
+        412: _("Somebody else changed this first"),
+        413: _("That is too large"),
+        422: _("That could not be taken"),
+        429: _("That was too often"),
+        503: _("Not available at the moment"),
+    }
+    return titles.get(status, _("That could not be done"))
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    message = _("The address or the form was not what the server expects. Reload the page and try again.")
+    if isinstance(exception, TooManyFieldsSent):
+        message = _("The address or the form names more than %(n)s choices. Choose fewer.") % {
+            "n": f"{settings.DATA_UPLOAD_MAX_NUMBER_FIELDS:,}"
+        }
+    refusal = Refusal(400, _("The request could not be read"), message, "bad_request")
+    return _problem(refusal) if _takes_problem(request) else _plain(request, refusal)
+
+
+def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
+    message = _("Ask the manager of the policy if you think it should be.")
+    return _plain(request, Refusal(403, _title(403), message, "not_allowed"))
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    message = _("The page does not exist, or it is not for you to see. Check the address, or start from the overview.")
+    return _plain(request, Refusal(404, _title(404), message, "not_found"))
+
+
+def refused_body(request: HttpRequest, status: int, code: str, detail: str) -> HttpResponse:
+    """For a server that refuses a body before any view runs. Nothing here asks the database."""
+    return _plain(request, Refusal(status, _title(status), detail, code))
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """Nothing here asks the database: it may be what failed, and then this is a 503 that heals by itself."""
+    error = sys.exc_info()[1]
+    if message := no_room_message(error):
+        return _plain(request, Refusal(503, _title(503), message, "disk_full"))
+    if isinstance(error, OperationalError | InterfaceError):
+        message = _("The database does not answer. Priorities are still served from memory; this page returns with it.")
+        return _plain(request, Refusal(503, _title(503), message, "database_down"))
+    message = _("Nothing you sent was stored half. Try again; if it stays, tell your site’s support the time of this.")
+    return _plain(request, Refusal(500, _("Something went wrong on our side"), message, "internal"))
+
+
+def _plain(request: HttpRequest, refusal: Refusal) -> HttpResponse:
+    template = "errors/_refused.html" if is_htmx(request) else "errors/plain.html"
+    body = render_to_string(template, {"refusal": refusal})
+    response = HttpResponse(body, status=refusal.status)
+    if refusal.status == 503:
+        response["Retry-After"] = RETRY_AFTER_S
+    return response

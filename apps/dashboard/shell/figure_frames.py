@@ -1,0 +1,85 @@
+"""Figures on pages: the frame with its first drawing, and the answers that the browser fetches for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.http.response import HttpResponseBase
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+
+from apps.core.errors import Invalid
+from apps.dashboard.shell.downloads import csv_response
+from apps.figures import Figure, Table
+from apps.figures.answer import answer_of, body_of
+from apps.figures.paint import first_drawing
+
+
+@dataclass(frozen=True)
+class FigureFrame:
+    """What `dashboard/_figure.html` shows. source: the address of the figure's JSON; its CSV ends in `.csv`.
+
+    is_refused: the query can't be answered.
+    """
+
+    figure: Figure
+    source: str
+    query: str
+    drawing: SafeString
+    is_refused: bool = False
+
+    @property
+    def rows(self) -> Iterator[tuple[Sequence[str], str | None]]:
+        """The lines of the table, each with the state of the page that it opens."""
+        table = self.figure.table
+        yield from zip(table.first_rows, table.first_queries or repeat(None), strict=False)
+
+    @property
+    def csv_url(self) -> str:
+        """What the source names itself goes before what the page's query says, as in the browser."""
+        path, _, own = self.source.partition("?")
+        query = QueryDict(self.query, mutable=True)
+        for name, values in QueryDict(own).lists():
+            query.setlist(name, values)
+        return f"{path}.csv?{query.urlencode()}" if query else f"{path}.csv"
+
+
+def framed(request: HttpRequest, source: str, make: Callable[[], Figure]) -> FigureFrame:
+    """The figure for the page's own query; `source` answers the same for the same query.
+
+    A query that can't be answered leaves the rest of the page as it is: the message stands in the picture's place.
+    """
+    try:
+        figure = make()
+    except Invalid as problem:
+        name = source.partition("?")[0].rstrip("/").rpartition("/")[2]
+        nothing = Table((), (), ())
+        title = _("That can’t be shown")
+        figure = Figure(name, title, problem.message, (), {}, nothing, empty=problem.message, reads=False)
+        return FigureFrame(figure, source, request.GET.urlencode(), first_drawing(figure), is_refused=True)
+    return FigureFrame(figure, source, request.GET.urlencode(), first_drawing(figure))
+
+
+def answer_figure(request: HttpRequest, figure: Figure, form: str = "json") -> HttpResponseBase:
+    """The figure as JSON, or its numbers as CSV: all of them, without formatting."""
+    if form == "csv":
+        name = f"{figure.file or f'fairshare_{figure.name}'}.csv"
+        return csv_response(name, figure.table.csv_header, figure.table.raw)
+    if form != "json":
+        raise Http404
+    return _json(request, figure)
+
+
+def _json(request: HttpRequest, figure: Figure) -> HttpResponse:
+    """304 without a body where the browser has these numbers."""
+    body, tag = body_of(answer_of(figure))
+    if request.headers.get("If-None-Match") == tag:
+        response = HttpResponse(status=304)
+        del response["Content-Type"]
+    else:
+        response = HttpResponse(body, content_type="application/json")
+    response["ETag"] = tag
+    return response

@@ -1,0 +1,254 @@
+"""Entries of a tree as lines of a page: text, bar and balance beside each other, siblings on one scale."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from django.urls import reverse
+from django.utils.text import slugify
+from django.utils.translation import gettext as _
+
+from apps.dashboard.algorithm.words import OwnNumber, own_number
+from apps.dashboard.figures import bullet
+from apps.dashboard.figures.bullet import Bullet, State, Tolerance
+from apps.dashboard.shell import presentation, scope_words
+from apps.dashboard.shell.presentation import Balance
+from apps.dashboard.shell.trends import DrawnTrend
+from apps.policies.settings import PolicySettings
+from apps.priorities.selectors import EntryRow, MoreRow
+
+if TYPE_CHECKING:
+    from apps.dashboard.shell.origins import Origin
+    from apps.dashboard.shell.scope_words import ScopeBadge
+
+OF_PARENT = "parent"
+OF_TOTAL = "total"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One entry as it is shown."""
+
+    entry: EntryRow
+    url: str
+    index: int
+    target: str
+    actual: str
+    balance: Balance | None
+    bar: Bullet | None
+    numbers: tuple[float | None, float | None]  # actual and target, as the bar shows them
+    tolerance: Tolerance
+    own: OwnNumber | None = None
+    trend: DrawnTrend | None = None
+    origin: Origin | None = None  # of another authority's document, where one is mounted
+    scope: ScopeBadge | None = None  # where it says by whose usage its children are compared
+    more: None = None
+
+    @property
+    def label(self) -> str:
+        """For a bar that stands alone."""
+        if self.entry.suppressed:
+            return presentation.why_not_shown()
+        return bar_label(*self.numbers, self.tolerance)
+
+    @property
+    def exact_actual(self) -> str:
+        """For the tooltip."""
+        return presentation.percent(self.numbers[0], decimals=4)
+
+    @property
+    def exact_target(self) -> str:
+        """For the tooltip."""
+        return presentation.percent(self.numbers[1], decimals=4)
+
+    @property
+    def why_not(self) -> str:
+        """Why its numbers aren't there."""
+        return presentation.why_not_shown() if self.entry.suppressed else ""
+
+    @property
+    def guides(self) -> int:
+        return self.entry.level - 1
+
+    @property
+    def is_parent(self) -> bool:
+        return self.entry.n_children > 0
+
+
+@dataclass(frozen=True, slots=True)
+class MoreLine:
+    """Stands for the children of a large group that are not on the page yet."""
+
+    more: MoreRow
+    url: str
+
+    @property
+    def guides(self) -> int:
+        return self.more.level - 1
+
+
+def entry_url(policy_slug: str, uid: UUID, name: str, moment: str = "") -> str:
+    """The entry's page. A tree page has hundreds of these, so the route is worked out once a policy.
+
+    moment: what the address ends with on pages of the past.
+    """
+    before, after = _around_uid(policy_slug)
+    return f"{before}{uid}{after.replace(_NAME, name_slug(name))}{moment}"
+
+
+_NIL, _NAME = UUID(int=0), "name"
+
+
+@lru_cache(maxsize=256)
+def _around_uid(policy_slug: str) -> tuple[str, str]:
+    route = reverse("dashboard:entry", kwargs={"policy": policy_slug, "uid": _NIL, "name": _NAME})
+    before, _, after = route.rpartition(str(_NIL))
+    return before, after
+
+
+def name_slug(name: str) -> str:
+    """The readable end of an address. It is only for reading: the uid finds the entry."""
+    return slugify(name) or "entry"
+
+
+def tolerance_of(settings: PolicySettings) -> Tolerance:
+    stated = settings.tolerance
+    return Tolerance(float(stated["relative"]), float(stated["points"]) / 100)
+
+
+def values(entry: EntryRow, of: str) -> tuple[float | None, float | None]:
+    """(actual, target) among siblings, or of the whole; actual is None where nobody's usage is known."""
+    if of == OF_TOTAL:
+        return (None if entry.state == "unknown" else entry.actual_global), entry.target_global
+    return (None if entry.state == "unknown" else entry.actual), entry.target
+
+
+def draw_lines(
+    entries: Sequence[EntryRow],
+    *,
+    policy_slug: str,
+    tolerance: Tolerance,
+    of: str = OF_PARENT,
+    width: int = bullet.TREE_WIDTH,
+    against_target: bool = False,
+    first_index: int = 2,
+    own_column: str = "",
+    algorithm: Mapping[str, Any] = MappingProxyType({}),
+    moment: str = "",
+    trends: Mapping[UUID, DrawnTrend] = MappingProxyType({}),
+    origins: Mapping[UUID, Origin] = MappingProxyType({}),
+) -> list[Line]:
+    """Siblings share one scale; with `against_target` each bar has its own, and all ticks stand in one line.
+
+    own_column: which of the algorithm's own numbers is told of each.
+    """
+    scales = {} if against_target else sibling_scales(entries, of=of, tolerance=tolerance)
+    lines = []
+    for index, entry in enumerate(entries, start=first_index):
+        actual, target = values(entry, of)
+        is_root = entry.parent_uid is None
+        shown = None if is_root or target is None else _balance(entry, actual, target, of, tolerance)
+        maximum = bullet.against_target(target or 0) if against_target else scales.get(entry.parent_uid, 1.0)
+        bar = None
+        if shown is not None:
+            bar = bullet.draw(
+                actual=actual, target=target, maximum=maximum, state=shown.state, width=width, tolerance=tolerance
+            )
+        lines.append(
+            Line(
+                entry=entry,
+                url=entry_url(policy_slug, entry.uid, entry.name, moment),
+                index=index,
+                target=presentation.percent(target),
+                actual=presentation.percent(actual),
+                balance=shown,
+                bar=bar,
+                numbers=(actual, target),
+                tolerance=tolerance,
+                trend=trends.get(entry.uid),
+                origin=origins.get(entry.uid),
+                scope=scope_words.badge_of(entry),
+                own=own_number(entry.columns, own_column, algorithm, tolerance),
+            )
+        )
+    return lines
+
+
+def with_more(
+    lines: Sequence[Line], more: Iterable[MoreRow], *, policy_slug: str, moment: str = ""
+) -> Iterator[Line | MoreLine]:
+    """Put "load more" after the last shown descendant of each large group."""
+    waiting = {row.parent_uid: row for row in more}
+    open_groups: list[tuple[int, MoreRow]] = []
+    names = {line.entry.uid: line.entry.name for line in lines}
+
+    def stand_in(row: MoreRow) -> MoreLine:
+        url = entry_url(policy_slug, row.parent_uid, names.get(row.parent_uid, ""), moment)
+        return MoreLine(row, f"{url}{'&' if moment else '?'}cursor={row.cursor}#children")
+
+    for line in lines:
+        while open_groups and line.entry.level <= open_groups[-1][0]:
+            yield stand_in(open_groups.pop()[1])
+        yield line
+        found = waiting.pop(line.entry.uid, None)
+        if found is not None:
+            open_groups.append((line.entry.level, found))
+    while open_groups:
+        yield stand_in(open_groups.pop()[1])
+    for row in waiting.values():
+        yield stand_in(row)
+
+
+def whole_of(entries: Iterable[EntryRow]) -> str:
+    """What the shares of a group are parts of: also right when only some of its members are in the list."""
+    group = list(entries)
+    known = next((row for row in group if row.shares and row.target), None)
+    if known is not None and known.shares and known.target:
+        return presentation.shares(round(known.shares / known.target, 6))
+    return presentation.shares(sum(row.shares or 0.0 for row in group))
+
+
+def sibling_scales(entries: Iterable[EntryRow], *, of: str, tolerance: Tolerance) -> dict[UUID | None, float]:
+    groups: dict[UUID | None, list[tuple[float, float]]] = defaultdict(list)
+    for entry in entries:
+        actual, target = values(entry, of)
+        groups[entry.parent_uid].append((actual or 0.0, target or 0.0))
+    return {parent: bullet.share_scale(pairs, tolerance) for parent, pairs in groups.items()}
+
+
+def bar_label(actual: float | None, target: float | None, tolerance: Tolerance) -> str:
+    """What a bar says to somebody who can't see it."""
+    if target is None:
+        return ""
+    if actual is None:
+        return _("No usage known, target %(target)s") % {"target": presentation.percent(target)}
+    slack = tolerance.around(target)
+    return _("Actual %(actual)s, target %(target)s, tolerance %(low)s to %(high)s") % {
+        "actual": presentation.percent(actual),
+        "target": presentation.percent(target),
+        "low": presentation.percent(max(target - slack, 0.0)),
+        "high": presentation.percent(target + slack),
+    }
+
+
+def balance_of(entry: EntryRow, tolerance: Tolerance, of: str = OF_PARENT) -> Balance | None:
+    """How one entry stands; None for the root and where there is no target."""
+    actual, target = values(entry, of)
+    return None if entry.parent_uid is None or target is None else _balance(entry, actual, target, of, tolerance)
+
+
+def _balance(entry: EntryRow, actual: float | None, target: float, of: str, tolerance: Tolerance) -> Balance:
+    if entry.suppressed:
+        return presentation.not_shown()
+    if of == OF_TOTAL or entry.state not in {"over", "under"}:
+        unknown = None if entry.state == "unknown" else actual
+        return presentation.balance(unknown, target, has_usage=entry.state != "idle", tolerance=tolerance)
+    difference = (actual or 0.0) - target
+    word = _("over") if entry.state == "over" else _("under")
+    return Balance(State(entry.state), presentation.points(difference), word)

@@ -1,0 +1,312 @@
+"""What stands around every page: policy switch, sections, account menu, age of the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from django.conf import settings
+from django.db import DatabaseError
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.functional import SimpleLazyObject
+from django.utils.translation import get_language, ngettext
+from django.utils.translation import gettext as _
+
+from apps.accounts.request_cache import cache_for_request
+from apps.core import clock
+from apps.core.errors import DomainError
+from apps.dashboard.shell import presentation
+from apps.dashboard.shell.actor import actor_of
+from apps.federation.grid.peers import count_alarming, may_federate
+from apps.notices.reading import count_unread
+from apps.policies import selectors as policies
+from apps.policies.models import Policy
+from apps.policies.requests.dividing import leads_any
+from apps.policies.requests.inbox import count_waiting
+from apps.priorities import selectors as priorities
+
+THEME_COOKIE = "theme"
+THEMES = ("light", "dark")
+_OF_CORE_HOURS = (
+    "allocations", "allocations-calendar", "allocations-shares", "allocation", "capacities", "capacity",
+    "entry-core-hours",
+)  # fmt: skip
+_OF_NOTICES = (
+    "notices", "notice-rules", "notice-rule-new", "notice-rule", "notice-mail", "webhooks", "webhook-new", "webhook",
+)  # fmt: skip
+_OF_THE_MAPPING = (
+    "mappings", "mapping-rule", "mapping-order", "mapping-assign", "mapping-let-go", "mapping-versions",
+    "mapping-version",
+)  # fmt: skip
+_OF_THE_FEDERATION = (
+    "federation", "federation-mount-new", "federation-mount", "federation-mount-timeline", "federation-mount-diff",
+    "federation-subscription-new", "federation-subscription", "federation-subscription-without",
+    "federation-published", "federation-publication", "federation-publication-new", "federation-feed",
+    "federation-feed-new", "federation-key-rotate", "federation-grid",
+)  # fmt: skip
+_OF_A_CHANGE = ("change", "change-effect", "change-checks", "change-discussion", "change-conflicts", "change-decide")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One link of the navigation. count: how much there is for somebody to do; counted: of what, for screen readers."""
+
+    label: str
+    url: str
+    icon: str
+    current: bool = False
+    count: int = 0
+    alert: bool = False
+    counted: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    title: str
+    items: Sequence[Item]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyLink:
+    slug: str
+    title: str
+    note: str
+    url: str
+    is_whole: bool = False  # this person sees all of it
+
+
+@dataclass(frozen=True, slots=True)
+class InputLine:
+    label: str
+    value: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class FreshnessChip:
+    """Shape, time, revision and the one problem that matters most; the rest is in the popover."""
+
+    state: str
+    as_of: Any
+    revision: int | None
+    problem: str
+    label: str
+    inputs: Sequence[InputLine] = field(default_factory=tuple)
+    note: str = ""
+
+
+def shell(request: HttpRequest) -> dict[str, Any]:
+    """Context processor. Lazy, so that fragments and the API never pay for it."""
+    return {"shell": SimpleLazyObject(lambda: Shell(request))}
+
+
+def current_policy_slug(request: HttpRequest) -> str | None:
+    """The policy a page is about: from its address, else from `?policy=`, else the first one visible."""
+    match = request.resolver_match
+    if match and "policy" in match.kwargs:
+        return str(match.kwargs["policy"])
+    asked = request.GET.get("policy")
+    visible = policies.list_policies(actor=actor_of(request))
+    slugs = [policy.slug for policy in visible]
+    return asked if asked in slugs else next(iter(slugs), None)
+
+
+class Shell:
+    """Reads what the frame needs, each part once, and never fails a page: an error page has a frame too."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        self._request = request
+
+    @property
+    def theme(self) -> str:
+        chosen = self._request.COOKIES.get(THEME_COOKIE, "")
+        return chosen if chosen in THEMES else ""
+
+    @property
+    def language(self) -> str:
+        return get_language() or "en"
+
+    @property
+    def site(self) -> str:
+        return str(settings.FAIRSHARE_SITE)
+
+    @cached_property
+    def user(self) -> dict[str, str] | None:
+        user = getattr(self._request, "user", None)
+        return {"name": str(user)} if user is not None and user.is_authenticated else None
+
+    @cached_property
+    def policies(self) -> list[PolicyLink]:
+        if not self.user:
+            return []
+        try:
+            visible = list(policies.list_policies(actor=actor_of(self._request)))
+        except (DomainError, DatabaseError):
+            return []
+        return [
+            PolicyLink(
+                policy.slug,
+                policy.name,
+                _("revision %(n)s") % {"n": policy.head_number},
+                reverse("dashboard:policy", kwargs={"policy": policy.slug}),
+                is_whole=actor_of(self._request).is_admin or policy.visibility == Policy.Visibility.TREE,
+            )
+            for policy in visible
+        ]
+
+    @cached_property
+    def policy(self) -> PolicyLink | None:
+        match = self._request.resolver_match
+        slug = str(match.kwargs.get("policy", "")) if match else ""
+        slug = slug or str(getattr(self._request, "policy_slug", ""))  # an address of something that has a policy
+        slug = slug or self._request.GET.get("policy", "")
+        named = next((policy for policy in self.policies if policy.slug == slug), None)
+        return named or next(iter(self.policies), None)
+
+    @cached_property
+    def sections(self) -> list[Section]:
+        if not self.user:
+            return []
+        with cache_for_request():  # also around the page of a request that has written
+            return self._sections()
+
+    def _sections(self) -> list[Section]:
+        first = [
+            self._item(_("Overview"), "layout-dashboard", "overview"),
+            self._item(_("My priority"), "user-star", "my-priority"),
+            *([self._item(_("My group"), "users-group", "my-group", "group", "group-ask")] if self.leads else []),
+            replace(
+                self._item(_("Inbox"), "git-pull-request", "inbox", "request-answer"),
+                count=self.n_waiting,
+                counted=ngettext("decision waits", "decisions wait", self.n_waiting),
+            ),
+            replace(
+                self._item(_("Notices"), "bell", *_OF_NOTICES),
+                count=self.n_notices,
+                counted=_("unread"),
+            ),
+            self._item(_("Job priorities"), "columns-3", "jobs"),
+            self._item(_("Try job priorities"), "flask", "jobs-play"),
+        ]
+        sections = [Section("", first)]
+        if self.policy:
+            here = self._is_at(
+                "policy", "icicle", "entry", "shares", "members", "member-rules", "member-attach", "adjustments"
+            )
+            tree = Item(_("Policy tree"), self.policy.url, "list-tree", current=here)
+            address = reverse("dashboard:algorithm", kwargs={"policy": self.policy.slug})
+            here = self._is_at("algorithm", "compare")
+            algorithm = Item(_("Algorithm"), address, "adjustments-horizontal", current=here)
+            address = reverse("dashboard:operators", kwargs={"policy": self.policy.slug})
+            operators = Item(_("Operators"), address, "chart-line", current=self._is_at("operators"))
+            address = reverse("dashboard:aging", kwargs={"policy": self.policy.slug})
+            window = Item(_("Usage window"), address, "history", current=self._is_at("aging"))
+            address = reverse("dashboard:changes", kwargs={"policy": self.policy.slug})
+            here = self._is_at("changes", *_OF_A_CHANGE)
+            changes = Item(_("Changes"), address, "git-pull-request", current=here)
+            address = reverse("dashboard:history", kwargs={"policy": self.policy.slug})
+            here = self._is_at("history", "diff", "undo-revision", "restore-revision", "entry-history")
+            history = Item(_("History"), address, "git-commit", current=here)
+            address = reverse("dashboard:allocations", kwargs={"policy": self.policy.slug})
+            allocations = Item(_("Allocations"), address, "calendar", current=self._is_at(*_OF_CORE_HOURS))
+            address = reverse("dashboard:convergence", kwargs={"policy": self.policy.slug})
+            here = self._is_at("convergence", "entry-convergence")
+            convergence = Item(_("Convergence"), address, "chart-line", current=here)
+            pages = [tree, changes, history, convergence, allocations, algorithm, operators, window]
+            address = reverse("dashboard:access", kwargs={"policy": self.policy.slug})
+            here = self._is_at("access", "access-give", "grant")
+            pages.append(Item(_("Access"), address, "shield-lock", current=here))
+            if self.policy.is_whole:
+                address = reverse("dashboard:policy-files", kwargs={"policy": self.policy.slug})
+                here = self._is_at("policy-files", "policy-file")
+                pages.append(Item(_("Import and export"), address, "download", current=here))
+            sections.append(Section(_("Policy"), pages))
+        data = self._item(
+            _("Usage sources"), "database-import", "sources", "source", "upload", "import", "overlaps", "overlap-decide"
+        )
+        odd = self._item(_("Data quality"), "circle-check", "data-quality")
+        sections.append(Section(_("Data"), [data, odd, *self._accounts(), *self._federation()]))
+        sections.append(Section(_("Operate"), [self._item(_("Audit"), "history", "audit")]))
+        return sections
+
+    def _accounts(self) -> list[Item]:
+        """For those who may read names somewhere; the page decides."""
+        if not self.policy or not (self.leads or actor_of(self._request).is_admin):
+            return []
+        address = reverse("dashboard:mappings", kwargs={"policy": self.policy.slug})
+        return [Item(_("Accounts"), address, "user-question", current=self._is_at(*_OF_THE_MAPPING))]
+
+    def _federation(self) -> list[Item]:
+        """For who may mount what others maintain, or administers; with how much of it needs a look."""
+        who: dict[str, Any] = {"at": clock.now(), "actor": actor_of(self._request)}
+        try:
+            if not may_federate(**who):
+                return []
+            n = count_alarming(**who)
+        except (DomainError, DatabaseError):
+            return []
+        item = self._item(_("Federation"), "world-share", *_OF_THE_FEDERATION)
+        return [replace(item, count=n, alert=n > 0, counted=ngettext("needs a look", "need a look", n))]
+
+    @cached_property
+    def leads(self) -> bool:
+        try:
+            return leads_any(at=clock.now(), actor=actor_of(self._request))
+        except (DomainError, DatabaseError):
+            return False
+
+    @cached_property
+    def n_waiting(self) -> int:
+        """Decisions that wait for this person."""
+        try:
+            return count_waiting(at=clock.now(), actor=actor_of(self._request))
+        except (DomainError, DatabaseError):
+            return 0
+
+    @cached_property
+    def n_notices(self) -> int:
+        """Notices that this person hasn't read."""
+        try:
+            return count_unread(at=clock.now(), actor=actor_of(self._request))
+        except (DomainError, DatabaseError):
+            return 0
+
+    @cached_property
+    def account(self) -> list[Item]:
+        return [
+            self._item(_("My priority"), "user-star", "my-priority"),
+            self._item(_("API tokens"), "key", "tokens", "token-rotate", "token-revoke"),
+            self._item(_("Second step of sign-in"), "shield-lock", "second-factor"),
+        ]
+
+    @cached_property
+    def freshness(self) -> FreshnessChip | None:
+        if not self.user or not self.policy:
+            return None
+        try:
+            return chip(priorities.freshness(policy_slug=self.policy.slug, actor=actor_of(self._request)))
+        except (DomainError, DatabaseError):
+            return None
+
+    def _item(self, label: str, icon: str, *names: str) -> Item:
+        return Item(label, reverse(f"dashboard:{names[0]}"), icon, current=self._is_at(*names))
+
+    def _is_at(self, *names: str) -> bool:
+        match = self._request.resolver_match
+        return bool(match and match.namespace == "dashboard" and match.url_name in names)
+
+
+def chip(fresh: priorities.Freshness) -> FreshnessChip:
+    """Freshness in words."""
+    problem = fresh.problems[0] if fresh.problems else ""
+    label = _("Age of the numbers")
+    lines = [
+        InputLine(line.label, presentation.age(line.age_s) if line.age_s is not None else _("nothing yet"), line.state)
+        for line in fresh.inputs
+    ]
+    more = len(fresh.problems) - 1
+    note = _("and %(n)s more") % {"n": more} if more > 0 else ""
+    return FreshnessChip(fresh.state, fresh.as_of, fresh.revision, problem, label, lines, note)

@@ -1,0 +1,43 @@
+"""One person's small change, from a form: at once, or as an edit of their draft."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from apps.core import clock
+from apps.dashboard.shell.actor import actor_of
+from apps.dashboard.shell.htmx import SeeOther
+from apps.policies.changesets import drafts
+from apps.policies.publishing.at_once import publish_operations
+
+Operations = Sequence[Mapping[str, Any]]
+
+
+def publish(request: HttpRequest, policy: str, operations: Operations, reason: str, back: str) -> HttpResponse:
+    """Publish, say so, and lead back. Raises what the services refuse."""
+    revision = publish_operations(
+        policy_slug=policy, operations=operations, reason=reason, at=clock.now(), actor=actor_of(request)
+    )
+    messages.success(
+        request,
+        _("Published as revision %(n)s. Priorities follow with the next recompute, usually within a minute.")
+        % {"n": revision.number},
+    )
+    return SeeOther(back)
+
+
+def add_to_draft(request: HttpRequest, policy: str, operations: Operations, reason: str = "") -> HttpResponse:
+    """Write it into the draft that is open, or into a new one for this reason, and lead there."""
+    at, actor = clock.now(), actor_of(request)
+    draft = drafts.find_draft_of(policy_slug=policy, at=at, actor=actor) or drafts.open_draft(
+        policy_slug=policy, reason=reason, at=at, actor=actor
+    )
+    drafts.add_operations(id=draft.pk, version=draft.version, operations=operations, at=at, actor=actor)
+    messages.success(request, _("Written into your draft. Nobody is affected before it is published."))
+    return SeeOther(reverse("dashboard:draft", kwargs={"change_set": draft.pk}))

@@ -1,0 +1,122 @@
+"""Sign-in by OpenID Connect: allauth speaks the protocol, settings say with whom, `people` says who it is."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any, NoReturn
+
+from allauth.account.adapter import DefaultAccountAdapter
+from allauth.core.exceptions import ImmediateHttpResponse
+from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
+from allauth.socialaccount.models import SocialApp, SocialLogin
+from allauth.socialaccount.providers.openid_connect.provider import OpenIDConnectProvider
+from allauth.socialaccount.providers.openid_connect.views import OpenIDConnectOAuth2Adapter
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+from requests import RequestException
+
+from apps.accounts.models import Identity
+from apps.accounts.people import Person, welcome
+from apps.core import clock
+from apps.core.errors import DomainError, Unavailable
+from apps.dashboard.shell.errors import Refusal, refusal_of, refuse
+from apps.dashboard.shell.htmx import SeeOther
+from apps.dashboard.sign_in.signed_in import sign_in, where_next
+
+PROVIDER_ID = "site"
+CALLBACK = "openid_connect_callback"  # the name by which allauth finds the address
+
+
+class CheckedAdapter(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
+    """The signature of the ID token is checked, although it came straight from the issuer."""
+
+    def _decode_id_token(self, app: SocialApp, id_token: str) -> dict[str, Any]:
+        self.did_fetch_access_token = False
+        decoded: dict[str, Any] = super()._decode_id_token(app, id_token)
+        return decoded
+
+
+class SiteProvider(OpenIDConnectProvider):  # type: ignore[misc]
+    oauth2_adapter_class = CheckedAdapter
+
+
+class NoLocalSteps(DefaultAccountAdapter):  # type: ignore[misc]
+    """Accounts are made by whom the site trusts, never by signing up here."""
+
+    def is_open_for_signup(self, request: HttpRequest) -> bool:
+        return False
+
+
+class SiteAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
+    """One issuer, from the settings; what it says of a person decides who signs in."""
+
+    def list_apps(self, request: HttpRequest, provider: str | None = None, client_id: str | None = None) -> list[Any]:
+        if not settings.FAIRSHARE_OIDC_ISSUER or provider not in (None, PROVIDER_ID, "openid_connect"):
+            return []
+        app = SocialApp(
+            provider="openid_connect",
+            provider_id=PROVIDER_ID,
+            name=settings.FAIRSHARE_OIDC_NAME,
+            client_id=settings.FAIRSHARE_OIDC_CLIENT_ID,
+            secret=settings.FAIRSHARE_OIDC_CLIENT_SECRET,
+        )
+        app.settings = {
+            "server_url": settings.FAIRSHARE_OIDC_ISSUER.rstrip("/"),
+            "oauth_pkce_enabled": True,
+            "scope": settings.FAIRSHARE_OIDC_SCOPES,
+        }
+        return [app]
+
+    def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> NoReturn:
+        """The protocol is done: who is it here? Always ends the request."""
+        data, state = sociallogin.account.extra_data, sociallogin.state
+        token = data.get("id_token") or {}
+        if not token or not secrets.compare_digest(str(token.get("nonce", "")), str(state.get("nonce", " "))):
+            raise ImmediateHttpResponse(failed(request))
+        claims = {**token, **(data.get("userinfo") or {})}
+        if claims.get("sub") != token.get("sub"):
+            raise ImmediateHttpResponse(failed(request))
+        try:
+            address = request.META.get("REMOTE_ADDR")
+            user = welcome(_person(token, claims), at=clock.now(), via="page", address=address)
+        except DomainError as refusal:
+            raise ImmediateHttpResponse(refuse(request, refusal_of(refusal))) from refusal
+        sign_in(request, user, by=Identity.Source.OIDC)
+        raise ImmediateHttpResponse(SeeOther(where_next(request, state.get("next"))))
+
+    def on_authentication_error(self, request: HttpRequest, provider: Any, **_details: Any) -> NoReturn:
+        raise ImmediateHttpResponse(failed(request))
+
+
+def start(request: HttpRequest, next_url: str) -> str:
+    """The address at which the issuer asks the person. Raises Unavailable."""
+    nonce = secrets.token_urlsafe(24)
+    provider = SiteProvider(request, app=SiteAdapter(request).list_apps(request)[0])
+    try:
+        answer = provider.redirect(request, "login", next_url=next_url, auth_params={"nonce": nonce}, nonce=nonce)
+    except (RequestException, KeyError, ValueError) as error:
+        raise Unavailable(
+            _("The sign-in of your site does not answer: try again in a moment."), code="oidc_down"
+        ) from error
+    return str(answer["Location"])
+
+
+def failed(request: HttpRequest) -> HttpResponse:
+    """Nothing about the reason: it is for the log of the issuer, not for whoever caused it."""
+    message = _("The sign-in was not completed, or took too long. Start again from the sign-in page.")
+    return refuse(request, Refusal(403, _("You are not signed in"), message, "sign_in_failed"))
+
+
+def _person(token: dict[str, Any], claims: dict[str, Any]) -> Person:
+    groups = claims.get(settings.FAIRSHARE_OIDC_GROUPS_CLAIM) or []
+    username = claims.get(settings.FAIRSHARE_OIDC_USERNAME_CLAIM) or token["sub"]
+    return Person(
+        source=Identity.Source.OIDC,
+        subject=f"{token['iss']} {token['sub']}",
+        username=str(username),
+        first_name=str(claims.get("given_name") or claims.get("name") or ""),
+        last_name=str(claims.get("family_name") or ""),
+        email=str(claims.get("email") or "") if claims.get("email_verified", True) else "",
+        groups=[str(group) for group in groups] if isinstance(groups, list) else str(groups).split(),
+    )

@@ -1,0 +1,96 @@
+"""Sign in and out. Messages never tell whether a name exists; the lock is by name and address together."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from allauth.socialaccount.providers.oauth2.views import OAuth2CallbackView
+from django.conf import settings
+from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.views import LoginView, LogoutView
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from apps.core.errors import NotFound
+from apps.dashboard.shell.errors import session_ended
+from apps.dashboard.shell.htmx import SeeOther, is_htmx
+from apps.dashboard.sign_in import oidc, second_step
+from apps.dashboard.sign_in.attempts import count_attempt
+from apps.dashboard.sign_in.signed_in import where_next
+
+
+class SignIn(LoginView):
+    """Django's own view with our page; a fragment that lost its session gets a note instead of a whole page."""
+
+    template_name = "dashboard/sign_in/sign_in.html"
+    redirect_authenticated_user = True
+
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return session_ended(request) if is_htmx(request) else super().get(request, *args, **kwargs)
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        count_attempt(request)
+        return super().post(request, *args, **kwargs)
+
+    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        """The password held. Whoever has a second step is signed in after it, and not before."""
+        user = form.get_user()
+        if not second_step.is_due(user):
+            return super().form_valid(form)
+        second_step.begin(self.request, user, self.get_success_url())
+        return SeeOther(reverse("dashboard:second-step"))
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        elsewhere = settings.FAIRSHARE_OIDC_NAME if settings.FAIRSHARE_OIDC_ISSUER else ""
+        return {**super().get_context_data(**kwargs), "site_label": settings.FAIRSHARE_SITE, "elsewhere": elsewhere}
+
+
+sign_in = SignIn.as_view()
+sign_out = LogoutView.as_view()
+
+
+@login_not_required
+@never_cache
+@require_safe
+def admin_sign_in(request: HttpRequest) -> HttpResponse:
+    """The administration has no door of its own: it would be one without a second step."""
+    if request.user.is_authenticated:
+        if not request.user.is_staff:
+            raise NotFound("There is nothing here for you.")
+        return HttpResponseRedirect(reverse("admin:index"))
+    wanted = where_next(request, request.GET.get("next") or reverse("admin:index"))
+    return HttpResponseRedirect(f"{reverse('dashboard:sign-in')}?{urlencode({'next': wanted})}")
+
+
+@login_not_required
+@never_cache
+@require_POST
+def oidc_start(request: HttpRequest) -> HttpResponse:
+    """A page that leads on: forms may go nowhere but here, and issuers pass people on to others."""
+    _require_issuer()
+    address = oidc.start(request, where_next(request, request.POST.get("next")))
+    context = {"address": address, "elsewhere": settings.FAIRSHARE_OIDC_NAME}
+    return render(request, "dashboard/sign_in/leaving.html", context)
+
+
+@login_not_required
+@never_cache
+@require_safe
+def oidc_callback(request: HttpRequest, provider_id: str) -> HttpResponse:
+    """The issuer sends people back here. The one GET that signs in, as the protocol has it."""
+    _require_issuer()
+    if provider_id != oidc.PROVIDER_ID:
+        raise NotFound("There is no such sign-in.")
+    adapter = oidc.CheckedAdapter(request, provider_id)
+    answer: HttpResponse = OAuth2CallbackView.adapter_view(adapter)(request)
+    return answer
+
+
+def _require_issuer() -> None:
+    if not settings.FAIRSHARE_OIDC_ISSUER:
+        raise NotFound("This site has no such sign-in.")

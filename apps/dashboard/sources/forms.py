@@ -1,0 +1,235 @@
+"""A usage source as an administrator sets it up: what it is, how it comes in, and when."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from apps.core.errors import DomainError, Stale
+from apps.usage.models import Source
+from apps.usage.parsers.registry import AUTO, FORMATS
+from apps.usage.sources.terms import PREFIX
+
+_MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
+_IN_UNITS = {
+    "expected_every": ("expected_every_s", _MINUTE_S),
+    "collect_every": ("collect_every_s", _MINUTE_S),
+    "overlap": ("overlap_s", _MINUTE_S),
+    "look_back": ("look_back_s", _DAY_S),
+    "timeout": ("timeout_s", 1),
+    "settle": ("settle_s", 1),
+}
+_OWN = ("name", "time_zone", "origin", "namespace", "site", "cluster", "skew_tolerance_s", "names_people")
+_TERMS = ("folder", "pattern", "files", "format", "address", "version", "user", "accounting", "queue")
+_SPLITS = re.compile(r"[\s'\"\\]")
+_COMMANDS = ("command", "listing")
+SACCT = (
+    "sacct -a -X -P --duplicates -S {from} -E {to} --format=JobIDRaw,Cluster,User,Account,Partition,QOS,Submit,Start,"
+    "End,ElapsedRaw,State,AllocCPUS,AllocTRES,ReqTRES,Reservation,UID,TimelimitRaw,JobID"
+)
+
+
+def _text(label: Any, most: int, *, required: bool = False, help_text: Any = "", **attributes: str) -> forms.CharField:
+    widget = forms.TextInput(attrs={"class": "input", "autocomplete": "off", "spellcheck": "false", **attributes})
+    return forms.CharField(label=label, max_length=most, required=required, help_text=help_text, widget=widget)
+
+
+def _number(label: Any, help_text: Any = "", *, required: bool = False) -> forms.FloatField:
+    widget = forms.NumberInput(attrs={"class": "input", "step": "any", "min": "0"})
+    return forms.FloatField(label=label, required=required, help_text=help_text, widget=widget)
+
+
+def _tick(label: Any, help_text: Any = "") -> forms.BooleanField:
+    return forms.BooleanField(label=label, required=False, help_text=help_text)
+
+
+def _choice(label: Any, choices: list[tuple[str, Any]], help_text: Any = "") -> forms.ChoiceField:
+    widget = forms.Select(attrs={"class": "input"})
+    return forms.ChoiceField(label=label, choices=choices, help_text=help_text, widget=widget)
+
+
+class SourceForm(forms.Form):
+    """The fields of one kind; `slug` only where a source is made."""
+
+    is_stale = False
+
+    def __init__(self, *args: Any, kind: str, is_new: bool, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.kind, self.is_new = kind, is_new
+        self.fields |= _about(is_new)
+        self.fields |= _FIELDS[kind]()
+        if kind != Source.Kind.PUSH:
+            self.fields["collect_every"] = _number(_("Every (minutes)"), _("Empty: only by hand."))
+        if kind in (Source.Kind.COMMAND, Source.Kind.SLURM_REST):
+            self.fields |= _windows()
+        self.fields["expected_every"] = _number(
+            _("Usage expected every (minutes)"),
+            _("Missing for longer, the source is late. Empty: no rhythm."),
+        )
+        widget = forms.NumberInput(attrs={"class": "input", "min": "0"})
+        self.fields["skew_tolerance_s"] = forms.IntegerField(
+            label=_("Clock tolerance (seconds)"),
+            min_value=0,
+            widget=widget,
+            help_text=_("Jobs that end further ahead of our clock are refused."),
+        )
+
+    def clean_command(self) -> list[str]:
+        return _arguments(self.cleaned_data["command"])
+
+    def clean_listing(self) -> list[str]:
+        return _arguments(self.cleaned_data["listing"])
+
+    def given(self) -> dict[str, Any]:
+        """What was filled in, as the room of usage takes it."""
+        found = {name: self.cleaned_data[name] for name in _OWN if name in self.fields}
+        terms = {name: self.cleaned_data[name] for name in (*_TERMS, *_COMMANDS) if name in self.fields}
+        for name, (setting, unit) in _IN_UNITS.items():
+            if name not in self.fields:
+                continue
+            typed = self.cleaned_data[name]
+            target = found if name in ("expected_every", "collect_every") else terms
+            target[setting] = None if typed is None else round(typed * unit)
+        if not found.get("namespace"):
+            found.pop("namespace", None)
+        return {**found, "kind": self.kind, "collecting": terms}
+
+    def add_refusal(self, error: DomainError) -> None:
+        self.is_stale = isinstance(error, Stale)
+        names = {setting: name for name, (setting, _unit) in _IN_UNITS.items()}
+        for problem in error.fields:
+            where = problem.where.removeprefix(PREFIX)
+            where = names.get(where, where)
+            told = forms.ValidationError(problem.message, code=error.code)
+            self.add_error(where if where in self.fields else None, told)
+        if not error.fields:
+            told = forms.ValidationError(error.message, code=error.code)
+            self.add_error("slug" if error.code == "source_exists" and self.is_new else None, told)
+
+
+def initial_of(source: Source) -> dict[str, Any]:
+    """A source as the form shows it."""
+    terms: Mapping[str, Any] = source.collecting
+    shown = {name: getattr(source, name) for name in _OWN} | {name: terms[name] for name in _TERMS if name in terms}
+    shown |= {name: typed_command(terms[name]) for name in _COMMANDS if name in terms}
+    for name, (setting, unit) in _IN_UNITS.items():
+        value = terms.get(setting, getattr(source, setting, None))
+        shown[name] = None if value is None else _plain(value / unit)
+    return shown
+
+
+def first_values(kind: str) -> dict[str, Any]:
+    """What a new source begins with."""
+    shown: dict[str, Any] = {"skew_tolerance_s": 300, "collect_every": 5, "format": AUTO, "pattern": "*"}
+    shown |= {"files": "whole", "settle": 60, "overlap": 60, "look_back": 7, "timeout": 300}
+    shown |= {"accounting": True, "queue": True, "version": "v0.0.40"}
+    return shown | ({"command": SACCT} if kind == Source.Kind.COMMAND else {})
+
+
+def typed_command(arguments: Sequence[str]) -> str:
+    """As somebody would type them, with quotation marks only where one argument would else become two."""
+    return " ".join(shlex.quote(one) if not one or _SPLITS.search(one) else one for one in arguments)
+
+
+def _arguments(line: str) -> list[str]:
+    """Split as a shell would split them; no shell ever sees them."""
+    try:
+        return shlex.split(line)
+    except ValueError as error:
+        raise forms.ValidationError(_("A quotation mark has no partner."), code="unbalanced_quotes") from error
+
+
+def _plain(value: float) -> float | int:
+    return int(value) if value == int(value) else value
+
+
+def _about(is_new: bool) -> dict[str, forms.Field]:
+    fields: dict[str, forms.Field] = {"name": _text(_("Name"), 128, required=True)}
+    if is_new:
+        fields["slug"] = forms.SlugField(
+            label=_("Short name"),
+            max_length=64,
+            help_text=_("For addresses, tokens and commands; it stays."),
+            widget=forms.TextInput(attrs={"class": "input", "autocomplete": "off", "spellcheck": "false"}),
+        )
+    zone_help = _("Of times that name none, such as Europe/Stockholm. Without one such times are refused.")
+    return {
+        **fields,
+        "origin": _text(_("Comes from"), 64, help_text=_("Empty: this site. Else the other site's name.")),
+        "time_zone": _text(_("Time zone"), 64, help_text=zone_help),
+        "cluster": _text(_("Cluster"), 128, help_text=_("For records that name none; fixed once there are records.")),
+        "site": _text(_("Site"), 128, help_text=_("For records that name none.")),
+        "namespace": _text(
+            _("User names of"), 128, help_text=_("Sources with the same word here share user names. Empty: its own.")
+        ),
+        "names_people": _tick(_("Its user names are those that people sign in with")),
+    }
+
+
+def _directory() -> dict[str, forms.Field]:
+    modes: list[tuple[str, Any]] = [
+        ("whole", _("Files that appear finished, each read once")),
+        ("grow", _("Files that grow, read on from where they were left")),
+    ]
+    pattern_help = _("With growing files, let it match rotated ones too: accounting*")
+    return {
+        "folder": _text(_("Folder"), 1024, required=True, help_text=_("Its whole path on the worker's machine.")),
+        "pattern": _text(_("File names"), 128, required=True, help_text=pattern_help),
+        "files": _choice(_("How files come"), modes),
+        "format": _format(),
+        "settle": _number(_("Wait (seconds)"), _("Since a file was last written to."), required=True),
+        "listing": _listing(),
+    }
+
+
+def _command() -> dict[str, forms.Field]:
+    widget = forms.Textarea(attrs={"class": "input mono", "rows": "4", "autocomplete": "off", "spellcheck": "false"})
+    command_help = _("{from} and {to} stand for the stretch of time that is asked for. No shell reads this line.")
+    return {
+        "command": forms.CharField(label=_("Command"), max_length=8192, widget=widget, help_text=command_help),
+        "format": _format(),
+        "listing": _listing(),
+    }
+
+
+def _listing() -> forms.CharField:
+    help_text = _("Such as squeue --json or qstat -xml: what runs and waits now, asked for after the accounting.")
+    return _text(_("Command that lists open jobs (may be empty)"), 8192, help_text=help_text)
+
+
+def _slurm_rest() -> dict[str, forms.Field]:
+    address_help = _("Up to the port: https://slurm.example.org:6820")
+    return {
+        "address": _text(_("Address"), 1024, required=True, help_text=address_help, inputmode="url"),
+        "version": _text(_("Version"), 16, required=True, help_text=_("Of its interface, such as v0.0.40.")),
+        "user": _text(_("User"), 64, help_text=_("Whom the token is for; may be empty.")),
+        "accounting": _tick(_("Finished jobs, from the accounting database")),
+        "queue": _tick(_("Jobs that run or wait now")),
+    }
+
+
+def _windows() -> dict[str, forms.Field]:
+    overlap_help = _("Asked for again each time, for what is written late. A record still counts once.")
+    return {
+        "overlap": _number(_("Overlap (minutes)"), overlap_help, required=True),
+        "look_back": _number(_("First look back (days)"), _("Where nothing was collected yet."), required=True),
+        "timeout": _number(_("At most (seconds)"), _("An answer that takes longer is given up."), required=True),
+    }
+
+
+def _format() -> forms.ChoiceField:
+    choices: list[tuple[str, Any]] = [(AUTO, _("Find out by itself"))]
+    return _choice(_("Format"), [*choices, *((one.name, one.label) for one in FORMATS.values())])
+
+
+_FIELDS: dict[str, Any] = {
+    Source.Kind.PUSH: dict,
+    Source.Kind.DIRECTORY: _directory,
+    Source.Kind.COMMAND: _command,
+    Source.Kind.SLURM_REST: _slurm_rest,
+}

@@ -1,0 +1,272 @@
+"""A usage source as a page shows it: is its data complete, and if not, since when."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from django.utils import formats
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.dashboard.figures.coverage import (
+    BESIDE,
+    NARROW,
+    NARROW_DAYS,
+    TICK_EVERY,
+    WIDE,
+    WIDE_DAYS,
+    CoverageFigure,
+    coverage_figure,
+)
+from apps.dashboard.shell import presentation
+from apps.usage.models import Source
+from apps.usage.quality.coverage import Coverage, Day
+
+SILENT_AFTER = 3.0  # intervals: one missed is late, three are silence
+_METER, _TICK = 74.0, 48.0
+_ODD_SHOWN = 12
+
+
+class Timeliness(StrEnum):
+    ON_TIME = "on_time"
+    LATE = "late"
+    SILENT = "silent"
+    BY_HAND = "by_hand"
+    EMPTY = "empty"
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """Lag against the expected interval, whose tick stands in one line for all sources."""
+
+    bar: str
+    is_late: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unmapped:
+    n_accounts: int
+    core_s: float | None  # None where it isn't told
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    source: Source
+    state: Timeliness
+    badge: str
+    dot: str
+    state_words: str
+    note: str
+    last: str
+    lag: str
+    meter: Meter | None
+    n_rejected: int
+    unmapped: Unmapped | None
+
+    @property
+    def is_behind(self) -> bool:
+        return self.state in {Timeliness.LATE, Timeliness.SILENT}
+
+
+def timeliness(source: Source, now: datetime) -> Timeliness:
+    if source.last_record_end_at is None:
+        return Timeliness.EMPTY
+    if not source.expected_every_s:
+        return Timeliness.BY_HAND
+    intervals = presentation.seconds_between(source.last_record_end_at, now) / source.expected_every_s
+    if intervals <= 1:
+        return Timeliness.ON_TIME
+    return Timeliness.LATE if intervals < SILENT_AFTER else Timeliness.SILENT
+
+
+def source_line(source: Source, now: datetime, *, n_rejected: int, unmapped: Unmapped | None) -> SourceLine:
+    state = timeliness(source, now)
+    badge, dot, words = {
+        Timeliness.ON_TIME: ("ok", "ok", _("on time")),
+        Timeliness.LATE: ("warn", "warn", _("late")),
+        Timeliness.SILENT: ("bad", "bad", _("silent")),
+        Timeliness.BY_HAND: ("", "off", _("by hand")),
+        Timeliness.EMPTY: ("", "off", _("no records yet")),
+    }[state]
+    return SourceLine(
+        source=source,
+        state=state,
+        badge=badge,
+        dot=dot,
+        state_words=words,
+        note=_note(source),
+        last=_last(source.last_record_end_at, now),
+        lag=_lag(source, state, now),
+        meter=_meter(source, now),
+        n_rejected=n_rejected,
+        unmapped=unmapped,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The verdict on all sources: `n` of them, `of` all, are what the key says."""
+
+    key: str
+    n: int
+    of: int
+    text: str
+
+
+def headline(lines: Sequence[SourceLine]) -> Headline:
+    """The verdict in words: is the data complete?"""
+    n, behind = len(lines), sum(line.is_behind for line in lines)
+    if not lines:
+        return Headline("none", 0, 0, _("No usage sources yet"))
+    if behind:
+        text = ngettext("%(behind)s of %(n)s sources is late", "%(behind)s of %(n)s sources are late", behind)
+        return Headline("late", behind, n, _("The source is late") if n == 1 else text % {"behind": behind, "n": n})
+    timed = sum(line.state is Timeliness.ON_TIME for line in lines)
+    if timed == n:
+        text = ngettext("The source is on time", "All %(n)s sources are on time", n) % {"n": n}
+        return Headline("on_time", n, n, text)
+    if timed:
+        text = ngettext("%(n)s source is on time, others by hand", "%(n)s sources are on time, others by hand", timed)
+        return Headline("on_time_in_part", timed, n, text % {"n": timed})
+    text = ngettext("%(n)s source, filled by hand", "%(n)s sources, filled by hand", n) % {"n": n}
+    return Headline("by_hand", n, n, text)
+
+
+def what_is_late(lines: Sequence[SourceLine], now: datetime) -> list[str]:
+    """One sentence for each source that is behind, the longest silence first."""
+    behind = sorted((line for line in lines if line.is_behind), key=lambda line: _silence(line, now), reverse=True)
+    sentences = []
+    for line in behind[:3]:
+        words = {"name": line.source.name, "age": _span(_silence(line, now))}
+        silent = line.state is Timeliness.SILENT
+        text = _("%(name)s has been silent for %(age)s.") if silent else _("%(name)s sent its last record %(age)s ago.")
+        sentences.append(text % words)
+    return sentences
+
+
+def matching(lines: Sequence[SourceLine], days: Mapping[int, Sequence[Day]]) -> list[tuple[str, Sequence[Day]]]:
+    return [(line.source.name, days[line.source.pk]) for line in lines]
+
+
+@dataclass(frozen=True, slots=True)
+class DayRow:
+    """The strip of one source as numbers and words."""
+
+    name: str
+    full: int
+    part: int
+    hole: int
+    odd: str
+
+
+def day_table(rows: Sequence[tuple[str, Sequence[Day]]]) -> list[DayRow]:
+    """The table beside the picture."""
+    table = []
+    for name, days in rows:
+        tally = Counter(day.state for day in days)
+        odd = [_odd_day(day) for day in days if day.state in {Coverage.PART, Coverage.HOLE}]
+        shown = ", ".join(odd[-_ODD_SHOWN:])
+        if len(odd) > _ODD_SHOWN:
+            shown = _("%(n)s earlier, %(days)s") % {"n": len(odd) - _ODD_SHOWN, "days": shown}
+        table.append(DayRow(name, tally[Coverage.FULL], tally[Coverage.PART], tally[Coverage.HOLE], shown))
+    return table
+
+
+def figures(rows: Sequence[tuple[str, Sequence[Day]]]) -> tuple[CoverageFigure, CoverageFigure]:
+    """Sixty days for a wide page, twenty-eight for a narrow one; one source alone stands beside other cards."""
+    wide = WIDE if len(rows) > 1 else BESIDE
+    return _figure(rows, wide, WIDE_DAYS), _figure(rows, NARROW, NARROW_DAYS)
+
+
+def gaps(rows: Sequence[tuple[str, Sequence[Day]]]) -> list[str]:
+    """In words, what is missing: "nsc feed: 2 Nov, 3 Nov"."""
+    lines = []
+    for name, days in rows:
+        holes = [formats.date_format(day.on, "j M") for day in days if day.state is Coverage.HOLE]
+        if holes:
+            shown = ", ".join(holes[:5]) + (_(" and %(n)s more") % {"n": len(holes) - 5} if len(holes) > 5 else "")
+            lines.append(f"{name}: {shown}")
+    return lines
+
+
+def coverage_label(rows: Sequence[tuple[str, Sequence[Day]]], n_days: int) -> str:
+    """What the strip shows, for those who don't see it."""
+    recent = [(name, days[-n_days:]) for name, days in rows]
+    missing = gaps(recent)
+    text = ngettext("Coverage of %(n)s source", "Coverage of %(n)s sources", len(rows)) % {"n": len(rows)}
+    text += " " + _("over %(n)s days.") % {"n": n_days}
+    return f"{text} " + (
+        _("Days without usage: %(days)s.") % {"days": "; ".join(missing)} if missing else _("No holes.")
+    )
+
+
+def _odd_day(day: Day) -> str:
+    on = formats.date_format(day.on, "j M")
+    if day.state is Coverage.HOLE:
+        return _("%(day)s (none)") % {"day": on}
+    return _("%(day)s (%(n)s h missing)") % {"day": on, "n": day.n_missing}
+
+
+def _figure(rows: Sequence[tuple[str, Sequence[Day]]], width: int, n_days: int) -> CoverageFigure:
+    shown = rows[0][1][-n_days:] if rows else []
+    ticks = {index: formats.date_format(day.on, "j M") for index, day in enumerate(shown)}
+    every = {index: text for index, text in ticks.items() if index % TICK_EVERY == 0 and index <= n_days - 3}
+    return coverage_figure(rows, width=width, n_days=n_days, labels=every)
+
+
+def _silence(line: SourceLine, now: datetime) -> float:
+    last = line.source.last_record_end_at
+    return presentation.seconds_between(last, now) if last else 0.0
+
+
+def _note(source: Source) -> str:
+    if source.is_sample:
+        kind = _("sample data")
+    elif source.origin:
+        kind = _("from %(peer)s") % {"peer": source.origin}
+    else:
+        kind = source.cluster or source.site or source.namespace
+    if not source.expected_every_s:
+        return kind
+    return _("%(kind)s, every %(time)s") % {"kind": kind, "time": presentation.duration(source.expected_every_s)}
+
+
+def _last(at: datetime | None, now: datetime) -> str:
+    if at is None:
+        return _("never")
+    seconds = presentation.seconds_between(at, now)
+    if seconds < 3600:
+        return _("%(age)s ago") % {"age": presentation.age(seconds)}
+    return presentation.clock_time(at, now)
+
+
+def _lag(source: Source, state: Timeliness, now: datetime) -> str:
+    if state is Timeliness.EMPTY:
+        return presentation.UNKNOWN
+    if not source.expected_every_s or source.last_record_end_at is None:
+        return _("no rhythm")
+    lag = _span(presentation.seconds_between(source.last_record_end_at, now))
+    expected = presentation.duration(source.expected_every_s)
+    amount, _nbsp, unit = lag.partition(presentation.NBSP)
+    if expected.endswith(presentation.NBSP + unit):
+        lag = amount
+    return _("%(lag)s of %(expected)s") % {"lag": lag, "expected": expected}
+
+
+def _span(seconds: float) -> str:
+    """An age that is told to the minute below ten hours: 1 h 13 min."""
+    hours, minutes = int(seconds) // 3600, int(seconds) % 3600 // 60
+    if not 1 <= hours < 10 or not minutes:
+        return presentation.age(seconds)
+    return f"{presentation.age(hours * 3600)} {presentation.age(minutes * 60)}"
+
+
+def _meter(source: Source, now: datetime) -> Meter | None:
+    if not source.expected_every_s or source.last_record_end_at is None:
+        return None
+    part = presentation.seconds_between(source.last_record_end_at, now) / source.expected_every_s
+    return Meter(f"{max(1.5, min(part * _TICK, _METER)):.1f}", is_late=part > 1)

@@ -1,0 +1,1 @@
+"""Own API tokens."""

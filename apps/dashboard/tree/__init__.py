@@ -1,0 +1,1 @@
+"""The policy tree, as lines and as one picture."""

@@ -1,0 +1,1 @@
+"""A case of Grid Engine, read and checked."""

@@ -1,0 +1,190 @@
+"""A Grid Engine case as it is read: jobs, their owners, the share tree's text; every refusal names the place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from apps.engine.case_text import read_id, shown
+from apps.engine.errors import BadCase
+from apps.engine.jobs.gridengine.inputs.config import LARGEST, Config, read_config, read_object
+from apps.engine.jobs.gridengine.inputs.owners import Kind, Owner, Owners
+from apps.engine.jobs.gridengine.nodes import Node, read_share_tree
+from apps.engine.jobs.reading import (
+    finite,
+    read_integer,
+    read_jobs,
+    read_list,
+    read_number,
+    refuse_repeated,
+    refuse_unknown,
+    refuse_unknown_fields,
+    refuse_unknown_in_case,
+)
+
+State = Literal["pending", "running", "held", "suspended"]
+LOWEST_POSIX, HIGHEST_POSIX = -1023, 1024
+_MOST_SLOTS = 1_000_000_000
+_TOP = ("config", "users", "projects", "departments", "usage_age_s", "sharetree", "hidden_jobs", "jobs")
+_OF_JOB = (
+    "id", "user", "project", "department", "state", "posix_priority", "override_tickets", "job_share", "requests",
+    "slots", "submitted_s_ago", "wait_time_s", "deadline_in_s",
+    "soft_requests", "submission_order", "tasks",  # without effect on any number
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Request:
+    """One hard request: its worth to the urgency, and whether every slot asks for it."""
+
+    name: str
+    value: float
+    is_per_slot: bool
+    text: str
+
+
+@dataclass(eq=False, frozen=True)
+class Job:
+    """One job, an array counting as one. `number` is what age is decided by where submission times are equal."""
+
+    id: str
+    number: tuple[int, int]
+    state: State
+    owners: Mapping[Kind, Owner]
+    posix_priority: int
+    override_tickets: float
+    job_share: float
+    slots: int
+    requests: tuple[Request, ...]
+    waited_s: float
+    deadline_in_s: float | None
+
+    @property
+    def age_key(self) -> tuple[float, tuple[int, int]]:
+        """Sorts the older job first."""
+        return -self.waited_s, self.number
+
+
+@dataclass(frozen=True)
+class Case:
+    """What one computation needs. jobs are in the order of their numbers; hidden_urgencies widen the range alone.
+
+    registered: users without an entry who have jobs. deleted: automatic users who were idle for too long.
+    """
+
+    id: str | int | float | None
+    config: Config
+    users: Mapping[str, Owner]
+    projects: Mapping[str, Owner]
+    usage_age_s: float
+    root: Node | None
+    jobs: tuple[Job, ...]
+    hidden_urgencies: tuple[float, ...]
+    registered: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+
+    def in_state(self, state: State) -> list[Job]:
+        return [job for job in self.jobs if job.state == state]
+
+
+def read_case(given: Mapping[str, Any]) -> Case:
+    """The case; BadCase with the place for everything that can't be meant."""
+    algorithm = given.get("algorithm")
+    if isinstance(algorithm, dict):
+        refuse_unknown(algorithm, ("name",), "algorithm")
+    refuse_unknown_in_case(given, _TOP)
+    config = read_config(given)
+    owners = Owners(given, config)
+    users, projects = owners.listed["user"], owners.listed["project"]
+    jobs = _read_all_jobs(given, owners)
+    return Case(
+        id=read_id(given.get("id")),
+        config=config,
+        users=users,
+        projects=projects,
+        usage_age_s=read_number(given, "usage_age_s", "", default=0.0, minimum=0.0, maximum=LARGEST),
+        root=read_share_tree(given.get("sharetree"), is_project=projects.keys() - users.keys()),
+        jobs=jobs,
+        hidden_urgencies=_read_hidden(given),
+        registered=tuple(sorted(owners.registered)),
+        deleted=tuple(sorted(owners.deleted)),
+    )
+
+
+def _read_all_jobs(given: Mapping[str, Any], owners: Owners) -> tuple[Job, ...]:
+    """Jobs in the order of their numbers: no result depends on the order of the text."""
+    jobs = []
+    for index, (job_id, place, entry) in enumerate(read_jobs(given)):
+        refuse_unknown_fields(entry, _OF_JOB, place)
+        jobs.append(_read_job(job_id, place, entry, owners.of_job(entry, place), index))
+    return tuple(sorted(jobs, key=lambda job: job.number))
+
+
+def _read_job(job_id: str, place: str, entry: Mapping[str, Any], owners: Mapping[Kind, Owner], index: int) -> Job:
+    wait_name = "wait_time_s" if entry.get("submitted_s_ago") is None else "submitted_s_ago"
+    is_number = job_id.isascii() and job_id.isdigit()
+    return Job(
+        id=job_id,
+        number=(0, int(job_id)) if is_number else (1, index),
+        state=_read_state(entry.get("state"), f"{place}.state"),
+        owners=owners,
+        posix_priority=read_integer(
+            entry, "posix_priority", place, default=0, minimum=LOWEST_POSIX, maximum=HIGHEST_POSIX
+        ),
+        override_tickets=read_number(entry, "override_tickets", place, default=0.0, minimum=0.0, maximum=LARGEST),
+        job_share=read_number(entry, "job_share", place, default=0.0, minimum=0.0, maximum=LARGEST),
+        slots=read_integer(entry, "slots", place, default=1, minimum=1, maximum=_MOST_SLOTS),
+        requests=_read_requests(entry, place),
+        waited_s=read_number(entry, wait_name, place, default=0.0, minimum=0.0, maximum=LARGEST),
+        deadline_in_s=read_number(entry, "deadline_in_s", place, default=None, minimum=-LARGEST, maximum=LARGEST),
+    )
+
+
+def _read_state(value: object, place: str) -> State:
+    for state in get_args(State):
+        if value == state or (value is None and state == "pending"):
+            return state  # type: ignore[no-any-return]
+    raise BadCase(f"unknown state {shown(value)}; allowed are {', '.join(get_args(State))}", place=place)
+
+
+_MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KkMmGg])")
+_TIME = re.compile(r"(\d+):(\d+):(\d+)")
+_BYTES = {letter: base**power for power, pair in enumerate(("Kk", "Mm", "Gg"), 1)
+          for letter, base in zip(pair, (1024, 1000), strict=True)}  # fmt: skip
+
+
+def _read_requests(entry: Mapping[str, Any], place: str) -> tuple[Request, ...]:
+    table = read_object(entry, "requests", place)
+    return tuple(_read_request(name, table[name], f"{place}.requests.{name}") for name in table)
+
+
+def _read_request(name: str, value: object, place: str) -> Request:
+    """Numbers, memory (bytes), times (seconds) and truths are multiplied by the slots; any other text counts once."""
+    number = float(value) if isinstance(value, bool) else finite(value)
+    if isinstance(value, str):
+        if memory := _MEMORY.fullmatch(value):
+            number = float(memory[1]) * _BYTES[memory[2]]
+        elif time := _TIME.fullmatch(value):
+            number = float(time[1]) * 3600 + float(time[2]) * 60 + float(time[3])
+        elif value.upper() in ("TRUE", "FALSE"):
+            number = float(value.upper() == "TRUE")
+        else:
+            return Request(name, 1.0, is_per_slot=False, text=value)
+    if number is None or not 0 <= number <= LARGEST:
+        raise BadCase(f"{shown(value)} can't be used; a number from 0 to {LARGEST:g} or text is allowed", place=place)
+    return Request(name, number, is_per_slot=True, text="")
+
+
+def _read_hidden(given: Mapping[str, Any]) -> tuple[float, ...]:
+    """Urgencies of jobs that are known by nothing else."""
+    found = []
+    for index, entry in enumerate(read_list(given, "hidden_jobs")):
+        place = f"hidden_jobs[{index}]"
+        if not isinstance(entry, dict):
+            raise BadCase(f"{shown(entry)} can't be used; an object with urg is allowed", place=place)
+        refuse_repeated(entry, place)
+        refuse_unknown_fields(entry, ("id", "urg"), place)
+        found.append(read_number(entry, "urg", place, minimum=-1e100, maximum=1e100))
+    return tuple(found)

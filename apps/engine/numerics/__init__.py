@@ -1,0 +1,1 @@
+"""Long doubles, ties, and the order in which entries are walked."""

@@ -1,0 +1,1 @@
+"""Wire formats, keys, and whether a document is taken."""

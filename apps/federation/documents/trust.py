@@ -1,0 +1,104 @@
+"""Whether a document is taken: by the key that was pinned, newer than the last one, of its line, in time, no circle.
+
+What is trusted changes only after everything was checked, and is kept where no document can write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from apps.core.signing import BadDocument, open_document
+from apps.federation.documents.wire import PolicyDocument, PolicyLimits, read_policy
+
+SKEW = timedelta(minutes=5)  # how far the other side's clock may run ahead of ours
+
+
+class Verdict(StrEnum):
+    """What a fetched document is to us."""
+
+    NEW = "new"
+    SAME = "same"
+
+
+@dataclass(frozen=True)
+class Trusted:
+    """What is known of the other side. version 0: nothing was taken yet; digest: of the last one taken."""
+
+    issuer: str
+    publication: str
+    fingerprint: str
+    version: int = 0
+    digest: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """`document` may be put in force; `trusted` is what is known from then on, the newer key included."""
+
+    verdict: Verdict
+    document: PolicyDocument
+    trusted: Trusted
+    digest: str
+
+
+def judge(
+    data: bytes, trusted: Trusted, *, own_name: str, publishes: bool, names_above: Collection[str],
+    limits: PolicyLimits, at: datetime,
+) -> Judged:  # fmt: skip
+    """Check a fetched document against what is trusted.
+
+    own_name: of this authority. publishes: it tells others of its policies. Who doesn't is mounted nowhere: where a
+    document lists its name as one that lies below, somebody on the way lies, and that keeps nobody else's document out.
+    names_above: authorities whose documents the mount itself lies in.
+
+    Raises:
+        BadDocument: codes of signing, and older_version, forked, expired, issued_ahead, other_publication, mount_loop.
+    """
+    opened = open_document(data, trusted={trusted.fingerprint})
+    document = read_policy(opened.document, limits)
+    head = document.head
+    told = f"{head.issuer}, {head.publication}"
+    if (head.issuer, head.publication) != (trusted.issuer, trusted.publication):
+        wanted = f"{trusted.issuer}, {trusted.publication}"
+        raise _refused("other_publication", f"This is a document of {told}; what is mounted here is {wanted}.")
+    if head.issued_at > at + SKEW:
+        ahead_s = (head.issued_at - at).total_seconds()
+        message = f"It was issued {ahead_s:.0f} s ahead of our clock: one of the two clocks is wrong."
+        raise _refused("issued_ahead", message)
+    if head.expires_at <= at:
+        message = f"It expired at {head.expires_at:%Y-%m-%d %H:%M} UTC, and no newer one was published."
+        raise _refused("expired", message)
+    in_circles = {own_name, *names_above} if publishes else {*names_above}
+    circle = (in_circles & {head.issuer, *head.issuers}) | ({own_name} & {head.issuer})
+    if circle:
+        way = " → ".join([*names_above, head.issuer, *sorted(head.issuers)])
+        raise _refused("mount_loop", f"{sorted(circle)[0]} would be mounted in itself: {way}.")
+    now = replace(trusted, fingerprint=opened.key.fingerprint, version=head.version, digest=opened.digest)
+    return Judged(_follows(trusted, document, opened.digest), document, now, opened.digest)
+
+
+def _follows(trusted: Trusted, document: PolicyDocument, digest: str) -> Verdict:
+    """Versions only grow, and each names the one before: a gap is a version that we missed, a fork is an alarm."""
+    version = document.head.version
+    if version == trusted.version and digest == trusted.digest:
+        return Verdict.SAME
+    if version < trusted.version:
+        message = f"This is version {version}, and version {trusted.version} was taken already: an old one is replayed."
+        raise _refused("older_version", message)
+    if version == trusted.version:
+        message = f"There are two different versions {version}: ask its authority by another way which one is right."
+        raise _refused("forked", message)
+    if version == trusted.version + 1 and document.head.previous != (trusted.digest or None):
+        message = (
+            f"Version {version} doesn't follow the version {trusted.version} that was taken: its line was forked. "
+            "Ask its authority by another way which one is right."
+        )
+        raise _refused("forked", message)
+    return Verdict.NEW
+
+
+def _refused(code: str, message: str) -> BadDocument:
+    return BadDocument(message, code=code)

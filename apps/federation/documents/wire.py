@@ -1,0 +1,205 @@
+"""What one authority tells others of its policy: a versioned, expiring document that a signature covers.
+
+The document is one object (times are RFC 3339 in UTC, to the second):
+`{"format": "fairshare-policy/1", "issuer", "publication", "version", "previous", "issued_at", "expires_at", "issuers",
+"root": {"uid", "name", "kind", "children": […]}}`. Entries are those of a policy document (uid, name, kind, shares,
+scope, children), each with its uid; the root's own shares are left out, because whoever mounts it decides them. What a
+site settles for itself isn't told: locks, rules for members, names of sources; nor are dates, which make a new version
+when they are reached. `previous` is the SHA-256 of the version before; `issuers` are the authorities whose documents
+are mounted somewhere below, by which a circle is found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from apps.core.errors import FieldProblem, Invalid, TooLarge
+from apps.core.signing import BadDocument
+from apps.policies.files.declared import Declared
+from apps.policies.files.document import plain, read_document
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.names import PARENT, has_markup
+from apps.policies.tree.terms import clean_authority
+
+FORMAT = "fairshare-policy/1"
+MOST_ISSUERS = 512
+_HEAD = ("expires_at", "format", "issued_at", "issuer", "issuers", "previous", "publication", "root", "version")
+_MOST_VERSION = 2**53
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_MOST_NAMED = 50
+
+
+@dataclass(frozen=True)
+class Head:
+    """What stands over the entries. issuer, publication: lower-case names as hosts have them."""
+
+    issuer: str
+    publication: str
+    version: int
+    previous: str | None
+    issued_at: datetime
+    expires_at: datetime
+    issuers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PolicyLimits:
+    """What a mount takes at most; levels count from the mounted root's children, which are level 1."""
+
+    entries: int = 200_000
+    levels: int = 32
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyDocument:
+    """A document that was read and found good; `declared.tree` has the mounted root as its root, uids all given."""
+
+    head: Head
+    declared: Declared = field(repr=False)
+
+    @property
+    def tree(self) -> TreeColumns:
+        return self.declared.tree
+
+
+def write_policy(head: Head, tree: TreeColumns, entry: int) -> dict[str, Any]:
+    """The document of an entry and all below it."""
+    return {
+        "format": FORMAT,
+        "issuer": head.issuer,
+        "publication": head.publication,
+        "version": head.version,
+        "previous": head.previous,
+        "issued_at": instant_text(head.issued_at),
+        "expires_at": instant_text(head.expires_at),
+        "issuers": sorted(head.issuers),
+        "root": _nested(tree, entry),
+    }
+
+
+def read_policy(document: Mapping[str, Any], limits: PolicyLimits) -> PolicyDocument:
+    """Check everything that the document says about itself; whoever mounts it looks at what it means here.
+
+    Raises:
+        BadDocument: something is missing, unknown or wrong; the place is named.
+        TooLarge: more entries or levels than the limits.
+    """
+    head = _read_head(document)
+    try:
+        declared = read_document({"root": document["root"]})
+    except Invalid as error:
+        raise BadDocument(error.message, fields=error.fields) from error
+    if "shares" in document["root"]:
+        raise bad_place("root.shares", "must be left out: whoever mounts the document decides them")
+    tree = declared.tree
+    if len(tree) > limits.entries:
+        raise TooLarge(f"The document has {len(tree):,} entries; this mount takes {limits.entries:,}.")
+    n_levels = len(tree.level_starts) - 2
+    if n_levels > limits.levels:
+        raise TooLarge(f"The document has {n_levels} levels; this mount takes {limits.levels}.")
+    _refuse_what_is_local(tree)
+    return PolicyDocument(head, declared)
+
+
+def _nested(tree: TreeColumns, entry: int) -> dict[str, Any]:
+    """Level by level, without recursion."""
+    made: dict[int, dict[str, Any]] = {}
+    for level in tree.subtree(entry):
+        for i in level:
+            one = made[i] = _said(tree, i, is_root=i == entry)
+            if i != entry:
+                made[int(tree.parent[i])]["children"].append(one)
+    return made[entry]
+
+
+def _said(tree: TreeColumns, i: int, *, is_root: bool) -> dict[str, Any]:
+    node = tree.node(i)
+    said: dict[str, Any] = {"uid": str(node.uid), "name": node.name, "kind": node.kind}
+    if not is_root:
+        said["shares"] = PARENT if node.shares is None else plain(node.shares)
+    if node.scope:
+        said["scope"] = node.scope
+    if node.is_group or is_root:
+        said["children"] = []
+    return said
+
+
+def _read_head(document: Mapping[str, Any]) -> Head:
+    if document.get("format") != FORMAT:
+        raise bad_place("format", f"must be {FORMAT!r}: this is a document of another kind, or of a newer release")
+    if tuple(sorted(document)) != _HEAD:
+        odd = sorted(set(document) ^ set(_HEAD))[0]
+        raise bad_place(odd[:64], "is missing" if odd in _HEAD else "is unknown")
+    issuers = document["issuers"]
+    if not isinstance(issuers, list) or len(issuers) > MOST_ISSUERS:
+        raise bad_place("issuers", f"must be a list of at most {MOST_ISSUERS} names")
+    previous = document["previous"]
+    if previous is not None and not (isinstance(previous, str) and _DIGEST.fullmatch(previous)):
+        raise bad_place("previous", "must be null or a SHA-256 in hex")
+    version = document["version"]
+    if type(version) is not int or not 1 <= version <= _MOST_VERSION:
+        raise bad_place("version", "must be a whole number from 1")
+    if (version == 1) != (previous is None):
+        raise bad_place("previous", "must name the version before, and be null for version 1 alone")
+    issued_at, expires_at = (read_instant(document[name], name) for name in ("issued_at", "expires_at"))
+    if expires_at <= issued_at:
+        raise bad_place("expires_at", "must be later than issued_at")
+    return Head(
+        issuer=read_authority(document["issuer"], "issuer"),
+        publication=read_authority(document["publication"], "publication"),
+        version=version,
+        previous=previous,
+        issued_at=issued_at,
+        expires_at=expires_at,
+        issuers=tuple(read_authority(one, f"issuers[{at}]") for at, one in enumerate(issuers)),
+    )
+
+
+def _refuse_what_is_local(tree: TreeColumns) -> None:
+    """What no authority decides for another one, and what this format has to have."""
+    problems = []
+    for rows, message in (
+        (np.flatnonzero(~tree.uid.any(axis=1)).tolist(), "has no uid"),
+        (np.flatnonzero(tree.locked).tolist(), "is locked, which each site does for itself"),
+        (sorted(tree.members), "has rules for members, which each site has of its own"),
+        (sorted(tree.dates), "has dates; a new version says what changed when they were reached"),
+        (sorted(tree.mount), "is a mount, which is told as what it mounted"),
+        (sorted(tree.scope_sources), "names sources, which are each site's own"),
+        ([i for i, name in enumerate(tree.name) if has_markup(name)], "has a name with < or >; leave them out"),
+    ):
+        problems += [FieldProblem(tree.path(i), message) for i in rows]
+    if problems:
+        first = problems[0]
+        raise BadDocument(f"{first.where} {first.message}.", fields=problems[:_MOST_NAMED])
+
+
+def read_authority(value: object, where: str) -> str:
+    try:
+        return clean_authority(value)
+    except ValueError as error:
+        raise bad_place(where, str(error)) from error
+
+
+def instant_text(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def read_instant(text: object, where: str) -> datetime:
+    """To the second, in this one form: 2026-11-20T12:00:00Z. One of the year 9999 has no form in some zones."""
+    try:
+        at = datetime.strptime(text if isinstance(text, str) else "", "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    except ValueError:
+        at = None
+    if at is None or at.year > 9998 or instant_text(at) != text:
+        raise bad_place(where, "must be an instant in UTC, as in 2026-11-20T12:00:00Z")
+    return at
+
+
+def bad_place(where: str, message: str) -> BadDocument:
+    return BadDocument(f"{where} {message}.", fields=[FieldProblem(where, message)])

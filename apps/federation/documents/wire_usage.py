@@ -1,0 +1,402 @@
+"""What a document of usage looks like: hourly sums by the uids of entries, and the jobs that run now.
+
+Version 1 of the format, as canonical JSON (see apps/core/signing.py); no names of accounts, groups or jobs are in it:
+
+`{"format":"fairshare-usage/1", "issuer", "feed", "root", "number", "since", "more", "newest":{"number","mark"},
+"seen":null or {"number","mark"}, "issued_at", "expires_at", "site", "capacity":{"cores"}, "enforces":null or
+{"issuer","publication","version"}, "entries":[uid…], "hours":[…], "running":null or {…}}`
+
+Each number gets a random mark (32 hexadecimal digits) when the feed comes to it, and another one when it comes to it
+again, because the site was restored from an older state. `newest` is the state of the feed when this was told; it is
+`number` where all was told, and later where there is more. `seen` is the newest state that the reader had heard of when
+it asked (null for a reader of nothing): where its mark is another one, what the reader took is of another line.
+
+An hour: `{"hour":"2026-11-20T12:00:00Z", "entry":[…], "cpu_s":[…], …}`: its sums are all there is of this hour, so an
+hour without rows says that it is empty. `entry` holds indexes into `entries`, ascending; gpu_s, mem_gb_s, node_s,
+billing and jobs are there unless they are 0 throughout. Amounts are seconds of the resource in multiples of 2^-10, jobs
+whole numbers. Running jobs: `entry`, `start` (seconds since 1970), `cpus`, `requested_s` (seconds or null), and gpus,
+mem_gb, nodes, billing (a second) unless 0 throughout. Entries and hours ascend, without repetition.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+
+from apps.core.errors import TooLarge
+from apps.federation.documents.wire import bad_place, instant_text, read_authority, read_instant
+from apps.federation.documents.wire_columns import (
+    Rows,
+    RunningColumns,
+    read_indexes,
+    read_list,
+    read_numbers,
+    read_object,
+    read_whole,
+    refuse_at,
+    refuse_others,
+)
+from apps.policies.tree.names import has_markup
+from apps.usage.buckets.hourly import AMOUNTS, QUANTA, RESOURCES
+from apps.usage.parsers.base import F8, I8, LAST_US
+
+FORMAT = "fairshare-usage/1"
+MOST_ROWS = 1_000_000
+MOST_ENTRIES = 200_000
+MOST_RUNNING = 200_000
+MOST_HOURS = 100_000
+MOST_CORES = 1e9
+MOST_SUM = 2**53 // QUANTA  # of an hour: multiples of 2⁻¹⁰ are added up exactly below it
+MOST_SITE = 64
+_HEAD = (
+    "capacity", "enforces", "entries", "expires_at", "feed", "format", "hours", "issued_at", "issuer", "more", "newest",
+    "number", "root", "running", "seen", "since", "site",
+)  # fmt: skip
+_HOUR_NEEDS = ("hour", "entry", AMOUNTS[0])
+_RATES = ("cpus", "gpus", "mem_gb", "nodes", "billing")
+_RUNNING_NEEDS = ("entry", "start", "cpus", "requested_s")
+_MARK = re.compile(r"[0-9a-f]{32}")
+_UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class Enforced:
+    """The version of another authority's document that is in force at the entry told of."""
+
+    issuer: str
+    publication: str
+    version: int
+
+
+@dataclass(frozen=True)
+class State:
+    """A number that a feed came to, with the random mark that it got then: come to again, it has another one."""
+
+    number: int
+    mark: str
+
+
+@dataclass(frozen=True)
+class UsageHead:
+    """What stands over the sums. number: the state that it brings a reader of state `since` to; more: there is a later
+    one, to be asked for with this number. newest: the state of the feed when this was told; seen: the newest that its
+    reader had heard of before, None for 0.
+    """
+
+    issuer: str
+    feed: str
+    root: UUID
+    number: int
+    since: int
+    more: bool
+    newest: State
+    seen: State | None
+    issued_at: datetime
+    expires_at: datetime
+    site: str
+    capacity_cores: float
+    enforces: Enforced | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class RunningRows:
+    """Jobs that run now, as columns. entry: index into the document's entries; requested_s: NaN where unknown."""
+
+    entry: I8
+    start_us: I8  # since 1970
+    cpus: F8
+    gpus: F8
+    mem_gb: F8
+    nodes: F8
+    billing: F8  # a second
+    requested_s: F8
+
+    def __len__(self) -> int:
+        return len(self.entry)
+
+
+@dataclass(frozen=True, eq=False)
+class UsageDocument:
+    """Sums as columns, by hour and entry ascending. hours: all that are told, those without rows too.
+
+    hours, row_hour: hours since 1970; row_entry: index into entries; amounts: (n, 6) in the order of AMOUNTS.
+    """
+
+    head: UsageHead
+    entries: Sequence[UUID] = field(repr=False)
+    hours: I8 = field(repr=False)
+    row_hour: I8 = field(repr=False)
+    row_entry: I8 = field(repr=False)
+    amounts: F8 = field(repr=False)
+    running: RunningRows | None = field(repr=False, default=None)
+
+
+def write_usage(document: UsageDocument) -> dict[str, Any]:
+    """The document as JSON has it; entries, hours and rows are in their order already."""
+    head = document.head
+    enforces = head.enforces
+    return {
+        "format": FORMAT,
+        "issuer": head.issuer,
+        "feed": head.feed,
+        "root": str(head.root),
+        "number": head.number,
+        "since": head.since,
+        "more": head.more,
+        "newest": _written_state(head.newest),
+        "seen": head.seen and _written_state(head.seen),
+        "issued_at": instant_text(head.issued_at),
+        "expires_at": instant_text(head.expires_at),
+        "site": head.site,
+        "capacity": {"cores": head.capacity_cores},
+        "enforces": enforces and {
+            "issuer": enforces.issuer, "publication": enforces.publication, "version": enforces.version
+        },
+        "entries": [str(uid) for uid in document.entries],
+        "hours": _written_hours(document),
+        "running": None if document.running is None else _written_running(document.running),
+    }  # fmt: skip
+
+
+def read_usage(document: Mapping[str, Any]) -> UsageDocument:
+    """Check everything that the document says about itself; whoever takes it looks at what it means there.
+
+    Raises:
+        BadDocument: something is missing, unknown or wrong; the place is named.
+        TooLarge: more rows, entries, hours or running jobs than a document may have.
+    """
+    head = _read_head(document)
+    entries = _read_entries(document["entries"])
+    hours, row_hour, row_entry, amounts = _read_hours(document["hours"], len(entries), head)
+    running = None if document["running"] is None else _read_running(document["running"], len(entries))
+    return UsageDocument(head, entries, hours, row_hour, row_entry, amounts, running)
+
+
+def _written_state(state: State) -> dict[str, Any]:
+    return {"number": state.number, "mark": state.mark}
+
+
+def _written_hours(document: UsageDocument) -> list[dict[str, Any]]:
+    bounds = np.searchsorted(document.row_hour, [document.hours, document.hours + 1]).T.tolist()
+    has_any = np.flatnonzero(document.amounts.any(axis=0)).tolist()
+    columns = [
+        (name, np.ascontiguousarray(document.amounts[:, place]))
+        for place, name in enumerate(AMOUNTS)
+        if place in has_any or not place
+    ]
+    written = []
+    for hour, (begin, end) in zip(document.hours.tolist(), bounds, strict=True):
+        one: dict[str, Any] = {
+            "hour": instant_text(_EPOCH + hour * _HOUR),
+            "entry": document.row_entry[begin:end].tolist(),
+        }
+        for name, column in columns:
+            part = column[begin:end]
+            if name == AMOUNTS[0] or part.any():
+                one[name] = part.tolist()
+        written.append(one)
+    return written
+
+
+def _written_running(running: RunningRows) -> dict[str, Any]:
+    requested = running.requested_s.tolist()
+    written: dict[str, Any] = {
+        "entry": running.entry.tolist(),
+        "start": (running.start_us / 1e6).tolist(),
+        "cpus": running.cpus.tolist(),
+        "requested_s": [None if value != value else value for value in requested],
+    }
+    optional = ((name, getattr(running, name)) for name in _RATES[1:])
+    return written | {name: column.tolist() for name, column in optional if column.any()}
+
+
+def _read_head(document: Mapping[str, Any]) -> UsageHead:
+    if document.get("format") != FORMAT:
+        raise bad_place("format", f"must be {FORMAT!r}: this is a document of another kind, or of a newer release")
+    refuse_others(document, _HEAD, _HEAD, "")
+    number, since = read_whole(document["number"], "number", 1), read_whole(document["since"], "since", 0)
+    if since > number:
+        raise bad_place("since", "is later than number")
+    if type(document["more"]) is not bool:
+        raise bad_place("more", "must be true or false")
+    if document["more"] and since == number:
+        raise bad_place("more", "says that there is more, and nothing is told")
+    newest, seen = _read_line(document, number, since)
+    issued_at, expires_at = (read_instant(document[name], name) for name in ("issued_at", "expires_at"))
+    if expires_at <= issued_at:
+        raise bad_place("expires_at", "must be later than issued_at")
+    return UsageHead(
+        issuer=read_authority(document["issuer"], "issuer"),
+        feed=read_authority(document["feed"], "feed"),
+        root=_read_uid(document["root"], "root"),
+        number=number,
+        since=since,
+        more=document["more"],
+        newest=newest,
+        seen=seen,
+        issued_at=issued_at,
+        expires_at=expires_at,
+        site=_read_site(document["site"]),
+        capacity_cores=_read_capacity(document["capacity"]),
+        enforces=None if document["enforces"] is None else _read_enforced(document["enforces"]),
+    )
+
+
+def _read_line(document: Mapping[str, Any], number: int, since: int) -> tuple[State, State | None]:
+    """The newest state of the feed, and the newest that the reader had heard of."""
+    newest = _read_state(document["newest"], "newest")
+    if newest.number < number:
+        raise bad_place("newest.number", "is earlier than number")
+    if newest.number > number and not document["more"]:
+        raise bad_place("more", "must be true: what is told ends before the newest state")
+    if not since:
+        if document["seen"] is not None:
+            raise bad_place("seen", "must be null where since is 0")
+        return newest, None
+    seen = _read_state(document["seen"], "seen")
+    if not since <= seen.number <= newest.number:
+        raise bad_place("seen.number", "must be from since to the newest")
+    if seen.number == newest.number and seen.mark != newest.mark:
+        raise bad_place("seen.mark", "is another one than that of newest, which has the same number")
+    return newest, seen
+
+
+def _read_state(value: object, where: str) -> State:
+    given = read_object(value, ("number", "mark"), ("number", "mark"), where)
+    mark = given["mark"]
+    if not isinstance(mark, str) or not _MARK.fullmatch(mark):
+        raise bad_place(f"{where}.mark", "must be 32 hexadecimal digits in lower case")
+    return State(read_whole(given["number"], f"{where}.number", 1), mark)
+
+
+def _read_site(value: object) -> str:
+    is_plain = isinstance(value, str) and value.isprintable() and value == value.strip() and not has_markup(value)
+    if not is_plain or not isinstance(value, str) or not 1 <= len(value) <= MOST_SITE:
+        raise bad_place("site", f"must be a name of 1 to {MOST_SITE} characters on one line, without < and >")
+    return value
+
+
+def _read_capacity(value: object) -> float:
+    cores = read_object(value, ("cores",), ("cores",), "capacity")["cores"]
+    if type(cores) not in (int, float) or not 0 < cores <= MOST_CORES:
+        raise bad_place("capacity.cores", f"must be a number above 0, at most {MOST_CORES:,.0f}")
+    return float(cores)
+
+
+def _read_enforced(value: object) -> Enforced:
+    names = ("issuer", "publication", "version")
+    given = read_object(value, names, names, "enforces")
+    return Enforced(
+        read_authority(given["issuer"], "enforces.issuer"),
+        read_authority(given["publication"], "enforces.publication"),
+        read_whole(given["version"], "enforces.version", 1),
+    )
+
+
+def _read_entries(value: object) -> list[UUID]:
+    given = read_list(value, "entries")
+    if len(given) > MOST_ENTRIES:
+        raise TooLarge(f"The document names {len(given):,} entries; at most {MOST_ENTRIES:,} are taken.")
+    entries = [_read_uid(uid, f"entries[{at}]") for at, uid in enumerate(given)]
+    for at, (one, following) in enumerate(pairwise(given), 1):
+        if one >= following:
+            raise bad_place(f"entries[{at}]", "comes twice" if one == following else "isn't in order")
+    return entries
+
+
+def _read_uid(value: object, where: str) -> UUID:
+    if not isinstance(value, str) or not _UID.fullmatch(value):
+        raise bad_place(where, "must be a uid in lower case, as in 5c2a0e2c-3d3f-4b52-9a49-0d7f0f6f4c11")
+    uid = UUID(value)
+    if not uid.int:
+        raise bad_place(where, "is no entry's uid")
+    return uid
+
+
+def _read_hours(value: object, n_entries: int, head: UsageHead) -> tuple[I8, I8, I8, F8]:
+    given = read_list(value, "hours")
+    if len(given) > MOST_HOURS:
+        raise TooLarge(f"The document tells {len(given):,} hours; at most {MOST_HOURS:,} are taken.")
+    hours = np.fromiter((_read_hour(one, at, head) for at, one in enumerate(given)), np.int64, len(given))
+    late = np.flatnonzero(hours[1:] <= hours[:-1])
+    if len(late):
+        at = int(late[0]) + 1
+        raise bad_place(f"hours[{at}].hour", "comes twice" if hours[at] == hours[at - 1] else "isn't in order")
+    lengths = np.fromiter((len(one["entry"]) for one in given), np.int64, len(given))
+    rows = Rows(given, lengths)
+    if rows.n > MOST_ROWS:
+        raise TooLarge(f"The document has {rows.n:,} rows; at most {MOST_ROWS:,} are taken.")
+    entry = read_indexes(rows, n_entries)
+    refuse_at(rows, "entry", rows.unordered(entry), "isn't in order, or comes twice")
+    amounts = np.zeros((rows.n, len(AMOUNTS)))
+    for place, name in enumerate(AMOUNTS):
+        amounts[:, place] = _read_amounts(rows, name)
+        _refuse_sums(rows, name, amounts[:, place])
+    return hours, np.repeat(hours, lengths), entry, amounts
+
+
+def _read_hour(one: object, at: int, head: UsageHead) -> int:
+    """Its number since 1970, after all that a single hour tells."""
+    where = f"hours[{at}]"
+    given = read_object(one, _HOUR_NEEDS, ("hour", "entry", *AMOUNTS), where)
+    begins_at = read_instant(given["hour"], f"{where}.hour")
+    hour, rest = divmod(begins_at - _EPOCH, _HOUR)
+    if rest or hour < 0:
+        raise bad_place(f"{where}.hour", "must be a whole hour since 1970")
+    if begins_at > head.issued_at:
+        raise bad_place(f"{where}.hour", "begins after the document was issued")
+    n_rows = len(read_list(given["entry"], f"{where}.entry"))
+    for name in given.keys() - {"hour", "entry"}:
+        if len(read_list(given[name], f"{where}.{name}")) != n_rows:
+            raise bad_place(f"{where}.{name}", f"must have as many values as entry, which has {n_rows}")
+    return hour
+
+
+def _read_running(value: object, n_entries: int) -> RunningRows:
+    given = read_object(value, _RUNNING_NEEDS, ("entry", "start", *_RATES, "requested_s"), "running")
+    n = len(read_list(given["entry"], "running.entry"))
+    if n > MOST_RUNNING:
+        raise TooLarge(f"The document has {n:,} running jobs; at most {MOST_RUNNING:,} are taken.")
+    for name in given:
+        if len(read_list(given[name], f"running.{name}")) != n:
+            raise bad_place(f"running.{name}", f"must have as many values as entry, which has {n}")
+    rows = RunningColumns(given, n)
+    start = read_numbers(rows, "start", most=LAST_US / 1e6)
+    requested = given["requested_s"]
+    known = RunningColumns({"requested_s": [0 if one is None else one for one in requested]}, n)
+    requested_s = read_numbers(known, "requested_s")
+    requested_s[[at for at, one in enumerate(requested) if one is None]] = np.nan
+    return RunningRows(
+        entry=read_indexes(rows, n_entries),
+        start_us=np.rint(start * 1e6).astype(np.int64),
+        **{name: read_numbers(rows, name) for name in _RATES},
+        requested_s=requested_s,
+    )
+
+
+def _refuse_sums(rows: Rows, name: str, amounts: F8) -> None:
+    """What an hour comes to is exact, in whatever order it is added up: by that it is proved."""
+    hour = np.repeat(np.arange(len(rows.hours)), rows.ends - rows.starts)
+    sums = np.bincount(hour, weights=amounts, minlength=len(rows.hours))
+    wrong = np.flatnonzero(sums > MOST_SUM)
+    if len(wrong):
+        raise bad_place(f"hours[{wrong[0]}].{name}", f"comes to more than {MOST_SUM:,.0f} in all")
+
+
+def _read_amounts(rows: Rows, name: str) -> F8:
+    found = read_numbers(rows, name)
+    if name in RESOURCES:
+        scaled = found * QUANTA
+        refuse_at(rows, name, np.flatnonzero(scaled != np.rint(scaled)), f"must be a multiple of 1/{QUANTA}")
+    else:
+        refuse_at(rows, name, np.flatnonzero(found != np.rint(found)), "must be a whole number")
+    return found

@@ -1,0 +1,1 @@
+"""What holds when a peer is silent."""

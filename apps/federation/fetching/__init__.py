@@ -1,0 +1,1 @@
+"""Documents of peers, fetched on a schedule."""

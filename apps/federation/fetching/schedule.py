@@ -1,0 +1,149 @@
+"""Looking at others on a schedule: conditional, bounded, checked, then taken; the last good one stays."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from typing import Any
+
+from django.db import DatabaseError, InterfaceError
+
+from apps.core.errors import Conflict, DomainError, NotFound
+from apps.core.outbound import Answer, Unreachable
+from apps.federation.fallback import stale
+from apps.federation.fetching import looking
+from apps.federation.fetching.crowd import Asked, Crowd
+from apps.federation.fetching.looking import BAD_OUTCOMES, NOT_ASKED, Look, Other
+from apps.federation.models import Fetch, Mount, Subscription
+from apps.federation.mounts import following
+from apps.federation.usage_feeds import taking
+from apps.federation.usage_feeds.strangers import drop_new_strangers
+from apps.runs.faults import fault_point
+from apps.runs.leases import Lease, LeaseLost, RunCancelled
+from apps.runs.models import Run
+from apps.runs.services import enqueue_run
+
+__all__ = ["BAD_OUTCOMES", "KIND", "ask_for", "ask_for_due", "take_answer", "work_fetch"]
+
+logger = logging.getLogger(__name__)
+
+KIND = "federation_fetch"
+_PASSED_ON = (DatabaseError, InterfaceError, LeaseLost, RunCancelled)
+
+
+def ask_for_due(*, at: datetime) -> int:
+    """A run for each mount and each feed whose time has come; safe to run twice and at once."""
+    stale.act_on_stale(at)
+    drop_new_strangers(at)
+    due: list[Other] = []
+    for table in (Mount, Subscription):
+        due += table._default_manager.filter(due_at__lte=at).exclude(state__in=NOT_ASKED)
+    due.sort(key=lambda remote: (remote.due_at or at, remote.pk))
+    for remote in due:
+        ask_for(remote, at=at)
+    return len(due)
+
+
+def ask_for(remote: Other, *, at: datetime) -> Run:
+    """Joins one that waits already; two of a mount or a feed never work at once."""
+    place = "mount" if isinstance(remote, Mount) else "usage"
+    arguments = {looking.kind_of(remote): remote.pk}
+    return enqueue_run(kind=KIND, subject=f"{place}:{remote.pk}", arguments=arguments, at=at, max_attempts=3)
+
+
+def work_fetch(run: Run, lease: Lease) -> dict[str, Any]:
+    """Handler of `federation_fetch`. Whatever the other side does, what is in force stays until a good one lands."""
+    return Crowd(KIND, _begin, _settle).work(run, lease)
+
+
+def _begin(run: Run) -> Asked:
+    """
+    Raises:
+        NotFound: it was taken away meanwhile.
+        Conflict: it is paused, or somebody has to look at it first.
+    """
+    remote = _found(run)
+    if remote.state in NOT_ASKED:
+        message = f"{remote}: it isn't fetched, because it is {remote.get_state_display().lower()}."
+        raise Conflict(message, code=remote.state)
+    try:
+        question = following.question_for(remote) if isinstance(remote, Mount) else taking.question_for(remote)
+    except DomainError as error:
+        return Asked(remote, None, failure=error)
+    return Asked(remote, question)
+
+
+def _settle(run: Run, lease: Lease, asked: Asked) -> dict[str, Any]:
+    at, remote = lease.clock(), asked.remote
+    look = _looked(asked, at)
+    fault_point("federation.fetch.before_landing")
+    with lease.fenced():
+        row = _found(run, lock=True)
+        if row.state in NOT_ASKED or _basis(row) != _basis(remote):
+            look = Look(message="Its settings changed while it was asked: it is asked again.")
+            row.due_at = at
+            row.save(update_fields=["due_at"])
+        else:
+            _land(row, look, at, asked.took_s)
+        result = {"outcome": look.outcome, "version": look.version, "message": look.message}
+        fault_point("federation.fetch.before_commit")
+        lease.finish(result, lease.clock())
+    return result
+
+
+def take_answer(remote: Other, answer: Answer, *, at: datetime) -> Look:
+    """Process an answer that has been received: check it, apply it, record it."""
+    look = _looked(Asked(remote, None, answer=answer), at)
+    _land(remote, look, at, 0.0)
+    return look
+
+
+def _land(remote: Other, look: Look, at: datetime, took_s: float) -> None:
+    is_behind = False
+    if isinstance(remote, Mount):
+        following.take(remote, look, at)
+    else:
+        is_behind = taking.take(remote, look, at)
+    looking.note(remote, look, at, took_s, is_behind=is_behind)
+
+
+def _found(run: Run, *, lock: bool = False) -> Other:
+    table = Subscription if "subscription" in run.arguments else Mount
+    rows = table._default_manager.select_related("policy")
+    if lock:
+        rows = rows.select_for_update(of=("self",))
+    remote = rows.filter(pk=run.arguments.get(table._meta.model_name, 0)).first()
+    if remote is None:
+        raise NotFound("What was mounted or subscribed to there has been taken away.")
+    return remote
+
+
+def _looked(asked: Asked, at: datetime) -> Look:
+    """Everything that needs no lock: check the signature, read."""
+    look = Look()
+    try:
+        if asked.failure is not None:
+            raise asked.failure
+        answer, remote = asked.answer, asked.remote
+        assert answer is not None  # noqa: S101 - else there is a failure
+        look.n_bytes, look.etag = len(answer.body), looking.etag_of(answer)
+        read = following.read_answer if isinstance(remote, Mount) else taking.read_answer
+        read(remote, answer, look, at)
+    except Unreachable as error:
+        look.refuse(error.code, error.message, outcome=Fetch.Outcome.UNREACHABLE)
+    except _PASSED_ON:
+        raise
+    except DomainError as error:
+        look.refuse(error.code, error.message)
+    except (ValueError, ArithmeticError, LookupError, TypeError, RecursionError):
+        logger.exception("A document of %s can't be read.", asked.remote)  # ours to mend; theirs isn't taken
+        look.refuse("unreadable", "It can't be read; the log of this site says where.")
+    return look
+
+
+def _basis(remote: Other) -> tuple[Any, ...]:
+    """What an answer is judged by: another one now, and the answer means nothing."""
+    return (
+        remote.url, following.trusted_of(remote) if isinstance(remote, Mount) else taking.trusted_of(remote),
+        remote.state == remote.State.FROZEN,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""An entry over all sites, and the peers behind it."""

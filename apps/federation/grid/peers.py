@@ -1,0 +1,301 @@
+"""Every authority that this site has to do with: what we mount and take of theirs, and what they read of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from functools import cached_property
+from typing import TypeVar
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+from django.db.models import OuterRef, Q, QuerySet, Subquery
+
+from apps.accounts.actor import Actor
+from apps.accounts.selectors import groups_of
+from apps.core.errors import NotAllowed
+from apps.federation.fallback.conditions import (
+    NEEDS_A_LOOK,
+    Condition,
+    age_of,
+    condition_of,
+    is_held,
+    mounts_with_held,
+    usage_with_held,
+)
+from apps.federation.models import (
+    Fetch,
+    Mount,
+    Publication,
+    PublishedDocument,
+    Reading,
+    Subscription,
+    UsageFeed,
+)
+from apps.policies.access.scope import EVERYBODY, Rights, Verb, held_by, rules_all
+from apps.policies.models import Grant, Policy
+from apps.policies.tree.columns import Mask, TreeColumns
+from apps.policies.tree.stored import load_tree
+from apps.policies.tree.target_moves import target_moves
+
+R = TypeVar("R", bound="Mount | Subscription")
+SCOPE = "federation"
+
+
+class Direction(StrEnum):
+    """Who asks whom for what."""
+
+    MOUNT = "mount"
+    USAGE = "usage"
+    READS = "reads"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One line of the table. age_s: since the last good look, None before the first; allowed_s: how old it may be.
+
+    theirs: the newest version that was told, or the number of a feed; in_force: the one that holds on the side that
+    reads. effect: the target of the entry, of the whole tree, 0..1; None where the entry is gone. took_s: the last
+    look, from question to answer or to giving up; None before the first, and for who reads ours.
+    """
+
+    direction: Direction
+    id: int
+    name: str
+    what: str
+    policy_slug: str
+    entry_uid: UUID
+    entry_path: str
+    age_s: float | None
+    allowed_s: float
+    theirs: int
+    in_force: int
+    fingerprint: str
+    condition: Condition
+    effect: float | None
+    error: str = ""
+    stale_action: str = ""
+    took_s: float | None = None
+
+
+def may_federate(*, at: datetime, actor: Actor) -> bool:
+    """Whether the pages of the federation are for this actor: asked for on every page."""
+    if not actor.has_scope(SCOPE):
+        return False
+    if actor.user is None or not actor.user.is_active:
+        return rules_all(actor, SCOPE)
+    return rules_all(actor, SCOPE) or any(Verb.MOUNT in held.verbs for held in held_by(actor.user, at))
+
+
+def require_federation(*, at: datetime, actor: Actor) -> None:
+    if not may_federate(at=at, actor=actor):
+        raise NotAllowed("The federation is for administrators, and for those who may mount policies of others.")
+
+
+def list_mountable(*, at: datetime, actor: Actor) -> list[Policy]:
+    """Policies in which the actor may mount something somewhere."""
+    policies = Policy.objects.order_by("name", "slug")
+    if actor.token is not None and actor.token.policy_slug:
+        policies = policies.filter(slug=actor.token.policy_slug)
+    if not rules_all(actor, SCOPE):
+        policies = policies.filter(pk__in=_mount_grants(at, actor).values("policy"))
+    return list(policies)
+
+
+def list_places(policy: Policy, *, most: int, at: datetime, actor: Actor) -> list[str]:
+    """Paths of groups at which the actor may mount, as far as nothing is mounted there, above or below."""
+    place = Place(policy, at, actor)
+    tree, found = place.tree, []
+    taken = np.zeros(len(tree), dtype=np.bool_)
+    for i in tree.mount:
+        taken |= tree.subtree_mask(i)
+        taken[tree.ancestors(i)] = True
+    free = place.mask & tree.takes_members & ~taken
+    free[0] = False
+    for i in np.flatnonzero(free).tolist():
+        if i not in tree.members:
+            found.append(tree.path(i))
+        if len(found) == most:
+            break
+    return found
+
+
+def list_peers(*, at: datetime, actor: Actor) -> list[Peer]:
+    """What the actor decides about, by direction and name; who reads ours is for administrators.
+
+    Raises:
+        NotAllowed: neither an administrator, nor one who may mount anywhere.
+    """
+    require_federation(at=at, actor=actor)
+    places: dict[int, Place] = {}
+    mounts = _mounts().annotate(took_s=_newest_look("mount")).order_by("issuer", "publication", "id")
+    taken = _subscriptions().annotate(took_s=_newest_look("subscription")).order_by("issuer", "feed", "id")
+    found = [_mounted(row, place, at) for row, place in _decided(mounts, places, at, actor)]
+    found += [_taken(row, place, at) for row, place in _decided(taken, places, at, actor)]
+    if rules_all(actor, SCOPE):
+        found += _readers(places, at, actor)
+    return found
+
+
+def count_alarming(*, at: datetime, actor: Actor) -> int:
+    """Of what the actor decides about and we fetch, how much needs a look; who reads ours too seldom is their matter.
+
+    Asked for on every page: by one short query where nothing is fetched, by two more where something is. Nobody's
+    rights are looked at where nothing needs a look.
+    """
+    if not Mount.objects.values("pk").union(Subscription.objects.values("pk"), all=True).exists():
+        return 0
+    fetched: list[Mount | Subscription] = [*_mounts(), *_subscriptions()]
+    odd = [row for row in fetched if _condition_of(row, at) in NEEDS_A_LOOK]
+    if rules_all(actor, SCOPE) and actor.token is None:
+        return len(odd)
+    places: dict[int, Place] = {}
+    return len(_decided(odd, places, at, actor))
+
+
+class Place:
+    """One policy as one actor may mount in it: the tree in force, where, and what each entry comes to."""
+
+    def __init__(self, policy: Policy, at: datetime, actor: Actor) -> None:
+        self.policy, self._at, self._actor = policy, at, actor
+
+    @cached_property
+    def tree(self) -> TreeColumns:
+        return load_tree(self.policy)
+
+    @cached_property
+    def mask(self) -> Mask:
+        """Entries at which the actor decides about mounts."""
+        tree, actor = self.tree, self._actor
+        everywhere = rules_all(actor, SCOPE)
+        mask = np.full(len(tree), everywhere, dtype=np.bool_)
+        if not everywhere and actor.has_scope(SCOPE):
+            for uid in Rights(self.policy, actor, self._at).at(Verb.MOUNT):
+                i = tree.index_of_uid(uid)
+                if i is not None:
+                    mask |= tree.subtree_mask(i) & (np.arange(len(tree)) != i)  # what it holds at is its parent's
+        if actor.token is not None and actor.token.subtree_uid is not None:
+            i = tree.index_of_uid(actor.token.subtree_uid)
+            mask &= np.zeros(len(tree), dtype=np.bool_) if i is None else tree.subtree_mask(i)
+        if actor.token is not None and actor.token.policy_slug not in ("", self.policy.slug):
+            mask[:] = False
+        return mask
+
+    def decides(self, uid: UUID) -> bool:
+        """At an entry; what has left the tree is left to administrators."""
+        i = self.tree.index_of_uid(uid)
+        return rules_all(self._actor, SCOPE) if i is None else bool(self.mask[i])
+
+    def where(self, uid: UUID) -> tuple[str, float | None]:
+        """Path, and target of the whole."""
+        i = self.tree.index_of_uid(uid)
+        if i is None:
+            return "", None
+        target = float(self._targets[i])
+        return self.tree.path(i), None if np.isnan(target) else target
+
+    @cached_property
+    def _targets(self) -> npt.NDArray[np.float64]:
+        targets = target_moves(self.tree, self.tree).new_global.copy()
+        targets[0] = 1.0
+        return targets
+
+
+def _mount_grants(at: datetime, actor: Actor) -> QuerySet[Grant]:
+    user = actor.user
+    if user is None or not user.is_active:
+        return Grant.objects.none()
+    people = [*groups_of(user), EVERYBODY]
+    held = Grant.objects.filter(Q(user=user) | Q(people__in=people, user=None), verbs__contains=[Verb.MOUNT])
+    return held.filter(Q(expires_at=None) | Q(expires_at__gt=at))
+
+
+def _mounts() -> QuerySet[Mount]:
+    return mounts_with_held(Mount.objects.select_related("policy"))
+
+
+def _subscriptions() -> QuerySet[Subscription]:
+    return usage_with_held(Subscription.objects.select_related("policy"))
+
+
+def _condition_of(row: Mount | Subscription, at: datetime) -> Condition:
+    return condition_of(row, is_held=is_held(row), at=at)
+
+
+def _newest_look(kind: str) -> Subquery:
+    """How long it took, by the index that timelines have."""
+    return Subquery(Fetch.objects.filter(**{kind: OuterRef("pk")}).order_by("-id").values("duration_s")[:1])
+
+
+def _took_s(row: Mount | Subscription) -> float | None:
+    found: float | None = getattr(row, "took_s", None)
+    return found
+
+
+def _decided(rows: Iterable[R], places: dict[int, Place], at: datetime, actor: Actor) -> list[tuple[R, Place]]:
+    found: list[tuple[R, Place]] = []
+    for row in rows:
+        place = places.setdefault(row.policy_id, Place(row.policy, at, actor))
+        if place.decides(row.entry_uid):
+            found.append((row, place))
+    return found
+
+
+def _mounted(row: Mount, place: Place, at: datetime) -> Peer:
+    path, effect = place.where(row.entry_uid)
+    return Peer(
+        direction=Direction.MOUNT, id=row.pk, name=row.issuer, what=row.publication, policy_slug=row.policy.slug,
+        entry_uid=row.entry_uid, entry_path=path, age_s=age_of(row, at), allowed_s=row.max_age_s, theirs=row.version,
+        in_force=row.landed_version, fingerprint=row.fingerprint, effect=effect, error=row.error,
+        condition=_condition_of(row, at), stale_action=row.stale_action, took_s=_took_s(row),
+    )  # fmt: skip
+
+
+def _taken(row: Subscription, place: Place, at: datetime) -> Peer:
+    path, effect = place.where(row.entry_uid)
+    return Peer(
+        direction=Direction.USAGE, id=row.pk, name=row.issuer, what=row.feed, policy_slug=row.policy.slug,
+        entry_uid=row.entry_uid, entry_path=path, age_s=age_of(row, at), allowed_s=row.max_age_s, theirs=row.number,
+        in_force=row.number, fingerprint=row.fingerprint, effect=effect, error=row.error,
+        condition=_condition_of(row, at), stale_action=row.stale_action, took_s=_took_s(row),
+    )  # fmt: skip
+
+
+def _readers(places: dict[int, Place], at: datetime, actor: Actor) -> list[Peer]:
+    rows = Reading.objects.select_related("publication__policy", "feed__policy").order_by("reader", "id")
+    documents = PublishedDocument.objects.defer("data").order_by("publication_id", "-version")
+    newest = {document.publication_id: document for document in documents.distinct("publication_id")}
+    return [_reading(row, newest.get(row.publication_id or 0), places, at, actor) for row in rows]
+
+
+def _reading(
+    row: Reading, newest: PublishedDocument | None, places: dict[int, Place], at: datetime, actor: Actor
+) -> Peer:
+    """newest: of the publication, if it is one; a feed's number says how far we are ourselves."""
+    told: Publication | UsageFeed
+    if row.publication is not None:
+        told, ours, key = row.publication, row.version, ""
+        if newest is not None:
+            ours, key = newest.version, newest.key_fingerprint
+    else:
+        assert row.feed is not None  # noqa: S101 - a constraint of the table
+        told, ours, key = row.feed, row.feed.number, ""
+    path, effect = places.setdefault(told.policy_id, Place(told.policy, at, actor)).where(told.entry_uid)
+    age_s, allowed_s = max((at - row.at).total_seconds(), 0.0), float(told.expires_after_s)
+    is_behind = row.publication is not None and row.version < ours
+    return Peer(
+        direction=Direction.READS, id=row.pk, name=row.reader, what=told.name, policy_slug=told.policy.slug,
+        entry_uid=told.entry_uid, entry_path=path, age_s=age_s, allowed_s=allowed_s, theirs=ours,
+        in_force=row.version, fingerprint=key, effect=effect,
+        condition=_reading_condition(age_s, allowed_s, is_behind=is_behind),
+    )  # fmt: skip
+
+
+def _reading_condition(age_s: float, allowed_s: float, *, is_behind: bool) -> Condition:
+    """What somebody read holds on their side until it expires there."""
+    if age_s > allowed_s:
+        return Condition.EXPIRED
+    return Condition.LATE if is_behind else Condition.FRESH

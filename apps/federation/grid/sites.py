@@ -1,0 +1,196 @@
+"""The sites behind a shared entry: what they declared, how old their word is, and which version they enforce."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from uuid import UUID
+
+from django.conf import settings as site_settings
+from django.db.models import Count, Max, Sum
+
+from apps.federation.fallback.conditions import Condition, condition_of, is_held, usage_with_held
+from apps.federation.models import Mount, Publication, PublishedDocument, Subscription, UsageFeed
+from apps.policies.models import Policy
+from apps.policies.tree.columns import Mask, TreeColumns
+from apps.priorities.models import Fallback
+from apps.usage.models import Source
+
+_Measured = Callable[[str, float | None], tuple[float | None, float | None]]
+
+
+class Unasked(StrEnum):
+    """Of a site that isn't subscribed to; all others stand as conditions say."""
+
+    HERE = "here"
+    UNTOLD = "untold"  # usage of that origin without a subscription at this entry
+
+
+SiteState = Condition | Unasked
+
+
+@dataclass(frozen=True, slots=True)
+class SiteColumn:
+    """One site; origin "" is this one. capacity_cores: as agreed; told_capacity_cores: as declared now, if larger.
+
+    core_s: what it delivered to the entry, None where that isn't told. possible_core_s: what its capacity allows from
+    the window's beginning, or from its first hour if that is later. enforced: the version of the entry's document that
+    it has in force, against the newest one, published, of published_at. heard_at: when its data was confirmed last.
+    """
+
+    origin: str
+    name: str
+    state: SiteState
+    capacity_cores: float | None
+    told_capacity_cores: float | None
+    core_s: float | None
+    possible_core_s: float | None
+    heard_at: datetime | None
+    max_age_s: int | None
+    enforced: int | None
+    published: int | None
+    published_at: datetime | None
+    n_held: int = 0
+    held_core_s: float = 0.0
+    running_held: bool = False
+    subscription_id: int | None = None
+    path: str = ""  # of the entry that is subscribed to, where it is another one
+
+    @property
+    def is_here(self) -> bool:
+        return not self.origin
+
+    def is_old(self, at: datetime) -> bool:
+        """What it told is older than it may be, whatever else is the matter with it."""
+        if self.heard_at is None or self.max_age_s is None:
+            return self.state is Condition.STALE
+        return self.heard_at + timedelta(seconds=self.max_age_s) <= at
+
+    @property
+    def is_behind(self) -> bool:
+        return self.enforced is not None and self.published is not None and self.enforced < self.published
+
+    @property
+    def part_of_capacity(self) -> float | None:
+        """0..1 and beyond; None where nothing is declared or told."""
+        if self.core_s is None or not self.possible_core_s:
+            return None
+        return self.core_s / self.possible_core_s
+
+
+@dataclass(frozen=True)
+class _Newest:
+    """The newest version of an entry's document that this site knows of, and which of them it has in force itself."""
+
+    version: int | None = None
+    at: datetime | None = None
+    in_force: int | None = None
+
+
+def load_sites(
+    *, policy: Policy, tree: TreeColumns, entry: int, amounts: Mapping[str, float], since: datetime | None,
+    as_of: datetime | None, first_at: Mapping[str, datetime], at: datetime,
+) -> tuple[tuple[SiteColumn, ...], datetime | None]:  # fmt: skip
+    """This site first, then subscribed ones by name, then other origins with usage here.
+
+    amounts: core-seconds of the entry by origin, empty where they aren't told. The second answer: since when the entry
+    is compared by this site's usage alone because others weren't heard.
+    """
+    way = [tree.uuid(i) for i in (*tree.ancestors(entry), entry)]
+    below = tree.subtree_mask(entry)
+    newest = _newest(policy, way)
+
+    def measured(origin: str, capacity: float | None) -> tuple[float | None, float | None]:
+        begins = max(filter(None, (since, first_at.get(origin))), default=None)
+        known = capacity is not None and begins is not None and as_of is not None and origin in first_at
+        hours_s = (as_of - begins) / timedelta(seconds=1) if known and as_of and begins else 0.0
+        possible = capacity * hours_s if capacity is not None and hours_s > 0 else None
+        return (amounts.get(origin, 0.0) if amounts else None), possible
+
+    rows = Subscription.objects.filter(policy=policy).select_related("source").order_by("issuer", "pk")
+    subscriptions = list(usage_with_held(rows))
+    wanted = [one for one in subscriptions if one.entry_uid in way or _is_in(tree, below, one.entry_uid)]
+    chosen = _one_each(wanted, way, tree)
+    sites = [_here(policy, way, newest, measured, at)]
+    sites += [_peer(one, tree, entry, newest, measured, since, at) for one in chosen]
+    known = {site.origin for site in sites}
+    sites += [_other(origin, measured) for origin, core_s in amounts.items() if origin not in known and core_s > 0]
+    fallback = Fallback.objects.filter(policy=policy, entry_uid__in=way).order_by("since").first()
+    return tuple(sites), None if fallback is None else fallback.since
+
+
+def _is_in(tree: TreeColumns, part: Mask, uid: UUID) -> bool:
+    place = tree.index_of_uid(uid)
+    return place is not None and bool(part[place])
+
+
+def _one_each(found: Sequence[Subscription], way: Sequence[UUID], tree: TreeColumns) -> list[Subscription]:
+    """A site that is subscribed to at several entries is one column: by its nearest at or above the entry."""
+    order = {uid: place for place, uid in enumerate(reversed(way))}
+    best: dict[str, Subscription] = {}
+    for one in sorted(found, key=lambda each: (order.get(each.entry_uid, len(order)), each.pk)):
+        best.setdefault(one.issuer, one)
+    return sorted(best.values(), key=lambda each: (each.source.site or each.issuer, each.pk))
+
+
+def _here(
+    policy: Policy, way: Sequence[UUID], newest: _Newest, measured: _Measured, at: datetime
+) -> SiteColumn:  # fmt: skip
+    feeds = {feed.entry_uid: feed for feed in UsageFeed.objects.filter(policy=policy, entry_uid__in=way)}
+    feed = next((feeds[uid] for uid in reversed(way) if uid in feeds), None)
+    capacity = feed.capacity_cores if feed is not None else None
+    core_s, possible = measured("", capacity)
+    heard_at = Source.objects.filter(origin="").aggregate(at=Max("last_received_at"))["at"]
+    return SiteColumn(
+        origin="", name=str(site_settings.FAIRSHARE_SITE), state=Unasked.HERE, capacity_cores=capacity,
+        told_capacity_cores=None, core_s=core_s, possible_core_s=possible, heard_at=heard_at, max_age_s=None,
+        enforced=newest.in_force, published=newest.version, published_at=newest.at,
+    )  # fmt: skip
+
+
+def _peer(
+    one: Subscription, tree: TreeColumns, entry: int, newest: _Newest, measured: _Measured, since: datetime | None,
+    at: datetime,
+) -> SiteColumn:  # fmt: skip
+    core_s, possible = measured(one.source.origin, one.capacity_cores)
+    hours = one.held_hours.all() if since is None else one.held_hours.filter(hour_at__gte=since)
+    held = hours.aggregate(n=Count("pk"), cpu_s=Sum("cpu_s"))
+    there = tree.index_of_uid(one.entry_uid)
+    told = one.told_capacity_cores
+    return SiteColumn(
+        origin=one.source.origin, name=one.source.site or one.issuer,
+        state=condition_of(one, is_held=is_held(one), at=at), capacity_cores=one.capacity_cores,
+        told_capacity_cores=told if told and told > one.capacity_cores else None, core_s=core_s,
+        possible_core_s=possible, heard_at=one.good_at, max_age_s=one.max_age_s,
+        enforced=one.enforced_version, published=newest.version if one.enforced_version is not None else None,
+        published_at=newest.at if one.enforced_version is not None else None,
+        n_held=int(held["n"] or 0), held_core_s=float(held["cpu_s"] or 0.0), running_held=one.running_held,
+        subscription_id=one.pk, path=tree.path(there) if there is not None and there != entry else "",
+    )  # fmt: skip
+
+
+def _other(origin: str, measured: _Measured) -> SiteColumn:
+    core_s, _possible = measured(origin, None)
+    name = Source.objects.filter(origin=origin).exclude(site="").values_list("site", flat=True).first()
+    return SiteColumn(
+        origin=origin, name=name or origin, state=Unasked.UNTOLD, capacity_cores=None, told_capacity_cores=None,
+        core_s=core_s, possible_core_s=None, enforced=None, published=None, published_at=None, max_age_s=None,
+        heard_at=Source.objects.filter(origin=origin).aggregate(at=Max("last_received_at"))["at"],
+    )  # fmt: skip
+
+
+def _newest(policy: Policy, way: Sequence[UUID]) -> _Newest:
+    """Of the publication or the mount nearest at or above the entry."""
+    published = {one.entry_uid: one for one in Publication.objects.filter(policy=policy, entry_uid__in=way)}
+    mounted = {one.entry_uid: one for one in Mount.objects.filter(policy=policy, entry_uid__in=way)}
+    for uid in reversed(way):
+        if uid in published:
+            document = PublishedDocument.objects.filter(publication=published[uid]).defer("data").order_by("-version")
+            last = document.first()
+            return _Newest() if last is None else _Newest(last.version, last.issued_at, last.version)
+        if uid in mounted:
+            mount = mounted[uid]
+            return _Newest(mount.version or None, mount.issued_at, mount.landed_version or None)
+    return _Newest()

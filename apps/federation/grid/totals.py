@@ -1,0 +1,243 @@
+"""The grid view: an entry's targets against what was used over all sites, and which site delivered how much of it.
+
+Targets, actual shares and balance are the newest snapshot's own; what sites delivered are core-hours as recorded in the
+policy's window up to that snapshot. Whoever sees sums only is told of the end of the last finished day, and what a site
+delivered to a group only where the rule of five holds for every site: for all of the window, and for what was added in
+each of the last days (see `priorities.settled`); else one site's number would tell what one person ran there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal
+from uuid import UUID
+
+import numpy as np
+from django.conf import settings as site_settings
+
+from apps.accounts.actor import Actor
+from apps.core.errors import NotFound
+from apps.federation.grid.sites import SiteColumn, load_sites
+from apps.federation.models import Mount, Publication
+from apps.policies.models import Policy
+from apps.policies.selectors import list_policies
+from apps.policies.settings import PolicySettings
+from apps.policies.tree.columns import Mask, TreeColumns
+from apps.policies.tree.stored import load_tree
+from apps.priorities.delivered.by_site import BySite, load_by_site
+from apps.priorities.metering.usage import window_of
+from apps.priorities.models import Snapshot
+from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
+from apps.priorities.visibility.settled import settled_before
+from apps.priorities.visibility.sight import see
+from apps.priorities.visibility.suppression import Amounts, told_entries
+
+MOST_ROWS = 300
+MOST_LEVELS = 6
+_DAYS_BEFORE = 3
+_EVER = 100 * 366 * 86_400.0  # a window that reaches further has no beginning
+
+
+@dataclass(frozen=True, slots=True)
+class GridChoice:
+    """An entry that is shared between sites."""
+
+    policy_slug: str
+    policy_name: str
+    path: str
+    name: str
+    why: Literal["published", "mounted"]
+    what: str  # the publication, or whose it is
+
+
+@dataclass(frozen=True, slots=True)
+class GridRow:
+    """The entry (depth 0) or one below it. core_s: what each site delivered, in the order of the sites; None: not told.
+
+    `entry` has target, actual, deviation and state of the newest snapshot.
+    """
+
+    entry: EntryRow
+    depth: int
+    core_s: tuple[float, ...] | None
+
+    @property
+    def total_core_s(self) -> float | None:
+        return None if self.core_s is None else sum(self.core_s)
+
+    def part_of(self, site: int) -> float | None:
+        """Of all that was delivered to it, 0..1."""
+        total = self.total_core_s
+        return self.core_s[site] / total if self.core_s is not None and total else None
+
+
+@dataclass(frozen=True)
+class Grid:
+    """as_of: of snapshot and amounts; None where nothing is computed yet. since: the window's beginning, None: ever.
+
+    scope: by which usage the entry's children are compared, "global" or "local". fallback_since: local for now, because
+    others haven't been heard for too long. n_more: rows that aren't listed.
+    """
+
+    policy_slug: str
+    policy_name: str
+    revision: int
+    settings: PolicySettings = field(repr=False)
+    path: str
+    name: str
+    uid: UUID
+    at: datetime
+    as_of: datetime | None
+    since: datetime | None
+    scope: str
+    fallback_since: datetime | None
+    levels: int
+    deepest: int
+    sites: tuple[SiteColumn, ...]
+    rows: tuple[GridRow, ...]
+    n_more: int
+    tells_sums: bool
+
+    @property
+    def own(self) -> GridRow:
+        """The entry itself."""
+        return self.rows[0]
+
+    @property
+    def children(self) -> tuple[GridRow, ...]:
+        return tuple(row for row in self.rows if row.depth == 1)
+
+
+def list_grid_entries(*, actor: Actor, at: datetime) -> list[GridChoice]:
+    """Published and mounted entries that the actor may see, by policy and path."""
+    found: list[GridChoice] = []
+    for policy in list_policies(actor=actor):
+        shared = _shared_in(policy)
+        if not shared or policy.head_number < 1:
+            continue
+        tree = load_tree(policy)
+        mask = see(policy=policy, tree=tree, at=at, actor=actor).mask
+        places = ((tree.index_of_uid(uid), why) for uid, why in shared.items())
+        found += sorted(
+            (
+                GridChoice(policy.slug, policy.name, tree.path(i), tree.name[i], *why)
+                for i, why in places
+                if i is not None and mask[i]
+            ),
+            key=lambda choice: choice.path,
+        )
+    return found
+
+
+def load_grid(*, policy_slug: str, entry: str, actor: Actor, at: datetime, levels: int = 1) -> Grid:
+    """Of an entry (a path) that the actor may see, and `levels` below it.
+
+    Raises:
+        NotFound: a policy or an entry that the actor may not see or that isn't there.
+    """
+    view = open_view(policy_slug=policy_slug, actor=actor)
+    top = view.tree.index_of_path(entry) if "\0" not in entry else None
+    if top is None or not view.visibility.may_see(top):
+        raise NotFound(f"There is no entry {entry[:200]!r} in {policy_slug[:80]}.")
+    levels = min(max(levels, 1), MOST_LEVELS)
+    listed, n_more = _listed(view, top, levels)
+    since = _window_start(view)
+    found = None if view.as_of is None else _load(view, since)
+    below = found.below if found is not None else np.zeros((1, len(view.tree)))
+    told = _told(view, found)
+    amounts = dict(zip(found.origins, below[:, top].tolist(), strict=True)) if found is not None and told[top] else {}
+    sites, fallback_since = load_sites(
+        policy=view.policy, tree=view.tree, entry=top, amounts=amounts, since=since, as_of=view.as_of,
+        first_at=found.first_at if found is not None else {}, at=at,
+    )  # fmt: skip
+    columns = [found.origins.index(site.origin) if found and site.origin in found.origins else -1 for site in sites]
+    code, scopes = view.tree.effective_scopes()
+    rows = tuple(
+        GridRow(
+            entry=view.row(i), depth=int(view.tree.level[i] - view.tree.level[top]),
+            core_s=tuple(float(below[c, i]) if c >= 0 else 0.0 for c in columns) if told[i] else None,
+        )
+        for i in listed
+    )  # fmt: skip
+    return Grid(
+        policy_slug=view.policy.slug, policy_name=view.policy.name, revision=view.revision, settings=view.settings,
+        path=view.tree.path(top), name=view.tree.name[top], uid=view.tree.uuid(top), at=at, as_of=view.as_of,
+        since=since, scope="local" if fallback_since else scopes[int(code[top])][0], fallback_since=fallback_since,
+        levels=levels, deepest=len(view.tree.subtree(top)) - 1, sites=sites, rows=rows, n_more=n_more,
+        tells_sums=view.tells_sums,
+    )  # fmt: skip
+
+
+def _shared_in(policy: Policy) -> Mapping[UUID, tuple[Literal["published", "mounted"], str]]:
+    found: dict[UUID, tuple[Literal["published", "mounted"], str]] = {}
+    for uid, issuer in Mount.objects.filter(policy=policy).values_list("entry_uid", "issuer"):
+        found[uid] = ("mounted", issuer)
+    for uid, name in Publication.objects.filter(policy=policy).values_list("entry_uid", "name"):
+        found[uid] = ("published", name)
+    return found
+
+
+def _listed(view: PolicyView, top: int, levels: int) -> tuple[list[int], int]:
+    """The entry and what of the levels below it may be seen, depth first as trees are shown; how many are left out."""
+    found: list[int] = []
+    waiting, n = [(top, 0)], 0
+    while waiting:
+        i, depth = waiting.pop()
+        n += 1
+        if len(found) < MOST_ROWS:
+            found.append(i)
+        if depth < levels:
+            waiting += [(child, depth + 1) for child in reversed(view.visible_children(i))]
+    return found, n - len(found)
+
+
+def _window_start(view: PolicyView) -> datetime | None:
+    reach_s = window_of(view.settings.window).reach_s
+    if view.as_of is None or reach_s is None or reach_s > _EVER:
+        return None
+    return view.as_of - timedelta(seconds=reach_s)
+
+
+def _load(view: PolicyView, since: datetime | None) -> BySite:
+    assert view.as_of is not None  # noqa: S101 - asked by the caller
+    cuts = _days_before(view) if view.tells_sums else ()
+    return load_by_site(policy=view.policy, tree=view.tree, from_at=since, to_at=view.as_of, cuts=cuts)
+
+
+def _days_before(view: PolicyView) -> list[datetime]:
+    """The instants of which sums were told before: what came since then could be worked out."""
+    found: list[datetime] = []
+    day = view.snapshot.computed_at if view.snapshot is not None else view.now
+    for _ in range(_DAYS_BEFORE):
+        pk = settled_before(view.policy, day)
+        if pk is None:
+            break
+        as_of, day = Snapshot.objects.values_list("as_of", "computed_at").get(pk=pk)
+        if view.snapshot is None or pk != view.snapshot.snapshot_id:
+            found.append(as_of)
+        day = day.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(minutes=10)
+    return found
+
+
+def _told(view: PolicyView, found: BySite | None) -> Mask:
+    """Entries of which is told what each site delivered."""
+    if found is None or not view.tells_sums:
+        return view.visibility.mask if found is not None else np.zeros(len(view.tree), dtype=np.bool_)
+    own = found.own[:, found.own.sum(axis=(0, 2)) > 0]  # a site without any use tells nothing of anybody
+    if not own.shape[1]:
+        return view.visibility.outright & view.visibility.mask
+    since = np.cumsum(own[::-1], axis=0)[::-1]  # since each cut, the first of all time
+    amounts = Amounts.of(view.tree, since.reshape(-1, len(view.tree)), _people(view.tree))
+    told = told_entries(
+        view.tree, amounts, seen=view.visibility.mask, outright=view.visibility.outright,
+        smallest=int(site_settings.FAIRSHARE_SMALLEST_GROUP),
+    )  # fmt: skip
+    mask: Mask = told & view.visibility.mask & (view.told | (view.visibility.outright & view.visibility.mask))
+    return mask
+
+
+def _people(tree: TreeColumns) -> Mask:
+    mask: Mask = ~tree.is_reserve & (tree.n_children == 0)
+    return mask

@@ -1,0 +1,1 @@
+"""Policies of other authorities in the own tree."""

@@ -1,0 +1,183 @@
+"""What becomes of a mounted document: checked, laid over the tree, and landed as a change set within limits."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from datetime import datetime
+from uuid import UUID
+
+import zstandard
+
+from apps.accounts.actor import SYSTEM
+from apps.accounts.audit.log import record
+from apps.core import outbound
+from apps.core.errors import DomainError
+from apps.core.signing import BadDocument
+from apps.federation.documents.trust import Trusted, Verdict, judge
+from apps.federation.documents.wire import PolicyLimits
+from apps.federation.fallback.conditions import STILL_OPEN
+from apps.federation.fetching.looking import Look, Question, question_of
+from apps.federation.models import Fetch, Mount, Publication
+from apps.federation.mounts.landing import Landing, lay_over
+from apps.federation.mounts.lived import lived_elsewhere, lives_in_another_policy
+from apps.federation.publications.services import own_name
+from apps.policies.models import ChangeSet, Policy
+from apps.policies.publishing.replacing import hold_mounted, land_mounted
+from apps.policies.publishing.revisions import lock_policy
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.stored import load_tree
+from apps.policies.tree.terms import Mounted
+
+
+def question_for(mount: Mount) -> Question:
+    return question_of(mount, url=mount.url, etag=mount.etag if mount.document else "")
+
+
+def trusted_of(mount: Mount) -> Trusted:
+    return Trusted(mount.issuer, mount.publication, mount.fingerprint, mount.version, mount.digest)
+
+
+def read_answer(mount: Mount, answer: outbound.Answer, look: Look, at: datetime) -> None:
+    """Everything that needs no lock: whether it is a document, whose, and whether it is taken.
+
+    Raises:
+        DomainError: what is wrong with it.
+    """
+    if answer.status == 304 and mount.document:
+        look.etag = mount.etag
+        if _is_landed(mount, at):
+            look.version = mount.version
+            return
+        look.data = zstandard.ZstdDecompressor().decompress(bytes(mount.document))
+    elif answer.status == 200:
+        look.data = answer.body
+    else:
+        raise outbound.Unreachable(f"It answers with status {answer.status}, and no document.", code="bad_status")
+    if _is_settled(mount, look.data, at):
+        look.version = mount.version
+        return
+    look.judged = judge(
+        look.data, trusted_of(mount), own_name=own_name(), publishes=Publication.objects.exists(), names_above=(),
+        limits=PolicyLimits(entries=1_000_000, levels=mount.most_levels), at=at,
+    )  # fmt: skip
+    look.version = look.judged.trusted.version
+
+
+def _is_settled(mount: Mount, data: bytes, at: datetime) -> bool:
+    """The document in force again, word for word and still in time: nothing is read or compared once more."""
+    return (
+        _is_landed(mount, at)
+        and bool(mount.digest)
+        and hashlib.sha256(data.partition(b"\n")[0]).hexdigest() == mount.digest
+    )
+
+
+def _is_landed(mount: Mount, at: datetime) -> bool:
+    """What we have is in force, and still in time."""
+    return mount.landed_version == mount.version and mount.expires_at is not None and mount.expires_at > at
+
+
+def take(mount: Mount, look: Look, at: datetime) -> None:
+    """Under the lock of the mount: what was judged is landed."""
+    if look.judged is None:
+        if not look.code:  # never of what was refused: its confirmation would pass for a good look
+            mount.etag = look.etag or mount.etag
+        return
+    trusted = look.judged.trusted
+    policy = lock_policy(mount.policy_id)
+    try:
+        landing = lay_over(
+            _mounted_tree(policy, mount), mount.entry_uid, look.judged.document,
+            lived_elsewhere=lambda uids: _elsewhere(policy, mount, uids),
+        )  # fmt: skip
+        _land(mount, policy, look, landing, at)
+    except DomainError as error:
+        look.refuse(error.code, error.message)
+        return
+    if trusted.fingerprint != mount.fingerprint:
+        details = {"from": mount.fingerprint, "to": trusted.fingerprint}
+        record(
+            actor=SYSTEM, verb="federation.key_followed", at=at, policy_slug=policy.slug, entry_uid=mount.entry_uid,
+            subject=str(mount), details=details,
+        )  # fmt: skip
+    if look.judged.verdict is Verdict.NEW or not mount.document:
+        mount.document = zstandard.ZstdCompressor(level=3).compress(look.data)
+    head = look.judged.document.head
+    mount.fingerprint, mount.version, mount.digest = trusted.fingerprint, trusted.version, trusted.digest
+    mount.issuers, mount.issued_at, mount.expires_at = list(head.issuers), head.issued_at, head.expires_at
+    mount.etag = look.etag
+
+
+def _elsewhere(policy: Policy, mount: Mount, uids: Collection[UUID]) -> set[UUID]:
+    others = lives_in_another_policy(policy, Mounted(mount.issuer, mount.publication), uids)
+    return lived_elsewhere(policy, mount.entry_uid, uids) | others
+
+
+def _mounted_tree(policy: Policy, mount: Mount) -> TreeColumns:
+    """
+    Raises:
+        BadDocument: the entry is a mount of it no longer; whoever changed that has taken back what is below.
+    """
+    tree = load_tree(policy)
+    at = tree.index_of_uid(mount.entry_uid)
+    if at is not None and tree.mount.get(at) != Mounted(mount.issuer, mount.publication):
+        message = f"{tree.path(at)} isn't marked as mounted from {mount} any more: unmount it, or mount it again."
+        raise BadDocument(message, code="mount_gone")
+    return tree
+
+
+def _land(mount: Mount, policy: Policy, look: Look, landing: Landing, at: datetime) -> None:
+    version = look.judged.trusted.version
+    if landing.is_empty:
+        look.outcome = Fetch.Outcome.SAME if version == mount.landed_version else Fetch.Outcome.LANDED
+        mount.landed_version = version
+        let_go_of_held(mount, at)
+        return
+    if mount.state == Mount.State.FROZEN:
+        look.outcome, look.message = Fetch.Outcome.FROZEN, _told(landing)
+        return
+    reason = f"Version {version} of {mount.publication}, from {mount.issuer}: {_told(landing)}."
+    beyond = _beyond(mount, landing)
+    if not beyond:
+        land_mounted(policy=policy, tree=landing.tree, reason=reason, at=at)
+        look.outcome, look.message, mount.landed_version = Fetch.Outcome.LANDED, _told(landing), version
+        let_go_of_held(mount, at)
+        return
+    look.outcome, look.message = Fetch.Outcome.HELD, beyond
+    if mount.held is not None and version == mount.version:
+        if mount.held.state == ChangeSet.State.WITHDRAWN:  # who said no isn't asked again
+            look.message = f"{beyond} This version was withdrawn here; the next one is looked at again."
+            return
+        if mount.held.state in STILL_OPEN and mount.held.base_number == policy.head_number:
+            return
+    let_go_of_held(mount, at)
+    mount.held = hold_mounted(
+        policy=policy, tree=landing.tree, mount_uid=mount.entry_uid, reason=f"{reason} {beyond}", at=at
+    )
+
+
+def let_go_of_held(mount: Mount, at: datetime) -> None:
+    """What waited for a decision is overtaken by a newer version, or by a newer tree of ours."""
+    if mount.held is not None:
+        ChangeSet.objects.filter(pk=mount.held.pk, state__in=STILL_OPEN).update(
+            state=ChangeSet.State.WITHDRAWN, updated_at=at
+        )
+        mount.held = None
+
+
+def _beyond(mount: Mount, landing: Landing) -> str:
+    """By which limit the change is too large to land by itself; "" for none."""
+    n = landing.n_added + landing.n_gone + landing.n_changed
+    if n > mount.most_entries:
+        return f"Held for review: {n:,} entries change at once, and {mount.most_entries:,} land by themselves."
+    if mount.landed_version and landing.furthest_points > mount.most_points + 1e-9:
+        return (
+            f"Held for review: a target moves by {landing.furthest_points:.1f} points, and {mount.most_points:g} "
+            "land by themselves."
+        )
+    return ""
+
+
+def _told(landing: Landing) -> str:
+    return f"{landing.n_added:,} new, {landing.n_changed:,} changed, {landing.n_gone:,} gone"

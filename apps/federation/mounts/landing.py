@@ -1,0 +1,172 @@
+"""A mounted document laid over the tree in force: all below the mount is the other authority's, and nothing else is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from uuid import UUID
+
+import numpy as np
+
+from apps.core.errors import FieldProblem
+from apps.core.invisible import shown
+from apps.core.signing import BadDocument
+from apps.federation.documents.wire import PolicyDocument
+from apps.policies.tree.adoption import differs, indexes_of, new_name_problems
+from apps.policies.tree.columns import Mask, TreeColumns
+from apps.policies.tree.names import MAX_DEPTH, MOST_ENTRIES
+from apps.policies.tree.reshape import breadth_first, only_used
+from apps.policies.tree.target_moves import TargetMoves, target_moves
+
+LivedElsewhere = Callable[[Collection[UUID]], Collection[UUID]]
+Value = TypeVar("Value")
+_MOST_NAMED = 50
+_MOST_SAID = 5  # in the message itself
+
+
+@dataclass(frozen=True, eq=False)
+class Landing:
+    """What the policy would be. n_added, n_gone, n_changed: entries below the mount.
+
+    furthest_points: by how much a target moves most, among its siblings or of the whole.
+    """
+
+    tree: TreeColumns
+    n_added: int
+    n_gone: int
+    n_changed: int
+    furthest_points: float
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.n_added or self.n_gone or self.n_changed)
+
+
+def lay_over(
+    head: TreeColumns, mount_uid: UUID, document: PolicyDocument, *, lived_elsewhere: LivedElsewhere
+) -> Landing:
+    """Everything below the mount becomes what the document says. The mount keeps its name, shares, locks and dates;
+    the scope that its children are compared by is the document's, where that states one.
+
+    lived_elsewhere: which of some uids, none of which is in the tree, this policy had outside of the mount.
+
+    Raises:
+        BadDocument: an entry of the document is another one of this policy, or the tree would be too deep or large.
+    """
+    at = head.index_of_uid(mount_uid)
+    if at is None:
+        raise BadDocument("The entry that the document is mounted at is no longer in the policy.", code="mount_gone")
+    below = head.subtree_mask(at)
+    below[at] = False
+    _refuse_strangers(head, at, below, document, lived_elsewhere)
+    _refuse_size(head, at, below, document)
+    _refuse_new_names(head, document.tree)
+    tree = _laid(head, at, below, document.tree)
+    return _compared(head, tree, at, below)
+
+
+def _laid(head: TreeColumns, at: int, below: Mask, theirs: TreeColumns) -> TreeColumns:
+    """Columns of both, without a look at single entries. Rows: ours that stay in their order, then theirs but the root.
+
+    What a document can't say (see `wire`) isn't asked of theirs: locks, dates, members, mounts, sources.
+    """
+    kept, n_new = np.flatnonzero(~below), len(theirs) - 1
+    row_of = np.full(len(head) + 1, -1, dtype=np.int64)  # the last: the root's parent −1
+    row_of[kept] = np.arange(len(kept))
+    row = int(row_of[at])
+    their_parents = np.where(theirs.parent[1:] == 0, row, theirs.parent[1:].astype(np.int64) + len(kept) - 1)
+    parent_row = np.concatenate([row_of[head.parent[kept]], their_parents])
+    names = [*(head.name[i] for i in kept.tolist()), *theirs.name[1:]]
+    rank = np.empty(len(names), dtype=np.int64)
+    rank[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+    order, parent = breadth_first(parent_row, rank)
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+
+    def joined(ours: Any, theirs: Any) -> Any:
+        return np.concatenate([ours[kept], theirs[1:]])[order]
+
+    def moved(values: Mapping[int, Value]) -> dict[int, Value]:
+        return {int(place[row_of[i]]): value for i, value in values.items() if row_of[i] >= 0}
+
+    both = (*head.kind_names, *(kind for kind in theirs.kind_names if kind not in head.kind_names))
+    number = np.array([both.index(kind) for kind in theirs.kind_names], dtype=np.uint16)
+    kind_names, kind_code = only_used(both, joined(head.kind_code, number[theirs.kind_code]))
+    is_group, scope_code = joined(head.is_group, theirs.is_group), joined(head.scope_code, theirs.scope_code)
+    is_group[place[row]] = True
+    if theirs.scope_code[0]:
+        scope_code[place[row]] = theirs.scope_code[0]
+    return TreeColumns(
+        uid=joined(head.uid, theirs.uid), parent=parent, name=[names[each] for each in order.tolist()],
+        kind_names=kind_names, kind_code=kind_code, shares=joined(head.shares, theirs.shares),
+        inherit=joined(head.inherit, theirs.inherit), is_group=is_group, scope_code=scope_code,
+        locked=np.concatenate([head.locked[kept], np.zeros(n_new, np.bool_)])[order],
+        scope_sources=moved(head.scope_sources), dates=moved(head.dates), members=moved(head.members),
+        mount=moved(head.mount), policy_slug=head.policy_slug, number=head.number,
+    )  # fmt: skip
+
+
+def _refuse_strangers(
+    head: TreeColumns, at: int, below: Mask, document: PolicyDocument, lived_elsewhere: LivedElsewhere
+) -> None:  # fmt: skip
+    """Uids of entries that aren't the mount's: a document can't take over what others decide."""
+    theirs = document.tree
+    here = indexes_of(theirs.uid, head)
+    here[0] = -1  # the root, in whose place the mount is
+    foreign = np.flatnonzero((here >= 0) & ~below[here])
+    problems = []
+    for i in foreign[:_MOST_NAMED].tolist():
+        what = "the mount itself" if here[i] == at else head.path(int(here[i]))
+        problems.append(FieldProblem(theirs.path(i), f"has the uid of {what}, which isn't the mount's to describe"))
+    fresh = {theirs.uuid(i): i for i in (1 + np.flatnonzero(here[1:] < 0)).tolist()}
+    known = set(lived_elsewhere(list(fresh))) if fresh else set()
+    message = "has the uid of an entry that this site has or had outside of the mount"
+    problems += [FieldProblem(theirs.path(i), message) for uid, i in fresh.items() if uid in known]
+    if problems:
+        first = problems[0]
+        raise BadDocument(f"{first.where} {first.message}.", code="foreign_uid", fields=problems[:_MOST_NAMED])
+
+
+def _refuse_new_names(head: TreeColumns, theirs: TreeColumns) -> None:
+    """As for entries of this site: what is here already keeps its name. An entry can't be left out or renamed by
+    itself: its siblings' targets, or its name in usage feeds, would be others than the document's."""
+    problems = [
+        FieldProblem(theirs.path(i), f"has a name that {problem}")
+        for i, problem in new_name_problems(theirs, head).items()
+        if i
+    ]
+    if problems:
+        said = "; ".join(f"{shown(each.where)} {each.message}" for each in problems[:_MOST_SAID])
+        more = f"; and {len(problems) - _MOST_SAID:,} more" if len(problems) > _MOST_SAID else ""
+        remedy = "Ask the authority to rename and publish again; what is mounted here stays as it is until then."
+        raise BadDocument(f"{said}{more}. {remedy}", code="bad_name", fields=problems[:_MOST_NAMED])
+
+
+def _refuse_size(head: TreeColumns, at: int, below: Mask, document: PolicyDocument) -> None:
+    n_levels = len(head.ancestors(at)) + len(document.tree.level_starts) - 2
+    if n_levels > MAX_DEPTH:
+        raise BadDocument(f"At this place the tree would have {n_levels} levels; {MAX_DEPTH} are allowed.")
+    n_entries = len(head) - int(below.sum()) + len(document.tree) - 1
+    if n_entries > MOST_ENTRIES:
+        raise BadDocument(f"The policy would have {n_entries:,} entries; {MOST_ENTRIES:,} are allowed.")
+
+
+def _compared(head: TreeColumns, tree: TreeColumns, at: int, below: Mask) -> Landing:
+    moves = target_moves(head, tree)
+    was_theirs = (moves.place >= 0) & below[moves.place]
+    says_else = differs(tree, head, moves.place)
+    n_kept = int(was_theirs.sum())
+    n_changed = int((says_else & (was_theirs | (moves.place == at))).sum())
+    n_added = int((moves.place < 0).sum())
+    return Landing(tree, n_added, int(below.sum()) - n_kept, n_changed, max(moves.furthest, _emptied(moves, tree, at)))
+
+
+def _emptied(moves: TargetMoves, tree: TreeColumns, at: int) -> float:
+    """Points by which targets move that leave nobody behind who gains by it: those of the whole; of a mount that is
+    left without anything, all.
+    """
+    mount = int(np.flatnonzero(moves.place == at)[0])
+    if len(moves.gone) and not tree.n_children[mount]:
+        return 100.0
+    return 100.0 * float(np.nan_to_num(moves.gone_old_global).max(initial=0.0))

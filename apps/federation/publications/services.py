@@ -1,0 +1,250 @@
+"""Subtrees that are told to others: which, and the series of signed documents of each."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import zstandard
+from django.conf import settings
+from django.db import transaction
+
+from apps.accounts.actor import Actor
+from apps.accounts.audit import log as audit
+from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
+from apps.core.signing import digest_of, sign_document
+from apps.federation.documents.keys import OwnKeys, load_keys
+from apps.federation.documents.wire import MOST_ISSUERS, Head, write_policy
+from apps.federation.models import Mount, Publication, PublishedDocument, SiteKey
+from apps.federation.own_names import refuse_look_alike, refuse_name
+from apps.policies.models import Policy
+from apps.policies.selectors import get_policy
+from apps.policies.tree.mounts import mount_of
+from apps.policies.tree.stored import TreeColumns, load_tree
+from apps.policies.tree.terms import clean_authority
+
+_KEPT = 100  # versions of a publication
+_LEAST_S, _MOST_S = 3_600, 366 * 86_400
+SUFFIX = ".fairshare"
+SAMPLE_NAME = "nordgrid.example"
+
+
+@dataclass(frozen=True)
+class Issued:
+    """The document in force of a publication; is_new: made just now."""
+
+    publication: Publication
+    document: PublishedDocument
+    is_new: bool
+
+    @property
+    def data(self) -> bytes:
+        """The signed document as it is sent."""
+        return zstandard.ZstdDecompressor().decompress(bytes(self.document.data))
+
+
+@transaction.atomic
+def make_publication(
+    *, policy_slug: str, entry: str, name: str, expires_after_s: int = 7 * 86_400, is_open: bool = False,
+    at: datetime, actor: Actor,
+) -> Publication:  # fmt: skip
+    """Tell others of an entry (a path) and all below it, under a name.
+
+    Raises:
+        NotAllowed: only administrators decide what leaves the site.
+        Invalid, NotFound, Conflict: the name, the entry, or the name is taken.
+    """
+    _require_admin(actor)
+    refuse_name(name)
+    if not _LEAST_S <= expires_after_s <= _MOST_S:
+        message = f"must be from {_LEAST_S} to {_MOST_S} seconds"
+        raise Invalid(f"expires_after_s {message}.", fields=[FieldProblem("expires_after_s", message)])
+    policy = get_policy(slug=policy_slug, actor=actor, scope="federation")
+    tree = load_tree(policy)
+    i = tree.index_of_path(entry)
+    if i is None:
+        raise NotFound(f"There is no entry {entry[:200]!r} in {policy.slug}.")
+    same = Publication.objects.filter(name=name).first()
+    if same is not None and (same.policy_id, same.entry_uid) != (policy.pk, tree.uuid(i)):
+        raise Conflict(f"The name {name!r} is that of another publication: choose one of its own.", code="name_taken")
+    others = Publication.objects.exclude(policy=policy, entry_uid=tree.uuid(i))
+    refuse_look_alike(name, others.values_list("name", flat=True))
+    values = {"name": name, "expires_after_s": expires_after_s, "is_open": is_open}
+    found, is_new = Publication.objects.update_or_create(
+        policy=policy, entry_uid=tree.uuid(i), defaults=values, create_defaults={**values, "made_at": at}
+    )
+    verb = "federation.published" if is_new else "federation.publication_changed"
+    audit.record(actor=actor, verb=verb, at=at, policy_slug=policy.slug, subject=name, details={"entry": entry})
+    return found
+
+
+def issue(publication: Publication, *, at: datetime) -> Issued:
+    """The document in force; a new version where the tree has changed, or half of the last one's time is over.
+
+    Nothing is built, nor the tree loaded, while nothing has happened that it could depend on.
+
+    Raises:
+        NotFound: its entry has left the tree. Invalid: the site has no name (code no_issuer).
+    """
+    row = Publication.objects.select_related("policy").get(pk=publication.pk)
+    last = _last(row)
+    if last is not None and last.basis == _basis(row) and _is_in_time(last, at):
+        return Issued(row, last, is_new=False)
+    return _issue_anew(publication, at)
+
+
+@transaction.atomic
+def _issue_anew(publication: Publication, at: datetime) -> Issued:
+    row = Publication.objects.select_for_update(of=("self",)).select_related("policy").get(pk=publication.pk)
+    keys = load_keys(at=at)
+    last, basis = _last(row), _basis(row)
+    tree = load_tree(row.policy)
+    i = tree.index_of_uid(row.entry_uid)
+    if i is None:
+        raise NotFound(f"The entry that {row.name} tells of is no longer in {row.policy.slug}.", code="entry_gone")
+    document = write_policy(_head(row, last, issuers_below(row.policy, tree, i), at), tree, i)
+    content = digest_of({name: document[name] for name in ("issuer", "publication", "issuers", "root")})
+    if last is not None and _still_holds(last, content, keys, at):
+        last.basis, last.revision_number = basis, tree.number
+        last.save(update_fields=["basis", "revision_number"])
+        return Issued(row, last, is_new=False)
+    n_entries = sum(len(level) for level in tree.subtree(i))
+    made = PublishedDocument.objects.create(
+        publication=row,
+        version=document["version"],
+        digest=digest_of(document),
+        content_digest=content,
+        revision_number=tree.number,
+        n_entries=n_entries,
+        issued_at=at,
+        expires_at=at + timedelta(seconds=row.expires_after_s),
+        key_fingerprint=keys.key.public.fingerprint,
+        basis=basis,
+        data=zstandard.ZstdCompressor(level=3).compress(sign_document(document, keys.key, keys.chain)),
+    )
+    PublishedDocument.objects.filter(publication=row, version__lte=made.version - _KEPT).delete()
+    return Issued(row, made, is_new=True)
+
+
+def issuers_below(policy: Policy, tree: TreeColumns, entry: int) -> tuple[str, ...]:
+    """Authorities that what is told of an entry comes from: of what is mounted at it, around it or below it, and of
+    what those have mounted in turn. By them whoever mounts it finds a circle, however long."""
+    below = tree.subtree_mask(entry)
+    mounted = [i for i in tree.mount if below[i]]
+    around = mount_of(tree, entry)
+    found = {tree.mount[i].issuer for i in mounted} | ({tree.mount[around].issuer} if around is not None else set())
+    uids = [tree.uuid(i) for i in mounted]
+    nested = Mount.objects.filter(policy=policy, entry_uid__in=uids).order_by("pk").values_list("issuers", flat=True)
+    for names in sorted(nested, key=len):  # who names more than there is room for is left out, and nobody else
+        if len(found.union(names)) <= MOST_ISSUERS:
+            found.update(names)
+    return tuple(sorted(found))
+
+
+@transaction.atomic
+def drop_publication(*, name: str, reason: str = "", at: datetime, actor: Actor) -> None:
+    """Tell nobody of it any more; all its versions go. Those who mounted it keep what they have, with its age.
+
+    Raises:
+        NotAllowed, NotFound.
+    """
+    _require_admin(actor)
+    named = Publication.objects.select_for_update(of=("self",)).select_related("policy")
+    found = None if "\0" in name else named.filter(name=name).first()
+    if found is None:
+        raise NotFound(f"There is no publication {name[:128]!r}.")
+    audit.record(
+        actor=actor, verb="federation.unpublished", at=at, policy_slug=found.policy.slug, entry_uid=found.entry_uid,
+        subject=name, reason=reason,
+    )  # fmt: skip
+    found.delete()
+
+
+def issue_into(folder: Path, publications: Sequence[Publication], *, at: datetime) -> list[tuple[Path, Issued]]:
+    """Write each document as a file that any web server may hand out; a reader never sees half of one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for publication in publications:
+        issued = issue(publication, at=at)
+        path = folder / f"{publication.name}{SUFFIX}"
+        if not path.is_file() or path.read_bytes() != issued.data:
+            _replace(path, issued.data)
+        written.append((path, issued))
+    return written
+
+
+def list_publications(*, actor: Actor) -> list[Publication]:
+    _require_admin(actor)
+    return list(Publication.objects.select_related("policy").order_by("name"))
+
+
+def own_name() -> str:
+    """Raises Invalid where the site hasn't been given a name that others know it by."""
+    try:
+        return clean_authority(given_name())
+    except ValueError as error:
+        message = f"Set FAIRSHARE_ISSUER to the name under which others know this authority: it {error}."
+        raise Invalid(message, code="no_issuer", fields=[FieldProblem("FAIRSHARE_ISSUER", str(error))]) from error
+
+
+def given_name() -> str:
+    """FAIRSHARE_ISSUER; without one, the sample grid's own name on a site that has the sample; else ""."""
+    given: str = settings.FAIRSHARE_ISSUER
+    return given or (SAMPLE_NAME if Policy.objects.filter(is_sample=True).exists() else "")
+
+
+def _head(row: Publication, last: PublishedDocument | None, issuers: tuple[str, ...], at: datetime) -> Head:
+    return Head(
+        issuer=own_name(),
+        publication=row.name,
+        version=last.version + 1 if last else 1,
+        previous=last.digest if last else None,
+        issued_at=at,
+        expires_at=at + timedelta(seconds=row.expires_after_s),
+        issuers=issuers,
+    )
+
+
+def _last(row: Publication) -> PublishedDocument | None:
+    """Without its bytes, which a caller who knows them already doesn't need."""
+    return PublishedDocument.objects.filter(publication=row).order_by("-version").defer("data").first()
+
+
+def _basis(row: Publication) -> str:
+    """All that a document depends on, besides the time, as one digest: cheap to ask for on each look."""
+    mounts = Mount.objects.filter(policy=row.policy).order_by("pk").values_list("entry_uid", "issuers")
+    key = SiteKey.objects.order_by("-number").values_list("fingerprint", flat=True).first()
+    told = [own_name(), row.name, str(row.entry_uid), row.policy_id, row.policy.head_number, key or ""]
+    return digest_of({"told": told, "mounts": [[str(uid), issuers] for uid, issuers in mounts]})
+
+
+def _still_holds(last: PublishedDocument, content: str, keys: OwnKeys, at: datetime) -> bool:
+    same_key = last.key_fingerprint == keys.key.public.fingerprint
+    return last.content_digest == content and same_key and _is_in_time(last, at)
+
+
+def _is_in_time(last: PublishedDocument, at: datetime) -> bool:
+    return last.issued_at <= at < last.issued_at + (last.expires_at - last.issued_at) / 2
+
+
+def _replace(path: Path, data: bytes) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)  # a web server reads it
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _require_admin(actor: Actor) -> None:
+    if not actor.is_admin:
+        raise NotAllowed("Only administrators decide what this site tells others.")

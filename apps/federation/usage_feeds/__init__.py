@@ -1,0 +1,1 @@
+"""Usage told to other sites, and taken from them."""

@@ -1,0 +1,307 @@
+"""Usage that this site tells others: of which entries, to whom, and the documents themselves.
+
+A feed is a series of numbered states. With each hour is kept what it came to when it was told last and the number since
+which it stands, so that a reader who names the last number it took gets the hours that changed since, whole, and takes
+them in place of what it had. What accounts used is worked out from the buckets each time; nothing is kept twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import numpy as np
+from django.conf import settings
+from django.db import OperationalError, connection, transaction
+
+from apps.accounts.actor import Actor
+from apps.accounts.audit import log as audit
+from apps.accounts.models import AuditEvent
+from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, TooLarge, Unavailable
+from apps.core.signing import sign_document
+from apps.federation.documents.keys import load_keys
+from apps.federation.documents.wire_usage import (
+    MOST_CORES,
+    MOST_ENTRIES,
+    MOST_RUNNING,
+    Enforced,
+    UsageDocument,
+    UsageHead,
+    write_usage,
+)
+from apps.federation.models import FeedHour, Mount, SiteKey, UsageFeed
+from apps.federation.own_names import refuse_look_alike, refuse_name
+from apps.federation.publications.services import own_name
+from apps.federation.usage_feeds.feed_marks import add_marks, load_states
+from apps.federation.usage_feeds.feed_states import View, bring_up_to_date, read_view
+from apps.federation.usage_feeds.feed_sums import hour_of, load_running, load_sums
+from apps.policies.selectors import get_policy
+from apps.policies.tree.stored import load_tree
+from apps.priorities.recompute.pipeline import one_view
+
+_LEAST_S, _MOST_S = 3_600, 366 * 86_400
+_MOST_DAYS = 3_660
+_MOST_TRIES = 50  # of a reader among others who read the same feed at once
+
+
+@dataclass(frozen=True)
+class Told:
+    """A signed document as it is sent. number: up to which it tells."""
+
+    data: bytes
+    etag: str
+    number: int
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A reader's question. seen: the newest number that it has heard of, from `since` on. key: fingerprint of the key
+    that will sign the answer.
+    """
+
+    since: int
+    seen: int
+    known_etag: str
+    key: str
+    at: datetime
+
+
+@transaction.atomic
+def make_feed(
+    *, policy_slug: str, entry: str, name: str, capacity_cores: float, tells_running: bool = True,
+    is_open: bool = False, keeps_days: int = 400, expires_after_s: int = 86_400, at: datetime, actor: Actor,
+) -> UsageFeed:  # fmt: skip
+    """Tell others what an entry (a path) and all below it used here, under a name; or change how.
+
+    Raises:
+        NotAllowed: only administrators decide what leaves the site.
+        Invalid, NotFound, Conflict: a value, the entry, or the name is taken.
+    """
+    _require_admin(actor)
+    _check(name, capacity_cores, keeps_days, expires_after_s)
+    policy = get_policy(slug=policy_slug, actor=actor, scope="federation")
+    tree = load_tree(policy)
+    i = tree.index_of_path(entry)
+    if i is None:
+        raise NotFound(f"There is no entry {entry[:200]!r} in {policy.slug}.")
+    same = UsageFeed.objects.filter(name=name).first()
+    if same is not None and (same.policy_id, same.entry_uid) != (policy.pk, tree.uuid(i)):
+        raise Conflict(f"The name {name!r} is that of another feed: choose one of its own.", code="name_taken")
+    others = UsageFeed.objects.exclude(policy=policy, entry_uid=tree.uuid(i))
+    refuse_look_alike(name, others.values_list("name", flat=True))
+    values = {
+        "name": name, "capacity_cores": float(capacity_cores), "tells_running": tells_running, "is_open": is_open,
+        "keeps_days": keeps_days, "expires_after_s": expires_after_s,
+    }  # fmt: skip
+    found, is_new = UsageFeed.objects.update_or_create(
+        policy=policy, entry_uid=tree.uuid(i), defaults=values,
+        create_defaults={**values, "made_at": at, "number": _number_before(name)},
+    )  # fmt: skip
+    if is_new and found.number:  # who has that number of the one before is told that this is another line
+        add_marks(found.pk, after=found.number - 1, upto=found.number)
+    verb = "federation.feed_made" if is_new else "federation.feed_changed"
+    details = {"entry": entry, **values}
+    audit.record(actor=actor, verb=verb, at=at, policy_slug=policy.slug, subject=name, details=details)
+    return found
+
+
+@transaction.atomic
+def drop_feed(*, name: str, at: datetime, actor: Actor) -> None:
+    """Tell nothing any more; what others have taken stays with them.
+
+    Raises:
+        NotAllowed: only administrators decide what leaves the site.
+        NotFound: there is no such feed.
+    """
+    _require_admin(actor)
+    found = UsageFeed.objects.select_for_update(of=("self",)).select_related("policy").filter(name=name).first()
+    if found is None:
+        raise NotFound(f"There is no feed {name[:128]!r}.")
+    details = {"number": found.number}
+    found.delete()
+    audit.record(
+        actor=actor, verb="federation.feed_dropped", at=at, policy_slug=found.policy.slug, subject=name, details=details
+    )
+
+
+def list_feeds(*, actor: Actor) -> list[UsageFeed]:
+    _require_admin(actor)
+    return list(UsageFeed.objects.select_related("policy").order_by("name"))
+
+
+def tell(
+    feed: UsageFeed, *, since: int, seen: int | None = None, known_etag: str = "", at: datetime
+) -> Told | None:  # fmt: skip
+    """What has changed since a number, or all that is told for 0; None where the caller has just that already.
+
+    seen: the newest number that the reader has heard of, where that is past `since` because there was more to tell.
+
+    Raises:
+        Invalid, Conflict: these are no such numbers, or some that this feed hasn't come to (code since_ahead), or came
+            to so long ago that it doesn't know how (code since_forgotten).
+        NotFound: the feed or its entry is gone (code entry_gone).
+        TooLarge: more entries or running jobs than a document may have.
+        Unavailable: too many readers at once; ask again.
+    """
+    if type(since) is not int or since < 0:
+        raise Invalid("since must be a whole number from 0.", fields=[FieldProblem("since", "must be from 0")])
+    seen = since if seen is None else seen
+    if type(seen) is not int or seen < since or (seen and not since):
+        message = "must be a whole number from since on, and 0 for 0"
+        raise Invalid(f"seen {message}.", fields=[FieldProblem("seen", message)])
+    key = SiteKey.objects.order_by("-number").values_list("fingerprint", flat=True).first()
+    asked = _Asked(since, seen, known_etag, key or load_keys(at=at).key.public.fingerprint, at)
+    for _ in range(_MOST_TRIES):
+        with one_view() as is_outermost:
+            view = read_view(feed.pk, at=at, remembers=is_outermost)
+            if view.is_current(since):
+                found = _answer(view, asked)
+                break
+        try:
+            with _one_change() as is_outermost:
+                view = read_view(feed.pk, at=at, remembers=is_outermost, lock=True)
+                bring_up_to_date(view, since=since)
+                found = _answer(view, asked)
+            break
+        except OperationalError as error:
+            if getattr(error.__cause__, "sqlstate", "") != "40001":  # somebody else was first: look again
+                raise
+    else:
+        raise Unavailable("Too many ask for this feed at once. Ask again.", code="feed_busy")
+    return found and _signed(*found, at)
+
+
+def _signed(document: UsageDocument, etag: str, at: datetime) -> Told:
+    keys = load_keys(at=at)
+    return Told(sign_document(write_usage(document), keys.key, keys.chain), etag, document.head.number)
+
+
+def _answer(view: View, asked: _Asked) -> tuple[UsageDocument, str] | None:
+    """The document of a view whose feed is up to date, and its mark; None where the mark is known."""
+    row, since, at = view.row, asked.since, asked.at
+    if asked.seen > row.number:
+        message = f"The feed {row.name} has come to {row.number}, not to {asked.seen}: it was set back to an older"
+        raise Conflict(f"{message} state, or begun anew. Read it from 0.", code="since_ahead")
+    states = load_states(row.pk, [row.number, asked.seen])
+    if asked.seen and asked.seen not in states:
+        message = f"The feed {row.name} doesn't know any more how it came to {asked.seen}. Read it from 0."
+        raise Conflict(message, code="since_forgotten")
+    number = row.number if since == row.number else _upto(row, since, int(row.basis["most_rows"]))
+    head = UsageHead(
+        issuer=own_name(),
+        feed=row.name,
+        root=row.entry_uid,
+        number=number,
+        since=since,
+        more=number < row.number or not view.is_complete,
+        newest=states[row.number],
+        seen=states.get(asked.seen),
+        issued_at=at.replace(microsecond=0),
+        expires_at=at.replace(microsecond=0) + timedelta(seconds=row.expires_after_s),
+        site=settings.FAIRSHARE_SITE,
+        capacity_cores=row.capacity_cores,
+        enforces=_enforced(row),
+    )
+    state = _state_of(head, row, asked)
+    known_state, _, known_since = asked.known_etag.rpartition("-")
+    if known_state == state and (known_since == str(since) or since == row.number):
+        return None
+    return _document(view, head), f"{state}-{since}"
+
+
+def _state_of(head: UsageHead, row: UsageFeed, asked: _Asked) -> str:
+    """A mark of all that a reader has who took this document; it is made anew when half of its time is over."""
+    enforces = head.enforces and [head.enforces.issuer, head.enforces.publication, head.enforces.version]
+    said = [
+        head.issuer, head.feed, str(head.root), head.number, row.number, head.newest.mark, head.more, head.site,
+        head.capacity_cores, enforces, asked.key, row.tells_running, row.expires_after_s, row.made_at.isoformat(),
+        int(asked.at.timestamp()) // (row.expires_after_s // 2),
+    ]  # fmt: skip
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]
+
+
+_BY_NUMBER = """
+SELECT number, sum(n_rows)::int8 FROM federation_feedhour WHERE feed_id = %s AND number > %s
+GROUP BY number ORDER BY number
+"""
+
+
+def _upto(row: UsageFeed, since: int, most_rows: int) -> int:
+    """The last number that fits into one document, at least the next one."""
+    with connection.cursor() as cursor:
+        cursor.execute(_BY_NUMBER, [row.pk, since])
+        n_rows, told = 0, None
+        for number, n in cursor.fetchall():
+            n_rows += n
+            if told is not None and n_rows > most_rows:
+                return int(told)
+            told = number
+    return row.number
+
+
+def _document(view: View, head: UsageHead) -> UsageDocument:
+    row = view.row
+    rows = FeedHour.objects.filter(feed=row, number__gt=head.since, number__lte=head.number).order_by("hour_at")
+    hours = np.array([hour_of(hour_at) for hour_at in rows.values_list("hour_at", flat=True)], np.int64)
+    places = view.places
+    first, last = (int(hours[0]), int(hours[-1])) if len(hours) else (0, -1)
+    sums = load_sums(view.sources if len(hours) else [], places, from_hour=first, to_hour=last + 1, only=hours)
+    running = load_running(view.sources, places) if row.tells_running else None
+    named = [sums.entry] if running is None else [sums.entry, running.entry]
+    used = np.unique(np.concatenate(named))
+    if len(used) > MOST_ENTRIES or (running is not None and len(running) > MOST_RUNNING):
+        message = f"The feed {row.name} would tell of {len(used):,} entries or too many running jobs at once: "
+        raise TooLarge(message + "tell of smaller subtrees, or leave running jobs out.")
+    entries = [UUID(bytes=one) for one in map(bytes, places.uids[used])]
+    if running is not None:
+        running = replace(running, entry=np.searchsorted(used, running.entry))
+    return UsageDocument(head, entries, hours, sums.hour, np.searchsorted(used, sums.entry), sums.amounts, running)
+
+
+def _enforced(row: UsageFeed) -> Enforced | None:
+    """The mount in force at the feed's entry."""
+    mount = Mount.objects.filter(policy_id=row.policy_id, entry_uid=row.entry_uid, landed_version__gt=0)
+    found = mount.values_list("issuer", "publication", "landed_version").first()
+    return Enforced(*found) if found else None
+
+
+@contextmanager
+def _one_change() -> Iterator[bool]:
+    """A transaction that sees one state of the database and may write, which fails when another one was quicker; false
+    within another one.
+    """
+    is_outermost = not connection.in_atomic_block
+    with transaction.atomic():
+        if is_outermost:
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        yield is_outermost
+
+
+def _number_before(name: str) -> int:
+    """A feed that is made anew goes on where the one of its name ended, in another line: its readers notice that."""
+    dropped = AuditEvent.objects.filter(verb="federation.feed_dropped", subject=name).order_by("-id")
+    return int((dropped.values_list("details", flat=True).first() or {}).get("number", 0))
+
+
+def _check(name: str, capacity_cores: float, keeps_days: int, expires_after_s: int) -> None:
+    refuse_name(name)
+    for where, value, least, most in (
+        ("capacity_cores", capacity_cores, 0.001, MOST_CORES),
+        ("keeps_days", keeps_days, 1, _MOST_DAYS),
+        ("expires_after_s", expires_after_s, _LEAST_S, _MOST_S),
+    ):
+        if not (math.isfinite(value) and least <= value <= most):
+            message = f"must be from {least:,} to {most:,.0f}"
+            raise Invalid(f"{where} {message}.", fields=[FieldProblem(where, message)])
+
+
+def _require_admin(actor: Actor) -> None:
+    if not actor.is_admin:
+        raise NotAllowed("Only administrators decide what this site tells others.")

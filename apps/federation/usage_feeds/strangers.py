@@ -1,0 +1,86 @@
+"""Entries that came into a policy after a peer had told of them, outside of what its subscription is for.
+
+A document that names such an entry is refused. While the entry wasn't there yet, what was told of it waited as a fact
+without a place: it doesn't count once the entry comes, however its uid became known over there.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import numpy as np
+from django.db import connection, transaction
+from django.db.models import F
+
+from apps.accounts.actor import SYSTEM
+from apps.accounts.audit.log import record
+from apps.accounts.names.entry_names import ENTRY_NAMESPACE
+from apps.federation.models import Subscription
+from apps.policies.tree.stored import load_tree
+from apps.usage.buckets.hourly import AMOUNTS
+from apps.usage.buckets.peer_sums import HourSums, Running, replace_running, replace_sums
+from apps.usage.models import Bucket, Record
+
+_HOUR_S = 3_600
+_TOLD_OF = """
+SELECT account.id FROM accounts_account AS account
+WHERE account.namespace = %(namespace)s AND account.user_name = ANY(%(names)s::text[])
+    AND (EXISTS (SELECT FROM usage_bucket WHERE source_id = %(source)s AND account_id = account.id)
+        OR EXISTS (SELECT FROM usage_record WHERE source_id = %(source)s AND account_id = account.id))
+"""
+
+
+def drop_new_strangers(at: datetime) -> int:
+    """Look once at each subscription after each new revision of its policy; how many had any."""
+    n_had = 0
+    moved_on = Subscription.objects.exclude(checked_number=F("policy__head_number"))
+    for pk in moved_on.order_by("pk").values_list("pk", flat=True):
+        with transaction.atomic():
+            rows = Subscription.objects.select_for_update(of=("self",)).select_related("policy", "source")
+            row = rows.filter(pk=pk).first()
+            if row is None:
+                continue
+            strangers = _strangers(row)
+            if strangers:
+                _drop(row, strangers, at)
+                n_had += 1
+            row.checked_number = row.policy.head_number
+            row.save(update_fields=["checked_number"])
+    return n_had
+
+
+def _strangers(row: Subscription) -> list[int]:
+    """Accounts that stand for entries outside of the subscription's, and of which it has told."""
+    tree = load_tree(row.policy)
+    here = tree.index_of_uid(row.entry_uid)
+    outside = np.ones(len(tree), dtype=np.bool_) if here is None else ~tree.subtree_mask(here)
+    names = [str(tree.uuid(i)) for i in np.flatnonzero(outside).tolist()]
+    with connection.cursor() as cursor:
+        cursor.execute(_TOLD_OF, {"namespace": ENTRY_NAMESPACE, "names": names, "source": row.source_id})
+        return [found for (found,) in cursor.fetchall()]
+
+
+def _drop(row: Subscription, strangers: list[int], at: datetime) -> None:
+    """Their hours again without them; running jobs come again with the next document."""
+    mine = Bucket.objects.filter(source=row.source)
+    hours = list(mine.filter(account_id__in=strangers).values_list("hour_at", flat=True).distinct())
+    rest = list(
+        mine.filter(hour_at__in=hours).exclude(account_id__in=strangers).values_list("hour_at", "account_id", *AMOUNTS)
+    )
+    sums = HourSums(
+        np.array([_number(hour_at) for hour_at, *_ in rest], np.int64),
+        np.array([account for _, account, *_ in rest], np.int64),
+        np.array([amounts for _, _, *amounts in rest], np.float64).reshape(-1, len(AMOUNTS)),
+    )
+    replace_sums(row.source, told=np.array([_number(each) for each in hours], np.int64), rows=sums, at=at)
+    if Record.objects.filter(source=row.source, account_id__in=strangers).exists():
+        none, nothing = np.zeros(0, np.int64), np.zeros(0)
+        replace_running(row.source, Running(none, none, *[nothing] * 6), at=at)
+    record(
+        actor=SYSTEM, verb="federation.strangers_dropped", at=at, policy_slug=row.policy.slug, entry_uid=row.entry_uid,
+        subject=str(row), details={"entries": len(strangers), "hours": len(hours)}, outcome="failed",
+    )  # fmt: skip
+
+
+def _number(hour_at: datetime) -> int:
+    return int(hour_at.timestamp()) // _HOUR_S

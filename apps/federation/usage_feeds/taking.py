@@ -1,0 +1,363 @@
+"""What another site tells of its usage: judged as a whole, then in place of what it told of the same hours before."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass, replace
+from datetime import datetime
+from urllib.parse import urlencode, urlsplit, urlunsplit
+from uuid import UUID
+
+import numpy as np
+from django.conf import settings
+from django.db import transaction
+
+from apps.accounts.actor import SYSTEM
+from apps.accounts.audit.log import record
+from apps.accounts.names.entry_names import entry_account
+from apps.accounts.names.intern import account_ids
+from apps.core import outbound
+from apps.core.errors import DomainError, FieldProblem
+from apps.core.signing import BadDocument, open_document
+from apps.federation.documents.trust import SKEW
+from apps.federation.documents.wire_usage import RunningRows, State, UsageDocument, UsageHead, read_usage
+from apps.federation.fetching.looking import Look, Question, question_of
+from apps.federation.models import Fetch, Mount, Publication, Subscription
+from apps.federation.mounts.lived import lives_in_another_policy
+from apps.federation.publications.services import given_name
+from apps.federation.usage_feeds.lines import hours_left_out, read_from_0, refuse_other_line
+from apps.federation.usage_feeds.quarantine import Sifted, hour_at, keep_held, load_far, sift
+from apps.policies.tree.adoption import indexes_of
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.mounts import mount_of
+from apps.policies.tree.stored import load_tree
+from apps.runs.faults import fault_point
+from apps.usage.buckets.peer_sums import HourSums, Running, note_heard, replace_running, replace_sums
+from apps.usage.models import SiteDay, Source
+from apps.usage.parsers.base import I8
+
+_MB = 1024.0  # in a GB
+_MOST_REQUESTED_S = 31 * 86_400.0  # capacity says how many cores a job may have, and nothing else says for how long
+_MOST_NAMED = 50
+
+
+@dataclass(frozen=True)
+class TrustedFeed:
+    """What is known of the other side. number 0: everything is read anew; root: of the entry over there; seen: the
+    newest state that was heard of in the line that `number` is of, None where that isn't known.
+    """
+
+    issuer: str
+    feed: str
+    fingerprint: str
+    number: int = 0
+    root: UUID | None = None
+    issued_at: datetime | None = None
+    seen: State | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedUsage:
+    """`document` may be taken; `trusted` is what is known from then on, the newer key included."""
+
+    document: UsageDocument
+    trusted: TrustedFeed
+
+
+def trusted_of(row: Subscription) -> TrustedFeed:
+    seen = State(row.seen_number, row.seen_mark) if row.number and row.seen_mark else None
+    return TrustedFeed(row.issuer, row.feed, row.fingerprint, row.number, row.root_uid, row.issued_at, seen)
+
+
+def question_for(row: Subscription) -> Question:
+    """From where we are. Without a condition once what we have has expired: it takes a signature to be confirmed."""
+    url = address_since(row.url, row.number, row.seen_number)
+    return question_of(row, url=url, etag=row.etag)
+
+
+def address_since(url: str, number: int, seen: int = 0) -> str:
+    """seen: the newest number that was heard of, named where it isn't the same."""
+    asked = {"since": number, "seen": seen} if seen > number > 0 else {"since": number}
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return url  # whoever asks refuses it
+    query = "&".join(part for part in (parts.query, urlencode(asked)) if part)
+    return urlunsplit(parts._replace(query=query))
+
+
+def read_answer(row: Subscription, answer: outbound.Answer, look: Look, at: datetime) -> None:
+    """Everything that needs no lock.
+
+    Raises:
+        DomainError: what is wrong with it.
+    """
+    look.version = row.number
+    if answer.status == 304 and row.etag:
+        look.etag = row.etag
+        if row.expires_at is None or row.expires_at <= at:
+            message = "It confirms what has expired: the next time it is asked for all of it."
+            raise BadDocument(message, code="expired")
+        return
+    if answer.status == 409 and row.number:
+        number = max(row.number, row.seen_number)
+        message = f"It doesn't know its own number {number}: it hasn't come to it, or not by any way that it remembers."
+        remedy = "If it was restored from a backup or set up anew, or wasn't asked for very long, begin anew."
+        raise BadDocument(f"{message} {remedy}", code="older_version")
+    if answer.status != 200:
+        raise outbound.Unreachable(f"It answers with status {answer.status}, and no document.", code="bad_status")
+    look.judged = judge_usage(answer.body, trusted_of(row), at=at)
+    look.version = look.judged.document.head.number
+
+
+def judge_usage(data: bytes, trusted: TrustedFeed, *, at: datetime) -> JudgedUsage:
+    """Check a fetched document against what is trusted.
+
+    Raises:
+        BadDocument: codes of signing and of the format, and other_feed, other_root, issued_ahead, expired,
+            older_version, forked, other_question, hour_ahead.
+    """
+    opened = open_document(data, trusted={trusted.fingerprint})
+    document = read_usage(opened.document)
+    head = document.head
+    if (head.issuer, head.feed) != (trusted.issuer, trusted.feed):
+        told, wanted = f"{head.issuer}, {head.feed}", f"{trusted.issuer}, {trusted.feed}"
+        raise _refused("other_feed", "feed", f"is {told}; what is subscribed to is {wanted}")
+    if trusted.root is not None and head.root != trusted.root:
+        raise _refused("other_root", "root", f"is {head.root}; so far this feed was of {trusted.root}")
+    _refuse_times(document, at)
+    if head.number < trusted.number:
+        message = f"is {head.number}, and {trusted.number} was taken already: an old one is replayed"
+        raise _refused("older_version", "number", message)
+    if trusted.issued_at is not None and head.issued_at < trusted.issued_at:
+        message = (
+            f"is before that of the one taken last, {trusted.issued_at:%Y-%m-%d %H:%M:%S} UTC: an old one is replayed"
+        )
+        raise _refused("older_version", "issued_at", message)
+    if head.since > trusted.number:
+        message = f"is {head.since}, and {trusted.number} was asked for: what lies between would be lost"
+        raise _refused("other_question", "since", message)
+    if head.more and head.number <= trusted.number:
+        raise _refused("other_question", "more", "says that there is more, and leads no further")
+    refuse_other_line(head, trusted.seen)
+    now = replace(
+        trusted, fingerprint=opened.key.fingerprint, number=head.number, root=head.root, issued_at=head.issued_at,
+        seen=head.newest,
+    )  # fmt: skip
+    return JudgedUsage(document, now)
+
+
+def take(row: Subscription, look: Look, at: datetime) -> bool:
+    """Under the lock of the subscription: all that was judged takes the place of what was told before, or none of it.
+
+    True where there is more to be asked for at once.
+    """
+    judged: JudgedUsage | None = look.judged
+    if judged is None:
+        if look.code == "expired":
+            row.etag = ""
+        elif not look.code and row.state != Subscription.State.FROZEN:
+            note_heard(row.source_id, at=at)
+        return row.is_left_behind and not look.code
+    try:
+        with transaction.atomic():
+            _take_whole(row, judged, look, at)
+    except DomainError as error:
+        look.refuse(error.code, error.message)
+        row.refresh_from_db()
+        return False
+    if judged.trusted.fingerprint != row.fingerprint:
+        details = {"from": row.fingerprint, "to": judged.trusted.fingerprint}
+        record(
+            actor=SYSTEM, verb="federation.key_followed", at=at, policy_slug=row.policy.slug, entry_uid=row.entry_uid,
+            subject=str(row), details=details,
+        )  # fmt: skip
+        row.fingerprint = judged.trusted.fingerprint
+    return row.is_left_behind and look.outcome != Fetch.Outcome.FROZEN
+
+
+def _take_whole(row: Subscription, judged: JudgedUsage, look: Look, at: datetime) -> None:
+    document, head = judged.document, judged.document.head
+    tree = load_tree(row.policy)
+    uids = _uids_here(row, tree, document)
+    far_before = load_far(row)
+    tells_all = not head.since and not head.more
+    sifted = sift(document, row.capacity_cores, far_before[:0] if tells_all else far_before)
+    row.told_capacity_cores = head.capacity_cores
+    row.enforced_version = _enforced_version(row, tree, head)
+    row.issued_at, row.expires_at = head.issued_at, head.expires_at
+    if row.state == Subscription.State.FROZEN:  # its number stays: once thawed, all of it is asked for again
+        look.outcome, look.message, row.etag = Fetch.Outcome.FROZEN, _told(document, sifted), ""
+        return
+    if head.number > row.number or row.root_uid is None:
+        _land(row, document, uids, sifted, at)
+        is_held = not sifted.is_all
+        look.outcome = Fetch.Outcome.HELD if is_held else Fetch.Outcome.LANDED
+        look.message = _told(document, sifted)
+    else:
+        note_heard(row.source_id, at=at)
+    row.root_uid, row.number, row.is_left_behind, row.etag = head.root, head.number, head.more, look.etag
+    row.seen_number, row.seen_mark = head.newest.number, head.newest.mark
+    if _is_doubted_otherwise(row, sifted, far_before, head):
+        read_from_0(row)
+
+
+def _is_doubted_otherwise(row: Subscription, sifted: Sifted, far_before: I8, head: UsageHead) -> bool:
+    """Whether other hours than were judged before, or than this document was judged by, count now."""
+    before, after = (int(far[0]) if len(far) else None for far in (far_before, load_far(row)))
+    return after != sifted.doubted_from or (after != before and head.since > 0)
+
+
+def _land(row: Subscription, document: UsageDocument, uids: list[UUID], sifted: Sifted, at: datetime) -> None:
+    """All of it or nothing: the caller's transaction ends with the subscription's number.
+
+    A held hour counts as nothing, not as what was told of it before: that may be half an hour's worth of the same
+    inflated sums, and what counts would depend on when somebody looked. What is read from 0 takes the place of all that
+    was told before, once all of it is read: hours that weren't told again are empty.
+    """
+    source = _named(Source.objects.get(pk=row.source_id), document.head.site)
+    counted = np.isin(document.row_hour, sifted.hours)
+    running = None if sifted.running_is_held else document.running
+    account = _accounts(document, uids, counted, running, at)
+    rows = HourSums(document.row_hour[counted], account[document.row_entry[counted]], document.amounts[counted])
+    untold = hours_left_out(row, document)
+    empty, row.untold = (untold[:0], untold.tolist()) if document.head.more else (untold, [])
+    replace_sums(source, told=np.concatenate([document.hours, empty]), rows=rows, at=at)
+    fault_point("federation.taking.after_sums")
+    replace_running(source, _running(running, account), at=at)
+    fault_point("federation.taking.after_running")
+    keep_held(row, document, sifted, empty, at)
+
+
+def _accounts(
+    document: UsageDocument, uids: list[UUID], counted: np.ndarray, running: RunningRows | None, at: datetime
+) -> I8:
+    """The account of each entry that counts, by its place in the document; 0 where nothing counts."""
+    used = np.zeros(len(uids), dtype=np.bool_)
+    used[document.row_entry[counted]] = True
+    if running is not None:
+        used[running.entry] = True
+    places = np.flatnonzero(used).tolist()
+    keys = {place: entry_account(uids[place]) for place in places}
+    ids = account_ids(list(keys.values()), at=at)
+    account = np.zeros(len(uids), dtype=np.int64)
+    account[places] = [ids[keys[place]] for place in places]
+    return account
+
+
+def _running(running: RunningRows | None, account: I8) -> Running:
+    if running is None:
+        none, nothing = np.zeros(0, np.int64), np.zeros(0)
+        return Running(none, none, *[nothing] * 6)
+    return Running(
+        account[running.entry], running.start_us, running.cpus, running.gpus, running.mem_gb * _MB, running.nodes,
+        running.billing, np.minimum(running.requested_s, _MOST_REQUESTED_S),
+    )  # fmt: skip
+
+
+def _uids_here(row: Subscription, tree: TreeColumns, document: UsageDocument) -> list[UUID]:
+    """The entries as this policy knows them: a mount has a uid of its own, all below it have the same everywhere.
+
+    Raises:
+        BadDocument: one of them is an entry of ours that the subscription isn't for. Those that nobody here knows are
+            facts that wait for their entry.
+    """
+    root, here = document.head.root, row.entry_uid
+    at = tree.index_of_uid(here)
+    if at is None:
+        raise BadDocument("The entry that usage is told of is no longer in the policy.", code="entry_gone")
+    uids = [here if uid == root else uid for uid in document.entries]
+    if len(set(uids)) < len(uids):
+        raise _refused("other_root", "entries", "have the entry itself twice, under two names")
+    packed = np.frombuffer(b"".join(uid.bytes for uid in [root, *uids]), dtype=np.uint8).reshape(-1, 16)
+    place = indexes_of(packed, tree)
+    if place[0] >= 0 and place[0] != at:
+        raise _refused("other_root", "root", f"is {tree.path(int(place[0]))}, which the subscription isn't for")
+    found = place[1:]
+    wrong = np.flatnonzero((found >= 0) & ~tree.subtree_mask(at)[np.maximum(found, 0)])
+    if len(wrong):
+        message = "is an entry that the subscription isn't for"
+        fields = [FieldProblem(tree.path(int(found[i])), message) for i in wrong[:_MOST_NAMED].tolist()]
+        raise BadDocument(f"{fields[0].where} {message}.", code="foreign_uid", fields=fields)
+    unknown = [uid for uid, at_here in zip(uids, found.tolist(), strict=True) if at_here < 0]
+    _refuse_other_policies(row, tree, at, unknown)
+    return uids
+
+
+def _refuse_other_policies(row: Subscription, tree: TreeColumns, at: int, unknown: list[UUID]) -> None:
+    """What is unknown here may be known next door, and an entry's account is the same in every policy."""
+    mount = mount_of(tree, at)
+    theirs = lives_in_another_policy(row.policy, None if mount is None else tree.mount[mount], unknown)
+    if theirs:
+        message = "is an entry of another policy of this site, which the subscription isn't for"
+        fields = [FieldProblem(str(uid), message) for uid in sorted(theirs, key=str)[:_MOST_NAMED]]
+        raise BadDocument(f"{fields[0].where} {message}.", code="foreign_uid", fields=fields)
+
+
+def _refuse_times(document: UsageDocument, at: datetime) -> None:
+    head = document.head
+    if head.issued_at > at + SKEW:
+        ahead_s = (head.issued_at - at).total_seconds()
+        message = f"lies {ahead_s:.0f} s ahead of our clock: one of the two clocks is wrong"
+        raise _refused("issued_ahead", "issued_at", message)
+    if head.expires_at <= at:
+        raise _refused("expired", "expires_at", f"was {head.expires_at:%Y-%m-%d %H:%M} UTC, and no newer one is told")
+    if len(document.hours) and hour_at(int(document.hours.max())) > at + SKEW:
+        raise _refused("hour_ahead", "hours", "begin ahead of our clock: one of the two clocks is wrong")
+    running = document.running
+    if running is not None and len(running) and int(running.start_us.max()) > (at + SKEW).timestamp() * 1e6:
+        raise _refused("hour_ahead", "running.start", "lies ahead of our clock: one of the two clocks is wrong")
+
+
+def _named(source: Source, site: str) -> Source:
+    """The site is named by the first document, and stays: hours of one site that two sources tell of hold each other.
+
+    Raises:
+        BadDocument: it was another one so far, or others here tell of it.
+    """
+    if source.last_received_at is not None:
+        if site != source.site:
+            raise _refused("other_site", "site", f"is {site}; so far this feed was of {source.site}")
+        return source
+    others = Source.objects.exclude(origin=source.origin)
+    tells = SiteDay.objects.filter(site__iexact=site, source__in=others).exists()
+    known = {settings.FAIRSHARE_SITE, *others.values_list("site", flat=True)}
+    if tells or _spelled(site) in map(_spelled, known):
+        raise _refused("other_site", "site", f"is {site}, of which others here tell: each site needs a name of its own")
+    source.site = site
+    source.save(update_fields=["site"])
+    return source
+
+
+def _spelled(site: str) -> str:
+    """Names that read alike are one name to whoever reads them."""
+    return unicodedata.normalize("NFKC", site).casefold()
+
+
+def _enforced_version(row: Subscription, tree: TreeColumns, head: UsageHead) -> int | None:
+    """Of our own publication, or of what is mounted here too; any other says nothing about this entry."""
+    enforces = head.enforces
+    if enforces is None:
+        return None
+    told = (enforces.issuer, enforces.publication)
+    mount = Mount.objects.filter(policy_id=row.policy_id, entry_uid=row.entry_uid).first()
+    if mount is not None and told == (mount.issuer, mount.publication):
+        return enforces.version
+    ours = Publication.objects.filter(policy_id=row.policy_id, name=enforces.publication)
+    return enforces.version if enforces.issuer == given_name() and ours.exists() else None
+
+
+def _told(document: UsageDocument, sifted: Sifted) -> str:
+    n_running = 0 if document.running is None else len(document.running)
+    text = f"{len(document.hours):,} hours told, {n_running:,} jobs running"
+    if sifted.held_cpu_s:
+        text += f"; {len(sifted.held_cpu_s):,} hours held: more than the site has"
+    if sifted.running_is_held:
+        text += "; running jobs held" + (": more cores than the site has" if sifted.doubted_from is None else "")
+    if sifted.doubted_from is not None:
+        text += f"; nothing is believed from {hour_at(sifted.doubted_from):%Y-%m-%d %H:%M} UTC on: far more than it has"
+    return text
+
+
+def _refused(code: str, where: str, message: str) -> BadDocument:
+    return BadDocument(f"{where} {message}.", code=code, fields=[FieldProblem(where, message)])

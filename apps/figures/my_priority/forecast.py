@@ -1,0 +1,269 @@
+"""What becomes of one level if things go on: its part of its group so far, likely, and between what it may lie."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.http import QueryDict
+from django.utils import formats, timezone
+from django.utils.translation import gettext as _
+
+from apps.core.errors import FieldProblem, Invalid
+from apps.engine.explain import Recovery, RecoveryRange
+from apps.figures import axes, traces
+from apps.figures.controls import Choice, Control, changed
+from apps.figures.figure import Column, EndLabel, Figure, Table, Trace
+from apps.priorities.forecast import CurvePoint, Forecast, ForecastLevel, days_to_draw
+from apps.priorities.sentences import text_of
+from apps.priorities.sentences.numbers import percent, points_phrase
+
+LEVEL, SHARE = "forecast_level", "share"  # names in the query of the page
+_FEW_DAYS = 14  # up to as many a point every six hours, beyond one a day
+_MOST_TYPED = 200
+_STATES = {"over": "$over-mark", "under": "$under-mark", "on": "$level-mark"}
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastAsked:
+    """level: uid of the one to draw, None for the one that decides. share: 0..1, None for that of the last days."""
+
+    level: UUID | None = None
+    share: float | None = None
+
+
+def read_forecast(query: QueryDict) -> ForecastAsked:
+    """`?forecast_level=<uid>&share=12.5`, the share in percent. Raises Invalid, with the name in the address."""
+    return ForecastAsked(_level(query.get(LEVEL, "")), read_share(query.get(SHARE, "")))
+
+
+def read_share(text: str) -> float | None:
+    """0..1, from percent as it is typed."""
+    typed = text[:_MOST_TYPED].strip()
+    if not typed:
+        return None
+    try:
+        share = float(typed.replace(",", ".", 1).removesuffix("%")) / 100
+    except ValueError:
+        share = math.nan
+    if not 0 <= share <= 1:  # NaN is neither
+        message = _("Percent from 0 to 100 are possible.")
+        raise Invalid(message, fields=[FieldProblem(SHARE, message)])
+    return share
+
+
+def _level(text: str) -> UUID | None:
+    try:
+        return UUID(text) if text else None
+    except ValueError:
+        message = _("“%(text)s” is no level of this account.") % {"text": text[:40]}
+        raise Invalid(message, fields=[FieldProblem(LEVEL, message)]) from None
+
+
+def level_asked(found: Forecast, asked: ForecastAsked) -> ForecastLevel | None:
+    """The level to draw: as asked, else the one that decides, else the deepest one that is known."""
+    if asked.level is not None:
+        for level in found.levels:
+            if level.uid == asked.level:
+                return level
+        message = _("This level is not one of %(account)s.") % {"account": found.account}
+        raise Invalid(message, fields=[FieldProblem(LEVEL, message)])
+    return found.shown or (found.levels[-1] if found.levels else None)
+
+
+def forecast_figure(found: Forecast, asked: ForecastAsked, query: QueryDict) -> Figure:
+    shown = level_asked(found, asked)
+    title, controls = _("When it gets better"), _controls(found, shown, query)
+    if shown is None or shown.outlook is None or shown.target is None or shown.actual is None:
+        message = _("Nothing is known of this account yet.") if shown is None else text_of(list(shown.said))
+        nothing = {"margin": axes.margin(), "xaxis": {"range": [0, 1]}, "yaxis": {"range": [0, 1]}}
+        table = Table(_columns(), (), ())
+        return Figure(
+            "forecast", title, message, (), nothing, table, size="m", controls=controls, empty=message, reads=False
+        )
+    past, ahead = _past(found, shown), _ahead(found, shown)
+    is_deciding = found.deciding is not None and found.levels[found.deciding] is shown
+    main, other = _("%(name)s, the main reason, percent of %(parent)s"), _("%(name)s, percent of %(parent)s")
+    first = past[0][0] if past else found.as_of
+    target = shown.target * 100
+    return Figure(
+        name="forecast",
+        title=title,
+        note=(main if is_deciding else other) % {"name": shown.name, "parent": shown.parent_name},
+        sentence=text_of(list(shown.said)),
+        traces=_traces(found, shown, past, ahead),
+        layout={
+            "margin": axes.margin(34, 158, 8, 24),
+            "xaxis": axes.day_axis(timezone.localtime(first), timezone.localtime(ahead[-1].at)),
+            "yaxis": axes.share_axis([target, *(one.high * 100 for one in ahead), *(part * 100 for _at, part in past)]),
+            "shapes": [_now(found.as_of)],
+        },
+        table=_table(found, shown, past, ahead),
+        size="m",
+        labels=[
+            EndLabel(target, _("target %(target)s") % {"target": percent(shown.target)}, color="$ink"),
+            EndLabel(ahead[-1].middle * 100, _("likely %(part)s") % {"part": percent(ahead[-1].middle)}),
+        ],
+        controls=controls,
+        file=f"fairshare_{found.policy.slug}_forecast_{shown.name}_rev{found.snapshot.revision}",
+        caption=_("%(policy)s, %(path)s, revision %(n)s")
+        % {"policy": found.policy.name, "path": shown.path, "n": found.snapshot.revision},
+    )  # fmt: skip
+
+
+def _past(found: Forecast, shown: ForecastLevel) -> list[tuple[datetime, float]]:
+    """Ends of the last days, as many as lie ahead but at least a week, and at most 28."""
+    back = timedelta(days=min(max(days_to_draw(shown), 7.0), 28.0))
+    return [(at, part) for at, part in shown.so_far if found.as_of - back <= at < found.as_of]
+
+
+def _ahead(found: Forecast, shown: ForecastLevel) -> Sequence[CurvePoint]:
+    """From now on."""
+    days = math.ceil(days_to_draw(shown))
+    n_points = days * (4 if days <= _FEW_DAYS else 1) + 1
+    return shown.curve(found.as_of, days, n_points)
+
+
+def _place(at: datetime) -> str:
+    return axes.moment(timezone.localtime(at))
+
+
+def _traces(
+    found: Forecast, shown: ForecastLevel, past: Sequence[tuple[datetime, float]], ahead: Sequence[CurvePoint]
+) -> list[Trace]:
+    """Every line that is read has all instants, so that keys go from the past into the forecast."""
+    target, now = float(shown.target or 0.0), float(shown.actual or 0.0)
+    slack = 0.0 if shown.outlook is None else shown.outlook.standing.slack
+    at = [_place(one) for one, _part in past] + [_place(one.at) for one in ahead]
+    whole = [at[0], at[-1]]
+    x = [_place(one.at) for one in ahead]
+    so_far = [part * 100 for _at, part in past] + [now * 100] + [None] * (len(ahead) - 1)
+    likely = [None] * len(past) + [one.middle * 100 for one in ahead]
+    known = [_balance(shown.name, part, target) for _at, part in past] + [_balance(shown.name, now, target)]
+    foreseen = [""] * (len(past) + 1) + [_foreseen(one) for one in ahead[1:]]
+    lines = [
+        traces.forecast(at, axes.rounded(likely, 3), name="", color="$level-mark", words=foreseen),
+        traces.line(
+            at, axes.rounded(so_far, 3), name="", color=_STATES[state_of(shown)],
+            words=known + [""] * (len(ahead) - 1), width=2,
+        ),
+    ]  # fmt: skip
+    return [
+        *traces.tolerance(whole, [max(target - slack, 0.0) * 100] * 2, [min(target + slack, 1.0) * 100] * 2),
+        *traces.fan(x, [one.low * 100 for one in ahead], [one.high * 100 for one in ahead]),
+        *traces.fan(x, [one.lower * 100 for one in ahead], [one.upper * 100 for one in ahead], is_half=True),
+        traces.target(whole, [target * 100] * 2),
+        *(line | {"hovertemplate": "%{customdata}<extra></extra>"} for line in lines),
+        traces.end_dot(_place(found.as_of), now * 100, color=_STATES[state_of(shown)]),
+        *_met(found, shown),
+    ]
+
+
+def _met(found: Forecast, shown: ForecastLevel) -> list[Trace]:
+    """A dot where target or tolerance is met, and a line from the soonest to the latest instant."""
+    marked = marked_of(shown)
+    if marked is None or marked[1].middle.in_s is None:
+        return []
+    part, times = marked[0] * 100, marked[1]
+    drawn = [traces.end_dot(_instant(found, times.middle), part, color="$accent")]
+    if times.soonest.in_s is not None and times.latest.in_s is not None:
+        ends = [_instant(found, times.soonest), _instant(found, times.latest)]
+        line = {"color": "$accent", "width": 3}
+        drawn.append(
+            {"type": "scatter", "mode": "lines", "x": ends, "y": [part, part], "line": line, **traces.NO_HOVER}
+        )
+    return drawn
+
+
+def _instant(found: Forecast, one: Recovery) -> str:
+    return _place(found.as_of + timedelta(seconds=one.in_s or 0.0))
+
+
+def marked_of(shown: ForecastLevel) -> tuple[float, RecoveryRange] | None:
+    """What of the curve is marked: the end of the tolerance where it is met, else the target."""
+    outlook = shown.outlook
+    if outlook is None or outlook.standing.edge is None:
+        return None
+    is_over = outlook.standing.actual > outlook.standing.target
+    if is_over and outlook.to_tolerance is not None and outlook.to_tolerance.middle.in_s:
+        return outlook.standing.edge, outlook.to_tolerance
+    return (outlook.standing.target, outlook.to_target) if outlook.to_target.middle.in_s else None
+
+
+def state_of(shown: ForecastLevel) -> str:
+    """over, under or on its target, now."""
+    if shown.outlook is None or shown.outlook.standing.edge is None:
+        return "on"
+    return "over" if shown.outlook.standing.actual > shown.outlook.standing.target else "under"
+
+
+def _balance(name: str, part: float, target: float) -> str:
+    said = {"name": name, "used": percent(part), "target": percent(target), "points": points_phrase(part - target)}
+    if abs(part - target) < 0.0005:
+        return _("%(name)s used %(used)s, on its target") % said
+    if part > target:
+        return _("%(name)s used %(used)s, target %(target)s, %(points)s over") % said
+    return _("%(name)s used %(used)s, target %(target)s, %(points)s under") % said
+
+
+def _foreseen(one: CurvePoint) -> str:
+    return _("most likely %(likely)s, half of the days %(half)s, all days %(all)s") % {
+        "likely": percent(one.middle), "half": _range(one.lower, one.upper), "all": _range(one.low, one.high),
+    }  # fmt: skip
+
+
+def _range(low: float, high: float) -> str:
+    one, other = percent(low), percent(high)
+    return one if one == other else _("%(low)s to %(high)s") % {"low": one, "high": other}
+
+
+def _now(as_of: datetime) -> dict[str, Any]:
+    at = _place(as_of)
+    line = {"color": "$line-strong", "width": 1}
+    return {"type": "line", "x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1, "layer": "below", "line": line}
+
+
+def _columns() -> tuple[Column, ...]:
+    return (
+        Column(_("Day")), Column(_("So far")), Column(_("Most likely")), Column(_("Half of the days")),
+        Column(_("All days")),
+    )  # fmt: skip
+
+
+def _table(
+    found: Forecast, shown: ForecastLevel, past: Sequence[tuple[datetime, float]], ahead: Sequence[CurvePoint]
+) -> Table:
+    """Oldest first, as the curve is read; the instant of now is the last one of what is so far."""
+    known = [*past, (found.as_of, float(shown.actual or 0.0))]
+    rows = [[_day(at), percent(part), "", "", ""] for at, part in known]
+    rows += [
+        [_day(one.at), "", percent(one.middle), _range(one.lower, one.upper), _range(one.low, one.high)]
+        for one in ahead[1:]
+    ]
+    raw: list[Sequence[Any]] = [[at.isoformat(), part, *[None] * 5, shown.target] for at, part in known]
+    raw += [
+        [one.at.isoformat(), None, one.middle, one.lower, one.upper, one.low, one.high, shown.target]
+        for one in ahead[1:]
+    ]
+    header = ("at", "so_far", "likely", "quartile_low", "quartile_high", "least", "most", "target")
+    return Table(_columns(), rows, raw, header)
+
+
+def _day(at: datetime) -> str:
+    return formats.date_format(timezone.localtime(at), "j M, H:i")
+
+
+def _controls(found: Forecast, shown: ForecastLevel | None, query: QueryDict) -> list[Control]:
+    """One for each level, from the whole to the account."""
+    levels = [level for level in found.levels if level.target is not None]
+    if len(levels) < 2:
+        return []
+    choices = [
+        Choice(f"level-{level.uid}", level.name, changed(query, **{LEVEL: str(level.uid)}), level is shown)
+        for level in levels
+    ]
+    return [Control(_("Level"), choices)]

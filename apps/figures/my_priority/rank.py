@@ -1,0 +1,208 @@
+"""Rank, or factor, of one account over the last days."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.http import QueryDict
+from django.utils import formats, timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.core.errors import FieldProblem, Invalid
+from apps.figures import axes, traces
+from apps.figures.controls import Choice, Control, changed
+from apps.figures.figure import Column, EndLabel, Figure, Mark, Table
+from apps.priorities.records.my_priority import RankHistory, RankThen
+from apps.priorities.sentences.numbers import UNKNOWN, count
+from apps.priorities.sentences.numbers import factor as factor_words
+
+PERIODS_DAYS = (14, 30, 90, 365)
+USUAL_DAYS = 30
+MEASURES = ("rank", "factor")
+DAYS, BY = "rank_days", "rank_by"  # names in the query of the page
+_MINUTE = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class RankAsked:
+    """days: how far back; by: `rank` or `factor`."""
+
+    days: int
+    by: str
+
+
+def read_rank(query: QueryDict) -> RankAsked:
+    """`?rank_days=30&rank_by=factor`. Raises Invalid, with the name in the address, for what doesn't exist."""
+    days, by = query.get(DAYS, str(USUAL_DAYS)), query.get(BY, MEASURES[0])
+    if days not in {str(one) for one in PERIODS_DAYS}:
+        message = _("“%(text)s” is no period of this figure; there are %(known)s days.")
+        _refuse(DAYS, message % {"text": days[:40], "known": ", ".join(map(str, PERIODS_DAYS))})
+    if by not in MEASURES:
+        _refuse(BY, _("“%(text)s” is not drawn over time; rank and factor are.") % {"text": by[:40]})
+    return RankAsked(int(days), by)
+
+
+def _refuse(where: str, message: str) -> None:
+    raise Invalid(message, fields=[FieldProblem(where, message)])
+
+
+def rank_figure(
+    found: RankHistory, asked: RankAsked, query: QueryDict, *, moment_url: str = "",
+    mark_url: Callable[[int], str] = lambda _number: "",
+) -> Figure:  # fmt: skip
+    """mark_url: the page of a revision, opened from its mark. moment_url: see Figure."""
+    is_rank = asked.by == "rank"
+    known = [then for then in found.days if _value(then, is_rank) is not None]
+    title = _("Rank over time") if is_rank else _("Factor over time")
+    controls = _controls(asked, query)
+    if not known:
+        message = ngettext(
+            "No rank of %(account)s is kept for the last day.",
+            "No rank of %(account)s is kept for the last %(n)s days.",
+            asked.days,
+        ) % {"account": found.account, "n": asked.days}
+        layout = {"margin": axes.margin(), "xaxis": {"range": [0, 1]}, "yaxis": {"range": [0, 1]}}
+        empty = Table(_columns(), (), ())
+        return Figure(
+            "rank", title, message, (), layout, empty, size="m", controls=controls, empty=message, reads=False
+        )
+    last = known[-1]
+    at = [_place(then.as_of) for then in found.days]
+    values = [_value(then, is_rank) for then in found.days]
+    drawn = traces.line(
+        at, values, name=found.account, color="$accent", words=[_words(then) for then in found.days], width=2.25
+    )
+    end = float(_value(last, is_rank) or 0.0)
+    label = _("rank %(n)s") % {"n": count(int(end))} if is_rank else factor_words(end)
+    first_at, last_at = (timezone.localtime(one.as_of) for one in (found.days[0], found.days[-1]))
+    if last_at - first_at < timedelta(hours=1):
+        first_at -= timedelta(hours=1)  # a single point stands clear of the axis
+    return Figure(
+        name="rank",
+        title=title,
+        note=_("1 is served first") if is_rank else _("1 is served first, 0 last"),
+        sentence=_sentence(known, asked),
+        traces=[drawn, traces.end_dot(_place(last.as_of), end, color="$accent")],
+        layout={
+            "margin": axes.margin(58 if is_rank else 44, 96, 26, 24),
+            "xaxis": axes.day_axis(first_at, max(last_at, first_at + timedelta(hours=1))),
+            "yaxis": _rank_axis(known) if is_rank else axes.number_axis(0.0, 1.04),
+        },
+        table=_table(found.days),
+        size="m",
+        labels=[EndLabel(end, label, color="$accent")],
+        marks=[
+            Mark(
+                _place(one.at), _("rev %(n)s") % {"n": one.number}, _("Revision %(n)s") % {"n": one.number},
+                mark_url(one.number),
+            )
+            for one in found.published
+        ],
+        controls=controls,
+        file=f"fairshare_{found.policy_slug}_{asked.by}_{asked.days}d_rev{found.revision}",
+        caption=_("%(policy)s, %(account)s, revision %(n)s")
+        % {"policy": found.policy_name, "account": found.account, "n": found.revision},
+        moment_url=moment_url,
+    )  # fmt: skip
+
+
+def _value(then: RankThen, is_rank: bool) -> float | None:
+    return then.rank if is_rank else None if then.factor is None else round(then.factor, 6)
+
+
+def _place(at: datetime) -> str:
+    """A minute of the site's zone that isn't before the instant: the page of that minute shows its numbers."""
+    local = timezone.localtime(at)
+    return axes.moment(local if local == local.replace(second=0, microsecond=0) else local + _MINUTE)
+
+
+def _words(then: RankThen) -> str:
+    if then.rank is None:
+        return _("no rank")
+    said = {"rank": count(then.rank), "of": count(then.of), "factor": factor_words(then.factor)}
+    return _("rank %(rank)s of %(of)s, factor %(factor)s") % said
+
+
+def _day(then: RankThen) -> str:
+    return formats.date_format(timezone.localtime(then.as_of), "j F")
+
+
+def _sentence(known: Sequence[RankThen], asked: RankAsked) -> str:
+    """Where the account is now, where it was at the beginning, and between what it was."""
+    is_rank = asked.by == "rank"
+    first, last = known[0], known[-1]
+    shown: Callable[[RankThen], str] = (
+        (lambda then: count(then.rank or 0)) if is_rank else (lambda then: factor_words(then.factor))
+    )
+    said: dict[str, Any] = {"now": shown(last), "then": shown(first), "of": count(last.of), "day": _day(first)}
+    if len(known) == 1:
+        text = _("Your rank is %(now)s of %(of)s.") if is_rank else _("Your factor is %(now)s.")
+        return text % said + " " + _("Earlier days are not kept.")
+    if said["now"] == said["then"]:
+        text = (
+            _("Your rank is %(now)s of %(of)s, as on %(day)s.")
+            if is_rank
+            else _("Your factor is %(now)s, as on %(day)s.")
+        )
+    else:
+        text = (
+            _("Your rank is %(now)s of %(of)s; on %(day)s it was %(then)s.")
+            if is_rank
+            else _("Your factor is %(now)s; on %(day)s it was %(then)s.")
+        )
+    ordered = sorted(known, key=lambda then: _value(then, is_rank) or 0.0)
+    low, high = shown(ordered[0]), shown(ordered[-1])
+    if low == high:
+        return text % said
+    between = _("It was between %(low)s and %(high)s.")
+    return text % said + " " + between % {"low": low, "high": high}
+
+
+def _rank_axis(known: Sequence[RankThen]) -> dict[str, Any]:
+    """Rank 1 on top, as many ranks as there were."""
+    most = max([max(then.of, then.rank or 1) for then in known])
+    marks = [1, *(int(one) for one in axes.ticks(1, most, 4) if 1 < one < most * 0.92 and one == int(one))]
+    texts = [_("1, first"), *(count(one) for one in marks[1:])]
+    if most > 1:
+        marks, texts = [*marks, most], [*texts, _("%(n)s, last") % {"n": count(most)}]
+    pad = max(most * 0.04, 0.3)
+    return {"range": [most + pad, 1 - pad], "tickvals": marks, "ticktext": texts}
+
+
+def _columns() -> tuple[Column, ...]:
+    return (Column(_("Day")), Column(_("Rank")), Column(_("Of")), Column(_("Factor")), Column(_("Revision")))
+
+
+def _table(days: Sequence[RankThen]) -> Table:
+    """Newest first."""
+    newest = days[::-1]
+    return Table(
+        columns=_columns(),
+        rows=[
+            [
+                formats.date_format(timezone.localtime(then.as_of), "j M Y, H:i"),
+                UNKNOWN if then.rank is None else count(then.rank),
+                count(then.of), factor_words(then.factor), str(then.revision),
+            ]
+            for then in newest
+        ],
+        raw=[[then.as_of.isoformat(), then.rank, then.of, then.factor, then.revision] for then in newest],
+        header=("as_of", "rank", "of", "factor", "revision"),
+    )  # fmt: skip
+
+
+def _controls(asked: RankAsked, query: QueryDict) -> list[Control]:
+    periods = [
+        Choice(f"rank-{days}", _("%(n)s d") % {"n": days} if days < 365 else _("1 y"),
+               changed(query, **{DAYS: str(days)}), asked.days == days)
+        for days in PERIODS_DAYS
+    ]  # fmt: skip
+    labels = {"rank": _("Rank"), "factor": _("Factor")}
+    measures = [
+        Choice(f"rank-by-{by}", labels[by], changed(query, **{BY: by}), asked.by == by) for by in MEASURES
+    ]  # fmt: skip
+    return [Control(_("Period"), periods), Control(_("Measure"), measures)]

@@ -1,0 +1,183 @@
+"""Time in the queue over the balance: each day on which jobs of one's own started is a dot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import QueryDict
+from django.utils import formats
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.core.errors import FieldProblem, Invalid
+from apps.figures import axes, traces
+from apps.figures.controls import Choice, Control, changed
+from apps.figures.figure import Column, Figure, Table, Trace
+from apps.priorities.records.my_priority import MyWaits, WaitDay, Waited
+from apps.priorities.sentences.numbers import UNKNOWN, count, number, points
+
+PERIODS_DAYS = (30, 90, 365)
+USUAL_DAYS = 90
+DAYS = "wait_days"  # a name in the query of the page
+_HOUR_S, _MINUTE_S = 3600.0, 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class WaitsAsked:
+    days: int
+
+
+def read_waits(query: QueryDict) -> WaitsAsked:
+    """`?wait_days=90`. Raises Invalid, with the name in the address, for another period."""
+    text = query.get(DAYS, str(USUAL_DAYS))
+    if text not in {str(days) for days in PERIODS_DAYS}:
+        message = _("“%(text)s” is no period of this figure; there are %(known)s days.")
+        message %= {"text": text[:40], "known": ", ".join(map(str, PERIODS_DAYS))}
+        raise Invalid(message, fields=[FieldProblem(DAYS, message)])
+    return WaitsAsked(int(text))
+
+
+def waits_figure(found: MyWaits, asked: WaitsAsked, query: QueryDict) -> Figure:
+    known = [day for day in found.days if day.deviation is not None]
+    title, controls, table = _("Time in the queue over the balance"), _controls(asked, query), _table(found)
+    if not known:
+        message = _why_empty(found, asked)
+        nothing = {"margin": axes.margin(), "xaxis": {"range": [0, 1]}, "yaxis": {"range": [0, 1]}}
+        return Figure(
+            "waits", title, message, (), nothing, table, size="s", controls=controls, empty=message, reads=False
+        )
+    across = [(day.deviation or 0.0) * 100 for day in known]
+    hours = [day.median_s / _HOUR_S for day in known]
+    x_axis = axes.points_axis(across, most=6)
+    top = max([0.1, *hours]) * 1.1
+    return Figure(
+        name="waits",
+        title=title,
+        note=_("median hours a day, over %(name)s’s points from target") % {"name": found.level_name},
+        sentence=_sentence(found),
+        traces=[traces.target([0, 0], [0, top]), _dots(known, across, hours)],
+        layout={
+            "margin": axes.margin(44, 12, 8, 40),
+            "hovermode": "closest",
+            "xaxis": {
+                **x_axis, "showspikes": False,
+                "title": {"text": _("%(name)s when the day began") % {"name": found.level_name}},
+            },
+            "yaxis": axes.number_axis(0.0, top, suffix="\u00a0h"),
+        },
+        table=table,
+        size="m",
+        controls=controls,
+        file=f"fairshare_{found.policy_slug}_waits_{asked.days}d_rev{found.revision}",
+        caption=_("%(policy)s, %(account)s, revision %(n)s")
+        % {"policy": found.policy_name, "account": found.account, "n": found.revision},
+    )  # fmt: skip
+
+
+def _dots(days: list[WaitDay], across: list[float], hours: list[float]) -> Trace:
+    """In the order of the days, as keys read them."""
+    colors = ["$over-mark" if one > 0 else "$under-mark" if one < 0 else "$level-mark" for one in across]
+    return {
+        "type": "scatter", "mode": "markers", "name": "", "x": axes.rounded(across, 3), "y": axes.rounded(hours, 4),
+        "marker": {"color": colors, "size": 8}, "customdata": [_words(day) for day in days],
+        "hovertemplate": "%{customdata}<extra></extra>", "meta": {"read": True},
+    }  # fmt: skip
+
+
+def _words(day: WaitDay) -> str:
+    said = {
+        "day": formats.date_format(day.on, "j M"), "jobs": _jobs(day.n_jobs), "wait": duration(day.median_s),
+        "balance": _balance(day.deviation),
+    }  # fmt: skip
+    return _("%(day)s: %(jobs)s, median wait %(wait)s, %(balance)s") % said
+
+
+def _jobs(n: int) -> str:
+    return ngettext("%(n)s job", "%(n)s jobs", n) % {"n": count(n)}
+
+
+def _balance(deviation: float | None) -> str:
+    if deviation is None:
+        return UNKNOWN
+    if round(deviation * 100, 1) == 0:
+        return _("on target")
+    words = _("%(n)s points over") if deviation > 0 else _("%(n)s points under")
+    return words % {"n": points(deviation)}
+
+
+def duration(seconds: float) -> str:
+    """Time in a queue: seconds, minutes, hours or days, whichever is read at once."""
+    if seconds < _MINUTE_S:
+        return _("%(n)s s") % {"n": number(seconds, 0)}
+    if seconds < _HOUR_S:
+        return _("%(n)s min") % {"n": number(seconds / _MINUTE_S, 0)}
+    if seconds < 48 * _HOUR_S:
+        return _("%(n)s h") % {"n": number(seconds / _HOUR_S, 1)}
+    return _("%(n)s d") % {"n": number(seconds / (24 * _HOUR_S), 1)}
+
+
+def _sentence(found: MyWaits) -> str:
+    """The median of all jobs on either side of the target."""
+    name, over, under = found.level_name, found.over, found.under
+    if over is not None and under is not None:
+        said = {"name": name, "over": _side(over), "under": _side(under)}
+        return _("With %(name)s over its target, on %(over)s; under it, on %(under)s.") % said
+    if over is not None:
+        return _("With %(name)s over its target, on %(over)s.") % {"name": name, "over": _side(over)}
+    if under is not None:
+        return _("With %(name)s under its target, on %(under)s.") % {"name": name, "under": _side(under)}
+    return _("%(name)s was on its target whenever your jobs started.") % {"name": name}
+
+
+def _side(waited: Waited) -> str:
+    """12 days, half of your jobs waited longer than 5.2 h"""
+    if waited.median_s < 1:
+        text = ngettext(
+            "%(n)s day, half of your jobs started at once", "%(n)s days, half of your jobs started at once",
+            waited.n_days,
+        )  # fmt: skip
+    else:
+        text = ngettext(
+            "%(n)s day, half of your jobs waited longer than %(wait)s",
+            "%(n)s days, half of your jobs waited longer than %(wait)s",
+            waited.n_days,
+        )
+    return text % {"n": count(waited.n_days), "wait": duration(waited.median_s)}
+
+
+def _why_empty(found: MyWaits, asked: WaitsAsked) -> str:
+    if not found.knows_waits:
+        return _("No source of your jobs reports when they were submitted: how long they waited is not known.")
+    if not found.days:
+        return _("None of your jobs started in the last %(n)s days.") % {"n": asked.days}
+    return _("The balance of past days is not computed yet; the convergence page starts that.")
+
+
+def _table(found: MyWaits) -> Table:
+    """Newest first; also days whose balance isn't known."""
+    days = found.days[::-1]
+    return Table(
+        columns=(Column(_("Day")), Column(_("Jobs")), Column(_("Median wait")), Column(_("Longest wait")),
+                 Column(_("Balance"))),
+        rows=[
+            [formats.date_format(day.on, "j M Y"), count(day.n_jobs), duration(day.median_s), duration(day.longest_s),
+             _balance(day.deviation)]
+            for day in days
+        ],
+        raw=[[day.on.isoformat(), day.n_jobs, day.median_s, day.longest_s, _points(day.deviation)] for day in days],
+        header=("day", "jobs", "median_wait_s", "longest_wait_s", "deviation_points"),
+    )  # fmt: skip
+
+
+def _points(deviation: float | None) -> Any:
+    return None if deviation is None else deviation * 100
+
+
+def _controls(asked: WaitsAsked, query: QueryDict) -> list[Control]:
+    periods = [
+        Choice(f"wait-{days}", _("%(n)s d") % {"n": days} if days < 365 else _("1 y"),
+               changed(query, **{DAYS: str(days)}), asked.days == days)
+        for days in PERIODS_DAYS
+    ]  # fmt: skip
+    return [Control(_("Period"), periods)]

@@ -1,0 +1,1 @@
+"""Roles, grants, delegation and authority."""

@@ -1,0 +1,381 @@
+"""Grants given, changed, extended and ended: nobody hands on more than they hold, nor for longer.
+
+A grant is changed by whoever gave it, or from above its entry; giving up a part of one's own is always possible.
+Each service locks the policy, so that a right can't be taken from somebody while they hand it on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any, Literal
+from uuid import UUID
+
+from django.db import transaction
+
+from apps.accounts.actor import Actor
+from apps.accounts.audit.log import record
+from apps.accounts.models import User
+from apps.accounts.people import clean_group
+from apps.accounts.selectors import groups_of
+from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound, Stale
+from apps.policies.access.holdings import FOREVER, Holding, Lineages, Standing, until_of
+from apps.policies.access.roles import VERBS_OF_ROLE
+from apps.policies.access.scope import EVERYBODY, WRITE, Verb, grants_of, require_scope, rules_all, visible_entries
+from apps.policies.changesets.change_sets import require_reason
+from apps.policies.models import Grant, Policy
+from apps.policies.publishing.revisions import lock_policy
+from apps.policies.selectors import get_policy
+from apps.policies.tree.stored import load_tree
+
+DAYS = 365
+SUGGESTED = timedelta(days=DAYS)
+LONGEST_REASON = 512
+GivenOn = Literal["keep", "end"]
+_UNSET: Any = object()
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One policy, its tree, and what the actor holds in it, at the instant of a decision."""
+
+    policy: Policy
+    lineages: Lineages
+    holding: Holding
+    actor: Actor
+    at: datetime
+
+    @classmethod
+    def of(cls, policy: Policy, actor: Actor, at: datetime) -> Setting:
+        lineages = Lineages(policy, load_tree(policy))
+        return cls(policy, lineages, Holding.of_actor(policy, actor, at), actor, at)
+
+    @property
+    def rules(self) -> bool:
+        return rules_all(self.actor)
+
+    def may_change(self, grant: Grant) -> bool:
+        """Whoever gave it and may hand it on still; else whoever could have given it from above its entry."""
+        lineage = self.lineages.of(grant.entry_uid)
+        if self.is_own(grant) and not self.rules:
+            return False
+        gave = self.actor.user is not None and grant.granted_by_id == self.actor.user.pk
+        from_here = self.rules or gave
+        _, missing = self.holding.limit(grant.verbs, lineage if from_here else lineage[:-1])
+        return not missing
+
+    def is_own(self, grant: Grant) -> bool:
+        """Held by the actor, in person or through a group."""
+        user = self.actor.user
+        if user is None:
+            return False
+        return grant.user_id == user.pk or (grant.user_id is None and grant.people in self._groups)
+
+    def may_know(self, grant: Grant) -> bool:
+        """Its holder and its giver, and whoever delegates or sees people by name at its entry."""
+        if self.is_own(grant) or self.may_change(grant):
+            return True
+        gave = self.actor.user is not None and grant.granted_by_id == self.actor.user.pk
+        lineage = self.lineages.of(grant.entry_uid)
+        return gave or any(self.holding.until(verb, lineage) for verb in (Verb.DELEGATE, Verb.VIEW_MEMBERS))
+
+    @property
+    def _groups(self) -> set[str]:
+        return set(groups_of(self.actor.user)) if self.actor.user else set()
+
+
+def give_grant(
+    *, policy_slug: str, entry_uid: UUID, username: str = "", people: str = "", role: str,
+    verbs: Sequence[str] | None = None, reason: str, expires_at: datetime | None = _UNSET, at: datetime, actor: Actor,
+) -> Grant:  # fmt: skip
+    """A role for a person or a group of sign-in, at an entry and below it. Without expires_at: the suggested end."""
+    policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
+    event = {"policy_slug": policy.slug, "entry_uid": entry_uid, "subject": username or people}
+    with _refusals_on_record("grant.given", actor, at, **event), transaction.atomic():
+        setting = Setting.of(lock_policy(policy.pk), actor, at)
+        lineage = _seen(setting, entry_uid)
+        grant = Grant(policy=policy, entry_uid=entry_uid, role=role, created_at=at, granted_by=actor.user)
+        grant.user, grant.people = _subject(username, people)
+        grant.reason, grant.verbs = _reason(reason), _verbs(role, verbs)
+        if setting.is_own(grant) and not setting.rules:
+            raise NotAllowed("Nobody gives a role to themselves: ask whoever decides above you.", code="own_grant")
+        _refuse_to_everybody(setting, grant)
+        end, missing = setting.holding.limit(grant.verbs, lineage)
+        _refuse_missing(missing)
+        grant.expires_at = _end(suggested_end(end, at) if expires_at is _UNSET else expires_at, end, at)
+        _refuse_twin(grant)
+        grant.save()
+        _log("grant.given", grant, actor, at)
+    return grant
+
+
+def change_grant(
+    *, policy_slug: str, grant_id: int, tag: str, role: str | None = None, verbs: Sequence[str] | None = None,
+    reason: str | None = None, expires_at: datetime | None = _UNSET, given_on: GivenOn = "end", at: datetime,
+    actor: Actor,
+) -> Grant:  # fmt: skip
+    """Replace what is given. `tag` is that of the grant the caller saw. given_on: see `end_grant`."""
+    with _on_record("grant.changed", policy_slug, grant_id, actor, at), transaction.atomic():
+        setting, grant = _locked(policy_slug, grant_id, tag, actor, at)
+        before = _copy(grant)
+        if role is not None or verbs is not None:
+            grant.verbs = _verbs(role or grant.role, verbs)
+            grant.role = role or grant.role
+        grant.reason = grant.reason if reason is None else _reason(reason)
+        if expires_at is not _UNSET:
+            grant.expires_at = expires_at
+        if tag_of(grant) == tag_of(before):
+            return before
+        _refuse_change(setting, before, grant)
+        _refuse_to_everybody(setting, grant)
+        if grant.role != before.role:
+            _refuse_twin(grant)
+        extends = until_of(grant) != until_of(before) and grant.verbs == before.verbs
+        _settle(setting, before, grant, given_on)
+        grant.save()
+        _log("grant.extended" if extends else "grant.changed", grant, actor, at, before)
+    return grant
+
+
+def end_grant(
+    *, policy_slug: str, grant_id: int, tag: str, reason: str = "", given_on: GivenOn = "end", at: datetime,
+    actor: Actor,
+) -> None:  # fmt: skip
+    """It ends now. given_on: what rests on it, given by its holder, ends too, or is kept in the actor's name."""
+    with _on_record("grant.ended", policy_slug, grant_id, actor, at), transaction.atomic():
+        setting, grant = _locked(policy_slug, grant_id, tag, actor, at)
+        if not (setting.is_own(grant) or setting.may_change(grant)):
+            raise _not_yours()
+        _settle(setting, grant, None, given_on)
+        _end_one(grant, setting, reason)
+
+
+def given_on_with(*, policy_slug: str, grant_id: int, at: datetime, actor: Actor) -> list[Grant]:
+    """Grants that rest on this one: they end with it, unless somebody keeps them."""
+    setting, grant = _found(policy_slug, grant_id, actor, at)
+    return [each for each in _standing(setting).resting_on(grant) if setting.may_know(each)]
+
+
+def get_grant(*, policy_slug: str, grant_id: int, at: datetime, actor: Actor) -> Grant:
+    return _found(policy_slug, grant_id, actor, at)[1]
+
+
+def tag_of(grant: Grant) -> str:
+    """Names one state of one grant: whoever changes it says which state they saw."""
+    state = [str(grant.role), sorted(map(str, grant.verbs)), grant.reason, until_of(grant).timestamp()]
+    return f"{grant.pk}-{sha256(repr(state).encode()).hexdigest()[:12]}"
+
+
+def suggested_end(limit: datetime, at: datetime) -> datetime:
+    """A year, or as long as the giver's own right holds."""
+    return min(at + SUGGESTED, limit)
+
+
+def _found(policy_slug: str, grant_id: int, actor: Actor, at: datetime) -> tuple[Setting, Grant]:
+    policy = get_policy(slug=policy_slug, actor=actor)
+    grants = Grant.objects.select_related("user", "granted_by", "policy")
+    grant = grants.filter(policy=policy, pk=grant_id).first() if 0 < grant_id < 2**63 else None
+    setting = Setting.of(policy, actor, at)
+    if grant is None or not _in_bounds(setting, grant) or not setting.may_know(grant):
+        raise NotFound("There is no such grant.")
+    return setting, grant
+
+
+def _locked(policy_slug: str, grant_id: int, tag: str, actor: Actor, at: datetime) -> tuple[Setting, Grant]:
+    require_scope(actor, WRITE)
+    lock_policy(get_policy(slug=policy_slug, actor=actor).pk)
+    setting, grant = _found(policy_slug, grant_id, actor, at)
+    if tag != tag_of(grant):
+        raise Stale("Somebody changed this grant after you read it: load it again.")
+    return setting, grant
+
+
+def _in_bounds(setting: Setting, grant: Grant) -> bool:
+    bound = setting.actor.token.subtree_uid if setting.actor.token else None
+    return bound is None or bound in setting.lineages.of(grant.entry_uid)
+
+
+def _seen(setting: Setting, uid: UUID) -> tuple[UUID, ...]:
+    """The lineage of an entry that the actor sees; what is archived or hidden is not found."""
+    tree = setting.lineages.tree
+    sees = visible_entries(policy=setting.policy, tree=tree, actor=setting.actor, at=setting.at)
+    sees.require(tree.index_of_uid(uid))
+    return setting.lineages.of(uid)
+
+
+def _subject(username: str, people: str) -> tuple[User | None, str]:
+    if bool(username) == bool(people):
+        raise _invalid("username", "name a person, or a group of people, and not both")
+    if people.strip() == EVERYBODY:
+        return None, EVERYBODY
+    if people:
+        try:
+            return None, clean_group(people)
+        except ValueError as error:
+            raise _invalid("people", str(error)) from None
+    user = User.objects.filter(username=username, is_active=True).first() if "\0" not in username else None
+    if user is None:
+        raise _invalid("username", "is nobody who has signed in here; a group may be named before it has anybody")
+    return user, ""
+
+
+def _refuse_to_everybody(setting: Setting, grant: Grant) -> None:
+    """A site may open a part of a policy to be seen by all who sign in, and that alone."""
+    if grant.people != EVERYBODY:
+        return
+    if not setting.rules:
+        raise NotAllowed("Only an administrator opens a part of a policy to everybody who signs in.", code="site_only")
+    if more := [verb for verb in grant.verbs if verb not in _SIGHT]:
+        label = Verb(more[0]).label.lower()
+        raise _invalid("verbs", f"may only open sight to everybody (view_aggregate, view_members), not {label}")
+
+
+_SIGHT = (Verb.VIEW_AGGREGATE, Verb.VIEW_MEMBERS)
+
+
+def _verbs(role: str, chosen: Sequence[str] | None) -> list[str]:
+    if role not in Grant.Role.values:
+        raise _invalid("role", f"must be one of {', '.join(Grant.Role.values)}")
+    wanted = VERBS_OF_ROLE[role] if chosen is None else chosen
+    if unknown := sorted(set(wanted) - set(Verb.values)):
+        raise _invalid("verbs", f"does not know {unknown[0][:40]!r}; known: {', '.join(Verb.values)}")
+    if not wanted:
+        raise _invalid("verbs", "must name at least one right")
+    return [verb for verb in Verb.values if verb in set(wanted)]
+
+
+def _reason(text: str) -> str:
+    reason = require_reason(text)
+    if len(reason) > LONGEST_REASON:
+        raise _invalid("reason", f"has at most {LONGEST_REASON} characters")
+    return reason
+
+
+def _end(wanted: datetime | None, limit: datetime, at: datetime) -> datetime | None:
+    if wanted is not None and wanted <= at:
+        raise _invalid("expires_at", "must lie in the future")
+    if (wanted or FOREVER) > limit:
+        own = f"your own right ends on {limit:%Y-%m-%d}"
+        raise NotAllowed(f"Nobody gives a right for longer than they hold it: {own}.", code="longer_than_own")
+    return wanted
+
+
+def _refuse_missing(missing: Collection[str]) -> None:
+    if Verb.DELEGATE in missing:
+        raise NotAllowed("You may not give roles at this entry: it takes the right to delegate, there or above.")
+    if missing:
+        labels = ", ".join(Verb(verb).label.lower() for verb in missing)
+        raise NotAllowed(f"Nobody gives more than they hold; you lack at this entry: {labels}.", code="more_than_own")
+
+
+def _refuse_twin(grant: Grant) -> None:
+    twins = Grant.objects.filter(policy_id=grant.policy_id, entry_uid=grant.entry_uid, role=grant.role)
+    if twins.filter(user=grant.user, people=grant.people).exclude(pk=grant.pk).exists():
+        raise Conflict("They have this role at this entry already: change or extend that grant.", code="grant_exists")
+
+
+def _refuse_change(setting: Setting, before: Grant, after: Grant) -> None:
+    """A reduction of what is one's own, or what one could have given like this."""
+    lineage = setting.lineages.of(after.entry_uid)
+    reduces = set(after.verbs) <= set(before.verbs) and until_of(after) <= until_of(before)
+    if until_of(after) != until_of(before):
+        _end(after.expires_at, FOREVER, setting.at)
+    if setting.is_own(before) and not setting.rules:
+        if not reduces:
+            raise NotAllowed("Nobody raises or lengthens their own grant: ask whoever gave it.", code="own_grant")
+        return
+    if not setting.may_change(before):
+        raise _not_yours()
+    if reduces:
+        return
+    end, missing = setting.holding.limit(after.verbs, lineage)
+    _refuse_missing(missing)
+    _end(after.expires_at, end, setting.at)
+    after.granted_by = setting.actor.user  # whose rights it rests on from now on
+
+
+def _settle(setting: Setting, grant: Grant, instead: Grant | None, given_on: GivenOn) -> None:
+    """End what would rest on nothing; or adopt of it what the actor could have given, from above downward."""
+    while resting := _standing(setting).resting_on(grant, instead):
+        kept = _adoptable(setting, grant, resting) if given_on == "keep" else None
+        if kept is None:
+            for each in resting:
+                _end_one(each, setting, f"It rested on another grant that {'changed' if instead else 'ended'}.")
+            return
+        kept.granted_by = setting.actor.user
+        kept.save(update_fields=["granted_by"])
+        _log("grant.adopted", kept, setting.actor, setting.at)
+
+
+def _adoptable(setting: Setting, grant: Grant, resting: Sequence[Grant]) -> Grant | None:
+    """Given by the holder of the grant to somebody else, and covered by what the actor holds without all of these."""
+    gone = {grant.pk, *(each.pk for each in resting)}
+    actor = setting.actor
+    own = [] if actor.user is None else grants_of(setting.policy, actor.user, setting.at).exclude(pk__in=gone)
+    holding = Holding(own, rules=setting.rules)
+    direct = [each for each in resting if each.granted_by_id == grant.user_id or grant.user_id is None]
+    for each in direct:
+        end, missing = holding.limit(each.verbs, setting.lineages.of(each.entry_uid))
+        for_self = setting.is_own(each) and not setting.rules
+        if not missing and until_of(each) <= end and not for_self and not _same_people(each, grant):
+            return each
+    return None
+
+
+def _end_one(grant: Grant, setting: Setting, reason: str) -> None:
+    _log("grant.ended", grant, setting.actor, setting.at, reason=reason.strip()[:LONGEST_REASON])
+    grant.delete()
+
+
+def _same_people(one: Grant, other: Grant) -> bool:
+    return (one.user_id, one.people) == (other.user_id, other.people)
+
+
+def _standing(setting: Setting) -> Standing:
+    grants = Grant.objects.filter(policy=setting.policy).select_related("user", "granted_by")
+    return Standing([each for each in grants if until_of(each) > setting.at], setting.lineages)
+
+
+def _copy(grant: Grant) -> Grant:
+    twin = Grant(policy=grant.policy, entry_uid=grant.entry_uid, user=grant.user, people=grant.people, pk=grant.pk)
+    twin.role, twin.verbs, twin.reason, twin.expires_at = grant.role, list(grant.verbs), grant.reason, grant.expires_at
+    twin.granted_by, twin.created_at = grant.granted_by, grant.created_at
+    return twin
+
+
+def _log(
+    verb: str, grant: Grant, actor: Actor, at: datetime, before: Grant | None = None, reason: str | None = None
+) -> None:
+    details = {"grant": grant.pk, "role": grant.role, "verbs": grant.verbs, "expires_at": grant.expires_at}
+    if before is not None:
+        details["before"] = {"role": before.role, "verbs": before.verbs, "expires_at": before.expires_at}
+    record(
+        actor=actor, verb=verb, at=at, policy_slug=grant.policy.slug, entry_uid=grant.entry_uid,
+        subject=grant.user.username if grant.user else grant.people, details=details,
+        reason=grant.reason if reason is None else reason,
+    )  # fmt: skip
+
+
+@contextmanager
+def _refusals_on_record(verb: str, actor: Actor, at: datetime, **event: Any) -> Iterator[None]:
+    """An attempt that was refused is logged too, after the transaction that it ended."""
+    try:
+        yield
+    except NotAllowed as error:
+        record(actor=actor, verb=verb, at=at, outcome="refused", reason=error.message, **event)
+        raise
+
+
+def _on_record(verb: str, policy_slug: str, grant_id: int, actor: Actor, at: datetime) -> Any:
+    return _refusals_on_record(verb, actor, at, policy_slug=policy_slug[:64], subject=f"grant {grant_id}")
+
+
+def _not_yours() -> DomainError:
+    return NotAllowed("A grant is changed by whoever gave it, or from above its entry.", code="not_your_grant")
+
+
+def _invalid(where: str, message: str) -> Invalid:
+    return Invalid(f"{where} {message}.", fields=[FieldProblem(where, message)])

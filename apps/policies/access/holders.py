@@ -1,0 +1,235 @@
+"""Who holds what where, and why somebody may do something: read, never written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from uuid import UUID
+
+from django.utils.translation import gettext as _
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import User
+from apps.core.errors import NotAllowed, NotFound
+from apps.policies.access.delegation import Setting, get_grant, tag_of
+from apps.policies.access.holdings import until_of
+from apps.policies.access.scope import EVERYBODY, Rights, Verb, Visibility, grants_of, rules_all, visible_entries
+from apps.policies.models import Grant, Policy
+from apps.policies.selectors import get_policy
+
+SOON = timedelta(days=60)
+Sight = Callable[..., Visibility]
+
+
+class GrantState(StrEnum):
+    IN_FORCE = "in_force"
+    SOON = "ends_soon"
+    EXPIRED = "expired"
+    DORMANT = "dormant"  # its entry is archived: it has no effect unless the entry is restored
+
+
+@dataclass(frozen=True, slots=True)
+class GrantLine:
+    """One grant as lists show it. path and name are "" where its entry is archived and nothing is known of it."""
+
+    grant: Grant
+    path: str
+    entry_name: str
+    state: GrantState
+    tag: str
+    may_change: bool
+    is_own: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Why a verb is held: one grant, and where it was given."""
+
+    grant: Grant
+    path: str
+    entry_name: str
+    is_inherited: bool
+
+
+@dataclass(frozen=True, slots=True)
+class VerbAnswer:
+    verb: str
+    label: str
+    is_held: bool
+    until: datetime | None  # the last of its grounds; None for no end
+    grounds: Sequence[Ground]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One entry of the way from the root, with what was given to the person there."""
+
+    uid: UUID
+    name: str
+    path: str
+    grants: Sequence[Grant]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What one person may do at one entry, verb by verb, and the way by which each right got there."""
+
+    policy_slug: str
+    person: User
+    entry_uid: UUID
+    entry_name: str
+    path: str
+    is_admin: bool
+    is_open: bool  # the policy shows its tree to everybody who signs in
+    may_see: bool
+    may_divide: bool  # what lies below the entry
+    may_change_own: bool  # the entry's own shares: decided above it
+    verbs: Sequence[VerbAnswer]
+    steps: Sequence[Step]
+
+
+def list_grants(
+    *, policy_slug: str, entry_uid: UUID | None = None, below: bool = False, username: str = "", at: datetime,
+    actor: Actor,
+) -> list[GrantLine]:  # fmt: skip
+    """By path, then by name: those the actor may know of. entry_uid: at that entry, or also below it."""
+    policy = get_policy(slug=policy_slug, actor=actor)
+    setting = Setting.of(policy, actor, at)
+    bound = actor.token.subtree_uid if actor.token else None
+    grants = Grant.objects.filter(policy=policy).select_related("user", "granted_by", "policy")
+    if username:
+        person = User.objects.filter(username=username).first() if "\0" not in username else None
+        grants = grants.filter(user=person) if person else grants.none()
+    lines = []
+    for grant in grants:
+        lineage = setting.lineages.of(grant.entry_uid)
+        wanted = entry_uid is None or (entry_uid in lineage if below else entry_uid == grant.entry_uid)
+        if wanted and (bound is None or bound in lineage) and setting.may_know(grant):
+            lines.append(_line(setting, grant))
+    return sorted(lines, key=lambda line: (line.path, name_of(line.grant), line.grant.pk))
+
+
+def get_grant_line(*, policy_slug: str, grant_id: int, at: datetime, actor: Actor) -> GrantLine:
+    """One grant that the actor may know of."""
+    grant = get_grant(policy_slug=policy_slug, grant_id=grant_id, at=at, actor=actor)
+    return _line(Setting.of(grant.policy, actor, at), grant)
+
+
+def ending_soon(lines: Sequence[GrantLine]) -> list[GrantLine]:
+    """Those that end within 60 days or have ended, soonest first."""
+    ending = [line for line in lines if line.state in (GrantState.SOON, GrantState.EXPIRED)]
+    return sorted(ending, key=lambda line: (until_of(line.grant), line.grant.pk))
+
+
+def name_of(grant: Grant) -> str:
+    """Whom it is for, as one reads it."""
+    if grant.user is None and grant.people == EVERYBODY:
+        return str(_("everybody who signs in"))
+    return str(grant.user) if grant.user else grant.people
+
+
+def explain_access(
+    *, policy_slug: str, entry_uid: UUID, username: str, at: datetime, actor: Actor, sight: Sight = visible_entries
+) -> Access:
+    """Everybody may ask about themselves; about others, who delegates or sees people by name at that entry.
+
+    sight: who sees which entries; a room that knows accounts adds the entries of their own.
+    """
+    policy = get_policy(slug=policy_slug, actor=actor)
+    setting = Setting.of(policy, actor, at)
+    tree = setting.lineages.tree
+    i = sight(policy=policy, tree=tree, actor=actor, at=at).require(tree.index_of_uid(entry_uid))
+    lineage = setting.lineages.of(entry_uid)
+    person = _person(username, setting, lineage)
+    held = list(grants_of(policy, person, at).select_related("granted_by", "user")) if person.is_active else []
+    steps = [_step(setting, uid, held) for uid in lineage]
+    rules = person.is_active and person.is_superuser
+    verbs = [_answer(verb, steps, rules=rules) for verb in Verb]
+    return Access(
+        policy.slug, person, entry_uid, *_place(setting, entry_uid), rules,
+        is_open=policy.visibility == Policy.Visibility.TREE,
+        may_see=_sees(sight, policy, setting, person, i),
+        may_divide=rules or any(verb in grant.verbs for step in steps for grant in step.grants for verb in _DIVIDES),
+        may_change_own=i > 0
+        and (rules or any(Verb.EDIT_SHARES in grant.verbs for step in steps[:-1] for grant in step.grants)),
+        verbs=verbs, steps=steps,
+    )  # fmt: skip
+
+
+_DIVIDES = (Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE)
+
+
+def _person(username: str, setting: Setting, lineage: Sequence[UUID]) -> User:
+    actor = setting.actor
+    if actor.user is not None and username in ("", actor.user.username):
+        return actor.user
+    if not any(setting.holding.until(verb, lineage) for verb in (Verb.DELEGATE, Verb.VIEW_MEMBERS)):
+        raise NotAllowed("You may ask about yourself here; about others, who gives roles or sees people by name.")
+    person = User.objects.filter(username=username).first() if "\0" not in username else None
+    if person is None:
+        raise NotFound(f"Nobody here is called {username[:80]!r}.", code="no_such_person")
+    return person
+
+
+def _sees(sight: Sight, policy: Policy, setting: Setting, person: User, i: int) -> bool:
+    if not person.is_active:
+        return False
+    actor = Actor(user=person, via="page")
+    return sight(policy=policy, tree=setting.lineages.tree, actor=actor, at=setting.at).may_see(i)
+
+
+def _step(setting: Setting, uid: UUID, held: Sequence[Grant]) -> Step:
+    name, path = _place(setting, uid)
+    return Step(uid, name, path, [grant for grant in held if grant.entry_uid == uid])
+
+
+def _answer(verb: Verb, steps: Sequence[Step], *, rules: bool) -> VerbAnswer:
+    grounds = [
+        Ground(grant, step.path, step.name, step is not steps[-1])
+        for step in steps
+        for grant in step.grants
+        if verb in grant.verbs
+    ]
+    ends = [ground.grant.expires_at for ground in grounds]
+    until = None if rules or None in ends else max((end for end in ends if end), default=None)
+    return VerbAnswer(verb.value, str(verb.label), rules or bool(grounds), until, grounds)
+
+
+def _line(setting: Setting, grant: Grant) -> GrantLine:
+    name, path = _place(setting, grant.entry_uid)
+    own = setting.is_own(grant)
+    state = _state(setting, grant)
+    return GrantLine(grant, path, name, state, tag_of(grant), setting.may_change(grant), own)
+
+
+def _state(setting: Setting, grant: Grant) -> GrantState:
+    if until_of(grant) <= setting.at:
+        return GrantState.EXPIRED
+    if setting.lineages.is_archived(grant.entry_uid):
+        return GrantState.DORMANT
+    return GrantState.SOON if until_of(grant) <= setting.at + SOON else GrantState.IN_FORCE
+
+
+def _place(setting: Setting, uid: UUID) -> tuple[str, str]:
+    tree = setting.lineages.tree
+    i = tree.index_of_uid(uid)
+    if i is not None:
+        return tree.name[i] if i else setting.policy.name, tree.path(i)  # the root is the whole policy
+    name = setting.lineages.last_name(uid)
+    above = [tree.index_of_uid(step) for step in setting.lineages.of(uid)]
+    nearest = max((j for j in above if j is not None), default=0)
+    return name, f"{tree.path(nearest).rstrip('/')}/…/{name}"
+
+
+def may_give(*, policy_slug: str, at: datetime, actor: Actor) -> bool:
+    """Whether the actor may hand on anything anywhere in the policy."""
+    policy = get_policy(slug=policy_slug, actor=actor)
+    return rules_all(actor) or bool(Rights(policy, actor, at).at(Verb.DELEGATE))
+
+
+def longest_end(*, policy_slug: str, entry_uid: UUID, verbs: Sequence[str], at: datetime, actor: Actor) -> datetime:
+    """Up to when the actor may hand these verbs on at an entry; FOREVER without an end."""
+    setting = Setting.of(get_policy(slug=policy_slug, actor=actor), actor, at)
+    return setting.holding.limit(verbs, setting.lineages.of(entry_uid))[0]

@@ -1,0 +1,1 @@
+"""Drafts, review and conflicts."""

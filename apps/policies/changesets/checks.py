@@ -1,0 +1,243 @@
+"""What a reviewer is told before deciding: each check passes, warns or blocks, and says what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.accounts.actor import Actor
+from apps.core.errors import Invalid
+from apps.policies.access.scope import Verb
+from apps.policies.changesets.account_moves import AccountMoves
+from apps.policies.changesets.review import Review
+from apps.policies.operations.algorithm_fit import refuse_misfit
+from apps.policies.publishing.size_guard import second_persons
+from apps.policies.tree.columns import Mask, TreeColumns
+from apps.policies.tree.look_alikes import look_alikes
+from apps.policies.tree.names import MAX_DEPTH
+
+State = Literal["ok", "warn", "block"]
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """`code` is stable; the words may change. `remedy`: what to do where it doesn't pass."""
+
+    code: str
+    state: State
+    title: str
+    text: str = ""
+    remedy: str = ""
+
+
+def list_checks(review: Review, *, sees: Mask, actor: Actor) -> list[Check]:
+    """In the order of reading. sees: which entries of the tree after the change the actor may know of."""
+    if review.outcome is None:
+        if review.change_set.operations or not review.is_open:
+            return [_unfit(review)]
+        empty = _("There is no edit in it")
+        return [Check("edits", "block", empty, remedy=_("Edit the draft, or give it up."))]
+    found = [_shape(review), _base(review), _algorithm(review, sees), _sums(review, sees), _locks(review, actor, sees)]
+    found += _alike(review, sees)
+    if review.is_open:
+        found += [_delegation(review), _accounts(review, actor), _size(review)]
+    return found
+
+
+def _unfit(review: Review) -> Check:
+    if not review.change_set.base_number:
+        return Check("shape", "ok", _("It began the policy"))
+    text = _("Its edits can’t be laid over revision %(n)s.") % {"n": review.number}
+    return Check("shape", "block", _("It doesn’t fit"), text, _("Edit the draft, or give it up."))
+
+
+def _shape(review: Review) -> Check:
+    """An outcome exists, so names, shares and places are valid: they are checked while it is worked out."""
+    depth = int(review.after.level.max())
+    text = _("Depth %(depth)s of %(most)s.") % {"depth": depth, "most": MAX_DEPTH}
+    return Check("shape", "ok", _("Shares and names valid, no cycles"), text)
+
+
+def _base(review: Review) -> Check:
+    base, head = review.change_set.base_number, review.policy.head_number
+    if review.problem:
+        return Check("base", "block", _("The policy moved on"), review.problem, _("Import the file again."))
+    if review.conflicts:
+        n = len(review.conflicts)
+        title = ngettext("%(n)s conflict with revision %(head)s", "%(n)s conflicts with revision %(head)s", n)
+        remedy = _("Choose for each whose value stands.")
+        return Check("base", "block", title % {"n": n, "head": head}, remedy=remedy)
+    if review.is_open and base != head:
+        text = _("Written on revision %(base)s; what was changed since is something else, and stays.") % {"base": base}
+        return Check("base", "ok", _("No conflict with revision %(head)s") % {"head": head}, text)
+    return Check("base", "ok", _("No conflict with revision %(head)s") % {"head": base if not review.is_open else head})
+
+
+def _algorithm(review: Review, sees: Mask) -> Check:
+    try:
+        refuse_misfit(review.after, review.wanted.algorithm)
+    except Invalid as error:
+        first = int(np.argmax(review.after.inherit))
+        text = error.message if error.code != "no_inherit" or sees[first] else _("An entry outside your view inherits.")
+        remedy = _("Give what inherits a number of shares, or choose another algorithm.")
+        if error.code == "package_failed":
+            remedy = _("Repair or update the package, or choose another algorithm.")
+        return Check("algorithm", "block", _("The algorithm can’t have this tree"), text, remedy)
+    return Check("algorithm", "ok", _("Tree and algorithm go together"))
+
+
+def _sums(review: Review, sees: Mask) -> Check:
+    """Groups in which nobody is promised anything any more, and entries that are promised nothing any more."""
+    before, after = review.before, review.after
+    empty = _new(_zero_groups(after), _zero_groups(before), review)
+    zero = _new(_zero_entries(after), _zero_entries(before), review)
+    zero = [i for i in zero if int(after.parent[i]) not in set(empty)]
+    if not empty and not zero:
+        return Check("sums", "ok", _("Every group divides something"))
+    texts = []
+    if empty:
+        text = _("All shares below %(names)s are 0: nobody there is promised anything.")
+        texts.append(text % {"names": _names(after, empty, sees)})
+    if zero:
+        text = _("%(names)s: 0 shares, so a target of 0.")
+        texts.append(text % {"names": _names(after, zero, sees)})
+    return Check("sums", "warn", _("Somebody is promised nothing"), " ".join(texts), _("Give at least one a number."))
+
+
+def _zero_groups(tree: TreeColumns) -> Mask:
+    total = np.bincount(tree.parent[1:], weights=tree.shares[1:], minlength=len(tree))
+    inherits = np.bincount(tree.parent[1:], weights=tree.inherit[1:], minlength=len(tree))
+    return np.asarray((tree.n_children > 0) & (total == 0) & (inherits == 0), dtype=np.bool_)
+
+
+def _zero_entries(tree: TreeColumns) -> Mask:
+    zero: Mask = (tree.shares == 0) & ~tree.inherit
+    zero[0] = False
+    return zero
+
+
+def _new(after: Mask, before: Mask, review: Review) -> list[int]:
+    place = review.moves.place
+    was = (place >= 0) & before[place]
+    return [int(i) for i in np.flatnonzero(after & ~was)]
+
+
+def _alike(review: Review, sees: Mask) -> list[Check]:
+    """New and renamed entries that look like a sibling; nothing where there is none."""
+    before, after, moves = review.before, review.after, review.moves
+    was = moves.place.tolist()
+    is_fresh = moves.is_new | moves.came
+    named = [i for i in np.flatnonzero(sees).tolist() if is_fresh[i] or before.name[was[i]] != after.name[i]]
+    pairs = [(i, other) for i, other in look_alikes(after, named) if sees[other]]
+    if not pairs:
+        return []
+    text = _("%(name)s looks like %(other)s.")
+    shown = [text % {"name": after.path(i), "other": after.path(other)} for i, other in pairs[:_SHOWN]]
+    remedy = _("Make sure that both are meant, and that people can tell them apart.")
+    return [Check("names", "warn", _("Names look alike"), " ".join(shown), remedy)]
+
+
+def _locks(review: Review, actor: Actor, sees: Mask) -> Check:
+    locked = [] if review.outcome is None else list(_locked(review))
+    if not locked:
+        return Check("locks", "ok", _("No locked entry is changed"))
+    names = _names(review.after, locked, sees)
+    refusal = review.why_not_publish(actor) if review.is_open else None
+    text = _("%(names)s: locked, so that it isn’t changed by accident.") % {"names": names}
+    if refusal is not None and refusal.code == "locked":
+        remedy = _("Whoever locked it, or an administrator, puts it in force.")
+        return Check("locks", "block", _("A locked entry is changed"), text, remedy)
+    return Check("locks", "warn", _("A locked entry is changed"), text, _("Make sure that it is meant."))
+
+
+def _locked(review: Review) -> Iterator[int]:
+    assert review.outcome is not None, "asked before"  # noqa: S101 - an invariant, not input
+    for uid, (before, after) in review.outcome.changes.items():
+        i = review.after.index_of_uid(uid)
+        if before is not None and before.locked and after is not None and i is not None:
+            yield i
+
+
+def _delegation(review: Review) -> Check:
+    """Whether its author could put it in force, and who else could."""
+    author = review.change_set.author
+    refusal = None if author is None else review.why_not_publish(Actor(user=author, via="worker"))
+    if refusal is None:
+        return Check("delegation", "ok", _("Inside the author’s delegation"))
+    people = review.people_who_may(Verb.PUBLISH)
+    text = _("%(author)s may ask for it, and not put it in force.") % {"author": review.change_set.author_name}
+    remedy = _("An authority above has to publish it.")
+    if people:
+        remedy = _("Could publish it: %(names)s.") % {"names": _people(people)}
+    return Check("delegation", "warn", _("Beyond the author’s delegation"), text, remedy)
+
+
+def _accounts(review: Review, actor: Actor) -> Check:
+    """Whether accounts that count at entries of others would move, were it published by who reads this."""
+    moves = review.account_moves(actor)
+    if moves.refusal:
+        people = review.people_who_may(Verb.PUBLISH)
+        remedy = _("Somebody who maps accounts at both entries has to publish it.")
+        if people:
+            remedy = _("Could publish it: %(names)s.") % {"names": _people(people)}
+        return Check("accounts", "block", _("It moves accounts of others"), moves.refusal, remedy)
+    if moves.is_limited:
+        return _limited(moves)
+    if moves.n and not _is_own(review, actor):
+        text = ngettext("%(n)s account would count elsewhere.", "%(n)s accounts would count elsewhere.", moves.n)
+        title = _("Your rights decide which accounts move")
+        return Check("accounts", "warn", title, text % {"n": moves.n}, _("Make sure that it is meant."))
+    return Check("accounts", "ok", _("No account of others moves"))
+
+
+def _limited(moves: AccountMoves) -> Check:
+    title = _("New rules take no accounts of others")
+    text = _("They take free accounts and those that count below already; all others stay where they count.")
+    if not moves.n_stay:  # none, or too few to be told
+        return Check("accounts", "ok", title, text)
+    staying = ngettext("%(n)s account matches and stays.", "%(n)s accounts match and stay.", moves.n_stay)
+    remedy = _("If they are to move, somebody who maps accounts at both entries has to publish it.")
+    return Check("accounts", "warn", title, f"{text} {staying % {'n': moves.n_stay}}", remedy)
+
+
+def _is_own(review: Review, actor: Actor) -> bool:
+    return actor.user is not None and actor.user.pk == review.change_set.author_id
+
+
+def _size(review: Review) -> Check:
+    size = review.size
+    furthest = _("The furthest target moves %(n).1f points.") % {"n": size.points}
+    if not size.is_guarded:
+        return Check("size", "ok", _("One person may publish it"), furthest)
+    if not size.reasons:
+        return Check("size", "ok", _("Small enough for one person"), furthest)
+    reasons = "; ".join(size.reasons)
+    text = f"{reasons[:1].upper()}{reasons[1:]}."
+    approvals = second_persons(review.change_set, review.at)
+    if approvals:
+        who = ", ".join(approval.user_name for approval in approvals[:_SHOWN])
+        return Check("size", "ok", _("Large change, approved by %(who)s") % {"who": who}, text)
+    people = review.people_who_may(Verb.APPROVE)
+    remedy = _("Could approve it: %(names)s.") % {"names": _people(people)} if people else ""
+    return Check("size", "block", _("Large change: a second person approves it first"), text, remedy)
+
+
+def _people(people: Iterable[object]) -> str:
+    names = [str(person) for person in people]
+    shown = ", ".join(names[:_SHOWN])
+    return _("%(names)s and others") % {"names": shown} if len(names) > _SHOWN else shown
+
+
+def _names(tree: TreeColumns, entries: list[int], sees: Mask) -> str:
+    shown = [tree.path(i) for i in entries if sees[i]]
+    more = len(entries) - len(shown[:_SHOWN])
+    text = ", ".join(shown[:_SHOWN])
+    if not shown:
+        return ngettext("an entry outside your view", "%(n)s entries outside your view", more) % {"n": more}
+    return _("%(names)s and %(n)s more") % {"names": text, "n": more} if more else text

@@ -1,0 +1,258 @@
+"""A revision with the changes of a draft laid over it, for looking at: nothing is rebuilt that nobody looks at.
+
+Targets are worked out group by group, so that an edit in a tree of a million entries costs what its group costs.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Literal, NamedTuple
+from uuid import UUID
+
+import numpy as np
+
+from apps.policies.tree.columns import Mask, Node, TreeColumns
+from apps.policies.tree.reshape import Changes
+
+Status = Literal["", "added", "moved", "edited"]
+
+
+class Place(NamedTuple):
+    """One child of an entry: by name, with its row of the revision, or None where the draft brings or renames it."""
+
+    name: str
+    row: int | None
+    uid: UUID | None
+
+
+class Sum(NamedTuple):
+    """What a group's shares are parts of; `passes_on`: somebody in it inherits."""
+
+    total: float
+    passes_on: bool
+
+
+class DraftTree:
+    """The tree as it would be, and as it is in the revision, entry by entry."""
+
+    def __init__(self, base: TreeColumns, changes: Changes) -> None:
+        self.base, self.changes = base, changes
+        self._pools: dict[UUID, float] = {}
+        self._nodes: dict[UUID, Node | None] = {}
+        self._levels: dict[UUID, int] = {}
+        self._places: dict[UUID, Sequence[Place]] = {}
+
+    # --- Entries ------------------------------------------------------------------------------------------------------
+    def get(self, uid: UUID) -> Node | None:
+        """None: not there, or no longer."""
+        if uid in self.changes:
+            return self.changes[uid][1]
+        return self.before(uid)
+
+    def before(self, uid: UUID) -> Node | None:
+        if uid not in self._nodes:
+            i = self.base.index_of_uid(uid)
+            self._nodes[uid] = None if i is None else self.base.node(i)
+        return self._nodes[uid]
+
+    def level(self, node: Node) -> int:
+        """1 is the root."""
+        if node.uid not in self._levels:
+            above = self.get(node.parent_uid) if node.parent_uid else None
+            self._levels[node.uid] = 1 if above is None else self.level(above) + 1
+        return self._levels[node.uid]
+
+    @property
+    def root(self) -> Node:
+        node = self.get(self.base.uuid(0))
+        assert node is not None, "the root is never removed"  # noqa: S101 - an invariant, not input
+        return node
+
+    def lineage(self, node: Node) -> list[Node]:
+        """Root first, the entry itself last."""
+        found = [node]
+        while found[-1].parent_uid is not None:
+            above = self.get(found[-1].parent_uid)
+            assert above is not None, "an entry's parent is in the tree"  # noqa: S101 - an invariant, not input
+            found.append(above)
+        return found[::-1]
+
+    def path(self, node: Node) -> str:
+        return "/" + "/".join(step.name for step in self.lineage(node)[1:])
+
+    def status(self, node: Node) -> Status:
+        if node.uid not in self.changes:
+            return ""
+        before = self.changes[node.uid][0]
+        if before is None:
+            return "added"
+        if before.parent_uid != node.parent_uid:
+            return "moved"
+        is_only_opened = not before.is_group and (before.kind, before.shares, before.name) == (
+            node.kind, node.shares, node.name,
+        ) and _same_terms(before, node)  # fmt: skip
+        return "" if is_only_opened else "edited"
+
+    # --- Children -----------------------------------------------------------------------------------------------------
+    def places(self, uid: UUID, mask: Mask | None = None) -> Sequence[Place]:
+        """All children by name; `mask` leaves out rows of the revision that may not be seen."""
+        found = self._all_places(uid)
+        return found if mask is None else [each for each in found if each.row is None or mask[each.row]]
+
+    def node_at(self, place: Place) -> Node:
+        if place.uid is None and place.row is not None:
+            uid = self.base.uuid(place.row)
+            if uid not in self.changes and uid not in self._nodes:
+                self._nodes[uid] = self.base.node(place.row)
+            found = self.get(uid)
+            assert found is not None, "a child is in the tree"  # noqa: S101 - an invariant, not input
+            return found
+        node = self.get(place.uid) if place.uid else None
+        assert node is not None, "a child is in the tree"  # noqa: S101 - an invariant, not input
+        return node
+
+    def n_children(self, uid: UUID) -> int:
+        if uid in self._moved_parents:
+            return len(self._all_places(uid))
+        i = self.base.index_of_uid(uid)
+        return 0 if i is None else int(self.base.n_children[i])
+
+    def _all_places(self, uid: UUID) -> Sequence[Place]:
+        if uid not in self._places:
+            self._places[uid] = self._merged(uid)
+        return self._places[uid]
+
+    def _merged(self, uid: UUID) -> Sequence[Place]:
+        i = self.base.index_of_uid(uid)
+        rows = range(0) if i is None else self.base.children(i)
+        left: set[int] = set()
+        joined: list[Place] = []
+        for before, after in self._by_parent.get(uid, ()):
+            stays = before and after and (before.parent_uid, before.name) == (after.parent_uid, after.name)
+            if stays:
+                continue
+            row = None if before is None else self.base.index_of_uid(before.uid)
+            if before is not None and before.parent_uid == uid and row is not None:
+                left.add(row)
+            if after is not None and after.parent_uid == uid:
+                joined.append(Place(after.name, None, after.uid))
+        found = [Place(self.base.name[row], row, None) for row in rows if row not in left]
+        for place in joined:
+            insort(found, place, key=lambda each: each.name)
+        return found
+
+    @cached_property
+    def _by_parent(self) -> dict[UUID, list[tuple[Node | None, Node | None]]]:
+        """Changes by the parents that they concern, before and after."""
+        found: dict[UUID, list[tuple[Node | None, Node | None]]] = {}
+        for change in self.changes.values():
+            for uid in {node.parent_uid for node in change if node is not None and node.parent_uid is not None}:
+                found.setdefault(uid, []).append(change)
+        return found
+
+    @cached_property
+    def _moved_parents(self) -> set[UUID]:
+        """Parents whose children came, went or were renamed."""
+        return {
+            uid
+            for uid, changes in self._by_parent.items()
+            if any(
+                not before or not after or (before.parent_uid, before.name) != (after.parent_uid, after.name)
+                for before, after in changes
+            )
+        }
+
+    # --- Targets ------------------------------------------------------------------------------------------------------
+    def target(self, node: Node) -> float | None:
+        """Part of the siblings' sum as the draft has it; None for the root and for who passes shares on.
+
+        Where somebody passes shares on, the entries below compete in the place of the entry itself.
+        """
+        if node.parent_uid is None or node.shares is None:
+            return None
+        return _part(node.shares, self._pool(self._competes_below(node)))
+
+    def target_before(self, uid: UUID) -> float | None:
+        """The same in the revision; None where it wasn't there."""
+        return self._unchanged.target(node) if (node := self.before(uid)) else None
+
+    @cached_property
+    def _unchanged(self) -> DraftTree:
+        return self if not self.changes else DraftTree(self.base, {})
+
+    def sum_of(self, uid: UUID) -> Sum:
+        """The children's own shares together."""
+        i = self.base.index_of_uid(uid)
+        here = range(0) if i is None else self.base.children(i)
+        shares = self.base.shares[here.start : here.stop]
+        n_inherit = int(np.count_nonzero(self.base.inherit[here.start : here.stop]))
+        changes = self._by_parent.get(uid, ())
+        if changes:  # taken out before summing: subtracting afterwards would leave what rounding does to a large sum
+            shares = shares.copy()
+        added = 0.0
+        for before, after in changes:
+            if before is not None and before.parent_uid == uid:
+                row = self.base.index_of_uid(before.uid)
+                assert row is not None, "what was there before is in the revision"  # noqa: S101 - an invariant
+                shares[row - here.start] = 0.0
+                n_inherit -= before.shares is None
+            if after is not None and after.parent_uid == uid:
+                added += after.shares or 0.0
+                n_inherit += after.shares is None
+        return Sum(float(shares.sum()) + added, n_inherit > 0)
+
+    def pool_of(self, uid: UUID) -> float:
+        """The sum that the shares of an entry's children are parts of; others that compete with them are in it."""
+        node = self.get(uid)
+        return 0.0 if node is None else self._pool(self._dividing(node))
+
+    def pool_before(self, uid: UUID) -> float:
+        """The same in the revision; 0 where the entry wasn't there."""
+        return self._unchanged.pool_of(uid)
+
+    def _competes_below(self, node: Node) -> UUID:
+        """The entry whose part is divided here: the nearest above that doesn't pass its shares on, or the root."""
+        above = self.get(node.parent_uid) if node.parent_uid else None
+        assert above is not None, "every entry but the root has a parent"  # noqa: S101 - an invariant, not input
+        return self._dividing(above)
+
+    def _dividing(self, node: Node) -> UUID:
+        """The entry itself, or the nearest above it, that doesn't pass its shares on; else the root."""
+        while node.shares is None and node.parent_uid is not None:
+            above = self.get(node.parent_uid)
+            assert above is not None, "every entry but the root has a parent"  # noqa: S101 - an invariant, not input
+            node = above
+        return node.uid
+
+    def _pool(self, uid: UUID) -> float:
+        if uid not in self._pools:
+            own = self.sum_of(uid)
+            below = sum(self._pool(each) for each in self._passing_on(uid)) if own.passes_on else 0.0
+            self._pools[uid] = own.total + below
+        return self._pools[uid]
+
+    def _passing_on(self, uid: UUID) -> list[UUID]:
+        """Children without shares of their own."""
+        i = self.base.index_of_uid(uid)
+        found: dict[UUID, None] = {}
+        if i is not None:
+            here = self.base.children(i)
+            rows = here.start + np.flatnonzero(self.base.inherit[here.start : here.stop])
+            found = dict.fromkeys(self.base.uuid(row) for row in rows.tolist())
+        for before, after in self._by_parent.get(uid, ()):
+            if before is not None:
+                found.pop(before.uid, None)
+            if after is not None and after.parent_uid == uid and after.shares is None:
+                found[after.uid] = None
+        return list(found)
+
+
+def _part(shares: float, total: float) -> float:
+    return min(shares / total, 1.0) if total > 0 else 0.0
+
+
+def _same_terms(before: Node, after: Node) -> bool:
+    names = ("scope", "scope_sources", "locked", "dates", "members", "mount")
+    return all(getattr(before, name) == getattr(after, name) for name in names)

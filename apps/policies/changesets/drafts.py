@@ -1,0 +1,287 @@
+"""Drafts: a change set that its author is still writing, operation by operation, with undo and redo.
+
+Every write names the version that it was thought out on. What was taken back waits in `undone` until the next edit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Q
+
+from apps.accounts.actor import Actor
+from apps.accounts.audit.log import record
+from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound
+from apps.engine.algorithms import get_algorithm, package_of
+from apps.engine.errors import BadParameter
+from apps.policies.access.authority import ActorGuard
+from apps.policies.access.scope import Verb, rules_all, visible_entries
+from apps.policies.changesets.account_moves import refuse_account_moves
+from apps.policies.changesets.anchoring import anchor_again
+from apps.policies.changesets.change_sets import clean_reason, get_change_set_for_write, settings_of
+from apps.policies.changesets.rebasing import Side
+from apps.policies.changesets.reviewing import rebase_change_set
+from apps.policies.models import ChangeSet, Entry, Policy
+from apps.policies.operations.algorithm_fit import refuse_misfit
+from apps.policies.operations.apply import Outcome, work_out
+from apps.policies.operations.editing import Archived
+from apps.policies.selectors import get_policy
+from apps.policies.services import move_on, new_change_set
+from apps.policies.tree.stored import load_archived, load_tree
+
+_WRITE = "policies:write"
+_OPEN = (ChangeSet.State.DRAFT, ChangeSet.State.PROPOSED, ChangeSet.State.APPROVED)
+MOST_UNDONE = 1_000
+
+
+def list_drafts(*, policy: Policy, at: datetime, actor: Actor) -> list[ChangeSet]:
+    """What I am writing by hand, or have handed in and is not in force yet; the last touched first.
+
+    Nothing for who may change nothing here any more: the draft would tell what they no longer see.
+    """
+    if actor.user is None or not may_edit(policy, actor, at):
+        return []
+    mine = ChangeSet.objects.filter(policy=policy, author=actor.user, state__in=_OPEN).select_related("policy")
+    return [each for each in mine.order_by("-updated_at", "-pk")[:50] if not _is_whole(each.operations)]
+
+
+def find_draft(*, policy: Policy, at: datetime, actor: Actor) -> ChangeSet | None:
+    """The one to go on with."""
+    mine = list_drafts(policy=policy, at=at, actor=actor)
+    return next((each for each in mine if each.state == ChangeSet.State.DRAFT), None)
+
+
+def find_draft_of(*, policy_slug: str, at: datetime, actor: Actor) -> ChangeSet | None:
+    """The same by the policy's name."""
+    return find_draft(policy=get_policy(slug=policy_slug, actor=actor, scope=_WRITE), at=at, actor=actor)
+
+
+def open_draft(*, policy_slug: str, reason: str = "", at: datetime, actor: Actor) -> ChangeSet:
+    """A new draft on the head, without an edit yet. For whoever may change something here."""
+    policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
+    require_editor(policy, actor, at)
+    with transaction.atomic():
+        draft = new_change_set(policy, policy.head_number, [], clean_reason(reason), None, actor, at)
+        record(
+            actor=actor, verb="changeset.drafted", at=at, policy_slug=policy.slug, reason=draft.reason,
+            subject=f"change set {draft.pk}", details={"base": draft.base_number, "n_operations": 0},
+        )  # fmt: skip
+    return draft
+
+
+def may_edit(policy: Policy, actor: Actor, at: datetime) -> bool:
+    """Whether there is anything that this actor may change."""
+    if not actor.has_scope(_WRITE):
+        return False
+    seen = visible_entries(policy=policy, tree=load_tree(policy), actor=actor, at=at)
+    return bool(seen.divided.any())
+
+
+def require_editor(policy: Policy, actor: Actor, at: datetime) -> None:
+    if not may_edit(policy, actor, at):
+        raise NotAllowed(
+            "There is no entry here that you may change. Ask whoever divides the entry above yours for more instead."
+        )
+
+
+class Written(NamedTuple):
+    """A draft after an edit, with what it leads to: worked out once for each edit."""
+
+    draft: ChangeSet
+    outcome: Outcome
+
+
+def add_operations(
+    *, id: int, version: int, operations: Sequence[Mapping[str, Any]], at: datetime, actor: Actor
+) -> ChangeSet:
+    """Write edits at the end of the draft: all of them, or none where one can't be."""
+    return write_operations(id=id, version=version, operations=operations, at=at, actor=actor).draft
+
+
+def write_operations(
+    *, id: int, version: int, operations: Sequence[Mapping[str, Any]], at: datetime, actor: Actor
+) -> Written:
+    """The same, for who goes on to look at it."""
+    with transaction.atomic():
+        draft = _draft_for_write(id, version, actor, at)
+        whole = [*draft.operations, *operations]
+        if not operations:
+            raise Invalid("There is no edit in this.", fields=[FieldProblem("operations", "is empty")])
+        try:
+            outcome = check(draft, whole, actor, at)
+        except Invalid as error:
+            raise _from_zero(error, len(draft.operations)) from None
+        draft.operations, draft.undone = outcome.operations, []
+        return Written(_moved_on(draft, actor, at), outcome)
+
+
+def undo(*, id: int, version: int, n: int = 1, at: datetime, actor: Actor) -> ChangeSet:
+    """Take the last edits back; they can be brought again until the next edit."""
+    with transaction.atomic():
+        draft = _draft_for_write(id, version, actor, at)
+        if not 1 <= n <= len(draft.operations):
+            raise Invalid("There is nothing left to undo.", code="nothing_to_undo")
+        kept, gone = draft.operations[:-n], draft.operations[-n:]
+        draft.operations, draft.undone = kept, [*draft.undone, *reversed(gone)][-MOST_UNDONE:]
+        return _moved_on(draft, actor, at)
+
+
+def redo(*, id: int, version: int, n: int = 1, at: datetime, actor: Actor) -> ChangeSet:
+    """Bring the edits again that were taken back last."""
+    with transaction.atomic():
+        draft = _draft_for_write(id, version, actor, at)
+        if not 1 <= n <= len(draft.undone):
+            raise Invalid("There is nothing to redo.", code="nothing_to_redo")
+        again = list(reversed(draft.undone[-n:]))
+        draft.operations = check(draft, [*draft.operations, *again], actor, at).operations
+        draft.undone = draft.undone[:-n]
+        return _moved_on(draft, actor, at)
+
+
+def drop_operation(*, id: int, version: int, index: int, at: datetime, actor: Actor) -> ChangeSet:
+    """Leave one edit out, wherever it stands; refused where a later one rests on it."""
+    with transaction.atomic():
+        draft = _draft_for_write(id, version, actor, at)
+        if not 0 <= index < len(draft.operations):
+            raise Invalid("There is no such edit in this draft.", fields=[FieldProblem("index", "names no edit")])
+        gone = draft.operations[index]
+        left = [*draft.operations[:index], *draft.operations[index + 1 :]]
+        try:
+            found = check(draft, left, actor, at).operations
+        except (Invalid, NotFound) as error:
+            raise Conflict(f"A later edit rests on this one: {error.message}", code="rested_on") from None
+        anchor_again(draft, found)
+        draft.operations = found
+        draft.undone = [*draft.undone, gone][-MOST_UNDONE:]
+        return _moved_on(draft, actor, at)
+
+
+def describe_draft(*, id: int, version: int, reason: str, at: datetime, actor: Actor) -> ChangeSet:
+    """Its reason, whose first line is what it is called."""
+    with transaction.atomic():
+        draft = _draft_for_write(id, version, actor, at)
+        draft.reason = clean_reason(reason)
+        return _moved_on(draft, actor, at)
+
+
+def update_draft(
+    *, id: int, version: int, choices: Mapping[str, Side] | None = None, at: datetime, actor: Actor
+) -> ChangeSet:
+    """Set it upon the head; EditConflict names what both sides changed and has no choice yet."""
+    with transaction.atomic():
+        draft = get_change_set_for_write(id, actor, at, version=version)
+        if draft.operations:
+            rebased = rebase_change_set(id=id, version=version, choices=choices, at=at, actor=actor)
+            ChangeSet.objects.filter(pk=id).update(undone=[])  # they were thought out on the old base
+            rebased.undone = []
+            return rebased
+        draft.base_number = Policy.objects.values_list("head_number", flat=True).get(pk=draft.policy_id)
+        return move_on(draft, draft.state, actor, at, "changeset.rebased")
+
+
+def check(draft: ChangeSet, operations: Sequence[Mapping[str, Any]], actor: Actor, at: datetime) -> Outcome:
+    """What the operations lead to on the draft's base; the refusal of the first that can't be."""
+    _refuse_whole(operations)
+    policy = draft.policy
+    base, settings = load_tree(policy, draft.base_number), settings_of(policy, draft.base_number)
+    if not operations:
+        return Outcome(base, settings, [], {}, ())
+    guard = ActorGuard(policy=policy, tree=base, actor=actor, at=at, only_see=True)
+    outcome = work_out(base, list(operations), settings=settings, guard=guard, archived=_archived(draft))
+    if not _takes_inherit(outcome) or package_of(outcome.settings.algorithm):
+        refuse_misfit(outcome.tree, outcome.settings.algorithm, policy)
+    return outcome
+
+
+def may_publish(draft: ChangeSet, actor: Actor, at: datetime) -> bool:
+    """Whether the actor has every right that putting it in force takes, on its own base."""
+    if not draft.operations or _is_whole(draft.operations):
+        return False
+    if rules_all(actor) and actor.token is None:
+        return True
+    policy = draft.policy
+    base, settings = load_tree(policy, draft.base_number), settings_of(policy, draft.base_number)
+    guard = ActorGuard(policy=policy, tree=base, actor=actor, at=at, besides=(Verb.PUBLISH,))
+    try:
+        outcome = work_out(base, draft.operations, settings=settings, guard=guard, archived=_archived(draft))
+        refuse_account_moves(outcome, policy=policy, actor=actor, at=at)
+    except DomainError:
+        return False
+    return True
+
+
+def list_archived(draft: ChangeSet, parent_uid: UUID, *, most: int = 50) -> list[Entry]:
+    """Entries that were below this one when they were archived, as they last were, the last archived first."""
+    closed = Entry.objects.filter(policy=draft.policy_id, parent_uid=parent_uid, until__lte=draft.base_number)
+    newest = closed.order_by("uid", "-since").distinct("uid")
+    uids = [entry.uid for entry in newest[:2_000]]
+    alive = Entry.objects.filter(policy=draft.policy_id, uid__in=uids, since__lte=draft.base_number)
+    present = set(alive.filter(Q(until=None) | Q(until__gt=draft.base_number)).values_list("uid", flat=True))
+    gone = [entry for entry in newest[:2_000] if entry.uid not in present]
+    return sorted(gone, key=lambda entry: (-(entry.until or 0), entry.name))[:most]
+
+
+def named_uids(operations: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Entries that operations change, or put something into."""
+    return {str(each[key]) for each in operations for key in ("entry", "parent", "uid") if each.get(key)}
+
+
+def list_neighbours(draft: ChangeSet, *, since: datetime) -> list[ChangeSet]:
+    """Open change sets of others that touch an entry which this one touches too; the last touched first."""
+    mine = named_uids(draft.operations)
+    others = ChangeSet.objects.filter(policy=draft.policy_id, state__in=_OPEN, updated_at__gte=since)
+    others = others.exclude(pk=draft.pk).exclude(author=draft.author_id) if draft.author_id else others
+    return [each for each in others.select_related("policy").order_by("-updated_at")[:50]
+            if mine & named_uids(each.operations)]  # fmt: skip
+
+
+def _archived(draft: ChangeSet) -> Archived:
+    return lambda uid: load_archived(draft.policy, uid, draft.base_number)
+
+
+def _draft_for_write(id: int, version: int, actor: Actor, at: datetime) -> ChangeSet:
+    draft = get_change_set_for_write(id, actor, at, version=version)
+    _refuse_whole(draft.operations)
+    return draft
+
+
+def _moved_on(draft: ChangeSet, actor: Actor, at: datetime) -> ChangeSet:
+    draft.approvals.all().delete()  # what was approved was something else
+    draft.effective_at = None if draft.state == ChangeSet.State.APPROVED else draft.effective_at
+    return move_on(draft, ChangeSet.State.DRAFT, actor, at, "changeset.edited")
+
+
+def _takes_inherit(outcome: Outcome) -> bool:
+    """Whether the tree needs no look: almost every algorithm knows inherited shares."""
+    try:
+        return get_algorithm(str(outcome.settings.algorithm["name"])).takes_inherit
+    except BadParameter:
+        return False
+
+
+def _from_zero(error: Invalid, n_before: int) -> Invalid:
+    """Refusals number the operations that were sent, not those that were there already."""
+
+    def renumbered(text: str) -> str:
+        head, mark, rest = text.partition("operations[")
+        number, bracket, tail = rest.partition("]")
+        if not mark or not number.isdigit() or int(number) < n_before:
+            return text
+        return f"{head}{mark}{int(number) - n_before}{bracket}{tail}"
+
+    fields = [FieldProblem(renumbered(each.where), each.message) for each in error.fields]
+    return Invalid(renumbered(error.message), code=error.code, fields=fields)
+
+
+def _refuse_whole(operations: Sequence[Mapping[str, Any]]) -> None:
+    """It has no single edits that could be shown, undone or followed by others."""
+    if _is_whole(operations):
+        raise Conflict("This draft replaces the whole tree: import the file again with the change in it.", code="whole")
+
+
+def _is_whole(operations: Sequence[Mapping[str, Any]]) -> bool:
+    return any(operation.get("op") == "document" for operation in operations)

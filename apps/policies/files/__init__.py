@@ -1,0 +1,1 @@
+"""Policies out of files and into them."""

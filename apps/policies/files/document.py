@@ -1,0 +1,165 @@
+"""A whole policy as one nested document: {policy, settings, root: {name, kind, shares, children…}}."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from apps.core.errors import FieldProblem, Invalid
+from apps.policies.files.declared import Declaration, Declared
+from apps.policies.settings import PolicySettings
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.names import MAX_DEPTH, PARENT
+
+Address = tuple[str | int, ...]
+FindLines = Callable[[Sequence[Address]], Sequence[int]]
+
+HEAD = ("policy", "settings", "root", "revision")
+KEYS = ("uid", "name", "kind", "shares", "scope", "sources", "locked", "dates", "members", "mount", "children")
+_KEYS = frozenset(KEYS)
+
+
+def read_document(data: object, find_lines: FindLines | None = None) -> Declared:
+    """Check everything and lay the entries out; Invalid names every wrong place.
+
+    find_lines: the lines of a text at which values of the document begin, for a document that comes from one.
+    """
+    if not isinstance(data, Mapping) or not isinstance(data.get("root"), Mapping):
+        raise Invalid("A document is an object with a root entry.", fields=[FieldProblem("root", "is missing")])
+    for key in data:
+        if key not in HEAD:
+            raise Invalid(f"{key!r:.60} is unknown; known are policy, settings, root.", code="bad_document")
+    settings = data.get("settings") or {}
+    _check_settings(settings, find_lines)
+    return _Reader(find_lines).read(data["root"], settings, str(data.get("policy", "")))
+
+
+def entry_values(tree: TreeColumns, i: int, node: Any) -> dict[str, Any]:
+    """What a document says of one entry besides its children, keys in the order in which people read them."""
+    entry: dict[str, Any] = {"uid": str(node.uid), "name": node.name, "kind": node.kind}
+    if i:
+        entry["shares"] = PARENT if node.shares is None else plain(node.shares)
+    if node.scope:
+        entry["scope"] = node.scope
+    if node.scope_sources:
+        entry["sources"] = list(node.scope_sources)
+    if node.locked:
+        entry["locked"] = True
+    if node.dates:
+        entry["dates"] = node.said("dates")
+    if node.members:
+        entry["members"] = node.said("members")
+    if node.mount:
+        entry["mount"] = node.said("mount")
+    return entry
+
+
+def head_values(tree: TreeColumns, settings: PolicySettings) -> dict[str, Any]:
+    """What a document says of the policy as a whole."""
+    return {"policy": tree.policy_slug, "revision": tree.number, "settings": settings.to_json()}
+
+
+def walk(tree: TreeColumns) -> Iterator[tuple[int, int]]:
+    """Entries as a document has them, each before its children, with its level; (−1, level) after the last child."""
+    stack = [(0, 0)]
+    while stack:
+        i, level = stack.pop()
+        yield i, level
+        if i >= 0 and tree.is_group[i]:
+            stack.append((-1, level))
+            stack += ((child, level + 1) for child in reversed(tree.listed_children(i)))
+
+
+def plain(shares: float) -> float | int:
+    """Whole numbers without a point."""
+    return int(shares) if shares.is_integer() and shares < 1e15 else shares
+
+
+def _check_settings(settings: Any, find_lines: FindLines | None) -> None:
+    try:
+        PolicySettings.from_json(settings)
+    except Invalid as error:
+        if find_lines is None:
+            raise
+        lines = find_lines([tuple(problem.where.split(".")) for problem in error.fields])
+        fields = [FieldProblem(f"line {n}, {p.where}", p.message) for n, p in zip(lines, error.fields, strict=True)]
+        raise Invalid(f"line {lines[0]}: {error.message}", code=error.code, fields=fields) from None
+
+
+class _Reader(Declaration):
+    """Walks the nested objects level by level, without recursion."""
+
+    def __init__(self, find_lines: FindLines | None) -> None:
+        super().__init__()
+        self._find_lines = find_lines
+        self._at: list[int] = []  # of each row its number among the children that its parent lists
+
+    def read(self, root: Mapping[str, Any], settings: Mapping[str, Any], policy: str) -> Declared:
+        level = [(self._entry(-1, 0, {"name": "root", **root}), root)]
+        for _ in range(MAX_DEPTH + 1):
+            if not level or level[0][0] < 0:
+                break
+            level = [
+                (row, child)
+                for parent, entry in level
+                for at, child in enumerate(self._listed(parent, entry))
+                if (row := self._entry(parent, at, child)) >= 0
+            ]
+        return self.finish(settings=settings, policy=policy)
+
+    def _listed(self, row: int, entry: Mapping[str, Any]) -> Sequence[Any]:
+        children = entry.get("children")
+        if children is None:
+            return ()
+        if isinstance(children, list):
+            return children
+        self.problem(row, "children", "must be a list of entries")
+        return ()
+
+    def _entry(self, parent: int, at: int, entry: object) -> int:
+        place = "root.name" if parent < 0 else f"children[{at}]"
+        if not isinstance(entry, Mapping):
+            self.problem(parent, place, "must be an entry: an object with a name")
+            return -1
+        is_group = "children" in entry
+        row = self.add(
+            parent, entry.get("name"), place=place, uid=entry.get("uid"), shares=entry.get("shares", 1),
+            kind=entry.get("kind", "group" if is_group else "user"), is_group=is_group,
+        )  # fmt: skip
+        if row < 0:
+            return row
+        self._at.append(at)
+        if "scope" in entry or "sources" in entry:
+            self.set_scope(row, entry.get("scope", ""), entry.get("sources", []))
+        if "locked" in entry:
+            self.set_locked(row, entry["locked"])
+        if entry.get("dates") is not None:
+            self.set_dates(row, entry["dates"])
+        if entry.get("members"):
+            self.set_members(row, entry["members"])
+        if entry.get("mount") is not None:
+            self.set_mount(row, entry["mount"])
+        if not _KEYS.issuperset(entry):
+            unknown = min(map(str, set(entry) - _KEYS))
+            self.problem(row, unknown[:60], f"is unknown; known are {', '.join(sorted(_KEYS))}")
+        return row
+
+    def find_lines(self) -> None:
+        if self._find_lines is None:
+            return
+        lines = self._find_lines([self._address(problem.row, problem.key) for problem in self.problems])
+        self.problems = [p._replace(line=line) for p, line in zip(self.problems, lines, strict=True)]
+
+    def where(self, row: int, key: str, line: int = 0) -> str:
+        if row >= 0 and not key and self._find_lines is not None:
+            line = self._find_lines([self._address(row, "")])[0]
+        return super().where(row, key, line)
+
+    def _address(self, row: int, key: str) -> Address:
+        steps: list[str | int] = []
+        while row > 0:
+            steps += [self._at[row], "children"]
+            row = self.parent[row]
+        at = key.removeprefix("children[").removesuffix("]")
+        end: Address = ("children", int(at)) if at != key else (key,) if key else ()
+        return ("root", *reversed(steps), *end)

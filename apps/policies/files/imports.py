@@ -1,0 +1,166 @@
+"""A file becomes a change set against the tree in force: never a wipe, and never more than the file can say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+import numpy as np
+
+from apps.accounts.actor import Actor
+from apps.core.errors import FieldProblem, Invalid, NotAllowed
+from apps.policies.access.scope import visible_entries
+from apps.policies.changesets.change_sets import require_reason, settings_of
+from apps.policies.changesets.effects import outcome_of
+from apps.policies.files.declared import Declared
+from apps.policies.formats.base import Format
+from apps.policies.formats.registry import get_format, read_file
+from apps.policies.models import ChangeSet, Entry, Policy, Revision
+from apps.policies.operations.apply import MOST_OPERATIONS, Operation
+from apps.policies.publishing.replacing import propose_tree, publish_tree
+from apps.policies.selectors import get_change_set, get_policy
+from apps.policies.services import make_change_set, publish_change_set
+from apps.policies.settings import PolicySettings
+from apps.policies.tree.adoption import adopt, refuse_new_names
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.comparison import Comparison, compare
+from apps.policies.tree.difference import changed_entries, difference
+from apps.policies.tree.stored import load_archived, load_tree
+
+
+@dataclass(frozen=True)
+class ImportPlan:
+    """What a file would do to the head, which stays as it is.
+
+    operations: None where they are more than a change set holds, which then has the whole tree. ignored: what stands
+    in the file and is no policy's.
+    """
+
+    policy: Policy
+    format: Format
+    head: TreeColumns
+    tree: TreeColumns
+    settings: PolicySettings
+    changed_settings: tuple[str, ...]
+    operations: list[Operation] | None
+    comparison: Comparison
+    ignored: tuple[str, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        return self.comparison.is_empty and not self.changed_settings
+
+
+@dataclass(frozen=True)
+class PolicyImport:
+    """The plan, and what became of it: nothing where there was nothing to change."""
+
+    plan: ImportPlan
+    change_set: ChangeSet | None = None
+    revision: Revision | None = None
+
+
+def plan_import(
+    *, policy_slug: str, format: str, content: bytes, keep_missing: bool = False, at: datetime, actor: Actor
+) -> ImportPlan:
+    """Read the file and lay it over the head. keep_missing: entries that it leaves out stay, else they are archived.
+
+    For who sees the whole tree: what the file leaves out could be what its author doesn't see.
+    """
+    found = get_format(format)
+    policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
+    head, settings = load_tree(policy), settings_of(policy, policy.head_number)
+    if not visible_entries(policy=policy, tree=head, actor=actor, at=at).all_visible:
+        raise NotAllowed("You see a part of this policy only, and a file is compared with all.", code="partial_view")
+    declared = read_file(found, content)
+    tree = adopt(
+        declared, head, fitted=found.fit(head), keep_missing=keep_missing, was_here=lambda uids: _was_here(policy, uids)
+    )
+    refuse_new_names(declared, head, tree)
+    wanted = _settings(declared, settings)
+    before, after = settings.to_json(), wanted.to_json()
+    changed = tuple(part for part in after if after[part] != before[part])
+    return ImportPlan(
+        policy=policy, format=found, head=head, tree=tree, settings=wanted, changed_settings=changed,
+        operations=_operations(policy, head, tree, {part: after[part] for part in changed}),
+        comparison=compare(head, tree), ignored=declared.ignored,
+    )  # fmt: skip
+
+
+def import_policy(
+    *, policy_slug: str, format: str, content: bytes, keep_missing: bool = False, publish: bool = False,
+    reason: str = "", at: datetime, actor: Actor,
+) -> PolicyImport:  # fmt: skip
+    """A draft of what the file asks for; with `publish` it is put in force. Where that is refused, the draft stays.
+
+    More than a change set holds is put in force as a whole, and leaves no draft where that is refused.
+    """
+    if publish:
+        reason = require_reason(reason)
+    plan = plan_import(
+        policy_slug=policy_slug, format=format, content=content, keep_missing=keep_missing, at=at, actor=actor
+    )
+    if plan.is_empty:
+        return PolicyImport(plan)
+    number, origin = plan.policy.head_number, ChangeSet.Origin.IMPORT
+    if plan.operations is not None:
+        change_set = make_change_set(
+            policy_slug=policy_slug, base_revision=number, operations=plan.operations, reason=reason, origin=origin,
+            at=at, actor=actor,
+        )  # fmt: skip
+    elif publish:
+        revision = publish_tree(
+            policy_slug=policy_slug, tree=plan.tree, settings=plan.settings, base_revision=number, reason=reason,
+            origin=origin, at=at, actor=actor,
+        )  # fmt: skip
+        return PolicyImport(plan, revision.change_set, revision)
+    else:
+        change_set = propose_tree(
+            policy_slug=policy_slug, tree=plan.tree, settings=plan.settings, base_revision=number, reason=reason,
+            origin=origin, at=at, actor=actor,
+        )  # fmt: skip
+    if not publish:
+        return PolicyImport(plan, change_set)
+    published = publish_change_set(id=change_set.pk, version=change_set.version, reason=reason, at=at, actor=actor)
+    return PolicyImport(plan, change_set, published)
+
+
+def compare_change_set(*, id: int, at: datetime, actor: Actor) -> tuple[ChangeSet, Comparison]:
+    """A change set and what it does to its base, for who sees the whole tree."""
+    change_set = get_change_set(id=id, actor=actor, at=at)
+    base = load_tree(change_set.policy, change_set.base_number)
+    if not visible_entries(policy=change_set.policy, tree=base, actor=actor, at=at).all_visible:
+        raise NotAllowed("You see a part of this policy only.", code="partial_view")
+    return change_set, compare(base, outcome_of(change_set, base).tree)
+
+
+def _operations(
+    policy: Policy, head: TreeColumns, tree: TreeColumns, settings: dict[str, object]
+) -> list[Operation] | None:
+    changed, _ = changed_entries(head, tree)
+    if int(np.count_nonzero(changed)) > MOST_OPERATIONS:
+        return None
+    found = difference(head, tree, archived=lambda uid: load_archived(policy, uid))
+    if settings:
+        found.append({"op": "set_policy", "settings": settings})
+    return None if len(found) > MOST_OPERATIONS else found
+
+
+def _settings(declared: Declared, settings: PolicySettings) -> PolicySettings:
+    if not declared.settings:
+        return settings
+    try:
+        return PolicySettings.from_json(declared.settings, base=settings)
+    except Invalid as error:
+        fields = [FieldProblem(problem.where, problem.message) for problem in error.fields]
+        raise Invalid(error.message, code="bad_document", fields=fields) from None
+
+
+def _was_here(policy: Policy, uids: Sequence[UUID]) -> set[UUID]:
+    known: set[UUID] = set()
+    for start in range(0, len(uids), 10_000):
+        some = Entry.objects.filter(policy=policy, uid__in=uids[start : start + 10_000])
+        known |= set(some.values_list("uid", flat=True))
+    return known

@@ -1,0 +1,1 @@
+"""The past of a policy, as far as somebody may read it."""

@@ -1,0 +1,1 @@
+"""Operations of change sets, applied to a tree."""

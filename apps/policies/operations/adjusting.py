@@ -1,0 +1,74 @@
+"""Corrections of usage as a change set states them: read, checked, and written back as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+from apps.policies.settings import RESOURCES
+from apps.policies.tree.names import clean_text
+
+MOST_S = 1e18
+_NOWHERE = UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Adjusted:
+    """Add `amount_s` of a resource to an entry's usage as if used at `at`; below 0 gives back."""
+
+    uid: UUID
+    entry_uid: UUID
+    resource: str
+    amount_s: float
+    at: datetime
+    note: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "entry": str(self.entry_uid), "resource": self.resource, "amount_s": self.amount_s,
+            "at": self.at.isoformat(), "note": self.note, "uid": str(self.uid),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """An adjustment that is to count no longer."""
+
+    uid: UUID
+    entry_uid: UUID
+
+
+Adjusting = Adjusted | Revoked
+
+
+def read_adjustment(given: object) -> Adjusted:
+    """From an operation's JSON; ValueError says what is wrong. The entry is resolved by the caller."""
+    if not isinstance(given, Mapping):
+        raise ValueError("must be an object")
+    resource, amount = given.get("resource", "cpu_s"), given.get("amount_s")
+    if resource not in RESOURCES:
+        raise ValueError(f"resource must be one of {', '.join(RESOURCES)}")
+    if isinstance(amount, bool) or not isinstance(amount, int | float) or not math.isfinite(amount) or amount == 0:
+        raise ValueError("amount_s must be a number of seconds of the resource, above 0 to add, below 0 to give back")
+    if abs(amount) > MOST_S:
+        raise ValueError(f"amount_s goes from {-MOST_S:g} to {MOST_S:g}")
+    try:
+        uid = uuid4() if given.get("uid") is None else UUID(str(given["uid"]))
+    except ValueError:
+        raise ValueError("uid must be a UUID; leave it out") from None
+    note = clean_text(given.get("note", ""), 512)
+    return Adjusted(uid, _NOWHERE, resource, float(amount), _instant(given.get("at")), note)
+
+
+def _instant(value: object) -> datetime:
+    try:
+        at = value if isinstance(value, datetime) else datetime.fromisoformat(value if isinstance(value, str) else "")
+    except ValueError:
+        raise ValueError("at must be an instant with its zone, such as 2026-11-20T12:00:00Z") from None
+    if at.tzinfo is None:
+        raise ValueError("at needs a zone, such as Z or +01:00")
+    return at.astimezone(UTC)

@@ -1,0 +1,395 @@
+"""Operations of a change set, applied to a tree in memory: pure, checked, each refusal naming its operation and place.
+
+`KINDS` holds one function for each operation; adding one is one function and one line there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+from apps.core.errors import FieldProblem, Invalid, TooLarge
+from apps.policies.operations.adjusting import Adjusted, Adjusting, Revoked, read_adjustment
+from apps.policies.operations.editing import Archived, Edit, Guard, Touch, Unguarded
+from apps.policies.operations.percent import shares_for_percent
+from apps.policies.operations.rule_reach import narrow_reach, record_reach
+from apps.policies.settings import PolicySettings
+from apps.policies.tree.columns import SCOPES, Node, TreeColumns
+from apps.policies.tree.names import (
+    PARENT,
+    RESERVE,
+    clean_kind,
+    clean_name,
+    clean_shares,
+)
+from apps.policies.tree.reshape import Changes, reshaped
+from apps.policies.tree.terms import read_dates, read_members, read_mounted
+from apps.policies.tree.uids import new_uid
+from apps.policies.tree.working_tree import WorkingTree
+
+MOST_OPERATIONS = 10_000
+
+Operation = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the operations lead to. `operations` name entries by uid and new entries by the uid they will keep."""
+
+    base: TreeColumns
+    settings: PolicySettings
+    operations: list[Operation]
+    changes: Changes
+    touches: tuple[Touch, ...]
+    adjusting: tuple[Adjusting, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing in the tree or beside it would change; settings are compared apart."""
+        return not self.changes and not self.adjusting
+
+    @cached_property
+    def tree(self) -> TreeColumns:
+        return reshaped(self.base, self.changes) if self.changes else self.base
+
+
+def apply(tree: TreeColumns, operations: Sequence[Mapping[str, Any]]) -> TreeColumns:
+    """The tree after the operations; settings are left alone."""
+    return work_out(tree, operations).tree
+
+
+def work_out(
+    tree: TreeColumns,
+    operations: Sequence[Mapping[str, Any]],
+    *,
+    settings: PolicySettings | None = None,
+    guard: Guard | None = None,
+    archived: Archived | None = None,
+    limited: bool = True,
+    is_stored: bool = False,
+) -> Outcome:
+    """Apply all operations in order, or raise at the first that can't be.
+
+    archived: gives an archived entry with its subtree as it last was (parents first), nothing when there is none.
+    limited: no more operations than a change set holds. is_stored: to show what was checked before, so that an
+    algorithm whose package has gone since is no reason to refuse.
+    """
+    if not isinstance(operations, list | tuple) or not operations:
+        empty = FieldProblem("operations", "must be a list with at least one operation")
+        raise Invalid(f"{empty.where} {empty.message}.", fields=[empty])
+    if limited and len(operations) > MOST_OPERATIONS:
+        raise TooLarge(f"A change set holds at most {MOST_OPERATIONS:,} operations: publish a document instead.")
+    edit = Edit(WorkingTree(tree), settings or PolicySettings(), guard or Unguarded(), archived or (lambda uid: ()))
+    edit.is_stored = is_stored
+    resolved = [_do(edit, index, operation) for index, operation in enumerate(operations)]
+    return Outcome(tree, edit.settings, resolved, edit.tree.changes(), tuple(edit.touches), tuple(edit.adjusting))
+
+
+def _do(edit: Edit, index: int, operation: object) -> Operation:
+    edit.index = index
+    if not isinstance(operation, Mapping):
+        raise edit.refusal("", "must be an object")
+    kind = operation.get("op")
+    known = KINDS.get(kind) if isinstance(kind, str) else None
+    if known is None:
+        raise edit.refusal("op", f"unknown operation {kind!r:.60}; known are {', '.join(KINDS)}")
+    edit.verb = known.verb
+    for key in operation:
+        if key != "op" and key not in known.keys:
+            raise edit.refusal(str(key)[:60], f"is unknown to {kind}, which takes {', '.join(known.keys)}")
+    return {"op": kind, **known.run(edit, operation)}
+
+
+def _set_shares(edit: Edit, operation: Mapping[str, Any]) -> Operation:
+    node = edit.changeable(operation)
+    if "shares" not in operation:
+        raise edit.refusal("shares", f'is needed: a number, "{PARENT}", or an object with percent and from')
+    wanted = operation["shares"]
+    if isinstance(wanted, Mapping):
+        return {"entry": str(node.uid), "shares": _set_percent(edit, node, wanted)}
+    shares = edit.clean("shares", clean_shares, PARENT if wanted == PARENT else _number(wanted))
+    if shares is None and node.kind == RESERVE:
+        raise edit.refusal("shares", "a reserve needs a number: it has no children to pass shares on to")
+    edit.touch(node.uid, "shares")
+    edit.tree.replace(node, shares=shares)
+    return {"entry": str(node.uid), "shares": PARENT if shares is None else shares}
+
+
+def _number(value: object) -> object:
+    return "null" if value is None else value  # null is no way to write *inherit* in a request
+
+
+def _set_percent(edit: Edit, node: Node, wanted: Mapping[str, Any]) -> Operation:
+    if set(wanted) - {"percent", "from"} or "percent" not in wanted:
+        raise edit.refusal("shares", 'must be {"percent": …, "from": "siblings", "reserve" or a list of siblings}')
+    assert node.parent_uid is not None, "the root was refused"  # noqa: S101 - an invariant, not input
+    siblings = [child for child in edit.tree.children(node.parent_uid) if child.uid != node.uid]
+    source = wanted.get("from", "siblings")
+    resolved: object = source
+    if source == "siblings":
+        givers = [child for child in siblings if not child.locked and child.shares is not None]
+    elif source == RESERVE:
+        givers = [child for child in siblings if child.kind == RESERVE]
+        if not givers:
+            raise edit.refusal("shares.from", "there is no reserve beside this entry; add one, of kind reserve, first")
+    elif isinstance(source, list) and source:
+        chosen = {edit.find(value, f"shares.from[{i}]").uid for i, value in enumerate(source)}
+        givers = [child for child in siblings if child.uid in chosen]
+        if len(givers) != len(chosen):
+            raise edit.refusal("shares.from", "may name siblings of the entry only")
+        resolved = [str(child.uid) for child in givers]
+    else:
+        raise edit.refusal("shares.from", 'must be "siblings", "reserve" or a list of siblings')
+    try:
+        after = shares_for_percent(node, siblings, givers, wanted["percent"])
+    except ValueError as error:
+        raise edit.refusal("shares.percent", str(error)) from None
+    edit.touch(node.parent_uid, "children")
+    for each in [node, *siblings]:
+        edit.touch(each.uid, "shares")  # the percentage depends on all of them
+        if each.uid in after:
+            if each is not node and source != "siblings":
+                edit.guard.may_change(edit.tree, each, edit.index, edit.verb)
+            edit.tree.replace(each, shares=after[each.uid])
+    return {"percent": wanted["percent"], "from": resolved}
+
+
+def _add(edit: Edit, operation: Mapping[str, Any]) -> Operation:
+    kind = edit.clean("kind", clean_kind, operation.get("kind", "group"))
+    parent = edit.parent_for(operation.get("parent"), 1)
+    name = edit.free_name(parent, operation.get("name"))
+    shares = edit.clean("shares", clean_shares, _number(operation.get("shares", 1)))
+    if kind == RESERVE and shares is None:
+        raise edit.refusal("shares", "a reserve needs a number: it has no children to pass shares on to")
+    is_group = operation.get("is_group", False)
+    if not isinstance(is_group, bool) or (is_group and kind == RESERVE):
+        raise edit.refusal("is_group", "must be true or false, and false for a reserve")
+    uid = edit.uid(operation["uid"], "uid") if operation.get("uid") is not None else new_uid()
+    if edit.tree.get(uid) is not None or edit.archived(uid):
+        raise edit.refusal("uid", "belongs to another entry; leave it out")
+    edit.put([Node(uid, parent.uid, name, kind, shares, is_group)])
+    return {
+        "parent": str(parent.uid), "name": name, "kind": kind, "shares": PARENT if shares is None else shares,
+        "is_group": is_group, "uid": str(uid),
+    }  # fmt: skip
+
+
+def _rename(edit: Edit, operation: Mapping[str, Any]) -> Operation:
+    node = edit.changeable(operation, root_too=True)
+    if node.parent_uid is None:
+        name: str = edit.clean("name", clean_name, operation.get("name"))
+    else:
+        parent = edit.tree.get(node.parent_uid)
+        assert parent is not None, "every entry but the root has a parent"  # noqa: S101 - an invariant, not input
+        name = edit.free_name(parent, operation.get("name"), own=node.name, unless=node.uid)
+    edit.touch(node.uid, "name")
+    edit.tree.replace(node, name=name)
+    return {"entry": str(node.uid), "name": name}
+
+
+def _move(edit: Edit, operation: Mapping[str, Any]) -> Operation:
+    node = edit.changeable(operation)
+    goal = edit.find(operation.get("parent"), "parent")
+    if any(step.uid == node.uid for step in edit.tree.lineage(goal)):
+        message = f"{edit.tree.path(goal)} lies below {edit.tree.path(node)}, which can't go below itself"
+        raise edit.refusal("parent", message, code="cycle")
+    same_parent = goal.uid == node.parent_uid
+    parent = goal if same_parent else edit.parent_for(str(goal.uid), 1 + edit.tree.height(node))
+    name = edit.free_name(parent, operation.get("name", node.name), own=node.name, unless=node.uid)
+    fields: dict[str, Any] = {"parent_uid": parent.uid, "name": name}
+    resolved: Operation = {"entry": str(node.uid), "parent": str(parent.uid)}
+    edit.touch(node.uid, "parent_uid")
+    if name != node.name:
+        edit.touch(node.uid, "name")
+        resolved["name"] = name
+    if "shares" in operation:
+        shares = edit.clean("shares", clean_shares, _number(operation["shares"]))
+        edit.touch(node.uid, "shares")
+        fields["shares"] = shares
+        resolved["shares"] = PARENT if shares is None else shares
+    edit.tree.replace(node, **fields)
+    return resolved
+
+
+def _archive(edit: Edit, operation: Mapping[str, Any]) -> Operation:
+    node = edit.changeable(operation)
+    for below in edit.tree.subtree(node):
+        if below.locked:
+            edit.guard.may_change(edit.tree, below, edit.index, edit.verb)
+    gone = edit.tree.remove(node)
+    edit.n_entries -= len(gone)
+    for each in gone:
+        edit.touch(each.uid, "archived")
+    return {"entry": str(node.uid)}
+
+
+def _restore(edit: Edit, operation: Mapping[str, Any]) -> Operation:
+    uid = edit.uid(operation.get("entry"), "entry")
+    nodes = [] if edit.tree.get(uid) is not None else list(edit.archived(uid))
+    if not nodes:
+        raise edit.refusal("entry", "is no archived entry of this policy; give the uid it had")
+    top, rest = nodes[0], []
+    depth = {top.uid: 1}
+    for node in nodes[1:]:  # but for what is in the tree again, somewhere, and what was below that
+        if node.parent_uid in depth and edit.tree.get(node.uid) is None:
+            depth[node.uid] = depth[node.parent_uid] + 1
+            rest.append(node)
+    former = None if top.parent_uid is None else edit.tree.get(top.parent_uid)
+    if former is None and operation.get("parent") is None:
+        raise edit.refusal("parent", "is needed: the entry it was below is archived too")
+    wanted = operation.get("parent") if operation.get("parent") is not None else str(top.parent_uid)
+    parent = edit.parent_for(wanted, max(depth.values()))
+    if former is not None and former.uid != parent.uid:  # it is a move as well: both ends are asked
+        edit.guard.may_divide(edit.tree, edit.find(str(former.uid), "entry"), edit.index, edit.verb)
+    name = edit.free_name(parent, operation.get("name", top.name), own=top.name)
+    edit.put([replace(top, parent_uid=parent.uid, name=name), *rest])
+    for node in (top, *rest):
+        if node.members:  # the rights of who restores it now, not of the rule's author
+            author = edit.guard.author(edit.tree, edit.find(str(node.uid), "entry"))
+            edit.tree.replace(
+                edit.find(str(node.uid), "entry"),
+                members=narrow_reach(node.members, author=author, tree=edit.tree),
+            )
+    return {"entry": str(uid), "parent": str(parent.uid), "name": name}
+
+
+def _set_scope(edit: Edit, operation: Mapping[str, Any]) -> Operation:
+    node = edit.changeable(operation, root_too=True)
+    scope = operation.get("scope")
+    if not isinstance(scope, str) or scope not in SCOPES:
+        raise edit.refusal("scope", 'must be "local", "global", or "" for the parent\'s')
+    sources = operation.get("sources", [])
+    if not isinstance(sources, list) or len(sources) > 1_000:
+        raise edit.refusal("sources", "must be a list of sources' slugs, empty for all of the scope")
+    sources = [edit.clean(f"sources[{i}]", clean_name, slug) for i, slug in enumerate(sources)]
+    if sources and not scope:
+        raise edit.refusal("sources", "can be narrowed only together with a scope")
+    slugs = tuple(dict.fromkeys(sources))
+    edit.touch(node.uid, "scope")
+    edit.touch(node.uid, "scope_sources")
+    edit.tree.replace(node, scope=scope, scope_sources=slugs)
+    return {"entry": str(node.uid), "scope": scope, "sources": list(slugs)}
+
+
+def _lock(edit: Edit, operation: Mapping[str, Any]) -> Operation:
+    node = edit.changeable(operation, root_too=True)
+    locked = operation.get("locked", True)
+    if not isinstance(locked, bool):
+        raise edit.refusal("locked", "must be true or false")
+    edit.touch(node.uid, "locked")
+    edit.tree.replace(node, locked=locked)
+    return {"entry": str(node.uid), "locked": locked}
+
+
+def _set_kind(edit: Edit, operation: Mapping[str, Any]) -> Operation:
+    node = edit.changeable(operation, root_too=True)
+    kind = edit.clean("kind", clean_kind, operation.get("kind", node.kind))
+    n_children = edit.tree.n_children(node.uid)
+    is_group = operation.get("is_group", node.is_group and kind != RESERVE)
+    if not isinstance(is_group, bool) or (is_group and kind == RESERVE):
+        raise edit.refusal("is_group", "must be true or false, and false for a reserve")
+    if n_children and not is_group:
+        raise edit.refusal("entry", f"has {n_children:,} children: move or archive them first")
+    if kind == RESERVE and (node.shares is None or node.parent_uid is None or node.members):
+        raise edit.refusal("kind", "a reserve has shares of its own and no members, and isn't the root")
+    edit.touch(node.uid, "kind")
+    edit.touch(node.uid, "is_group")
+    edit.tree.replace(node, kind=kind, is_group=is_group)
+    return {"entry": str(node.uid), "kind": kind, "is_group": is_group}
+
+
+def _set_dates(edit: Edit, operation: Mapping[str, Any]) -> Operation:
+    node = edit.changeable(operation)
+    dates = edit.clean("dates", read_dates, operation.get("dates"))
+    edit.touch(node.uid, "dates")
+    edit.tree.replace(node, dates=dates)
+    return {"entry": str(node.uid), "dates": None if dates is None else dates.to_json()}
+
+
+def _set_members(edit: Edit, operation: Mapping[str, Any]) -> Operation:
+    node = edit.find(operation.get("entry"), "entry")
+    edit.parent_for(str(node.uid), 1)  # whoever divides an entry says who becomes its child
+    edit.guard.may_divide(edit.tree, node, edit.index, "map_accounts")  # and it says which accounts count there
+    members = edit.clean("members", partial(read_members, stored=True), operation.get("members", []))
+    author = edit.guard.author(edit.tree, node)
+    recorded = record_reach(members, standing=node.members, author=author, tree=edit.tree)
+    edit.touch(node.uid, "members")
+    edit.tree.replace(edit.find(str(node.uid), "entry"), members=recorded)
+    return {"entry": str(node.uid), "members": [rule.stored() for rule in members]}
+
+
+def _mount(edit: Edit, operation: Mapping[str, Any]) -> Operation:
+    """Whose document the children come from; what was below before stays until the first document lands."""
+    node = edit.changeable(operation, root_too=True)
+    mounted = edit.clean("mount", read_mounted, operation.get("mount"))
+    if mounted is not None:
+        if node.kind == RESERVE or node.members:
+            raise edit.refusal("entry", "is a reserve or has rules for members, so nothing can be mounted there")
+        inner = next((each for each in edit.tree.subtree(node) if each.mount and each.uid != node.uid), None)
+        if inner is not None:
+            raise edit.refusal("entry", f"has a mount below it, {edit.tree.path(inner)}: mounts don't nest")
+        edit.tree.replace(node, is_group=True)
+        node = edit.find(str(node.uid), "entry")
+    edit.touch(node.uid, "mount")
+    edit.tree.replace(node, mount=mounted)
+    return {"entry": str(node.uid), "mount": None if mounted is None else mounted.to_json()}
+
+
+def _adjust_usage(edit: Edit, operation: Mapping[str, Any]) -> Operation:
+    node = edit.find(operation.get("entry"), "entry")
+    edit.guard.may_change(edit.tree, node, edit.index, edit.verb)
+    if node.kind == RESERVE:
+        raise edit.refusal("entry", "is a reserve, which has no usage to correct")
+    if "revokes" in operation:
+        uid = edit.uid(operation["revokes"], "revokes")
+        edit.adjust(Revoked(uid, node.uid))
+        return {"entry": str(node.uid), "revokes": str(uid)}
+    adjustment: Adjusted = edit.clean("", read_adjustment, operation)
+    adjustment = replace(adjustment, entry_uid=node.uid)
+    edit.adjust(adjustment)
+    return adjustment.to_json()
+
+
+def _set_policy(edit: Edit, operation: Mapping[str, Any]) -> Operation:
+    edit.guard.may_set_policy(edit.index)
+    given = operation.get("settings")
+    if not isinstance(given, Mapping) or not given:
+        raise edit.refusal("settings", "must be an object with the settings to change")
+    try:
+        read = PolicySettings.from_operation if edit.is_stored else PolicySettings.from_json
+        edit.settings = read(given, base=edit.settings)
+    except Invalid as error:
+        here = f"operations[{edit.index}]"
+        fields = [FieldProblem(f"{here}.{problem.where}", problem.message) for problem in error.fields]
+        raise Invalid(f"{here}.{error.message}", code=error.code, fields=fields) from None
+    for part in given:
+        edit.touch(None, f"settings.{part}")
+    return {"settings": dict(given)}
+
+
+class _Kind(NamedTuple):
+    run: Callable[[Edit, Mapping[str, Any]], Operation]
+    keys: tuple[str, ...]
+    verb: str  # what one needs the right to do, see Grant.Verb
+
+
+KINDS: dict[str, _Kind] = {
+    "set_shares": _Kind(_set_shares, ("entry", "shares"), "edit_shares"),
+    "add": _Kind(_add, ("parent", "name", "kind", "shares", "is_group", "uid"), "edit_structure"),
+    "rename": _Kind(_rename, ("entry", "name"), "edit_structure"),
+    "move": _Kind(_move, ("entry", "parent", "name", "shares"), "edit_structure"),
+    "archive": _Kind(_archive, ("entry",), "edit_structure"),
+    "restore": _Kind(_restore, ("entry", "parent", "name"), "edit_structure"),
+    "set_scope": _Kind(_set_scope, ("entry", "scope", "sources"), "edit_structure"),
+    "lock": _Kind(_lock, ("entry", "locked"), "edit_structure"),
+    "set_kind": _Kind(_set_kind, ("entry", "kind", "is_group"), "edit_structure"),
+    "set_dates": _Kind(_set_dates, ("entry", "dates"), "edit_shares"),
+    "set_members": _Kind(_set_members, ("entry", "members"), "edit_structure"),
+    "mount": _Kind(_mount, ("entry", "mount"), "mount"),
+    "adjust_usage": _Kind(
+        _adjust_usage, ("entry", "resource", "amount_s", "at", "note", "uid", "revokes"), "manage_usage"
+    ),
+    "set_policy": _Kind(_set_policy, ("settings",), "edit_structure"),
+}

@@ -1,0 +1,57 @@
+"""Shares for a limited time: more until a day, and what there was before by itself on the day after."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+from apps.core.errors import Conflict, FieldProblem, Invalid
+from apps.policies.operations.apply import Operation
+from apps.policies.tree.columns import Node
+from apps.policies.tree.names import PARENT
+from apps.policies.tree.terms import Dates
+
+
+def is_boost(dates: Dates | None) -> bool:
+    """Whether these dates do nothing but give the former shares back after a day."""
+    if dates is None or dates.ends_on is None:
+        return False
+    return dates.starts_on is None and dates.shares is None and isinstance(dates.at_end, float | int)
+
+
+def former_shares(node: Node) -> float | None:
+    """What an entry has when no boost is in force; None is *inherit*."""
+    if node.dates is not None and is_boost(node.dates):
+        return float(node.dates.at_end)
+    return node.shares
+
+
+def shares_operations(node: Node, shares: float | None, until: date | None, *, where: str = "") -> list[Operation]:
+    """Operations that give an entry these shares; until: the last day of them, None for no end.
+
+    Empty when it has them on these terms already. `where` names the place for refusals.
+    """
+    entry = str(node.uid)
+    operations: list[Operation] = []
+    if shares != node.shares:
+        operations.append({"op": "set_shares", "entry": entry, "shares": PARENT if shares is None else shares})
+    dates = _dates(node, shares, until, where)
+    if dates != (node.dates.to_json() if node.dates else None):
+        operations.append({"op": "set_dates", "entry": entry, "dates": dates})
+    return operations
+
+
+def _dates(node: Node, shares: float | None, until: date | None, where: str) -> dict[str, Any] | None:
+    """Those it keeps, those of the boost, or none any more."""
+    if node.dates is not None and not is_boost(node.dates):
+        if until is not None:
+            message = "has dates of its own already: change those on its page"
+            raise Conflict(f"{node.name} {message}.", code="has_dates", fields=[FieldProblem(where, message)])
+        return node.dates.to_json()
+    if until is None:
+        return None
+    former = former_shares(node)
+    if former is None or shares is None:
+        message = "passes its parent’s shares on: give it a number without an end first"
+        raise Invalid(f"{node.name} {message}.", code="inherits", fields=[FieldProblem(where, message)])
+    return Dates(ends_on=until, at_end=former).to_json()

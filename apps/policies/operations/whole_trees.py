@@ -1,0 +1,88 @@
+"""Change sets of one operation, `document`, that puts a whole tree in place of the one in force."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from apps.core.errors import Conflict
+from apps.policies.models import ChangeSet, Policy, ProposedTree, Revision
+from apps.policies.operations.apply import Operation, Outcome
+from apps.policies.publishing.revisions import NextRevision
+from apps.policies.settings import PolicySettings
+from apps.policies.tree.adoption import indexes_of
+from apps.policies.tree.columns import TreeColumns, pack_tree, unpack_tree
+from apps.policies.tree.difference import changed_entries
+from apps.policies.tree.reshape import Changes
+from apps.policies.tree.stored import load_tree
+
+DOCUMENT = "document"
+
+
+@dataclass(frozen=True)
+class WholeOutcome(Outcome):
+    """The outcome of a document: its tree is known, not worked out."""
+
+    whole: TreeColumns | None = field(default=None, repr=False)
+
+    @property
+    def tree(self) -> TreeColumns:
+        assert self.whole is not None, "made with its tree"  # noqa: S101 - an invariant, not input
+        return self.whole
+
+
+def is_document(change_set: ChangeSet) -> bool:
+    return any(operation.get("op") == DOCUMENT for operation in change_set.operations)
+
+
+def summary(following: NextRevision) -> list[Operation]:
+    """What the change set says of a tree that is too large for single operations."""
+    n_closed = len(following.closed)
+    return [{"op": DOCUMENT, "n_entries": len(following.tree), "n_opened": following.n_opened, "n_closed": n_closed}]
+
+
+def keep_tree(change_set: ChangeSet, tree: TreeColumns, settings: PolicySettings) -> None:
+    blob, digest = pack_tree(tree)
+    ProposedTree.objects.create(change_set=change_set, settings=settings.to_json(), tree=blob, tree_digest=digest)
+
+
+def forget_tree(change_set: ChangeSet) -> None:
+    """Published, it is the tree of a revision."""
+    ProposedTree.objects.filter(change_set=change_set).delete()
+
+
+def document_outcome(change_set: ChangeSet, policy: Policy, head: TreeColumns, number: int) -> Outcome:
+    """What it leads to. It stands for the tree it was made on: on another one it would undo what others did."""
+    if change_set.state == ChangeSet.State.PUBLISHED:
+        return _published(change_set, policy, head)
+    proposed = ProposedTree.objects.filter(change_set=change_set).first()
+    if proposed is None or change_set.base_number != number:
+        raise Conflict(
+            f"Change set {change_set.pk} replaces the tree of revision {change_set.base_number}, and "
+            f"{policy.slug} is at revision {policy.head_number}: import the file again.",
+            code="stale_document",
+        )
+    tree = unpack_tree(proposed.tree, proposed.tree_digest)
+    settings = PolicySettings.from_stored(proposed.settings)
+    return WholeOutcome(head, settings, change_set.operations, _changes(head, tree), (), (), tree)
+
+
+def _published(change_set: ChangeSet, policy: Policy, base: TreeColumns) -> Outcome:
+    revision = Revision.objects.defer("tree").get(change_set=change_set)
+    tree, settings = load_tree(policy, revision.number), PolicySettings.from_stored(revision.settings)
+    return WholeOutcome(base, settings, change_set.operations, _changes(base, tree), (), (), tree)
+
+
+def _changes(before: TreeColumns, after: TreeColumns) -> Changes:
+    changed, gone = changed_entries(before, after)
+    in_before = indexes_of(after.uid, before)
+    found: dict[Any, Any] = {}
+    for i in np.flatnonzero(gone).tolist():
+        node = before.node(i)
+        found[node.uid] = (node, None)
+    for i in np.flatnonzero(changed).tolist():
+        node, j = after.node(i), int(in_before[i])
+        found[node.uid] = (before.node(j) if j >= 0 else None, node)
+    return found

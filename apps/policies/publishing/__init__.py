@@ -1,0 +1,1 @@
+"""How a revision comes into force: published, scheduled, reverted."""

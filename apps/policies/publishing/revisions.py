@@ -1,0 +1,176 @@
+"""How a revision is written: rows closed and opened, the blob, the head, all in the caller's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import connection, transaction
+from psycopg.types.json import Jsonb
+
+from apps.accounts.actor import Actor
+from apps.accounts.audit.log import record
+from apps.core.errors import Conflict
+from apps.policies.models import Adjustment, ChangeSet, Policy, Revision
+from apps.policies.operations.adjusting import Adjusting, Revoked
+from apps.policies.operations.algorithm_fit import refuse_misfit
+from apps.policies.operations.apply import Outcome
+from apps.policies.publishing.signals import policy_published
+from apps.policies.settings import PolicySettings
+from apps.policies.tree.columns import Node, TreeColumns, pack_tree
+from apps.policies.tree.stored import remembered
+from apps.runs.faults import fault_point
+
+_COLUMNS = (
+    "policy_id", "uid", "parent_uid", "name", "kind", "shares", "is_group", "scope", "scope_sources", "locked",
+    "dates", "members", "mount",
+    "since",
+)  # fmt: skip
+_TYPES = (
+    "int8", "uuid", "uuid", "varchar", "varchar", "float8", "bool", "varchar", "jsonb", "bool", "jsonb", "jsonb",
+    "jsonb", "int4",
+)  # fmt: skip
+_GUARDS = "policies_revision_is_a_tree, policies_policy_head_is_published"
+_ANALYZE_FROM = 50_000
+
+
+@dataclass(frozen=True)
+class NextRevision:
+    """What is to be in force: the whole tree, and by which entries it differs from the head."""
+
+    tree: TreeColumns
+    settings: PolicySettings
+    closed: Sequence[UUID]
+    opened: Iterable[Node]
+    n_opened: int
+    n_changed: int
+    adjusting: Sequence[Adjusting] = ()
+
+    @classmethod
+    def of_outcome(cls, outcome: Outcome) -> NextRevision:
+        changes = outcome.changes
+        closed = [uid for uid, (before, _) in changes.items() if before is not None]
+        opened = [after for _, after in changes.values() if after is not None]
+        return cls(outcome.tree, outcome.settings, closed, opened, len(opened), len(changes), outcome.adjusting)
+
+
+def lock_policy(policy_id: int) -> Policy:
+    """One publisher at a time; everybody else waits here."""
+    return Policy.objects.select_for_update().get(pk=policy_id)
+
+
+def publish(
+    *, policy: Policy, change_set: ChangeSet, following: NextRevision, actor: Actor, reason: str, at: datetime
+) -> Revision:
+    """Write the revision after the policy's head. The policy is locked, and the caller has authorised everything."""
+    refuse_misfit(following.tree, following.settings.algorithm, policy)
+    number = policy.head_number + 1
+    tree = replace(following.tree, policy_slug=policy.slug, number=number)
+    _close(policy, following.closed, number)
+    fault_point("policies.publish.after_close")
+    _open(policy, following.opened, following.n_opened, number)
+    fault_point("policies.publish.after_open")
+    blob, digest = pack_tree(tree)
+    revision = Revision.objects.create(
+        policy=policy, number=number, change_set=change_set, author=actor.user, author_name=actor.name, reason=reason,
+        published_at=at, n_entries=len(tree), n_changed=following.n_changed, settings=following.settings.to_json(),
+        tree=blob, tree_digest=digest,
+    )  # fmt: skip
+    _adjust(policy, following.adjusting, number, actor, reason, at)
+    policy.head_number = number
+    policy.save(update_fields=["head_number"])
+    _let_the_database_check()
+    fault_point("policies.publish.after_head")
+    change_set.state = ChangeSet.State.PUBLISHED
+    change_set.version += 1
+    change_set.updated_at = at
+    change_set.save(update_fields=["state", "version", "updated_at"])
+    record(
+        actor=actor, verb="policy.published", at=at, policy_slug=policy.slug, entry_uid=_only_entry(following),
+        subject=f"{policy.slug} revision {number}", reason=reason,
+        details={
+            "revision": number, "change_set": change_set.pk, "tree_digest": digest,
+            "n_closed": len(following.closed), "n_opened": following.n_opened,
+            "operations": change_set.operations[:100],
+        },
+    )  # fmt: skip
+    remembered_tree = replace(tree, digest=digest)
+
+    fault_point("policies.publish.before_commit")
+
+    def tell() -> None:
+        fault_point("policies.publish.after_commit")
+        remembered.put(remembered_tree)
+        policy_published.send_robust(sender=Policy, policy=policy, revision=revision)
+
+    transaction.on_commit(tell)
+    return revision
+
+
+def _adjust(
+    policy: Policy, adjusting: Sequence[Adjusting], number: int, actor: Actor, reason: str, at: datetime
+) -> None:
+    for each in adjusting:
+        if isinstance(each, Revoked):
+            standing = Adjustment.objects.filter(policy=policy, uid=each.uid, entry_uid=each.entry_uid, until=None)
+            if not standing.update(until=number):
+                raise Conflict(f"There is no adjustment {each.uid} of this entry in force.", code="not_in_force")
+            continue
+        Adjustment.objects.create(
+            policy=policy, uid=each.uid, entry_uid=each.entry_uid, resource=each.resource, amount_s=each.amount_s,
+            at=each.at, note=each.note, reason=reason, author=actor.user, author_name=actor.name, created_at=at,
+            since=number,
+        )  # fmt: skip
+
+
+def _only_entry(following: NextRevision) -> UUID | None:
+    """A change of one entry is found in the log by that entry."""
+    uids = set(following.closed[:2]) | {node.uid for node in following.opened} if following.n_opened <= 1 else set()
+    return uids.pop() if len(uids) == 1 else None
+
+
+def _close(policy: Policy, uids: Sequence[UUID], number: int) -> None:
+    if not uids:
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE policies_entry SET until = %s WHERE policy_id = %s AND until IS NULL AND uid = ANY(%s)",
+            [number, policy.pk, list(uids)],
+        )
+        if cursor.rowcount != len(uids):
+            raise RuntimeError(f"{policy.slug}: {len(uids)} entries to close, {cursor.rowcount} found.")
+
+
+def _open(policy: Policy, nodes: Iterable[Node], n: int, number: int) -> None:
+    if not n:
+        return
+    with connection.cursor() as cursor:
+        with cursor.copy(f"COPY policies_entry ({', '.join(_COLUMNS)}) FROM STDIN (FORMAT BINARY)") as copy:
+            copy.set_types(_TYPES)
+            for node in nodes:
+                copy.write_row(_row(policy.pk, node, number))
+        if n >= _ANALYZE_FROM:
+            cursor.execute("ANALYZE policies_entry")  # or the check of the whole tree is planned for an empty table
+
+
+def _row(policy_id: int, node: Node, number: int) -> tuple[Any, ...]:
+    return (
+        policy_id, node.uid, node.parent_uid, node.name, node.kind, node.shares, node.is_group, node.scope,
+        _EMPTY if not node.scope_sources else Jsonb(list(node.scope_sources)), node.locked,
+        None if node.dates is None else Jsonb(node.dates.to_json()),
+        _EMPTY if not node.members else Jsonb([rule.stored() for rule in node.members]),
+        None if node.mount is None else Jsonb(node.mount.to_json()), number,
+    )  # fmt: skip
+
+
+_EMPTY = Jsonb([])
+
+
+def _let_the_database_check() -> None:
+    """Run the checks of the end of the transaction now, while there is somebody to hear of it."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET CONSTRAINTS {_GUARDS} IMMEDIATE")
+        cursor.execute(f"SET CONSTRAINTS {_GUARDS} DEFERRED")

@@ -1,0 +1,151 @@
+"""Large changes need a second person: how large one is, and whether the policy lets one person put it in force."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from apps.accounts.actor import Actor
+from apps.core.errors import Conflict, DomainError
+from apps.policies.access.authority import ActorGuard
+from apps.policies.access.scope import Verb
+from apps.policies.changesets.change_sets import settings_of
+from apps.policies.models import Approval, ChangeSet, Policy
+from apps.policies.operations.adjusting import Adjusting
+from apps.policies.operations.apply import Outcome, work_out
+from apps.policies.operations.trees_to_come import trees_to_come
+from apps.policies.operations.whole_trees import is_document
+from apps.policies.settings import PolicySettings
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.reshape import Changes
+from apps.policies.tree.stored import load_archived, load_tree
+from apps.policies.tree.target_moves import TargetMoves, target_moves
+
+
+@dataclass(frozen=True, eq=False)
+class Proposed:
+    """What is to be in force: the tree with its settings, by which entries it differs, and corrections of usage."""
+
+    tree: TreeColumns
+    settings: PolicySettings
+    changes: Changes = field(default_factory=dict)
+    adjusting: Sequence[Adjusting] = ()
+
+    @classmethod
+    def of_outcome(cls, outcome: Outcome) -> Proposed:
+        return cls(outcome.tree, outcome.settings, outcome.changes, outcome.adjusting)
+
+
+# How many leaves get another rank; None while no ranks are known.
+RankCount = Callable[[Policy, Proposed], int | None]
+_rank_counts: list[RankCount] = []
+
+
+def register_rank_count(count: RankCount) -> None:
+    """The room above knows ranks, and says how many change."""
+    _rank_counts[:] = [count]
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much a change moves. `users` None: not asked for, or no ranks are known yet."""
+
+    points: float
+    n_beyond: int  # entries that move more points than the policy allows to one person
+    users: int | None
+    loosens: bool  # it would allow more to one person than is allowed now
+    limits: dict[str, Any]
+
+    @property
+    def is_guarded(self) -> bool:
+        return any(limit is not None for limit in self.limits.values())
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why a second person is needed; none: it isn't."""
+        points, users = self.limits["points"], self.limits["users"]
+        found = []
+        if points is not None and self.n_beyond:
+            entries = "entry moves" if self.n_beyond == 1 else "entries move"
+            found.append(f"{self.n_beyond:,} {entries} more than {points:g} points")
+        if users is not None and self.users is not None and self.users > users:
+            found.append(f"{self.users:,} leaves change rank, and one person may move {users:,}")
+        if self.loosens:
+            found.append("it changes from what size on a second person is needed")
+        return found
+
+
+def measure(policy: Policy, before: TreeColumns, settings: PolicySettings, proposed: Proposed) -> Size:
+    """The size of a change, its dates included: what is planned is as large as what is done."""
+    limits = settings.review
+    found = [target_moves(before, tree) for tree in (proposed.tree, *trees_to_come(proposed.tree, proposed.changes))]
+    points = limits["points"]
+    return Size(
+        points=max(moves.furthest for moves in found),
+        n_beyond=0 if points is None else max(moves.count_beyond(points) for moves in found),
+        users=None if limits["users"] is None else _users(policy, proposed, found[0]),
+        loosens=_loosens(limits, proposed.settings.review),
+        limits=limits,
+    )
+
+
+def require_second_person(
+    change_set: ChangeSet, policy: Policy, proposed: Proposed, settings: PolicySettings, actor: Actor, at: datetime
+) -> None:
+    """Conflict (`needs_approval`) for a change that one person may not put in force alone.
+
+    Rules and dates were put in force by people, and the command line is the site’s own: they aren’t asked.
+    """
+    if actor.user is None or all(limit is None for limit in settings.review.values()):
+        return
+    size = measure(policy, load_tree(policy), settings, proposed)
+    if size.reasons and not second_persons(change_set, at):
+        raise Conflict(
+            f"A second person approves it first: {'; '.join(size.reasons)}. Propose it, and ask somebody to approve.",
+            code="needs_approval",
+        )
+
+
+def second_persons(change_set: ChangeSet, at: datetime) -> list[Approval]:
+    """Who has said yes to it as it is now: not its author, and people who may still approve all of it."""
+    approvals = change_set.approvals.filter(version=change_set.version, user__is_active=True).select_related("user")
+    return [each for each in approvals if each.user_id != change_set.author_id and _may_still(change_set, each, at)]
+
+
+def _may_still(change_set: ChangeSet, approval: Approval, at: datetime) -> bool:
+    if approval.user is None:
+        return False
+    try:
+        require_approver(change_set, Actor(user=approval.user, via="worker"), at)
+    except DomainError:
+        return False
+    return True
+
+
+def require_approver(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
+    """NotAllowed unless the actor may approve each of its operations, where it would happen today."""
+    policy = change_set.policy
+    base = load_tree(policy, change_set.base_number)
+    guard = ActorGuard(policy=policy, tree=base, actor=actor, at=at, instead=Verb.APPROVE)
+    if is_document(change_set):
+        guard.may_set_policy(0)
+        return
+    work_out(
+        base, change_set.operations, settings=settings_of(policy, change_set.base_number), guard=guard,
+        archived=lambda uid: load_archived(policy, uid, change_set.base_number),
+    )  # fmt: skip
+
+
+def _users(policy: Policy, proposed: Proposed, moves: TargetMoves) -> int | None:
+    """While there are no ranks, a leaf counts when its target moves."""
+    for count in _rank_counts:
+        known = count(policy, proposed)
+        if known is not None:
+            return known
+    return int((proposed.tree.engine_tree().is_ranked & (moves.distance > 0)).sum())
+
+
+def _loosens(limits: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    return any(limit is not None and (wanted[name] is None or wanted[name] > limit) for name, limit in limits.items())

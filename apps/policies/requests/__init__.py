@@ -1,0 +1,1 @@
+"""Requests from below, and what waits for one person."""

@@ -1,0 +1,1 @@
+"""The tree of a revision as columns, edited and compared."""

@@ -1,0 +1,376 @@
+"""The tree of one revision as frozen columns, and how it is packed into the revision's blob and loaded from it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+
+from apps.core import blobs
+from apps.engine.tree import FairshareTree
+from apps.policies.tree.names import PARENT, RESERVE
+from apps.policies.tree.terms import Dates, Members, Mounted, read_dates, read_members, read_mounted
+from apps.policies.tree.uids import in_order_of_creation
+
+SCOPES = ("", "local", "global")
+SPARSE = ("scope_sources", "dates", "members", "mount")  # columns that few entries have a value in
+
+U1 = npt.NDArray[np.uint8]
+I4 = npt.NDArray[np.int32]
+F8 = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One entry by itself. `shares` None is *inherit*; `parent_uid` None is the root."""
+
+    uid: UUID
+    parent_uid: UUID | None
+    name: str
+    kind: str = "group"
+    shares: float | None = 1.0
+    is_group: bool = True
+    scope: str = ""
+    scope_sources: tuple[str, ...] = ()
+    locked: bool = False
+    dates: Dates | None = None
+    members: tuple[Members, ...] = ()
+    mount: Mounted | None = None
+
+    def said(self, name: str) -> Any:
+        """A field as documents, differences and answers write it."""
+        value = getattr(self, name)
+        if name == "shares":
+            return PARENT if value is None else value
+        if name == "members":
+            return [rule.to_json() for rule in value]
+        if isinstance(value, UUID):
+            return str(value)
+        if isinstance(value, Dates | Mounted):
+            return value.to_json()
+        return list(value) if isinstance(value, tuple) else value
+
+
+FIELDS = (
+    "parent_uid", "name", "kind", "shares", "is_group", "scope", "scope_sources", "locked", "dates", "members", "mount",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class TreeColumns:
+    """Entries in breadth-first order, siblings contiguous and sorted by name (by code point); entry 0 is the root.
+
+    uid: u1 (n, 16). parent: i4, −1 for the root. shares: f8, 0 where `inherit`.
+    scope_sources, dates, members, mount: only of entries that have some.
+    """
+
+    uid: U1
+    parent: I4
+    name: Sequence[str]
+    kind_names: tuple[str, ...]
+    kind_code: npt.NDArray[np.uint16]
+    shares: F8
+    inherit: Mask
+    is_group: Mask
+    scope_code: U1
+    scope_sources: Mapping[int, tuple[str, ...]]
+    locked: Mask
+    dates: Mapping[int, Dates] = field(default_factory=dict)
+    members: Mapping[int, tuple[Members, ...]] = field(default_factory=dict)
+    mount: Mapping[int, Mounted] = field(default_factory=dict)
+    policy_slug: str = ""
+    number: int = 0
+    digest: str = ""
+
+    def __post_init__(self) -> None:
+        for column in ("uid", "parent", "kind_code", "shares", "inherit", "is_group", "scope_code", "locked"):
+            getattr(self, column).flags.writeable = False
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    # --- Shape --------------------------------------------------------------------------------------------------------
+    @cached_property
+    def n_children(self) -> I4:
+        return np.bincount(self.parent[1:], minlength=len(self)).astype(np.int32)
+
+    @cached_property
+    def first_child(self) -> I4:
+        counts = self.n_children.astype(np.int64)
+        return (1 + np.cumsum(counts) - counts).astype(np.int32)
+
+    @cached_property
+    def level_starts(self) -> tuple[int, ...]:
+        """Where each level begins; the last is n."""
+        starts = [0]
+        for level in self.subtree(0):
+            starts.append(level.stop)
+        return tuple(starts)
+
+    @cached_property
+    def level(self) -> npt.NDArray[np.int16]:
+        """0 for the root."""
+        sizes = np.diff(np.array(self.level_starts))
+        return np.repeat(np.arange(len(sizes), dtype=np.int16), sizes)
+
+    def children(self, i: int) -> range:
+        first = int(self.first_child[i])
+        return range(first, first + int(self.n_children[i]))
+
+    @cached_property
+    def listed(self) -> npt.NDArray[np.int64]:
+        """All entries, (n,), breadth-first as they are here, but siblings in the order in which they were created."""
+        return np.lexsort((in_order_of_creation(self.uid), self.parent))
+
+    def listed_children(self, i: int) -> list[int]:
+        """The children in the order in which they were created: what a file lists, so that an import keeps it."""
+        here = self.children(i)
+        found: list[int] = self.listed[here.start : here.stop].tolist()
+        return found
+
+    def subtree(self, i: int) -> list[range]:
+        """The entry and all below it: one contiguous range for each level."""
+        levels, lo, hi = [], i, i + 1
+        while lo < hi:
+            levels.append(range(lo, hi))
+            lo, hi = int(self.first_child[lo]), int(self.first_child[hi - 1]) + int(self.n_children[hi - 1])
+        return levels
+
+    def subtree_mask(self, i: int) -> Mask:
+        mask = np.zeros(len(self), dtype=np.bool_)
+        for level in self.subtree(i):
+            mask[level.start : level.stop] = True
+        return mask
+
+    def ancestors(self, i: int) -> list[int]:
+        """Root first, without the entry itself."""
+        found = []
+        while (i := int(self.parent[i])) >= 0:
+            found.append(i)
+        return found[::-1]
+
+    # --- Names --------------------------------------------------------------------------------------------------------
+    @cached_property
+    def kind(self) -> list[str]:
+        return [self.kind_names[code] for code in self.kind_code.tolist()]
+
+    @cached_property
+    def scope(self) -> list[str]:
+        return [SCOPES[code] for code in self.scope_code.tolist()]
+
+    @cached_property
+    def is_reserve(self) -> Mask:
+        return self._is_kind(RESERVE)
+
+    @cached_property
+    def takes_members(self) -> Mask:
+        """Entries that may get children: all but those that stand for one person, and reserves."""
+        found: Mask = self.is_group | (self.n_children > 0) | ~(self._is_kind("user") | self.is_reserve)
+        return found
+
+    def _is_kind(self, kind: str) -> Mask:
+        if kind not in self.kind_names:
+            return np.zeros(len(self), dtype=np.bool_)
+        return np.asarray(self.kind_code == self.kind_names.index(kind))
+
+    def path(self, i: int) -> str:
+        """`/physics/alice`; the root is `/`, its name is no part of paths."""
+        return "/" + "/".join(self.name[j] for j in [*self.ancestors(i), i][1:])
+
+    def index_of_path(self, path: str) -> int | None:
+        i = 0
+        for name in path.strip("/").split("/") if path.strip("/") else ():
+            child = self.child_named(i, name)
+            if child is None:
+                return None
+            i = child
+        return i
+
+    def child_named(self, i: int, name: str) -> int | None:
+        children = self.children(i)
+        at = bisect_left(self.name, name, children.start, children.stop)
+        return at if at < children.stop and self.name[at] == name else None
+
+    # --- Uids ---------------------------------------------------------------------------------------------------------
+    def uuid(self, i: int) -> UUID:
+        return UUID(bytes=self.uid[i].tobytes())
+
+    @cached_property
+    def _uid_halves(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+        halves = np.ascontiguousarray(self.uid).view(">u8").astype(np.uint64)
+        order = np.lexsort((halves[:, 1], halves[:, 0]))
+        return order, halves[order, 0], halves[order, 1]
+
+    def index_of_uid(self, uid: UUID) -> int | None:
+        """By halves, both of them in order: uids that others chose may all begin alike."""
+        order, high, low = self._uid_halves
+        wanted_high, wanted_low = np.uint64(uid.int >> 64), np.uint64(uid.int & 0xFFFF_FFFF_FFFF_FFFF)
+        begin = int(np.searchsorted(high, wanted_high, "left"))
+        end = int(np.searchsorted(high, wanted_high, "right"))
+        at = begin + int(np.searchsorted(low[begin:end], wanted_low))
+        return int(order[at]) if at < end and low[at] == wanted_low else None
+
+    # --- Entries ------------------------------------------------------------------------------------------------------
+    def node(self, i: int) -> Node:
+        parent = int(self.parent[i])
+        return Node(
+            uid=self.uuid(i),
+            parent_uid=None if parent < 0 else self.uuid(parent),
+            name=self.name[i],
+            kind=self.kind_names[int(self.kind_code[i])],
+            shares=None if self.inherit[i] else float(self.shares[i]),
+            is_group=bool(self.is_group[i]),
+            scope=SCOPES[int(self.scope_code[i])],
+            scope_sources=self.scope_sources.get(i, ()),
+            locked=bool(self.locked[i]),
+            dates=self.dates.get(i),
+            members=self.members.get(i, ()),
+            mount=self.mount.get(i),
+        )
+
+    def nodes(self) -> Iterator[Node]:
+        """Every entry, breadth-first."""
+        uids = [UUID(bytes=raw) for raw in _rows_of(self.uid)]
+        columns = zip(
+            self.parent.tolist(), self.name, self.kind, self.shares.tolist(), self.inherit.tolist(),
+            self.is_group.tolist(), self.scope, self.locked.tolist(), strict=True,
+        )  # fmt: skip
+        for i, (parent, name, kind, shares, inherit, is_group, scope, locked) in enumerate(columns):
+            yield Node(
+                uid=uids[i], parent_uid=uids[parent] if parent >= 0 else None, name=name, kind=kind,
+                shares=None if inherit else shares, is_group=is_group, scope=scope,
+                scope_sources=self.scope_sources.get(i, ()), locked=locked, dates=self.dates.get(i),
+                members=self.members.get(i, ()), mount=self.mount.get(i),
+            )  # fmt: skip
+
+    def effective_scope(self, i: int) -> tuple[str, tuple[str, ...]]:
+        """By whose usage the entry's children are compared, and by which sources alone; () for all."""
+        stated = next((j for j in [i, *reversed(self.ancestors(i))] if self.scope_code[j]), None)
+        return (
+            ("local", ())
+            if stated is None
+            else (SCOPES[int(self.scope_code[stated])], self.scope_sources.get(stated, ()))
+        )
+
+    def effective_scopes(self, local: Collection[UUID] = ()) -> tuple[I4, list[tuple[str, tuple[str, ...]]]]:
+        """For each entry the number of the scope by which its children are compared, and the scopes by number.
+
+        An entry that says nothing has its parent's; nothing said at all is `local`, all its sources. `local`: these
+        entries and all below them are compared by it, whatever they say; narrowed only where they are local anyway.
+        """
+        scopes: list[tuple[str, tuple[str, ...]]] = [("local", ())]
+        code = np.full(len(self), -1, dtype=np.int32)
+        code[0] = 0
+        stated = np.flatnonzero(self.scope_code != 0)
+        for i in stated.tolist():
+            scope = (SCOPES[int(self.scope_code[i])], self.scope_sources.get(i, ()))
+            if scope not in scopes:
+                scopes.append(scope)
+            code[i] = scopes.index(scope)
+        for lo, hi in zip(self.level_starts[1:-1], self.level_starts[2:], strict=True):
+            here = code[lo:hi]
+            code[lo:hi] = np.where(here < 0, code[self.parent[lo:hi]], here)
+        is_global = np.array([scope == "global" for scope, _sources in scopes])
+        fallen = [self.index_of_uid(uid) for uid in local]
+        for top in fallen:
+            for level in () if top is None else self.subtree(top):
+                here = code[level.start : level.stop]
+                here[is_global[here]] = 0
+        return code, scopes
+
+    @cached_property
+    def _engine_tree(self) -> FairshareTree:
+        tree, order = FairshareTree.from_columns(
+            self.parent,
+            self.shares,
+            inherits=self.inherit,
+            is_group=self.is_group,
+            is_reserve=self.is_reserve,
+            is_user=self._is_kind("user"),
+            seniority=lambda: in_order_of_creation(self.uid),
+        )
+        if not np.array_equal(order, np.arange(len(self))):
+            raise blobs.CorruptBlob("The stored tree isn't in breadth-first order.")
+        return tree
+
+    def engine_tree(self) -> FairshareTree:
+        """The same entries, in the same order, for the engine; siblings are listed as they were created."""
+        return self._engine_tree
+
+    def same_as(self, other: TreeColumns) -> bool:
+        """Whether both say the same about the same entries."""
+        return (
+            len(self) == len(other)
+            and all(
+                np.array_equal(getattr(self, column), getattr(other, column))
+                for column in ("uid", "parent", "shares", "inherit", "is_group", "scope_code", "locked")
+            )
+            and list(self.name) == list(other.name)
+            and self.kind == other.kind
+            and all(dict(getattr(self, name)) == dict(getattr(other, name)) for name in SPARSE)
+        )
+
+
+def _rows_of(uid: U1) -> list[bytes]:
+    raw = uid.tobytes()
+    return [raw[at : at + 16] for at in range(0, len(raw), 16)]
+
+
+def pack_tree(tree: TreeColumns) -> tuple[bytes, str]:
+    """The revision's blob and its digest. Names are joined by '/', which none contains: quick to split."""
+    columns: dict[str, Any] = {
+        "uid": tree.uid,
+        "parent": tree.parent,
+        "names": np.frombuffer("/".join(tree.name).encode(), dtype=np.uint8),
+        "kind_code": tree.kind_code,
+        "shares": tree.shares,
+        "flags": _flags(tree),
+        "scope_code": tree.scope_code,
+    }
+    meta = {
+        "policy": tree.policy_slug,
+        "number": tree.number,
+        "kinds": list(tree.kind_names),
+        "scope_sources": [[i, list(sources)] for i, sources in sorted(tree.scope_sources.items())],
+        "dates": [[i, dates.to_json()] for i, dates in sorted(tree.dates.items())],
+        "members": [[i, [rule.stored() for rule in rules]] for i, rules in sorted(tree.members.items())],
+    }
+    if tree.mount:
+        meta["mount"] = [[i, mounted.to_json()] for i, mounted in sorted(tree.mount.items())]
+    return blobs.pack(columns, meta)
+
+
+def _flags(tree: TreeColumns) -> U1:
+    return np.packbits(np.stack([tree.inherit, tree.is_group, tree.locked], axis=1), axis=1, bitorder="little")[:, 0]
+
+
+def unpack_tree(blob: bytes | memoryview, digest: str) -> TreeColumns:
+    """Load what `pack_tree` wrote; CorruptBlob when a single bit differs."""
+    columns, meta = blobs.unpack(blob, digest)
+    flags = columns["flags"]
+    return TreeColumns(
+        uid=columns["uid"],
+        parent=columns["parent"],
+        name=columns["names"].tobytes().decode().split("/"),
+        kind_names=tuple(meta["kinds"]),
+        kind_code=columns["kind_code"],
+        shares=columns["shares"],
+        inherit=(flags & 1).astype(np.bool_),
+        is_group=(flags & 2).astype(np.bool_),
+        scope_code=columns["scope_code"],
+        scope_sources={i: tuple(sources) for i, sources in meta["scope_sources"]},
+        locked=(flags & 4).astype(np.bool_),
+        dates={i: dates for i, given in meta.get("dates", ()) if (dates := read_dates(given))},
+        members={i: read_members(given, stored=True) for i, given in meta.get("members", ())},
+        mount={i: mounted for i, given in meta.get("mount", ()) if (mounted := read_mounted(given))},
+        policy_slug=meta["policy"],
+        number=meta["number"],
+        digest=digest,
+    )

@@ -1,0 +1,169 @@
+"""From one tree to another by operations: what an import, or going back to an earlier revision, asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+
+from apps.policies.operations.apply import Operation
+from apps.policies.operations.editing import Archived
+from apps.policies.tree.adoption import differs, indexes_of
+from apps.policies.tree.columns import Mask, Node, TreeColumns
+from apps.policies.tree.names import LONGEST_NAME, PARENT, RESERVE
+from apps.policies.tree.working_tree import WorkingTree
+
+
+def difference(before: TreeColumns, after: TreeColumns, *, archived: Archived = lambda uid: ()) -> list[Operation]:
+    """Operations that turn `before` into `after`; entries are the same by uid. Empty when nothing differs.
+
+    archived: as in `work_out`; entries of `after` that it knows are restored instead of added.
+    """
+    return _Difference(before, after, archived).operations()
+
+
+def changed_entries(before: TreeColumns, after: TreeColumns) -> tuple[Mask, Mask]:
+    """Entries of `after` that are new or say something else, and entries of `before` that `after` lacks."""
+    in_before = indexes_of(after.uid, before)
+    gone = np.ones(len(before), dtype=np.bool_)
+    gone[in_before[in_before >= 0]] = False
+    return (in_before < 0) | differs(after, before, in_before), gone
+
+
+class _Difference:
+    """Plays the operations on a tree while it finds them, so that each is possible at its turn.
+
+    First goes what goes whole; then entries take their places from the root down, when everything above already
+    stands where it will (so no move can close a circle), and whoever is in the way steps aside; last comes what needs
+    empty hands: entries whose children had to leave first, reserves, leaves, locks.
+    """
+
+    def __init__(self, before: TreeColumns, after: TreeColumns, archived: Archived) -> None:
+        self.before, self.after, self.archived = before, after, archived
+        self.tree = WorkingTree(before)
+        self.found: list[Operation] = []
+        self.late: list[Operation] = []
+        self.brought: list[UUID] = []  # by restoring something above them
+
+    def operations(self) -> list[Operation]:
+        changed, gone = changed_entries(self.before, self.after)
+        emptied = self._archive_whole(gone)
+        for i in np.flatnonzero(changed).tolist():
+            self._become(self.after.node(i))
+        kept = {self.after.uid[i].tobytes() for i in range(len(self.after))} if self.brought else set()
+        self._archive_left([*emptied, *(uid for uid in self.brought if uid.bytes not in kept)])
+        return [*self.found, *self.late]
+
+    # --- Going --------------------------------------------------------------------------------------------------------
+    def _archive_whole(self, gone: Mask) -> list[UUID]:
+        """Archive the tops of what goes with all below it; give back those that something has to leave first."""
+        stays_below = (~gone).astype(np.int64)
+        starts = self.before.level_starts
+        for lo, hi in zip(starts[-2:0:-1], starts[:0:-1], strict=False):
+            np.add.at(stays_below, self.before.parent[lo:hi], stays_below[lo:hi])
+        whole = stays_below == 0
+        tops = np.flatnonzero(whole & ~whole[np.maximum(self.before.parent, 0)])
+        for i in tops.tolist():
+            self._archive(self.before.node(i))
+        return [self.before.uuid(i) for i in np.flatnonzero(gone & ~whole).tolist()]
+
+    def _archive_left(self, uids: Sequence[UUID]) -> None:
+        for uid in uids:
+            node = self.tree.get(uid)
+            if node is not None:
+                self._archive(node)
+
+    def _archive(self, node: Node) -> None:
+        self.found.append({"op": "archive", "entry": str(node.uid)})
+        self.tree.remove(node)
+
+    # --- Coming, and taking one's place -------------------------------------------------------------------------------
+    def _become(self, wanted: Node) -> None:
+        node = self.tree.get(wanted.uid)
+        if node is None:
+            node = self._come(wanted)
+        elif (node.parent_uid, node.name) != (wanted.parent_uid, wanted.name):
+            node = self._go_to(node, wanted)
+        self._take_values(node, wanted)
+
+    def _come(self, wanted: Node) -> Node:
+        self._clear(wanted)
+        known = [node for node in self.archived(wanted.uid) if self.tree.get(node.uid) is None]
+        place = {"parent": str(wanted.parent_uid), "name": wanted.name}
+        if known:
+            self.found.append({"op": "restore", "entry": str(wanted.uid), **place})
+            top = replace(known[0], parent_uid=wanted.parent_uid, name=wanted.name)
+            for each in (top, *known[1:]):
+                self.tree.add(each)
+            self.brought += [node.uid for node in known[1:]]
+            return top
+        is_late = wanted.kind == RESERVE
+        self.found.append({
+            "op": "add", **place, "kind": wanted.kind, "shares": _said(wanted), "uid": str(wanted.uid),
+            "is_group": wanted.is_group and not is_late,
+        })  # fmt: skip
+        node = Node(wanted.uid, wanted.parent_uid, wanted.name, wanted.kind, wanted.shares, wanted.is_group)
+        self.tree.add(node)
+        return node
+
+    def _go_to(self, node: Node, wanted: Node) -> Node:
+        self._clear(wanted)
+        if node.parent_uid != wanted.parent_uid:
+            move: Operation = {"op": "move", "entry": str(node.uid), "parent": str(wanted.parent_uid)}
+            self.found.append(move if node.name == wanted.name else {**move, "name": wanted.name})
+        else:
+            self.found.append({"op": "rename", "entry": str(node.uid), "name": wanted.name})
+        return self.tree.replace(node, parent_uid=wanted.parent_uid, name=wanted.name)
+
+    def _clear(self, wanted: Node) -> None:
+        """Whoever has the place steps aside; its own turn, or its end, comes later."""
+        if wanted.parent_uid is None:
+            return
+        taken = self.tree.child_named(wanted.parent_uid, wanted.name)
+        if taken is None:
+            return
+        number = 1
+        while self.tree.child_named(wanted.parent_uid, name := f"{wanted.name[: LONGEST_NAME - 12]} ~{number}"):
+            number += 1
+        self.found.append({"op": "rename", "entry": str(taken.uid), "name": name})
+        self.tree.replace(taken, name=name)
+
+    # --- Values -------------------------------------------------------------------------------------------------------
+    def _take_values(self, node: Node, wanted: Node) -> None:
+        uid = str(node.uid)
+        if node.locked and not wanted.locked:
+            self.found.append({"op": "lock", "entry": uid, "locked": False})
+        needs_no_children = wanted.kind == RESERVE or (node.is_group and not wanted.is_group)
+        if (node.kind, node.is_group) != (wanted.kind, wanted.is_group):
+            change: Operation = {"op": "set_kind", "entry": uid, "kind": wanted.kind, "is_group": wanted.is_group}
+            (self.late if needs_no_children else self.found).append(change)
+        if node.shares != wanted.shares:
+            self.found.append({"op": "set_shares", "entry": uid, "shares": _said(wanted)})
+        if (node.scope, node.scope_sources) != (wanted.scope, wanted.scope_sources):
+            self.found.append({
+                "op": "set_scope", "entry": uid, "scope": wanted.scope, "sources": list(wanted.scope_sources),
+            })  # fmt: skip
+        if node.dates != wanted.dates:
+            self.found.append({"op": "set_dates", "entry": uid, "dates": wanted.said("dates")})
+        if node.members != wanted.members:
+            self.found.append(
+                {"op": "set_members", "entry": uid, "members": [rule.stored() for rule in wanted.members]}
+            )
+        if node.mount != wanted.mount:
+            said = None if wanted.mount is None else wanted.said("mount")
+            self.found.append({"op": "mount", "entry": uid, "mount": said})
+        if wanted.locked and not node.locked:
+            self.late.append({"op": "lock", "entry": uid, "locked": True})
+        self.tree.replace(node, **_values(wanted))
+
+
+def _said(node: Node) -> Any:
+    return PARENT if node.shares is None else node.shares
+
+
+def _values(node: Node) -> dict[str, Any]:
+    names = ("kind", "shares", "is_group", "scope", "scope_sources", "locked", "dates", "members", "mount")
+    return {name: getattr(node, name) for name in names}

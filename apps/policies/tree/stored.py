@@ -1,0 +1,113 @@
+"""Trees of stored revisions: from the blob, remembered by this process, or from the rows."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+
+from apps.accounts.request_cache import once_per_request
+from apps.core.errors import NotFound
+from apps.policies.models import Entry, Policy, Revision
+from apps.policies.tree.columns import Node, TreeColumns, unpack_tree
+from apps.policies.tree.reshape import columns_of
+from apps.policies.tree.terms import read_dates, read_members, read_mounted
+
+__all__ = ["Node", "TreeColumns", "load_archived", "load_tree", "load_tree_from_rows", "node_of"]
+
+_MOST_ENTRIES = 3_000_000  # of all remembered trees together: about 400 MB
+
+
+class _Remembered:
+    """Least recently used trees, bounded by entries; the digest in the key makes a stale hit impossible."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._trees: OrderedDict[str, TreeColumns] = OrderedDict()
+
+    def get(self, digest: str) -> TreeColumns | None:
+        with self._lock:
+            tree = self._trees.get(digest)
+            if tree is not None:
+                self._trees.move_to_end(digest)
+            return tree
+
+    def put(self, tree: TreeColumns) -> None:
+        with self._lock:
+            self._trees[tree.digest] = tree
+            while len(self._trees) > 1 and sum(map(len, self._trees.values())) > _MOST_ENTRIES:
+                self._trees.popitem(last=False)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._trees.clear()
+
+
+remembered = _Remembered()
+
+
+def load_tree(policy: Policy, number: int | None = None) -> TreeColumns:
+    """The tree of a revision (None: the head), from its blob; NotFound when there is no such revision."""
+    wanted = policy.head_number if number is None else number
+    revisions = Revision.objects.filter(policy_id=policy.pk, number=wanted)
+    digest = once_per_request(("tree", policy.pk, wanted), revisions.values_list("tree_digest", flat=True).first)
+    if digest is None:
+        raise NotFound(f"Policy {policy.slug} has no revision {wanted}.")
+    tree = remembered.get(digest)
+    if tree is None:
+        tree = unpack_tree(revisions.values_list("tree", flat=True)[0], digest)
+        remembered.put(tree)
+    return tree
+
+
+def load_tree_from_rows(policy: Policy, number: int | None = None) -> TreeColumns:
+    """The same tree from the entries that were valid then: for checks, and should a blob be damaged."""
+    wanted = policy.head_number if number is None else number
+    nodes = [node_of(entry) for entry in _valid_at(policy, wanted).iterator(chunk_size=50_000)]
+    if not nodes:
+        raise NotFound(f"Policy {policy.slug} has no revision {wanted}.")
+    return columns_of(nodes, policy_slug=policy.slug, number=wanted)
+
+
+def load_archived(policy: Policy, uid: UUID, number: int | None = None) -> Sequence[Node]:
+    """An archived entry as it last was, with what was archived together with it, parents first; or nothing.
+
+    number: what was archived in that revision, instead of now.
+    """
+    versions = Entry.objects.filter(policy=policy, uid=uid).order_by("-since")
+    last = (versions if number is None else versions.filter(since__lte=number)).first()
+    if last is None or last.until is None or (number is not None and last.until > number):
+        return []
+    found, level = [node_of(last)], [uid]
+    stayed = Entry.objects.filter(policy=policy, since=last.until).values("uid")  # closed then to be opened anew
+    while level:
+        rows = Entry.objects.filter(policy=policy, until=last.until, parent_uid__in=level).exclude(uid__in=stayed)
+        rows = rows.order_by("name")
+        nodes = [node_of(row) for row in rows]
+        found += nodes
+        level = [node.uid for node in nodes]
+    return found
+
+
+def node_of(entry: Entry) -> Node:
+    return Node(
+        uid=entry.uid,
+        parent_uid=entry.parent_uid,
+        name=entry.name,
+        kind=entry.kind,
+        shares=entry.shares,
+        is_group=entry.is_group,
+        scope=entry.scope,
+        scope_sources=tuple(entry.scope_sources),
+        locked=entry.locked,
+        dates=read_dates(entry.dates),
+        members=read_members(entry.members, stored=True),
+        mount=read_mounted(entry.mount),
+    )
+
+
+def _valid_at(policy: Policy, number: int) -> QuerySet[Entry]:
+    return Entry.objects.filter(policy=policy, since__lte=number).filter(Q(until=None) | Q(until__gt=number))

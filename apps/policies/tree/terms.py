@@ -1,0 +1,233 @@
+"""On what terms an entry has its shares and children: from when to when, by which rules, from which authority."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, date, datetime
+from typing import Any
+from uuid import UUID
+
+from apps.core.invisible import first_invisible
+from apps.policies.tree.names import (
+    MOST_SHARES,
+    PARENT,
+    RESERVE,
+    clean_kind,
+    clean_name,
+    clean_shares,
+    clean_text,
+    new_name_problem,
+)
+
+AT_END = ("keep", "zero", "archive")
+MOST_MEMBER_RULES = 20
+WHOLE_POLICY = "*"  # as the reach of a rule
+_LONGEST_PATTERN = 512
+_MOST_DAYS = 36_500
+
+
+@dataclass(frozen=True, slots=True)
+class Dates:
+    """First and last day on which an entry has its shares, and what an automatic change set does on the day after.
+
+    shares: what they become on the first day; None leaves them. at_end: `keep` (they are only listed as over), `zero`,
+    `archive`, or a number of shares.
+    """
+
+    starts_on: date | None = None
+    ends_on: date | None = None
+    shares: float | None = None
+    at_end: str | float = "keep"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "starts_on": self.starts_on.isoformat() if self.starts_on else None,
+            "ends_on": self.ends_on.isoformat() if self.ends_on else None,
+            "shares": self.shares,
+            "at_end": self.at_end,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """One rule by which people become children: every condition that isn't empty must hold; patterns know * and ?.
+
+    source: slug, group and fqan: of the account. people: a group of sign-in (`oidc:physics`, `ldap:cn=hpc`, …).
+    archive_after_days: without usage; None never.
+
+    reach: the uid of the entry below which its author maps accounts; `*` is the whole policy, "" is not recorded and
+    means the entry of the rule. written_at: the instant of its publication. Both are set at publish, are no part of
+    what a document says, and two rules that differ in them alone are equal.
+    """
+
+    source: str = ""
+    group: str = ""
+    fqan: str = ""
+    people: str = ""
+    shares: float = 1.0
+    kind: str = "user"
+    archive_after_days: int | None = None
+    reach: str = field(default="", compare=False)
+    written_at: str = field(default="", compare=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """What documents and answers say."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
+
+    def stored(self) -> dict[str, Any]:
+        """What rows, blobs and change sets keep: also its reach, where it has one."""
+        return {**self.to_json(), **{name: value for name in _RECORDED if (value := getattr(self, name))}}
+
+
+_RECORDED = ("reach", "written_at")
+
+
+@dataclass(frozen=True, slots=True)
+class Mounted:
+    """Whose document an entry's children come from: an authority, and which of its publications."""
+
+    issuer: str
+    publication: str
+
+    def to_json(self) -> dict[str, str]:
+        return asdict(self)
+
+
+_AUTHORITY = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,126}[a-z0-9])?")
+
+
+def clean_authority(value: object) -> str:
+    """The name of an authority, a publication or a feed; ValueError says what is wrong with it, and where."""
+    if isinstance(value, str) and _AUTHORITY.fullmatch(value):
+        return value
+    rule = "must be 1 to 128 lower-case letters, digits, points and hyphens, as in vo-a.example"
+    problem = _authority_problem(value) if isinstance(value, str) else ""
+    raise ValueError(f"{problem}; it {rule}" if problem else rule)
+
+
+def _authority_problem(name: str) -> str:
+    """What a reader can't see, or takes for another letter; "" where the rule itself says enough."""
+    if problem := new_name_problem(name):
+        unseen = first_invisible(name)
+        return f"{problem}: it is character {name.index(unseen) + 1}" if unseen else problem
+    for place, character in enumerate(name, 1):
+        if not character.isascii():
+            letter = f"{character!r}, U+{ord(character):04X}," if character.isprintable() else f"U+{ord(character):04X}"
+            return f"contains {letter} as character {place}, which can be taken for another; type it anew"
+    return ""
+
+
+def read_mounted(value: object) -> Mounted | None:
+    """What is mounted from JSON, None for nothing; ValueError says what is wrong."""
+    if value is None:
+        return None
+    given = _object(value, ("issuer", "publication"))
+    return Mounted(*(clean_authority(given.get(name)) for name in ("issuer", "publication")))
+
+
+def read_dates(value: object) -> Dates | None:
+    """Dates from JSON, None to have none any more; ValueError says what is wrong."""
+    if value is None:
+        return None
+    given = _object(value, ("starts_on", "ends_on", "shares", "at_end"))
+    starts_on, ends_on = _day(given, "starts_on"), _day(given, "ends_on")
+    if starts_on is None and ends_on is None:
+        raise ValueError("starts_on or ends_on is needed, a day such as 2027-03-31")
+    if starts_on and ends_on and ends_on < starts_on:
+        raise ValueError("ends_on lies before starts_on")
+    shares = given.get("shares")
+    if shares is not None and starts_on is None:
+        raise ValueError("shares are those from starts_on on, which is missing")
+    at_end = given.get("at_end", "keep")
+    if at_end not in AT_END:
+        at_end = _weight(at_end, f"at_end is {', '.join(AT_END)}, or a number of shares")
+    if ends_on is None and at_end != "keep":
+        raise ValueError("at_end needs ends_on")
+    return Dates(starts_on, ends_on, None if shares is None else _weight(shares, "shares is a number"), at_end)
+
+
+def read_members(value: object, *, stored: bool = False) -> tuple[Members, ...]:
+    """Rules from JSON: a list, or one object; ValueError names the rule. stored: with their reach."""
+    listed = value if isinstance(value, list | tuple) else [value]
+    if len(listed) > MOST_MEMBER_RULES:
+        raise ValueError(f"an entry has at most {MOST_MEMBER_RULES} rules for members")
+    found = []
+    for number, rule in enumerate(listed):
+        try:
+            found.append(_members(rule, stored=stored))
+        except ValueError as error:
+            raise ValueError(f"rule {number}: {error}") from None
+    return tuple(dict.fromkeys(found))
+
+
+def _members(value: object, *, stored: bool) -> Members:
+    recorded = _RECORDED if stored else ()
+    given = _object(value, ("source", "group", "fqan", "people", "shares", "kind", "archive_after_days", *recorded))
+    names: dict[str, Callable[[object], str]] = {
+        key: (lambda text: clean_text(text, _LONGEST_PATTERN)) for key in ("group", "fqan", "people")
+    }
+    names["source"] = lambda text: clean_name(text) if text else ""
+    read = {key: rule(given.get(key) or "") for key, rule in names.items()}
+    if not any(read.values()):
+        raise ValueError("a condition is needed: source, group, fqan or people")
+    days = given.get("archive_after_days")
+    if days is not None and (isinstance(days, bool) or not isinstance(days, int) or not 1 <= days <= _MOST_DAYS):
+        raise ValueError(f"archive_after_days is a whole number from 1 to {_MOST_DAYS}, or null for never")
+    shares = _weight(given.get("shares", 1), "shares is a number")
+    kind = clean_kind(given.get("kind", "user"))
+    if kind == RESERVE:
+        raise ValueError("kind can't be reserve, which has no accounts")
+    return Members(
+        **read, shares=shares, kind=kind, archive_after_days=days, reach=_reach(given.get("reach") or ""),
+        written_at=_instant(given.get("written_at") or ""),
+    )  # fmt: skip
+
+
+def _reach(value: object) -> str:
+    if value in ("", WHOLE_POLICY):
+        return str(value)
+    try:
+        return str(UUID(value if isinstance(value, str) else ""))
+    except ValueError:
+        raise ValueError("reach is the uid of an entry, or * for the whole policy") from None
+
+
+def _instant(value: object) -> str:
+    try:
+        read = datetime.fromisoformat(value if isinstance(value, str) else "-") if value else None
+    except ValueError:
+        read = None
+    if value and (read is None or read.tzinfo is None):
+        raise ValueError("written_at is an instant with its time zone")
+    return "" if read is None else read.astimezone(UTC).isoformat()
+
+
+def _object(value: object, keys: tuple[str, ...]) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"must be an object with {', '.join(keys)}")
+    unknown = set(value) - set(keys)
+    if unknown:
+        raise ValueError(f"{min(map(str, unknown))[:60]!r} is unknown; known are {', '.join(keys)}")
+    return value
+
+
+def _day(given: Mapping[str, Any], key: str) -> date | None:
+    value = given.get(key)
+    if value is None or isinstance(value, date):
+        return value
+    try:
+        return date.fromisoformat(value if isinstance(value, str) else "")
+    except ValueError:
+        raise ValueError(f"{key} must be a day such as 2027-03-31") from None
+
+
+def _weight(value: object, allowed: str) -> float:
+    try:
+        shares = None if value in (None, PARENT) else clean_shares(value)
+    except ValueError:
+        shares = None
+    if shares is None:
+        raise ValueError(f"{allowed} from 0 to {MOST_SHARES:g}")
+    return shares

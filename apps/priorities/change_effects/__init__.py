@@ -1,0 +1,1 @@
+"""What a change set does to priorities and accounts."""

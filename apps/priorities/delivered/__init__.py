@@ -1,0 +1,1 @@
+"""Core-seconds delivered, as recorded."""

@@ -1,0 +1,1 @@
+"""Why a priority is what it is, and what would change it."""

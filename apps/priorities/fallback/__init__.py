@@ -1,0 +1,1 @@
+"""Subtrees compared by this site's usage alone."""

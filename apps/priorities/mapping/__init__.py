@@ -1,0 +1,1 @@
+"""Which account counts at which entry: rules, attachments, claims, membership, versions."""

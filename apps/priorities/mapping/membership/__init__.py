@@ -1,0 +1,1 @@
+"""Members by rule."""

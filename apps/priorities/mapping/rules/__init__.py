@@ -1,0 +1,1 @@
+"""Mapping rules, and the accounts that each is for."""

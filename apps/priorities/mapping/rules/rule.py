@@ -1,0 +1,192 @@
+"""One mapping rule: which accounts it is for, and to which entry it leads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fnmatch import translate
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from apps.accounts.names.entry_names import is_reserved
+from apps.accounts.names.grid_names import canonical_dn, canonical_fqan, is_dn
+from apps.accounts.names.intern import AccountKey
+from apps.core.errors import FieldProblem
+
+PLACEHOLDERS = ("user", "group", "project")
+KINDS = ("exact", "glob", "group", "each", "default")
+LONGEST_SUFFIX = 256
+MOST_PARTS = 8  # levels of a suffix
+MOST_SHARES = 1e15
+_WILD = re.compile(r"[*?\[]")
+_PLACEHOLDER = re.compile(r"\{(user|group|project)\}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_TEXTS = ("namespace", "user_pattern", "group_pattern", "fqan_pattern", "suffix")
+_LIMITS = {"namespace": 128, "source": 64, "user_pattern": 256, "group_pattern": 256, "fqan_pattern": 512}
+
+
+class Person(NamedTuple):
+    """Whose account it is: a name of sign-in, and that person's groups."""
+
+    name: str
+    groups: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """As `models.MappingRule`, or made of an entry's rules for members. Patterns that are "" match anything; a user
+    pattern is also tried on the DN. people: matches accounts whose person is in such a group of sign-in. source: stands
+    for the namespace of that source, which the rulebook fills in.
+
+    reach_uid: the entry below which its author maps accounts; None is the whole policy. written_at: when it was
+    written, "" for long ago. See `mapping.Resolver` for what both decide.
+    """
+
+    kind: str
+    target_uid: UUID
+    namespace: str = ""
+    user_pattern: str = ""
+    group_pattern: str = ""
+    fqan_pattern: str = ""
+    suffix: str = ""
+    member_shares: float = 1.0
+    archive_after_idle_days: int | None = None
+    people: str = ""
+    member_kind: str = "user"
+    source: str = ""
+    reach_uid: UUID | None = None
+    written_at: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        found = {name: getattr(self, name) for name in ("kind", *_TEXTS)}
+        if self.source:
+            found["source"] = self.source
+        found["target_uid"] = str(self.target_uid)
+        found["member_shares"] = self.member_shares
+        found["archive_after_idle_days"] = self.archive_after_idle_days
+        if self.people:
+            found["people"] = self.people
+        if self.member_kind != "user":
+            found["member_kind"] = self.member_kind
+        if self.reach_uid is not None:
+            found["reach_uid"] = str(self.reach_uid)
+        if self.written_at:
+            found["written_at"] = self.written_at
+        return found
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Rule:
+        """Of something `to_json` wrote."""
+        reach = data.get("reach_uid")
+        return cls(**{**data, "target_uid": UUID(data["target_uid"]), "reach_uid": UUID(reach) if reach else None})
+
+    @property
+    def stated(self) -> Rule:
+        """What somebody wrote, whoever it was and when."""
+        return replace(self, reach_uid=None, written_at="")
+
+    @cached_property
+    def parts(self) -> tuple[str, ...]:
+        """The suffix, component by component; *each* without one goes to the child named like the user."""
+        suffix = self.suffix or ("/{user}" if self.kind == "each" else "")
+        return tuple(part for part in suffix.split("/") if part)
+
+    @cached_property
+    def spelled(self) -> Rule:
+        """With DNs and FQANs in the spelling that accounts have."""
+        user, fqan = self.user_pattern, self.fqan_pattern
+        return replace(
+            self,
+            user_pattern=canonical_dn(user) if is_dn(user) else user,
+            fqan_pattern=canonical_fqan(fqan) or fqan if fqan else "",
+        )
+
+    def takes_person(self, person: Person | None) -> bool:
+        return not self.people or (person is not None and any(_agrees(self.people, group) for group in person.groups))
+
+    def matches(self, key: AccountKey, person: Person | None = None) -> bool:
+        if not self.takes_person(person):
+            return False
+        if self.namespace and self.namespace != key.namespace:
+            return False
+        if self.kind == "default":
+            return True
+        if self.kind == "exact":
+            named = not self.user_pattern or self.user_pattern in (key.user_name, key.dn)
+            return named and self.group_pattern in ("", key.group_name) and self.fqan_pattern in ("", key.fqan)
+        return (
+            _agrees(self.user_pattern, key.user_name, key.dn)
+            and _agrees(self.group_pattern, key.group_name)
+            and _fqan_agrees(self.fqan_pattern, key.fqan)
+        )
+
+    def names_below(self, key: AccountKey, person: Person | None = None) -> list[str]:
+        """Names that lead from the target down to the account's entry, with placeholders filled in.
+
+        A rule for people leads to the person's name, whatever their accounts are called.
+        """
+        user = person.name if self.people and person is not None else key.user_name or key.dn
+        whole = {"{user}": user, "{group}": key.group_name, "{project}": key.project}
+        return [
+            whole[part] if part in whole else _PLACEHOLDER.sub(lambda found: whole[found[0]], part)
+            for part in self.parts
+        ]
+
+
+def has_wild(pattern: str) -> bool:
+    return bool(_WILD.search(pattern))
+
+
+@lru_cache(maxsize=4096)
+def _glob(pattern: str) -> Callable[[str], object]:
+    return re.compile(translate(pattern)).match
+
+
+def _agrees(pattern: str, *texts: str) -> bool:
+    return not pattern or any(text and _glob(pattern)(text) for text in texts)
+
+
+def _fqan_agrees(pattern: str, fqan: str) -> bool:
+    """An FQAN counts for what it lies below, too: `/atlas` is matched by `/atlas/Role=production`."""
+    if not pattern:
+        return True
+    return bool(fqan) and (_agrees(pattern, fqan) or fqan.startswith(pattern.rstrip("/") + "/"))
+
+
+def rule_problems(rule: Rule, where: str) -> list[FieldProblem]:
+    """What is wrong with a rule somebody wrote; empty when nothing is."""
+    problems = []
+    if rule.kind not in KINDS:
+        problems.append(FieldProblem(f"{where}.kind", f"must be one of {', '.join(KINDS)}"))
+    if rule.people:
+        problems.append(FieldProblem(f"{where}.people", "belongs to an entry's rules for members"))
+    if rule.kind == "exact" and not (rule.user_pattern or rule.group_pattern or rule.fqan_pattern):
+        problems.append(FieldProblem(where, "an exact rule names a user, a group or an FQAN"))
+    if rule.kind == "group" and not (rule.group_pattern or rule.fqan_pattern):
+        problems.append(FieldProblem(where, "a group rule names a group or an FQAN"))
+    leftover = re.sub(r"[{}]", "", _PLACEHOLDER.sub("", rule.suffix))
+    if leftover != _PLACEHOLDER.sub("", rule.suffix):
+        problems.append(FieldProblem(f"{where}.suffix", "knows {user}, {group} and {project} alone"))
+    if len(rule.suffix) > LONGEST_SUFFIX or len(rule.parts) > MOST_PARTS:
+        problems.append(
+            FieldProblem(f"{where}.suffix", f"has at most {MOST_PARTS} levels and {LONGEST_SUFFIX} characters")
+        )
+    if not 0 <= rule.member_shares <= MOST_SHARES:
+        problems.append(FieldProblem(f"{where}.member_shares", "must be a number from 0 to 1e15"))
+    if is_reserved(rule.namespace):
+        problems.append(FieldProblem(f"{where}.namespace", "is kept for what other sites tell by entry: no rule's"))
+    if rule.source and rule.namespace:
+        problems.append(FieldProblem(f"{where}.source", "stands for a namespace: give one of the two"))
+    problems += [
+        FieldProblem(f"{where}.{name}", f"has at most {longest} characters")
+        for name, longest in _LIMITS.items()
+        if len(getattr(rule, name)) > longest
+    ]
+    problems += [
+        FieldProblem(f"{where}.{name}", "contains a control character")
+        for name in (*_TEXTS, "source")
+        if _CONTROL.search(getattr(rule, name))
+    ]
+    return problems

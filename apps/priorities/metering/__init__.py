@@ -1,0 +1,1 @@
+"""From resources to usage: metric, decay, charge of a job. Pure."""

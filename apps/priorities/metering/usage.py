@@ -1,0 +1,180 @@
+"""Usage of accounts and entries at one instant: metric, window and approach applied to raw resources. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from apps.engine import decay
+from apps.priorities.metering.metric import JobClassRow, amounts
+from apps.usage.selectors import OpenRecords, UsageArrays
+
+F8 = npt.NDArray[np.float64]
+I8 = npt.NDArray[np.int64]
+HOUR_S = decay.BUCKET_S
+
+APPROACHES = ("historical", "active", "predictive")  # each counts what the one before counts, and more
+
+
+@dataclass(frozen=True)
+class SourceRow:
+    """A source as far as scopes ask: `origin` "" is this site."""
+
+    id: int
+    slug: str
+    origin: str
+
+
+def window_of(settings: Mapping[str, Any]) -> decay.Window:
+    """The engine's window from the policy's settings, without parameters of other laws."""
+    law = decay.LAWS[settings["aging"]]
+    asked = {parameter.name: settings.get(parameter.name) for parameter in law.parameters}
+    return decay.Window(**{**asked, "length_s": settings["length_s"], "aging": law.name})
+
+
+@dataclass(frozen=True, eq=False)
+class AccountUsage:
+    """What each account used by source, shape (accounts, sources), in the policy's metric, one array an approach.
+
+    has_demand: (accounts,) the account has a running or a waiting job. demand_core_s: (accounts,) what its waiting
+    jobs ask for; those that tell no time add nothing.
+    """
+
+    by_approach: Mapping[str, F8]
+    has_demand: npt.NDArray[np.bool_]
+    demand_core_s: F8
+
+
+def usage_of_accounts(
+    *,
+    usage: UsageArrays,
+    opened: OpenRecords,
+    account_ids: I8,
+    sources: Sequence[SourceRow],
+    classes: Mapping[int, JobClassRow],
+    metric: Mapping[str, Any],
+    window: decay.Window,
+    as_of_s: float,
+    known_until_s: float | None = None,
+    is_settled: bool = True,
+) -> AccountUsage:
+    """Sum what counts at `as_of_s`. `account_ids` ascending; rows of other accounts or sources are not allowed.
+
+    known_until_s: the instant up to which open jobs are known to have run, `as_of_s` unless given; of sources that
+    were heard last before, until then. is_settled: the same bits in whatever order rows come, which takes most of the
+    time; without it the last digit may differ.
+
+    historical: buckets, weighted by age. active: and the elapsed part of running jobs, hour by hour alike.
+    predictive: and what they may still use of what they requested, at full weight.
+    """
+    source_ids = np.array(sorted(source.id for source in sources), dtype=np.int64)
+    shape = (len(account_ids), len(source_ids))
+
+    def cells(accounts: I8, of_sources: I8) -> I8:
+        return places_among(account_ids, accounts) * shape[1] + places_among(source_ids, of_sources)
+
+    def gather(cell: I8, amount: F8) -> F8:
+        return np.bincount(cell, weights=amount, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
+
+    cell = cells(usage.account_id, usage.source_id)
+    amount = amounts(usage, metric=metric, classes=classes) * decay.bucket_weights(usage.hour_epoch, as_of_s, window)
+    order = _settled_order(cell, amount) if is_settled else slice(None)
+    historical = gather(cell[order], amount[order])
+
+    open_cell = cells(opened.account_id, opened.source_id)
+    rate = amounts(opened, metric=metric, classes=classes)
+    now_s = as_of_s if known_until_s is None else known_until_s
+    known_s = np.full(len(opened.cpus), now_s) if opened.told_epoch is None else np.minimum(opened.told_epoch, now_s)
+    is_running = opened.is_running & (opened.start_epoch < known_s)
+    elapsed = _elapsed(np.where(is_running, opened.start_epoch, known_s), rate, known_s, as_of_s, window)
+    remaining = _remaining(opened, rate, is_running, known_s)
+    open_order = np.lexsort((remaining, elapsed, open_cell))
+    active = historical + gather(open_cell[open_order], elapsed[open_order])
+    predictive = active + gather(open_cell[open_order], remaining[open_order])
+    return demanded(dict(zip(APPROACHES, (historical, active, predictive), strict=True)), opened, account_ids)
+
+
+def demanded(by_approach: Mapping[str, F8], opened: OpenRecords, account_ids: I8) -> AccountUsage:
+    """What accounts used, with what their open jobs ask for."""
+    has_demand = np.zeros(len(account_ids), dtype=np.bool_)
+    has_demand[np.searchsorted(account_ids, opened.account_id)] = True
+    return AccountUsage(by_approach, has_demand, _asked_for(opened, account_ids))
+
+
+def usage_of_scope(
+    accounts: AccountUsage, *, scope: str, narrowed: Sequence[str], sources: Sequence[SourceRow], approach: str
+) -> F8:
+    """What each account used as one scope counts it: `local` is this site's sources, `global` all; `narrowed` fewer."""
+    ordered = sorted(sources, key=lambda source: source.id)
+    counts = np.array(
+        [(scope == "global" or not source.origin) and (not narrowed or source.slug in narrowed) for source in ordered],
+        dtype=np.bool_,
+    )
+    total: F8 = accounts.by_approach[approach][:, counts].sum(axis=1)
+    return total
+
+
+def places_among(ids: I8, wanted: I8) -> I8:
+    """Where each of `wanted` is in the ascending `ids`; by a table, which beats a search where numbers lie close."""
+    if not len(ids) or ids[-1] > 8 * len(ids) + 10_000:
+        return np.searchsorted(ids, wanted)
+    table = np.zeros(int(ids[-1]) + 1, dtype=np.int64)
+    table[ids] = np.arange(len(ids))
+    return table[wanted]
+
+
+def _settled_order(cell: I8, amount: F8) -> I8:
+    """An order for sums that doesn't depend on how the database lies on its disk: by amount, which is all they see.
+
+    Sums of doubles depend on the order within a cell alone, so that cells of one row need none.
+    """
+    n_rows = np.bincount(cell) if len(cell) else np.zeros(0, np.int64)
+    crowded = np.flatnonzero(n_rows[cell] > 1) if len(cell) else cell
+    order = np.arange(len(cell))
+    order[crowded] = crowded[np.lexsort((amount[crowded], cell[crowded]))]
+    return order
+
+
+def _asked_for(opened: OpenRecords, account_ids: I8) -> F8:
+    """Core-seconds that each account's waiting jobs ask for, from any source: demand, and never usage."""
+    asked_s = np.where(opened.is_running | np.isnan(opened.requested_s), 0.0, opened.requested_s)
+    core_s = opened.cpus * asked_s
+    order = np.argsort(core_s, kind="stable")
+    place = np.searchsorted(account_ids, opened.account_id)
+    return np.bincount(place[order], weights=core_s[order], minlength=len(account_ids)).astype(np.float64)
+
+
+def steady_use_s(from_s: float, as_of_s: float, window: decay.Window) -> float:
+    """What a steady use of one a second between the two comes to at `as_of_s`, hour by hour."""
+    start_s = np.array([min(from_s, as_of_s)])
+    return float(_elapsed(start_s, np.ones(1), np.array([as_of_s]), as_of_s, window)[0])
+
+
+def _elapsed(start_s: F8, rate: F8, until_s: F8, as_of_s: float, window: decay.Window) -> F8:
+    """What ran from `start_s` to `until_s`, both (jobs,), comes to at `as_of_s`, each hour weighted by its age; 0 for
+    no time.
+    """
+    first = np.floor(start_s / HOUR_S)
+    last = np.ceil(until_s / HOUR_S)  # exclusive
+    if window.reach_s is not None:  # hours that no longer count needn't be made
+        first = np.maximum(first, np.floor((as_of_s - window.reach_s) / HOUR_S) - 1)
+    n_hours = np.maximum(last - first, 0).astype(np.int64)
+    job = np.repeat(np.arange(len(start_s)), n_hours)
+    within = np.arange(int(n_hours.sum())) - np.repeat(np.cumsum(n_hours) - n_hours, n_hours)
+    hour_s = (first[job] + within) * HOUR_S
+    seconds = np.minimum(until_s[job], hour_s + HOUR_S) - np.maximum(start_s[job], hour_s)
+    weighted = np.maximum(seconds, 0.0) * decay.bucket_weights(hour_s, as_of_s, window)
+    total: F8 = rate * np.bincount(job, weights=weighted, minlength=len(start_s))
+    return total
+
+
+def _remaining(opened: OpenRecords, rate: F8, is_running: npt.NDArray[np.bool_], until_s: F8) -> F8:
+    """What running jobs may still use: requested less elapsed; nothing where no time was requested."""
+    elapsed_s = np.where(is_running, until_s - opened.start_epoch, 0.0)
+    left_s = np.where(np.isnan(opened.requested_s), 0.0, opened.requested_s - elapsed_s)
+    left: F8 = np.where(is_running, rate * np.maximum(left_s, 0.0), 0.0)
+    return left

@@ -1,0 +1,76 @@
+"""What a snapshot depends on, in one hash: unchanged means there is nothing to compute."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+from django.conf import settings as site_settings
+
+from apps import engine
+from apps.policies.models import Policy
+from apps.policies.tree.stored import load_tree
+from apps.priorities.fallback.fallen_back import FallenBack, list_fallen_back
+from apps.priorities.mapping.rules.rule_set import people_digest
+from apps.priorities.recompute.past_inputs import PolicyState, state_of_now
+from apps.usage.selectors import watermarks
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """Revision, rules, usage, settings, engine, what is fallen back, and the instant."""
+
+    policy_slug: str
+    revision: int
+    mapping_version: int
+    watermarks: Mapping[str, int]
+    settings: Mapping[str, Any]
+    engine_version: str
+    as_of: datetime
+    people: str = ""  # who is in the groups that rules for members name
+    fallen: tuple[FallenBack, ...] = ()  # where this site's usage alone counts for now
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **({"people": self.people} if self.people else {}),
+            **({"fallbacks": [one.to_json() for one in self.fallen]} if self.fallen else {}),
+            "policy": self.policy_slug,
+            "revision": self.revision,
+            "mapping_version": self.mapping_version,
+            "watermarks": dict(self.watermarks),
+            "settings": dict(self.settings),
+            "engine_version": self.engine_version,
+            "as_of": self.as_of.astimezone(UTC).isoformat(),
+        }
+
+    @cached_property
+    def digest(self) -> str:
+        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def read_fingerprint(policy: Policy, *, as_of: datetime, state: PolicyState | None = None) -> Fingerprint:
+    """As the database is now. state: what was current at a past instant; the head and today's mapping by default."""
+    state = state or state_of_now(policy)
+    return Fingerprint(
+        policy_slug=policy.slug,
+        revision=state.revision,
+        mapping_version=state.mapping_version,
+        watermarks=watermarks(),
+        settings=state.settings,
+        engine_version=engine.VERSION,
+        as_of=as_of,
+        people=people_digest(load_tree(policy, state.revision)),
+        fallen=tuple(one for one in list_fallen_back(policy) if tick_of(one.since) <= as_of),
+    )
+
+
+def tick_of(at: datetime) -> datetime:
+    """The instant for which priorities are computed at `at`: whole ticks, so that workers agree on it."""
+    tick_s = site_settings.FAIRSHARE_TICK_S
+    return datetime.fromtimestamp(at.timestamp() // tick_s * tick_s, UTC)

@@ -1,0 +1,320 @@
+"""The road of a recompute: load what it needs, compute on arrays, store the snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+from django.db import connection, transaction
+
+from apps import engine
+from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.roll import load_roll
+from apps.engine import sweep
+from apps.engine.algorithms import PriorityResult
+from apps.engine.algorithms import compute as compute_priorities
+from apps.policies.models import Policy
+from apps.policies.operations.algorithm_fit import refusing_failed_packages
+from apps.policies.settings import PolicySettings
+from apps.policies.tree.stored import TreeColumns, load_tree
+from apps.priorities.fallback.fallen_back import uids_of
+from apps.priorities.mapping.rules.placement import place_accounts, places_of
+from apps.priorities.mapping.rules.resolver import NOTHING_KNOWN, UNMAPPED, KnownAccounts
+from apps.priorities.mapping.rules.rule import Rule
+from apps.priorities.metering.metric import JobClassRow, site_names, weighed
+from apps.priorities.metering.usage import (
+    HOUR_S,
+    AccountUsage,
+    SourceRow,
+    usage_of_accounts,
+    usage_of_scope,
+    window_of,
+)
+from apps.priorities.models import Snapshot, UnmappedUsage
+from apps.priorities.recompute.corrections import Correction, corrected, counted_now, counting, load_corrections
+from apps.priorities.recompute.fingerprint import Fingerprint, read_fingerprint
+from apps.priorities.recompute.past_inputs import known_later, state_at, state_of_now
+from apps.priorities.snapshots.blob import pack_snapshot, values_of
+from apps.priorities.snapshots.stored import write_data
+from apps.runs.models import Run
+from apps.usage.models import JobClass, Source
+from apps.usage.selectors import OpenRecords, UsageArrays, load_open_records, load_usage
+
+I4 = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """All a snapshot depends on, read in one transaction. `account_ids` ascending, parallel to `account_keys`."""
+
+    policy_pk: int
+    fingerprint: Fingerprint
+    settings: PolicySettings
+    tree: TreeColumns
+    rules: tuple[Rule, ...]
+    sources: Sequence[SourceRow]
+    classes: Mapping[int, JobClassRow]
+    account_ids: npt.NDArray[np.int64]
+    account_keys: Sequence[AccountKey]
+    usage: UsageArrays
+    opened: OpenRecords
+    corrections: tuple[Correction, ...] = ()
+    known: KnownAccounts = NOTHING_KNOWN
+    known_later: Mapping[str, Any] | None = None  # of a past instant, see past_inputs
+
+    @property
+    def as_of(self) -> datetime:
+        return self.fingerprint.as_of
+
+    @property
+    def local_only(self) -> tuple[UUID, ...]:
+        """Entries below which this site's usage alone counts, whatever their scope is."""
+        return uids_of(self.fingerprint.fallen)
+
+
+@dataclass(frozen=True, eq=False)
+class Computed:
+    """The priority tree, where each account belongs, and what those without an entry used.
+
+    demand_core_s: what jobs that wait ask for, here and below.
+    """
+
+    result: PriorityResult
+    has_demand: npt.NDArray[np.bool_]
+    demand_core_s: npt.NDArray[np.float64]
+    entry_of_account: I4
+    joins_of_account: I4
+    usage_of_account: npt.NDArray[np.float64]
+    corrections: Sequence[Mapping[str, Any]] = ()
+
+
+def load_inputs(
+    policy: Policy, *, as_of: datetime, from_at: datetime | None = None, metrics: Sequence[Mapping[str, Any]] = (),
+    is_past: bool = False,
+) -> Inputs:  # fmt: skip
+    """Read one consistent state of revision, rules, accounts and usage.
+
+    is_past: revision, settings, adjustments and mapping that were current at `as_of`, and not those of now. from_at:
+    usage from then on is wanted too, though it doesn't count by the policy's window. metrics: by which it is to be
+    counted as well as by the policy's own.
+    """
+    with one_view() as is_settled:
+        state = state_at(policy, as_of) if is_past else state_of_now(policy)
+        fingerprint = read_fingerprint(policy, as_of=as_of, state=state)
+        settings = PolicySettings.from_stored(fingerprint.settings)
+        rows = Source.objects.order_by("id").values_list("id", "slug", "origin")
+        sources = [SourceRow(*row) for row in rows]
+        source_ids = [source.id for source in sources]
+        sites = sorted({name for metric in (settings.metric, *metrics) for name in site_names(metric)})
+        classes_count = any(metric["class_factors"] for metric in (settings.metric, *metrics))
+        resources = {name for metric in (settings.metric, *metrics) for name in weighed(metric)}
+        since = _earlier(oldest(settings, as_of), from_at)
+        classes = [JobClassRow(*row) for row in JobClass.objects.values_list("id", "queue", "partition", "qos")]
+        accounts = load_roll(remembers=is_settled)
+        tree = load_tree(policy, fingerprint.revision)
+        book = state.rulebook(policy, tree)
+        return Inputs(
+            policy_pk=policy.pk,
+            fingerprint=fingerprint,
+            settings=settings,
+            tree=tree,
+            rules=book.rules,
+            known=book.known,
+            sources=sources,
+            classes={row.id: row for row in classes},
+            account_ids=accounts.ids,
+            account_keys=accounts.keys,
+            usage=load_usage(
+                sources=source_ids, from_at=since, to_at=as_of, sites=sites, resources=resources, classes=classes_count
+            ),
+            opened=load_open_records(sources=source_ids, sites=sites, submitted_by=as_of if is_past else None),
+            corrections=load_corrections(policy, fingerprint.revision),
+            known_later=known_later(policy, state, book, as_of) if is_past else None,
+        )
+
+
+def compute(inputs: Inputs) -> Computed:
+    """A pure function of its inputs: the same ones give the same bits."""
+    return compute_from(inputs, used_by_accounts(inputs))
+
+
+def used_by_accounts(inputs: Inputs) -> AccountUsage:
+    """What counts of each account's usage at the instant, by source."""
+    return usage_of_accounts(
+        usage=inputs.usage,
+        opened=inputs.opened,
+        account_ids=inputs.account_ids,
+        sources=inputs.sources,
+        classes=inputs.classes,
+        metric=inputs.settings.metric,
+        window=window_of(inputs.settings.window),
+        as_of_s=inputs.as_of.timestamp(),
+    )
+
+
+def compute_from(inputs: Inputs, accounts: AccountUsage) -> Computed:
+    """The same from what accounts used, however that was worked out.
+
+    Raises Invalid (`package_failed`) where the algorithm is of a package that fails.
+    """
+    tree, settings = inputs.tree, inputs.settings
+    entry, joins = place_accounts(inputs.tree, inputs.rules, inputs.known, inputs.account_keys)
+    code, scopes = tree.effective_scopes(local=inputs.local_only)
+    counted = counted_now(
+        inputs.corrections, metric=settings.metric, window=window_of(settings.window), as_of_s=inputs.as_of.timestamp()
+    )
+    own = np.stack(
+        [
+            corrected(tree, _usage_of_entries(inputs, accounts, entry, *scope), inputs.corrections, counted)
+            for scope in scopes
+        ]
+    )
+    with refusing_failed_packages():
+        result = compute_priorities(
+            tree.engine_tree(),
+            own if len(scopes) > 1 else own[0],
+            algorithm=settings.algorithm,
+            scope_of_entry=code if len(scopes) > 1 else None,
+        )
+    placed = entry != UNMAPPED
+    demand = np.zeros(len(tree))
+    demand[entry[accounts.has_demand & placed]] = 1.0
+    asked_s = np.bincount(entry[placed], weights=accounts.demand_core_s[placed], minlength=len(tree))
+    return Computed(
+        result=result,
+        has_demand=sweep.sum_up(tree.engine_tree(), demand)[0] > 0,
+        demand_core_s=sweep.sum_up(tree.engine_tree(), asked_s.astype(np.float64))[0],
+        entry_of_account=entry,
+        joins_of_account=joins,
+        usage_of_account=usage_of_scope(
+            accounts, scope="global", narrowed=(), sources=inputs.sources, approach=settings.approach["global"]
+        ),
+        corrections=counting(tree, inputs.corrections, counted),
+    )
+
+
+def store_result(
+    inputs: Inputs, computed: Computed, *, is_live: bool, started_at: datetime, computed_at: datetime, run: Run | None
+) -> Snapshot:
+    """One row and one blob, ready when the caller's transaction commits; the same inputs again give the same row."""
+    fingerprint = inputs.fingerprint
+    found = Snapshot.objects.filter(policy_id=inputs.policy_pk, fingerprint=fingerprint.digest).first()
+    if found is not None:
+        if is_live and not found.is_live:
+            found.is_live = True
+            found.save(update_fields=["is_live"])
+        return found
+    data, digest = pack_result(inputs, computed)
+    snapshot = Snapshot.objects.create(
+        policy_id=inputs.policy_pk,
+        revision_number=fingerprint.revision,
+        mapping_version=fingerprint.mapping_version,
+        watermarks=dict(fingerprint.watermarks),
+        settings=fingerprint.settings,
+        engine_version=engine.VERSION,
+        fingerprint=fingerprint.digest,
+        as_of=inputs.as_of,
+        computed_at=computed_at,
+        duration_s=(computed_at - started_at) / timedelta(seconds=1),
+        n_ranked=computed.result.n_ranked,
+        is_live=is_live,
+        run=run,
+        data=b"",
+        digest=digest,
+    )
+    write_data(snapshot, data)
+    _store_unmapped(inputs, computed, snapshot)
+    return snapshot
+
+
+def pack_result(inputs: Inputs, computed: Computed) -> tuple[bytes, str]:
+    """The snapshot's blob: nothing in it depends on when or where it was computed."""
+    places = places_of(inputs.account_keys, computed.entry_of_account, computed.joins_of_account, inputs.rules)
+    result = computed.result
+    unmapped = _unmapped(computed)
+    meta = {
+        **inputs.fingerprint.to_json(),
+        "tree_digest": inputs.tree.digest,
+        "algorithm": dict(result.settings),
+        "n_ranked": result.n_ranked,
+        "depth": result.depth,
+        "n_unmapped": len(unmapped),
+        "unmapped_usage": float(computed.usage_of_account[unmapped].sum()),
+        **({"corrections": list(computed.corrections)} if computed.corrections else {}),
+        **({"known_later": dict(inputs.known_later)} if inputs.known_later is not None else {}),
+    }
+    return pack_snapshot(values_of(result, computed.has_demand, computed.demand_core_s), places, meta)
+
+
+@contextmanager
+def one_view() -> Iterator[bool]:
+    """A transaction that sees one state of the database from its first query to its last; false within another one,
+    which may have changed something itself.
+    """
+    is_outermost = not connection.in_atomic_block
+    with transaction.atomic():
+        if is_outermost:
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        yield is_outermost
+
+
+def oldest(settings: PolicySettings, as_of: datetime) -> datetime | None:
+    """Before this no bucket counts; None when all do."""
+    reach_s = window_of(settings.window).reach_s
+    try:
+        return None if reach_s is None else as_of - timedelta(seconds=reach_s + 2 * HOUR_S)
+    except OverflowError:  # the window reaches back to before the calendar begins
+        return None
+
+
+def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:
+    """None for `one` is the beginning of time, for `other` nothing."""
+    return one if one is None or other is None else min(one, other)
+
+
+def _usage_of_entries(
+    inputs: Inputs, accounts: AccountUsage, entry: I4, scope: str, narrowed: tuple[str, ...]
+) -> npt.NDArray[np.float64]:
+    """Own usage of every entry as one scope counts it."""
+    approach = inputs.settings.approach[scope]
+    used = usage_of_scope(accounts, scope=scope, narrowed=narrowed, sources=inputs.sources, approach=approach)
+    placed = entry != UNMAPPED
+    own = np.bincount(entry[placed], weights=used[placed], minlength=len(inputs.tree))
+    return own.astype(np.float64)
+
+
+def _unmapped(computed: Computed) -> npt.NDArray[np.int64]:
+    return np.flatnonzero((computed.entry_of_account == UNMAPPED) & (computed.usage_of_account > 0))
+
+
+def _store_unmapped(inputs: Inputs, computed: Computed, snapshot: Snapshot) -> None:
+    """Only the newest snapshot's list is kept as rows; older ones keep their sum in the blob."""
+    UnmappedUsage.objects.filter(snapshot__policy_id=inputs.policy_pk, snapshot__is_live=snapshot.is_live).delete()
+    UnmappedUsage.objects.bulk_create(
+        (
+            UnmappedUsage(
+                snapshot=snapshot,
+                account_id=int(inputs.account_ids[at]),
+                usage=float(computed.usage_of_account[at]),
+            )
+            for at in _unmapped(computed).tolist()
+        ),
+        batch_size=5_000,
+    )
+
+
+def result_json(snapshot: Snapshot) -> dict[str, Any]:
+    """What a run says about the snapshot it made."""
+    return {
+        "snapshot": snapshot.pk,
+        "revision": snapshot.revision_number,
+        "as_of": snapshot.as_of.isoformat(),
+        "n_ranked": snapshot.n_ranked,
+    }

@@ -1,0 +1,129 @@
+"""When priorities are computed again: staleness is worked out, not announced; one run at a time for a policy."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from apps.accounts.actor import Actor
+from apps.accounts.audit import log as audit
+from apps.accounts.models import Token
+from apps.core.errors import FieldProblem, Invalid, NotAllowed
+from apps.policies.access.scope import Rights, Verb
+from apps.policies.models import Policy
+from apps.policies.selectors import get_policy
+from apps.priorities.models import Snapshot
+from apps.priorities.recompute import pipeline as assembly
+from apps.priorities.recompute.fingerprint import read_fingerprint, tick_of
+from apps.priorities.recompute.past_inputs import refuse_before_first
+from apps.runs.models import Run
+from apps.runs.services import Lease, enqueue_run
+
+KIND = "recompute"
+_ATTEMPTS = 3
+
+
+def recompute_stale(*, at: datetime) -> list[int]:
+    """Ask for a run for each policy whose newest inputs have no snapshot; return their ids."""
+    as_of = tick_of(at)
+    return [
+        nudge(policy, at=at).pk
+        for policy in Policy.objects.filter(head_number__gte=1).order_by("id")
+        if is_stale(policy, as_of=as_of)
+    ]
+
+
+def is_stale(policy: Policy, *, as_of: datetime) -> bool:
+    """Whether no live snapshot has exactly these inputs."""
+    digest = read_fingerprint(policy, as_of=as_of).digest
+    return not Snapshot.objects.filter(policy=policy, fingerprint=digest, is_live=True).exists()
+
+
+def nudge(policy: Policy, *, at: datetime, owner: Actor | None = None) -> Run:
+    """A run that brings the policy up to date; joins one that waits already."""
+    user = owner.user if owner else None
+    run = enqueue_run(kind=KIND, subject=subject_of(policy), owner=user, at=at, max_attempts=_ATTEMPTS)
+    if user is not None and run.owner is None:  # whoever asks may follow a run that the schedule asked for before
+        run.owner = user
+        run.save(update_fields=["owner"])
+    return run
+
+
+def subject_of(policy: Policy) -> str:
+    return f"policy:{policy.slug}"
+
+
+def newest_ended(policy: Policy) -> Run | None:
+    """The newest run of the present that came to an end by itself."""
+    ended = Run.objects.filter(kind=KIND, subject=subject_of(policy), arguments={}).order_by("-pk")
+    return ended.filter(state__in=(Run.State.SUCCEEDED, Run.State.FAILED)).first()
+
+
+@transaction.atomic
+def request_recompute(*, policy_slug: str, as_of: datetime | None = None, at: datetime, actor: Actor) -> Run:
+    """Ask for a recompute now, or for a snapshot of a past instant, which is never served as the newest.
+
+    That one has the revision, settings, adjustments and mapping that were current then. Raises Invalid `future` and
+    `before_first_revision`.
+    """
+    policy = get_policy(slug=policy_slug, actor=actor)
+    if not actor.is_admin and not _may_request(policy, actor, at):
+        raise NotAllowed(_("Only authorities of this policy ask for a recompute; it is computed on a schedule anyway."))
+    if as_of is None:
+        run = nudge(policy, at=at, owner=actor)
+    else:
+        if as_of > at:
+            message = _("Priorities of the future aren't known: choose an instant up to now.")
+            raise Invalid(message, code="future", fields=[FieldProblem("as_of", _("is in the future"))])
+        refuse_before_first(policy, as_of)
+        run = enqueue_run(
+            kind=KIND,
+            subject=subject_of(policy),
+            arguments={"as_of": as_of.astimezone(UTC).isoformat()},
+            owner=actor.user,
+            idempotency_key=f"{policy.slug}@{uuid.uuid4().hex}",  # never joined with one for another instant
+            at=at,
+            max_attempts=_ATTEMPTS,
+        )
+    audit.record(actor=actor, verb="recompute.requested", at=at, policy_slug=policy.slug, subject=f"run {run.pk}")
+    return run
+
+
+def work_recompute(run: Run, lease: Lease) -> dict[str, Any]:
+    """Load, compute, store; the snapshot and the end of the run are committed together, or neither."""
+    policy = Policy.objects.get(slug=run.subject.removeprefix("policy:"))
+    started_at = lease.clock()
+    given = run.arguments.get("as_of")
+    as_of = datetime.fromisoformat(given) if given else tick_of(started_at)
+    if given is None:
+        digest = read_fingerprint(policy, as_of=as_of).digest
+        current = Snapshot.objects.filter(policy=policy, fingerprint=digest, is_live=True).defer("data").first()
+        if current is not None:
+            return assembly.result_json(current)
+    inputs = assembly.load_inputs(policy, as_of=as_of, is_past=given is not None)
+    computed = assembly.compute(inputs)
+    with lease.fenced() as row:
+        snapshot = assembly.store_result(
+            inputs,
+            computed,
+            is_live=given is None,
+            started_at=started_at,
+            computed_at=lease.clock(),
+            run=row,
+        )
+        result = assembly.result_json(snapshot)
+        if inputs.known_later is not None:
+            result["known_later"] = inputs.known_later
+        lease.finish(result, lease.clock())
+    return result
+
+
+def _may_request(policy: Policy, actor: Actor, at: datetime) -> bool:
+    """Whoever may divide something in this policy; a token needs `policies:write` for it."""
+    if actor.user is None or not actor.has_scope(Token.Scope.POLICIES_WRITE):
+        return False
+    return bool(Rights(policy, actor, at).at(Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE))

@@ -1,0 +1,1 @@
+"""Core-hours promised, kept and delivered."""

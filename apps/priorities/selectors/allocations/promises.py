@@ -1,0 +1,299 @@
+"""Can the promises be kept: core-hours promised, handed out, kept, expected and delivered, entry by entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Literal
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from apps.accounts.actor import Actor
+from apps.policies.allocations.capacities import capacities_of, core_hours, may_state
+from apps.policies.allocations.capacities import period_of as capacity_period
+from apps.policies.allocations.giving import allocations_of, givable, period_of
+from apps.policies.allocations.periods import HOUR, Period, uncovered
+from apps.policies.allocations.promises import Promises, add_up, promised_in
+from apps.policies.models import Allocation, Capacity
+from apps.priorities.delivered.entries import Delivered, load_delivered
+from apps.priorities.selectors.rows import PolicyView, open_view
+from apps.priorities.selectors.tree import offset
+
+PACE_TOLERANCE = 0.05
+PAGE = 200
+Pace = Literal["ahead", "behind", "on", "idle", "not_begun", "unknown"]
+_SECONDS = HOUR.total_seconds()
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationRow:
+    """One entry in a period, in core-hours; None where something isn't known, or isn't for this person to know.
+
+    promised: to the entry itself. share_of_parent: promised as a part of what its parent has. handed_out: promised to
+    its children; kept: the rest of its own; over: handed out beyond its own. expected: by now, what its shares of
+    today come to at the stated capacity. due: by now, its promise spread evenly over its days. delivered: by now,
+    raw usage of it and all below, on the days of its promise (of the whole period where it has none).
+    """
+
+    uid: UUID
+    parent_uid: UUID | None
+    path: str
+    name: str
+    kind: str
+    level: int  # 0 for a child of the group that the table is about
+    days: Period | None  # first to last day of its promises, as far as they overlap the period
+    n_allocations: int
+    promised_core_h: float | None
+    share_of_parent: float | None
+    handed_out_core_h: float | None
+    kept_core_h: float | None
+    over_core_h: float | None
+    target_global: float | None
+    expected_core_h: float | None
+    expected_whole_core_h: float | None  # to the end of the period
+    due_core_h: float | None  # of the root: of its children's promises, where handed_out_core_h is told, too
+    delivered_core_h: float | None
+    remaining_core_h: float | None
+    pace: Pace
+    pace_part: float | None  # delivered / due − 1
+    hands_out: bool
+    may_give: bool
+    sees_all_children: bool  # without that its promises aren't turned into shares
+    suppressed: bool = False  # delivered, and what follows from it, isn't told to this person
+
+
+@dataclass(frozen=True)
+class AllocationTable:
+    """A group's row, those of its children, and of whatever below them was promised something."""
+
+    policy_slug: str
+    policy_name: str
+    period: Period
+    zone: ZoneInfo
+    now: datetime
+    group: AllocationRow
+    above: list[tuple[UUID, str]]  # entries on the way to the group, the root first
+    rows: list[AllocationRow]
+    n_rows: int
+    next_cursor: str | None
+    is_over: list[AllocationRow]  # entries shown here that hand out more than they have, the group first
+    capacity_core_h: float | None
+    capacities: list[Capacity]
+    uncovered: list[Period]  # days of the period for which no capacity is stated
+    has_usage: bool
+    unmapped_core_h: float | None  # for who sees everything
+    n_of_archived: int  # promises to entries that are archived, for who sees everything
+    may_state_capacity: bool
+    may_give_below: bool
+
+
+def get_allocation_table(
+    *, policy_slug: str, period: Period, zone: ZoneInfo, actor: Actor, of: UUID | None = None,
+    cursor: str | None = None, limit: int | None = PAGE,
+) -> AllocationTable:  # fmt: skip
+    """Of the root's group, or of an entry's. Everything follows from one tree, the promises, and the buckets."""
+    view = open_view(policy_slug=policy_slug, actor=actor)
+    group = view.require(view.tree.uuid(0) if of is None else of)
+    sums = PromiseSums(view, period, zone, allocations_of(view.policy), capacities_of(view.policy))
+    entries = list(listed_entries(sums, group))
+    start = offset(cursor)
+    shown = entries[start : None if limit is None else start + limit]
+    used = load_delivered(
+        policy=view.policy, tree=view.tree, entries=[group, *(i for i, _ in shown)],
+        edges=sums.edges([group, *(i for i, _ in shown)]),
+    )  # fmt: skip
+    rows = [_row(sums, used, i, level) for i, level in shown]
+    top = _row(sums, used, group, -1)
+    sees_all = view.visibility.all_visible
+    more = limit is not None and len(entries) > start + limit
+    return AllocationTable(
+        policy_slug=view.policy.slug, policy_name=view.policy.name, period=period, zone=zone, now=view.now,
+        group=top, rows=rows, n_rows=len(entries), next_cursor=str(start + (limit or 0)) if more else None,
+        above=_above(view, group),
+        is_over=[row for row in (top, *rows) if row.over_core_h], capacity_core_h=sums.capacity_core_h,
+        capacities=sums.capacities, uncovered=sums.uncovered, has_usage=used.has_any,
+        unmapped_core_h=float(used.unmapped.sum()) / _SECONDS if sees_all else None,
+        n_of_archived=sums.n_of_archived if sees_all else 0,
+        may_state_capacity=may_state(policy=view.policy, tree=view.tree, at=view.now, actor=actor),
+        may_give_below=any(row.may_give for row in rows),
+    )  # fmt: skip
+
+
+def _above(view: PolicyView, group: int) -> list[tuple[UUID, str]]:
+    tree = view.tree
+    return [(tree.uuid(j), tree.name[j]) for j in tree.ancestors(group) if view.visibility.may_see(j)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """The stretches of time that numbers are told for, and what of the capacity lies in them."""
+
+    instants: tuple[tuple[datetime, datetime], ...]
+    capacity_core_h: float | None
+    capacity_by_now_core_h: float
+
+
+@dataclass(frozen=True, eq=False)
+class PromiseSums:
+    """The promises of a period over a tree, to its end and up to now."""
+
+    view: PolicyView
+    period: Period
+    zone: ZoneInfo
+    allocations: list[Allocation]
+    capacities: list[Capacity]
+
+    @cached_property
+    def capacity_core_h(self) -> float | None:
+        return self.capacity_in(self.period) if self.capacities else None
+
+    def capacity_in(self, period: Period, until: datetime | None = None) -> float:
+        return core_hours(self.capacities, period, self.zone, until=until)
+
+    @cached_property
+    def uncovered(self) -> list[Period]:
+        return uncovered(self.period, [capacity_period(each) for each in self.capacities])
+
+    @cached_property
+    def whole(self) -> Promises:
+        promised = promised_in(self.allocations, self.period, self.zone)
+        return add_up(self.view.tree, promised, self.capacity_core_h)
+
+    @cached_property
+    def by_now(self) -> Promises:
+        promised = promised_in(self.allocations, self.period, self.zone, until=self.view.now)
+        return add_up(self.view.tree, promised, None)
+
+    @cached_property
+    def days(self) -> dict[int, list[Period]]:
+        """The days in this period on which an entry has a promise, one stretch a promise."""
+        found: dict[int, list[Period]] = {}
+        for allocation in self.allocations:
+            i = self.view.tree.index_of_uid(allocation.entry_uid)
+            shared = period_of(allocation).overlap(self.period)
+            if i is not None and shared is not None:
+                found.setdefault(i, []).append(shared)
+        return found
+
+    @cached_property
+    def may_give(self) -> Callable[[int], bool]:
+        return givable(policy=self.view.policy, tree=self.view.tree, at=self.view.now, actor=self.view.actor)
+
+    @property
+    def n_of_archived(self) -> int:
+        tree = self.view.tree
+        return sum(
+            tree.index_of_uid(each.entry_uid) is None
+            for each in self.allocations
+            if period_of(each).overlap(self.period) is not None
+        )
+
+    def stretches(self, i: int) -> list[Period]:
+        """The days that its delivery and its expectation are told for: without gaps counted, none twice."""
+        merged: list[Period] = []
+        for period in sorted(self.days.get(i, [self.period])):
+            if merged and (period.starts_on - merged[-1].ends_on).days <= 1:
+                last = merged.pop()
+                period = Period(last.starts_on, max(last.ends_on, period.ends_on))
+            merged.append(period)
+        return merged
+
+    def edges(self, entries: Sequence[int]) -> list[datetime]:
+        """Where the stretches of these entries begin and end, nothing beyond now; the period's own for all of them."""
+        stretches = {self.period.instants(self.zone), *(each for i in entries for each in self.told_for(i).instants)}
+        return sorted({min(edge, self.view.now) for each in stretches for edge in each})
+
+    def told_for(self, i: int) -> _Told:
+        """What an entry's numbers are told for; the same for all that were promised nothing."""
+        stretches = self._usual if i not in self.days else tuple(self.stretches(i))
+        found = self._told.get(stretches)
+        if found is None:
+            capacity = by_now = None
+            if self.capacity_core_h is not None:
+                capacity = sum(self.capacity_in(each) for each in stretches)
+                by_now = sum(self.capacity_in(each, until=self.view.now) for each in stretches)
+            instants = tuple(each.instants(self.zone) for each in stretches)
+            found = self._told[stretches] = _Told(instants, capacity, by_now or 0.0)
+        return found
+
+    @cached_property
+    def _told(self) -> dict[tuple[Period, ...], _Told]:
+        return {}
+
+    @cached_property
+    def _usual(self) -> tuple[Period, ...]:
+        return (self.period,)
+
+    def hides_promises(self, i: int) -> bool:
+        """Whether children that this person may not see were promised something: sums would tell how much."""
+        children = self.view.tree.children(i)
+        group = slice(children.start, children.stop)
+        return bool((self.whole.is_promised[group] & ~self.view.visibility.mask[group]).any())
+
+
+def listed_entries(sums: PromiseSums, group: int) -> Iterator[tuple[int, int]]:
+    """(entry, level) depth first: each visible child of the group, below them only what was promised something."""
+    tree, mask, whole = sums.view.tree, sums.view.visibility.mask, sums.whole
+    waiting = [(i, 0) for i in reversed(tree.children(group)) if mask[i]]
+    while waiting:
+        i, level = waiting.pop()
+        yield i, level
+        if whole.hands_out[i]:
+            below = (j for j in reversed(tree.children(i)) if mask[j])
+            waiting += [(j, level + 1) for j in below if whole.is_promised[j]]
+
+
+def _row(sums: PromiseSums, used: Delivered, i: int, level: int) -> AllocationRow:
+    view, whole = sums.view, sums.whole
+    tree, parent = view.tree, int(view.tree.parent[i])
+    hidden = sums.hides_promises(i)
+    own = _known(whole.own[i])
+    due = _known(sums.by_now.own[i]) if i else None if hidden else float(sums.by_now.handed_out[0])
+    kept, over = (None, None) if hidden else (_known(whole.kept[i]), _known(whole.over[i]))
+    has_above = _known(whole.own[parent]) if parent >= 0 else None
+    target = 1.0 if i == 0 else float(view.target[1][i]) if view.competes[i] else None
+    told = sums.told_for(i)
+    expected = whole_expected = delivered = None
+    if target is not None and told.capacity_core_h is not None:
+        expected, whole_expected = target * told.capacity_by_now_core_h, target * told.capacity_core_h
+    # Any days can be asked for, so that sums of any days would tell what one person used: outright, or not at all.
+    suppressed = used.has_any and not view.visibility.outright[i]
+    if used.has_any and not suppressed:
+        delivered = sum(used.between(i, *each) for each in told.instants) / _SECONDS
+    # Nothing is promised to the root: what is due there is its children's, and delivered what everybody used.
+    even = (due or expected) if i else expected
+    pace, part = _pace(even, delivered, begun=told.instants[0][0] < view.now)
+    days = sums.days.get(i)
+    return AllocationRow(
+        uid=tree.uuid(i), parent_uid=tree.uuid(parent) if parent >= 0 else None, path=tree.path(i), name=tree.name[i],
+        kind=tree.kind_names[int(tree.kind_code[i])], level=level,
+        days=Period(min(days).starts_on, max(each.ends_on for each in days)) if days else None,
+        n_allocations=len(days or ()), promised_core_h=own,
+        share_of_parent=own / has_above if own is not None and has_above else None,
+        handed_out_core_h=None if hidden else float(whole.handed_out[i]), kept_core_h=kept, over_core_h=over,
+        target_global=target, expected_core_h=expected, expected_whole_core_h=whole_expected,
+        due_core_h=due, delivered_core_h=delivered,
+        remaining_core_h=None if own is None or delivered is None else own - delivered,
+        pace=pace, pace_part=part, hands_out=bool(whole.hands_out[i]),
+        may_give=sums.may_give(i),
+        sees_all_children=all(view.visibility.may_see(child) for child in view.tree.children(i)), suppressed=suppressed,
+    )  # fmt: skip
+
+
+def _pace(due: float | None, delivered: float | None, *, begun: bool) -> tuple[Pace, float | None]:
+    if not begun:
+        return "not_begun", None
+    if due is None or delivered is None or due <= 0:
+        return "unknown", None
+    if delivered <= 0:
+        return "idle", -1.0
+    part = delivered / due - 1
+    if abs(part) <= PACE_TOLERANCE:
+        return "on", part
+    return ("ahead", part) if part > 0 else ("behind", part)
+
+
+def _known(value: float) -> float | None:
+    return float(value) if value == value else None

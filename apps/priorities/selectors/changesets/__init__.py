@@ -1,0 +1,1 @@
+"""Drafts, reviews and requests beside the numbers."""

@@ -1,0 +1,175 @@
+"""A request from below with what it rests on: used and promised these weeks, and what granting it would do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from apps.accounts.actor import Actor
+from apps.core.errors import DomainError
+from apps.engine.algorithms.inputs import prepare
+from apps.policies.models import ChangeSet, Revision
+from apps.policies.operations.apply import Operation, work_out
+from apps.policies.requests.asking import RequestState, Wish, offer_of, state_of_request, wish_of
+from apps.policies.requests.request_rules import OPEN, target_of
+from apps.policies.settings import PolicySettings
+from apps.policies.tree.columns import TreeColumns
+from apps.priorities.change_effects.ranks import simulate_change_set
+from apps.priorities.models import Snapshot
+from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
+from apps.priorities.serving import served
+from apps.priorities.snapshots.states import State, state_of
+from apps.priorities.visibility.sight import told_in
+
+WEEKS = (4, 3, 2, 1)
+MOST_GIVERS = 3
+MOST_RANKED_AT_ONCE = 20_000  # entries of a policy up to which ranks are worked out while somebody waits
+_NEAR = timedelta(days=3)  # a snapshot so much older than the week it stands for says nothing of that week
+
+
+@dataclass(frozen=True, slots=True)
+class Week:
+    """Where the entry stood at one instant."""
+
+    as_of: datetime
+    target: float | None
+    actual: float | None
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class Giver:
+    name: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class RequestStory:
+    """entry is None where it is archived. `problem`: why it doesn't fit the tree any more."""
+
+    change_set: ChangeSet
+    state: RequestState
+    wish: Wish
+    offer: Wish
+    settings: PolicySettings
+    entry: EntryRow | None
+    parent_name: str
+    weeks: Sequence[Week]
+    target_after: float | None
+    state_after: State
+    givers: Sequence[Giver]
+    n_more_givers: int
+    n_sooner: int | None  # leaves that go before more others than now; None: not worked out
+    n_later: int | None
+    revision: int | None
+    problem: str = ""
+
+
+def tell_request(change_set: ChangeSet, *, actor: Actor, with_ranks: bool = True) -> RequestStory:
+    """For who sees the change set already; of other entries only what this person may see is told."""
+    view = open_view(policy_slug=change_set.policy.slug, actor=actor)
+    uid = change_set.asks_entry_uid
+    i = None if uid is None else view.tree.index_of_uid(uid)
+    is_open = change_set.state in OPEN
+    after, problem = _after(view, change_set.operations) if is_open else (None, "")
+    row = None if i is None or not view.visibility.may_see(i) else view.row(i)
+    target_after = target_of(after, uid) if after is not None and uid is not None else None
+    givers = _givers(view, after, i) if after is not None and i else []
+    sooner, later = _ranks(view, change_set, actor) if after is not None and with_ranks else (None, None)
+    return RequestStory(
+        change_set=change_set,
+        state=state_of_request(change_set),
+        wish=wish_of(change_set),
+        offer=offer_of(change_set),
+        settings=view.settings,
+        entry=row,
+        parent_name=view.tree.name[int(view.tree.parent[i])] if i and row is not None else "",
+        weeks=_weeks(view, row) if row is not None and is_open else [],
+        target_after=target_after,
+        state_after=_state(view, i, row, target_after),
+        givers=givers[:MOST_GIVERS],
+        n_more_givers=max(len(givers) - MOST_GIVERS, 0),
+        n_sooner=sooner,
+        n_later=later,
+        revision=Revision.objects.filter(change_set=change_set).values_list("number", flat=True).first(),
+        problem=problem,
+    )
+
+
+def preview_request(*, policy_slug: str, uid: UUID, operations: Sequence[Operation], actor: Actor) -> float | None:
+    """The entry's target if it were granted; raises what asking for it would raise for wrong shares."""
+    view = open_view(policy_slug=policy_slug, actor=actor)
+    view.require(uid)
+    return target_of(work_out(view.tree, list(operations), settings=view.settings).tree, uid)
+
+
+def _after(view: PolicyView, operations: Sequence[Operation]) -> tuple[TreeColumns | None, str]:
+    try:
+        return work_out(view.tree, list(operations), settings=view.settings).tree, ""
+    except DomainError as error:
+        return None, error.message
+
+
+def _givers(view: PolicyView, after: TreeColumns, i: int) -> list[Giver]:
+    """Visible siblings whose target falls, those that give most first."""
+    before, prepared = view.target[0], prepare(after.engine_tree())
+    now = prepared.spread(prepared.target)
+    found = []
+    for j in view.visible_children(int(view.tree.parent[i])):
+        k = after.index_of_uid(view.tree.uuid(j))
+        if j != i and k is not None and view.competes[j] and before[j] - now[k] > 1e-12:
+            found.append(Giver(view.tree.name[j], float(before[j]), float(now[k])))
+    return sorted(found, key=lambda each: each.after - each.before)
+
+
+def _ranks(view: PolicyView, change_set: ChangeSet, actor: Actor) -> tuple[int | None, int | None]:
+    if len(view.tree) > MOST_RANKED_AT_ONCE:
+        return None, None
+    moves = simulate_change_set(change_set, actor=actor)
+    if moves is None:
+        return None, None
+    pairs = [(each["rank_before"], each["rank_after"]) for each in moves if each["rank_before"] and each["rank_after"]]
+    return sum(after < before for before, after in pairs), sum(after > before for before, after in pairs)
+
+
+def _weeks(view: PolicyView, row: EntryRow) -> list[Week]:
+    """One point a week from kept snapshots, oldest first, and now."""
+    found = []
+    for weeks in WEEKS:
+        wanted = view.now - timedelta(weeks=weeks)
+        stored = Snapshot.objects.filter(policy=view.policy, is_live=True, as_of__lte=wanted, as_of__gt=wanted - _NEAR)
+        pk = stored.order_by("-as_of").values_list("pk", flat=True).first()
+        week = None if pk is None else _week(view, pk, row.uid)
+        if week is not None:
+            found.append(week)
+    if view.as_of is not None:
+        found.append(Week(view.as_of, row.target, row.actual, row.state))
+    return found
+
+
+def _week(view: PolicyView, pk: int, uid: UUID) -> Week | None:
+    snapshot = served.load_kept(view.policy.slug, pk)
+    i, values = snapshot.tree.index_of_uid(uid), snapshot.values
+    if i is None or not values.competes[i]:
+        return None
+    if view.tells_sums and not told_in(policy=view.policy, snapshot=snapshot, at=view.now, actor=view.actor)[i]:
+        return None
+    target, actual = float(values.target[i]), float(values.actual[i])
+    state = state_of(
+        target=target, actual=actual, has_usage=bool(values.usage[i] > 0), has_demand=bool(values.has_demand[i]),
+        tolerance=view.settings.tolerance,
+    )  # fmt: skip
+    return Week(snapshot.as_of, target, actual, state)
+
+
+def _state(view: PolicyView, i: int | None, row: EntryRow | None, target: float | None) -> State:
+    if i is None or row is None or view.snapshot is None or row.suppressed:
+        return "unknown"
+    at = int(view.place[i])
+    return state_of(
+        target=target, actual=row.actual, has_usage=row.has_usage,
+        has_demand=at >= 0 and bool(view.snapshot.values.has_demand[at]), tolerance=view.settings.tolerance,
+    )  # fmt: skip

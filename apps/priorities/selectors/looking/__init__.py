@@ -1,0 +1,1 @@
+"""What one person looks at, now or in the past."""

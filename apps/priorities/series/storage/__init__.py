@@ -1,0 +1,1 @@
+"""Days of a series as rows and tiles."""

@@ -1,0 +1,1 @@
+"""Look-ups, answered from memory."""

@@ -1,0 +1,277 @@
+"""From the names that schedulers ask for to entries: everything that survives from snapshot to snapshot.
+
+An index belongs to one tree, one set of rules and one list of known accounts; answers are remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from apps.accounts.names.entry_names import is_reserved
+from apps.accounts.names.intern import AccountKey, canonical
+from apps.policies.tree.stored import TreeColumns
+from apps.priorities.mapping.rules.resolver import UNMAPPED, Match, Resolver
+from apps.priorities.serving.named_entries import NamedEntries
+from apps.priorities.snapshots.blob import AccountPlaces
+
+_MOST_REMEMBERED = 500_000
+
+
+class AccountQuery(NamedTuple):
+    """What somebody asks for; "" is not said. A bare string asks for a user (or DN) of that name."""
+
+    user: str = ""
+    group: str = ""
+    namespace: str = ""
+    dn: str = ""
+    fqan: str = ""
+    project: str = ""
+
+
+Query = str | AccountQuery
+
+
+class Found(NamedTuple):
+    """The entries of one query, or the *each* rule by which it would join its one entry. Neither: unmapped."""
+
+    entries: tuple[int, ...]
+    joins: int | None = None
+
+
+NOTHING = Found(())
+Choices = tuple[tuple[str, Found], ...]  # what each namespace gives
+
+
+def merged(found: Iterable[tuple[str, Found]]) -> tuple[Found, Choices]:
+    """What several namespaces give together, and, where that differs, what each of them gives."""
+    given = [(name, one) for name, one in found if one.entries]
+    if not given:
+        return NOTHING, ()
+    if len(given) == 1 or len({(frozenset(one.entries), one.joins) for _name, one in given}) == 1:
+        return given[0][1], ()
+    entries = dict.fromkeys(entry for _name, one in given for entry in one.entries)
+    return Found(tuple(entries)), tuple(given)
+
+
+def within(found: Found, choices: Choices, mask: npt.NDArray[np.bool_]) -> tuple[Found, Choices]:
+    """What is left for who sees these entries alone: of choices that agree then, what they agree on."""
+    if choices:
+        return merged((name, within(one, (), mask)[0]) for name, one in choices)
+    return found._replace(entries=tuple(entry for entry in found.entries if mask[entry])), ()
+
+
+class LookupIndex:
+    """Names to entries of one tree."""
+
+    def __init__(self, tree: TreeColumns, places: AccountPlaces, digest: str) -> None:
+        self.tree = tree
+        self.places = places
+        self.digest = digest
+        self.resolver = Resolver(places.rules, tree)
+        self.named = NamedEntries(self.resolver)
+        self._identities: dict[int, tuple[AccountKey, ...]] = {}
+        self._found: dict[Query, Found] = {}
+        self._choices: dict[Query, Choices] = {}
+        self._paths: dict[int, str] = {}
+
+    def find(self, query: Query) -> Found:
+        found = self._found.get(query)
+        if found is None:
+            found, choices = self._work_out(AccountQuery(query) if isinstance(query, str) else query)
+            if len(self._found) >= _MOST_REMEMBERED:
+                self._found.clear()
+                self._choices.clear()
+            if choices:
+                self._choices[query] = choices
+            self._found[query] = found
+        return found
+
+    def choices(self, query: Query) -> Choices:
+        """What each namespace gives for a query that names none, where that differs; else empty."""
+        self.find(query)
+        return self._choices.get(query, ())
+
+    def find_certain(self, query: Query) -> tuple[int, ...]:
+        """Its entries, if they don't depend on the namespace: of several persons one asks for their own."""
+        return () if self.choices(query) else self.find(query).entries
+
+    def prepare(self) -> None:
+        """Build what the first look-up would else wait for."""
+        self.named.of_user(AccountKey("", "-"))
+        self.find("")
+        self.by_entry  # noqa: B018 - cached
+        self.tree.engine_tree().competition  # noqa: B018 - cached
+
+    def forget(self) -> None:
+        """As if nobody had asked yet: for measurements."""
+        self._found.clear()
+        self._choices.clear()
+        self._paths.clear()
+        self._identities.clear()
+
+    def path(self, entry: int) -> str:
+        path = self._paths.get(entry)
+        if path is None:
+            if len(self._paths) >= _MOST_REMEMBERED:
+                self._paths.clear()
+            path = self._paths[entry] = self.tree.path(entry)
+        return path
+
+    @cached_property
+    def _keys(self) -> list[AccountKey]:
+        """In the one spelling of names; a snapshot of before may have others."""
+        return [canonical(key) for key in self.places.keys]
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[int]]:
+        """Places of the known accounts by user name and by DN."""
+        found: dict[str, list[int]] = {}
+        for place, key in enumerate(self._keys):
+            for name in {key.user_name, key.dn} - {""}:
+                found.setdefault(name, []).append(place)
+        return found
+
+    @cached_property
+    def by_entry(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+        """Places of the known accounts in the order of their entries, and those entries."""
+        order = np.argsort(self.places.entry, kind="stable")
+        return order, self.places.entry[order]
+
+    def accounts_of(self, entry: int) -> list[AccountKey]:
+        """The known accounts that are at this very entry."""
+        order, entries = self.by_entry
+        lo, hi = np.searchsorted(entries, [entry, entry + 1])
+        return [self.places.keys[place] for place in order[lo:hi].tolist()]
+
+    def identities(self, entry: int) -> tuple[AccountKey, ...]:
+        """Names under which the entry can be asked for: those of its known accounts, and those that rules give it.
+
+        Fields that don't matter are empty.
+        """
+        known = self._identities.get(entry)
+        if known is None:
+            if len(self._identities) >= _MOST_REMEMBERED:
+                self._identities.clear()
+            known = self._identities[entry] = self._names_of(entry)
+        return known
+
+    def _names_of(self, entry: int) -> tuple[AccountKey, ...]:
+        found = list(map(canonical, self.accounts_of(entry)))
+        for key in self.named.names_of(entry):
+            is_there = bool(key.user_name or key.dn) and any(_says_more(one, key) for one in found)
+            if not is_there and self._leads_to(entry, key):
+                found.append(key)
+        return tuple(found)
+
+    def _leads_to(self, entry: int, key: AccountKey) -> bool:
+        found, choices = self._work_out(_query_of(key))
+        return entry in found.entries and found.joins is None and not choices
+
+    def _work_out(self, asked: AccountQuery) -> tuple[Found, Choices]:
+        query = _spelled(asked)
+        if is_reserved(query.namespace):  # no scheduler's name
+            return NOTHING, ()
+        places = self._known(query)
+        namespaces = [query.namespace] if query.namespace else self._namespaces_for(places)
+        keys = [AccountKey(name, query.user, query.group, query.dn, query.fqan, query.project) for name in namespaces]
+        if len(keys) == 1:
+            found = self._by_name_in(keys[0], places)
+            return (found if found.entries else self._by_rules(keys[0])), ()
+        found, choices = merged([(key.namespace, self._by_name_in(key, places)) for key in keys])
+        if not found.entries:
+            found, choices = merged([(key.namespace, self._by_rules(key)) for key in keys])
+        return found, tuple(self._named(choices))
+
+    def _namespaces_for(self, places: Sequence[int]) -> list[str]:
+        """Namespaces that may give different answers: those that rules name, and "" for all others, if there are any.
+
+        Those of known accounts of this name are each on their own, because accounts may be attached by hand.
+        """
+        named = self.named.namespaces
+        own = dict.fromkeys(self._keys[place].namespace for place in places)
+        others = [""] if not own and (not named or self._other_namespaces) else []
+        return list(dict.fromkeys((*named, *own, *others)))
+
+    @cached_property
+    def namespaces(self) -> tuple[str, ...]:
+        """Those of rules, and of known accounts."""
+        return tuple(dict.fromkeys((*self.named.namespaces, *self._other_namespaces)))
+
+    def knows_namespace(self, name: str) -> bool:
+        """Whether it can matter: a rule without a namespace is for all."""
+        return name in self.namespaces or any(not rule.namespace for rule in self.places.rules)
+
+    @cached_property
+    def _other_namespaces(self) -> tuple[str, ...]:
+        """Those of known accounts that no rule names."""
+        return tuple(sorted({key.namespace for key in self._keys} - set(self.named.namespaces)))
+
+    def _named(self, choices: Choices) -> Iterator[tuple[str, Found]]:
+        """What a namespace gives that no rule names is the choice of each of these."""
+        for given, one in choices:
+            for name in (given,) if given else self._other_namespaces:
+                yield name, one
+
+    def _by_name_in(self, key: AccountKey, places: Sequence[int]) -> Found:
+        """Where known accounts of this name and namespace are, and the entries that have the name."""
+        if not places:
+            return Found(tuple(self.named.of_user(key)))
+        here = [place for place in places if not key.namespace or self._keys[place].namespace == key.namespace]
+        known = list(dict.fromkeys(map(self._placed, here)))
+        if len(known) == 1 and known[0].joins is not None:
+            return Found((known[0].entry,), known[0].joins)
+        entries = dict.fromkeys(match.entry for match in known)
+        named = self.named.of_user(key)
+        left = self._left(here) if named and here else set()
+        entries.update(dict.fromkeys(entry for entry in named if entry not in left))
+        return Found(tuple(entries))
+
+    def _by_rules(self, key: AccountKey) -> Found:
+        """A name never seen before goes where the rules lead, as a user's or, where that leads nowhere, as a DN."""
+        match = self.resolver.resolve(key)
+        if match.entry == UNMAPPED and not key.dn and key.user_name:
+            match = self.resolver.resolve(key._replace(user_name="", dn=key.user_name))
+        return NOTHING if match.entry <= 0 and match.joins is None else Found((match.entry,), match.joins)
+
+    def _placed(self, place: int) -> Match:
+        """Where a known account was when the snapshot was computed."""
+        if self.places.joins is None:
+            return self.resolver.resolve(self.places.keys[place])
+        joins = int(self.places.joins[place])
+        return Match(int(self.places.entry[place]), None if joins < 0 else joins)
+
+    def _left(self, places: Sequence[int]) -> set[int]:
+        """Entries to which rules would lead known accounts that were attached elsewhere."""
+        if self.places.joins is None:
+            return set()
+        led = ((self.resolver.resolve(self.places.keys[place]).entry, place) for place in places)
+        return {entry for entry, place in led if entry != self.places.entry[place]}
+
+    def _known(self, query: AccountQuery) -> list[int]:
+        """Places of the known accounts of this name that agree with everything else said."""
+        said = AccountKey(query.namespace, "", query.group, query.dn, query.fqan, query.project)
+        return [
+            place
+            for place in self._by_name.get(query.user or query.dn, ())
+            if all(not asked or asked == has for asked, has in zip(said, self._keys[place], strict=True))
+        ]
+
+
+def _spelled(query: AccountQuery) -> AccountQuery:
+    """In the spelling of accounts: schedulers and people write DNs as they like."""
+    key = canonical(AccountKey(query.namespace, query.user, query.group, query.dn, query.fqan, query.project))
+    return AccountQuery(key.user_name, key.group_name, key.namespace, key.dn, key.fqan, key.project)
+
+
+def _query_of(key: AccountKey) -> AccountQuery:
+    return AccountQuery(key.user_name, key.group_name, key.namespace, key.dn, key.fqan, key.project)
+
+
+def _says_more(one: AccountKey, other: AccountKey) -> bool:
+    """Whether one account has all that is said of the other."""
+    return all(not text or text == has for has, text in zip(one, other, strict=True))

@@ -1,0 +1,214 @@
+"""The priority somebody would get who isn't in the tree yet.
+
+Under `aequus` and `gridwide` an approximation, and a stated one: the newcomer is compared with everybody as they stand
+in the snapshot. Adding them would lower the targets of their new siblings a little and with that perhaps move some of
+these; that is left out. Under every other algorithm the newcomer is put into the tree, as the last of the siblings, and
+everything is computed once more: at once in trees of a size where nobody notices, beside the requests in larger ones,
+which answer with the fallback factor until that is done.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from apps.core.errors import Invalid
+from apps.engine import codecs
+from apps.engine.algorithms import PriorityResult
+from apps.engine.algorithms.aequus import measure
+from apps.engine.errors import EngineError
+from apps.engine.tree import FairshareTree
+from apps.engine.vectors import lineage
+from apps.priorities.recompute.again import compute_again
+from apps.priorities.snapshots.ordering import Ordering
+
+if TYPE_CHECKING:
+    from apps.priorities.serving.answers import ServedSnapshot
+
+logger = logging.getLogger(__name__)
+
+_BY_COMPONENTS = ("aequus", "gridwide")
+MOST_AT_ONCE = 50_000  # entries of a tree that is computed while somebody waits: some 50 ms
+_MOST_WAITING = 64
+
+
+@dataclass(frozen=True)
+class Newcomer:
+    """Priorities and components root→new leaf, and where that stands among `of` leaves, itself included."""
+
+    priorities: list[float]
+    vector: list[int] | None
+    rank: int | None
+    of: int
+    factor: float | None
+
+
+class Newcomers:
+    """What new members by an *each* rule would get in one snapshot, by entry and rule; each worked out once."""
+
+    def __init__(self, snapshot: ServedSnapshot) -> None:
+        self._snapshot = snapshot
+        self._known: dict[tuple[int, int], Newcomer | None] = {}
+        self._waiting: dict[tuple[int, int], None] = {}
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def at(self, entry: int, rule: int) -> Newcomer | None:
+        """As a child of `entry`; None while that is being worked out, and where it can't be."""
+        place = entry, rule
+        if place not in self._known:
+            if not self._is_quick and len(self._snapshot.tree) > MOST_AT_ONCE:
+                self._work_later(place)
+                return None
+            self._known[place] = self._work_out(place)
+        return self._known[place]
+
+    @property
+    def _is_quick(self) -> bool:
+        return self._snapshot.algorithm["name"] in _BY_COMPONENTS
+
+    def is_settled(self, entry: int, rule: int) -> bool:
+        """Whether the answer will stay the same for as long as this snapshot is served."""
+        return (entry, rule) in self._known
+
+    def wait(self) -> None:
+        """Until all that was asked for is there: for measurements and tests."""
+        thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def _work_later(self, place: tuple[int, int]) -> None:
+        with self._lock:
+            if len(self._waiting) < _MOST_WAITING:
+                self._waiting[place] = None
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._work, name="newcomers", daemon=True)
+                self._thread.start()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._thread = None
+                    return
+                place = next(iter(self._waiting))
+            found = self._work_out(place)
+            with self._lock:
+                self._known[place] = found
+                del self._waiting[place]
+
+    def _work_out(self, place: tuple[int, int]) -> Newcomer | None:
+        snapshot, (entry, rule) = self._snapshot, place
+        shares = snapshot.index.places.rules[rule].member_shares
+        if self._is_quick:
+            return beside(snapshot, entry, shares)
+        try:
+            return inserted(snapshot, entry, shares)
+        except (EngineError, Invalid):
+            logger.exception(
+                "A newcomer below %s can't be computed; the fallback factor is.", snapshot.tree.path(entry)
+            )
+            return None
+
+
+def inserted(snapshot: ServedSnapshot, entry: int, shares: float) -> Newcomer:
+    """A new user with `shares` and without usage below `entry`, everybody computed with them."""
+    tree, values = snapshot.tree.engine_tree(), snapshot.values
+    seniority = tree.seniority or (lambda: np.arange(tree.n_entries))
+    larger, order = FairshareTree.from_columns(
+        np.append(tree.parent, entry),
+        np.append(tree.shares, shares),
+        inherits=np.append(tree.inherits, False),
+        is_group=np.append(tree.is_group, False),
+        is_reserve=np.append(tree.is_reserve, False),
+        is_user=np.append(tree.is_user, True),
+        seniority=lambda: np.append(seniority(), tree.n_entries),
+    )
+    usage, group_usage = (np.append(total, 0.0)[order] for total in (values.usage, values.group_usage))
+    result = compute_again(larger, usage, group_usage, algorithm=snapshot.algorithm)
+    at = int(np.flatnonzero(order == tree.n_entries)[0])
+    return Newcomer(
+        priorities=_priorities(result, at),
+        vector=result.vector(at) if snapshot.order.decides == "vector" else None,
+        rank=int(result.rank[at]) if result.has_rank[at] else None,
+        of=result.n_ranked,
+        factor=float(result.factor[at]) if result.has_factor[at] else None,
+    )
+
+
+def _priorities(result: PriorityResult, entry: int) -> list[float]:
+    """Root→entry, of those levels that compete."""
+    contest, entry_of, seat, _ = result.tree.competition
+    priorities: list[float] = result.priority[entry_of[lineage(contest, int(seat[entry]))]].tolist()
+    return priorities
+
+
+def beside(snapshot: ServedSnapshot, entry: int, shares: float) -> Newcomer:
+    """The same, compared with everybody as they stand."""
+    contest, _, seat, _ = snapshot.tree.engine_tree().competition
+    rows, depth_of = snapshot.lineage(np.array([entry]))
+    above = rows[0, : int(depth_of[0])]
+    first = int(contest.first_child[seat[entry]])
+    count = int(contest.child_count[seat[entry]])
+    total = shares + float(contest.shares[first : first + count].sum())
+    return newcomer(
+        target=shares / total if total else 0.0,
+        above=snapshot.values.priority[above].tolist(),
+        above_scalars=snapshot.values.scalar[above].tolist(),
+        leaves=snapshot.leaf_components,
+        order=snapshot.order,
+        algorithm=snapshot.algorithm,
+        depth=snapshot.depth,
+    )
+
+
+def newcomer(
+    *, target: float, above: list[float], above_scalars: list[int], leaves: npt.NDArray[Any], order: Ordering,
+    algorithm: dict[str, Any], depth: int
+) -> Newcomer:  # fmt: skip
+    """A new leaf with this target and no usage, where components decide.
+
+    above, above_scalars: priorities and components of its ancestors. leaves: components of all ranked leaves, padded
+    to `depth`, shape (N, depth).
+    """
+    of = len(leaves) + 1
+    resolution = order.resolution
+    if resolution is None:
+        priorities = [*above, target * 100.0]
+        rank = 1 + count_ahead(leaves, priorities, order)
+        return Newcomer(priorities, None, rank, of, _factor(rank, of))
+    priority, scalar = measure(algorithm, np.array([target]), np.zeros(1))
+    vector = [*above_scalars, int(scalar[0])]
+    rank = 1 + count_ahead(leaves, vector, order)
+    factor = _factor(rank, of)
+    if algorithm["factor_from"] == "key":
+        factor = factor_of_vector(vector, depth, resolution)
+    return Newcomer([*above, float(priority[0])], vector, rank, of, factor)
+
+
+def _factor(rank: int, of: int) -> float:
+    return float(codecs.factor_from_rank(np.array([rank]), of)[0])
+
+
+def factor_of_vector(vector: Sequence[int], depth: int, resolution: int) -> float:
+    """`Σ vector_i / r^i`, padded with r//2 to `depth`: the factor from the key."""
+    padded = [*vector, *[resolution // 2] * (depth - len(vector))]
+    return float(sum(component / resolution**level for level, component in enumerate(padded, start=1)))
+
+
+def count_ahead(leaves: npt.NDArray[Any], vector: list[Any], order: Ordering) -> int:
+    """Leaves whose padded vector is strictly ahead of the padded `vector`."""
+    n_leaves, depth = leaves.shape
+    ahead, level_with = np.zeros(n_leaves, dtype=np.bool_), np.ones(n_leaves, dtype=np.bool_)
+    for level in range(max(depth, len(vector))):
+        theirs = leaves[:, level] if level < depth else np.full(n_leaves, order.fill)
+        ours = vector[level] if level < len(vector) else order.fill
+        ahead |= level_with & order.ahead(theirs, ours)
+        level_with &= order.ties(theirs, ours)
+    return int(ahead.sum())

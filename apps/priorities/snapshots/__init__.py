@@ -1,0 +1,1 @@
+"""Computed trees: stored, kept, compared."""

@@ -1,0 +1,45 @@
+"""Blobs of snapshots to and from their rows as they are: as literals of SQL they would be twice as long, both ways."""
+
+from __future__ import annotations
+
+from django.db import InternalError, connection, transaction
+
+from apps.core.blobs import CorruptBlob
+from apps.priorities.models import Snapshot
+from apps.usage.records.pgbinary import cursor
+
+_WRITE = "UPDATE priorities_snapshot SET data = %b WHERE id = %s"
+_VERIFY = "SELECT encode(sha256(data), 'hex') = digest FROM priorities_snapshot WHERE id = %s"
+_READ = "SELECT data FROM priorities_snapshot WHERE id = %s"
+
+
+def is_damaged(snapshot_id: int) -> bool:
+    """Whether the stored bytes differ from their digest; the database computes it, so that they stay there."""
+    try:
+        with transaction.atomic(), connection.cursor() as found:
+            found.execute(_VERIFY, [snapshot_id])
+            row = found.fetchone()
+    except InternalError:
+        return True
+    return row is not None and not row[0]
+
+
+def write_data(snapshot: Snapshot, data: bytes) -> None:
+    """In the caller's transaction, in which the row was made."""
+    with cursor() as found:
+        found.execute(_WRITE, [data, snapshot.pk])
+    snapshot.data = data
+
+
+def read_data(snapshot_id: int) -> bytes | None:
+    """None where there is no such snapshot any more.
+
+    Raises:
+        CorruptBlob: the database itself can't read them, because a page is damaged.
+    """
+    try:
+        with transaction.atomic(), cursor() as found:
+            row = found.execute(_READ, [snapshot_id], binary=True).fetchone()
+    except InternalError as error:
+        raise CorruptBlob(str(error)) from error
+    return None if row is None else bytes(row[0])

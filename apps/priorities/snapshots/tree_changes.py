@@ -1,0 +1,108 @@
+"""What of a tree is other than in a snapshot that somebody has: dashboards then needn't read all of it again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from apps.policies.tree.columns import Mask
+from apps.priorities.selectors.rows import PolicyView
+from apps.priorities.serving import served
+from apps.priorities.snapshots.blob import Values
+
+_TOLD = ("usage", "target", "actual", "target_global", "priority", "rank", "factor", "has_demand")
+_SAID = ("has_rank", "has_factor", "competes", "is_ranked")
+
+
+def view_at(view: PolicyView, snapshot_id: int) -> PolicyView:
+    """The same policy to the same person as that snapshot has it, by the rights of now.
+
+    Raises:
+        NotFound: it is no longer kept, or isn't of this policy.
+    """
+    older = served.load_kept(view.policy.slug, snapshot_id)
+    return PolicyView(
+        policy=view.policy, revision=older.revision, settings=older.settings, tree=older.tree, snapshot=older,
+        actor=view.actor, now=view.now, asked=older.as_of,
+    )  # fmt: skip
+
+
+def changed(
+    view: PolicyView, then: PolicyView, top: int, said: Callable[[PolicyView, int], Any]
+) -> tuple[list[int], list[int]]:
+    """Entries from `top` down that are said otherwise than then, and those of then that are gone (in its tree)."""
+    before = {then.tree.uuid(int(i)): int(i) for i in np.flatnonzero(_below(then, _same(view, then, top)))}
+    candidates = _differing(view, then)
+    found = []
+    for i in np.flatnonzero(_below(view, top)):
+        j = before.pop(view.tree.uuid(int(i)), None)
+        if candidates is not None and j is not None and not candidates[i]:
+            continue
+        if j is None or said(view, int(i)) != said(then, j):
+            found.append(int(i))
+    return found, list(before.values())
+
+
+def tag_of_view(view: PolicyView, *asked: object) -> str:
+    """Changes with everything that an answer is made of: tree, numbers, what may be seen and told, and what was asked.
+
+    Another person's tag of the same question is another one where they see another thing.
+    """
+    told = hashlib.sha256(view.visibility.mask.tobytes() + view.told.tobytes())
+    snapshot = view.snapshot.snapshot_id if view.snapshot else 0
+    told.update(repr((view.policy.pk, view.revision, snapshot, view.tree.digest, asked)).encode())
+    return f'"{told.hexdigest()[:32]}"'
+
+
+def _below(view: PolicyView, top: int | None) -> Mask:
+    mask: Mask = view.visibility.mask
+    if top is None:
+        return np.zeros_like(mask)
+    return mask if top == 0 else mask & view.tree.subtree_mask(top)
+
+
+def _same(view: PolicyView, then: PolicyView, top: int) -> int | None:
+    return 0 if top == 0 else then.tree.index_of_uid(view.tree.uuid(top))
+
+
+def _differing(view: PolicyView, then: PolicyView) -> Mask | None:
+    """Quickly, for one and the same tree: entries that may read otherwise. None where trees have to be compared."""
+    if view.snapshot is None or then.snapshot is None or view.tree.digest == "":
+        return None
+    if not view.tree.digest == then.tree.digest == view.snapshot.tree.digest or view.settings != then.settings:
+        return None
+    differs: Mask = (view.told != then.told) | (view.visibility.mask != then.visibility.mask)
+    now, before = view.snapshot.values, then.snapshot.values
+    for name in (*_TOLD, *_SAID):
+        differs |= ~_equal(getattr(now, name), getattr(before, name))
+    if now.columns.keys() != before.columns.keys():
+        return None
+    return differs | _own_differ(now, before) | _has_children_seen(view, then)
+
+
+def _own_differ(now: Values, before: Values) -> Mask:
+    found = np.zeros(len(now.usage), dtype=np.bool_)
+    for name, column in now.columns.items():
+        old = before.columns[name]
+        found |= ~_equal(column.values, old.values)
+        if column.exists is not None and old.exists is not None:
+            found |= column.exists != old.exists
+        elif (column.exists is None) != (old.exists is None):
+            found[:] = True
+    return found
+
+
+def _has_children_seen(view: PolicyView, then: PolicyView) -> Mask:
+    """Parents of what is seen now and wasn't, or the other way round: they count their children."""
+    found = np.zeros(len(view.tree), dtype=np.bool_)
+    other = np.flatnonzero(view.visibility.mask != then.visibility.mask)
+    found[np.maximum(view.tree.parent[other], 0)] = True
+    return found
+
+
+def _equal(a: Any, b: Any) -> Mask:
+    same: Mask = a == b
+    return same | ((a != a) & (b != b)) if a.dtype.kind == "f" else same

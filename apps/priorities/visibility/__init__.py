@@ -1,0 +1,1 @@
+"""Who sees what of a snapshot."""

@@ -1,0 +1,118 @@
+"""Names of people who ran nothing for a long time are replaced by pseudonyms, and no total changes.
+
+An account counts where it counted: its place is written down (as if somebody had attached it there) before its name
+goes, for rules that read names would no longer find it. Snapshots and the audit log of before keep the names that they
+were written with, the former until they are thinned out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db import connection, transaction
+
+from apps.accounts.actor import Actor
+from apps.accounts.audit import log as audit
+from apps.accounts.models import Account
+from apps.accounts.names.intern import AccountKey, pseudonymous
+from apps.core.errors import FieldProblem, Invalid, NotAllowed
+from apps.policies.changesets.change_sets import require_reason
+from apps.policies.models import Policy
+from apps.policies.publishing.revisions import lock_policy
+from apps.policies.tree.stored import load_tree
+from apps.priorities.mapping.rules.resolver import UNMAPPED
+from apps.priorities.mapping.rules.rule_set import load_rulebook
+from apps.priorities.mapping.states import Placement
+from apps.priorities.mapping.versions import keep_version
+from apps.priorities.models import Attachment
+
+_DAY = timedelta(days=1)
+_IDLE = """
+WITH used AS (SELECT account_id, max(hour_at) AS last_at FROM usage_bucket GROUP BY account_id),
+open AS (SELECT DISTINCT account_id FROM usage_record WHERE state IN ('running', 'pending'))
+SELECT account.id FROM accounts_account AS account LEFT JOIN used ON used.account_id = account.id
+WHERE NOT is_pseudonym AND left(namespace, 1) <> '@' AND (user_name <> '' OR dn <> '')
+    AND (%(namespace)s = '' OR namespace = %(namespace)s)
+    AND COALESCE(used.last_at, first_seen_at) < %(since)s AND account.id NOT IN (SELECT account_id FROM open)
+ORDER BY account.id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """How many accounts lost the name of a person, and at how many places of policies that was written down."""
+
+    n_accounts: int
+    n_places: int
+
+
+@transaction.atomic
+def pseudonymise_idle(
+    *, idle_days: int, namespace: str = "", reason: str, dry_run: bool = False, at: datetime, actor: Actor
+) -> Hidden:
+    """Of all accounts (of one namespace, if named) without usage for so many days. There is no way back.
+
+    Raises:
+        NotAllowed: the actor is no administrator.
+        Invalid: no positive number of days, or no reason.
+    """
+    if not actor.is_admin:
+        raise NotAllowed("Only administrators replace names of people.")
+    if not 1 <= idle_days <= 36_500:
+        problem = FieldProblem("idle_days", "needs a number of days from 1 to 36,500")
+        raise Invalid(f"{idle_days} is no number of days after which somebody is gone.", fields=[problem])
+    said = require_reason(reason)
+    with connection.cursor() as cursor:
+        cursor.execute(_IDLE, {"since": at - idle_days * _DAY, "namespace": namespace})
+        ids = [row[0] for row in cursor.fetchall()]
+    if dry_run or not ids:
+        return Hidden(len(ids), 0)
+    accounts = list(Account.objects.select_for_update().filter(pk__in=ids).order_by("pk"))
+    policies = [lock_policy(pk) for pk in Policy.objects.order_by("pk").values_list("pk", flat=True)]
+    n_places = sum(_keep_places(policy, accounts, said, at, actor) for policy in policies)
+    for account in accounts:
+        _hide(account)
+    details = {"accounts": len(accounts), "places": n_places, "idle_days": idle_days, "namespace": namespace}
+    audit.record(actor=actor, verb="accounts.pseudonymised", at=at, subject=namespace, reason=said, details=details)
+    return Hidden(len(accounts), n_places)
+
+
+def _keep_places(policy: Policy, accounts: Sequence[Account], reason: str, at: datetime, actor: Actor) -> int:
+    """Attach each account where it counts now, unless somebody did so already: a version of the mapping like others."""
+    if not policy.head_number:
+        return 0
+    tree = load_tree(policy)
+    resolver = load_rulebook(policy, tree).on(tree)
+    attached = set(Attachment.objects.filter(policy=policy).values_list("account_id", flat=True))
+    made = []
+    for account in accounts:
+        entry = resolver.resolve(_key_of(account)).entry
+        if account.pk not in attached and entry not in (UNMAPPED, 0):
+            made.append(
+                Attachment(
+                    policy=policy,
+                    account=account,
+                    entry_uid=tree.uuid(entry),
+                    reason=reason,
+                    author=actor.user,
+                    author_name=actor.name,
+                    created_at=at,
+                )
+            )
+    Attachment.objects.bulk_create(made, batch_size=5_000)
+    placed = [Placement(one.account_id, None, one.entry_uid) for one in made]
+    keep_version(policy, attached=placed, reason=reason, at=at, actor=actor)
+    return len(made)
+
+
+def _hide(account: Account) -> None:
+    for name, value in pseudonymous(_key_of(account))._asdict().items():
+        setattr(account, name, value)
+    account.is_pseudonym, account.person = True, None
+    account.save(update_fields=["user_name", "dn", "is_pseudonym", "person"])
+
+
+def _key_of(account: Account) -> AccountKey:
+    return AccountKey(*(getattr(account, name) for name in AccountKey._fields))

@@ -1,0 +1,1 @@
+"""Usage by account and hour, and sums of it."""

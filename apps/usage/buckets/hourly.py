@@ -1,0 +1,347 @@
+"""Usage by account and hour. This module is the only writer of buckets.
+
+Amounts are whole multiples of 2⁻¹⁰ s: sums of them are exact in double precision (below 2⁴³ s an hour), so that a
+correction takes away exactly what was added, in whatever order records come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from apps.runs.faults import fault_point
+from apps.usage.buckets import changed_hours
+from apps.usage.parsers.base import F8, I8, Bytes, Flags
+from apps.usage.records.pgbinary import (
+    Float8Array,
+    Int8Array,
+    TextArray,
+    TimestamptzArray,
+    copy_in,
+    cursor,
+    fetch_columns,
+    float8,
+    int8,
+    text,
+    timestamptz,
+)
+
+HOUR_US = 3_600_000_000
+QUANTA = 1024  # to the second
+RESOURCES = ("cpu_s", "gpu_s", "mem_gb_s", "node_s", "billing")
+AMOUNTS = (*RESOURCES, "jobs")
+_MOST_PIECES = 1_000_000  # hours of records spread at a time: bounds memory, not what may come
+_MOST_TOLD = 500_000  # sums compared at a time, likewise
+
+
+@dataclass(slots=True)
+class Finished:
+    """Finished records, with +1 for those to count and −1 for those to take back."""
+
+    sign: I8
+    is_job: I8  # 1; 0 for a charge that is no job
+    account_id: I8
+    job_class_id: I8
+    site: Bytes
+    start_us: I8
+    end_us: I8
+    cpus: F8
+    gpus: F8
+    mem_mb: F8
+    nodes: F8
+    billing: F8
+
+    def __len__(self) -> int:
+        return len(self.sign)
+
+    def joined(self, other: Finished) -> Finished:
+        columns = [np.concatenate([getattr(self, f.name), getattr(other, f.name)]) for f in fields(self)]
+        return Finished(*columns)
+
+
+@dataclass(slots=True)
+class Delta:
+    """What changes in each bucket: keys without repetition, amounts in quanta (jobs in jobs)."""
+
+    account_id: I8
+    site: Bytes
+    job_class_id: I8
+    hour: I8  # since 1970
+    amounts: I8  # (n, 6), in the order of AMOUNTS
+    place: I8  # of `site` in `sites`
+    sites: Bytes
+
+
+def hours_of(start_us: I8, end_us: I8) -> int:
+    """In how many hours these records ran, together."""
+    return int((end_us // HOUR_US - start_us // HOUR_US + 1).sum()) if len(start_us) else 0
+
+
+def delta_of(records: Finished) -> Delta:
+    """Spread each record over the hours in which it ran.
+
+    Of a constant rate r, an hour gets C(its end) − C(its begin) with C(t) = round(r · (t − start) · 1024): the pieces
+    add up to C(end) exactly. The job itself is counted in the hour of its end.
+    """
+    combination, first_of, sites, place = _combinations(records)
+    span_from = int((records.start_us // HOUR_US).min())
+    span = int((records.end_us // HOUR_US).max()) - span_from + 1
+    keys, sums = [], []
+    for chosen in _portions(records):
+        row, hour, amounts = _pieces(records, chosen)
+        key, total = _summed(combination[row] * span + (hour - span_from), amounts)
+        keys.append(key)
+        sums.append(total)
+    key, amounts = _summed(np.concatenate(keys), np.concatenate(sums))
+    changed = amounts.any(axis=1)
+    key, amounts = key[changed], amounts[changed]
+    example = first_of[key // span]
+    return Delta(
+        account_id=records.account_id[example],
+        site=records.site[example],
+        job_class_id=records.job_class_id[example],
+        hour=key % span + span_from,
+        amounts=amounts,
+        place=place[example],
+        sites=sites,
+    )
+
+
+def amounts_of(delta: Delta) -> F8:
+    """(n, 6) in the units of the buckets."""
+    scale = np.array([*[QUANTA] * len(RESOURCES), 1], np.float64)
+    return delta.amounts / scale
+
+
+def apply_delta(source_id: int, delta: Delta, *, since_hour: int | None = None) -> None:
+    """Add to the stored buckets, in the caller's transaction and under its lock of the source.
+
+    since_hour: the first hour in which one of the jobs waited, which is noted as changed as well.
+    """
+    if len(delta.hour):
+        first = int(delta.hour.min())
+        changed_hours.note_hour(source_id, first if since_hour is None else min(first, since_hour))
+    takes = (delta.amounts < 0).any(axis=1)
+    if takes.any():
+        _update(source_id, delta, np.flatnonzero(takes))
+    if not takes.all():
+        _upsert(source_id, delta, np.flatnonzero(~takes))
+    fault_point("usage.ingest.after_buckets")
+
+
+_KEY = "account_id, site, job_class_id, hour_at"
+_GIVEN = f"""
+unnest(%s::int8[], %s::text[], %s::int8[], %s::timestamptz[], {", ".join(["%s::float8[]"] * len(AMOUNTS))})
+AS given({_KEY}, {", ".join(AMOUNTS)})
+"""
+_UPSERT = f"""
+INSERT INTO usage_bucket (source_id, {_KEY}, {", ".join(AMOUNTS)})
+SELECT %s::int8, given.* FROM {_GIVEN}
+ON CONFLICT (source_id, account_id, site, job_class_id, hour_at)
+DO UPDATE SET {", ".join(f"{name} = usage_bucket.{name} + EXCLUDED.{name}" for name in AMOUNTS)}
+"""  # noqa: S608 - constants only
+_SAME = """
+bucket.source_id = %s::int8 AND bucket.account_id = given.account_id AND bucket.site = given.site
+AND bucket.job_class_id = given.job_class_id AND bucket.hour_at = given.hour_at
+"""
+_UPDATE = f"""
+WITH changed AS (
+    UPDATE usage_bucket AS bucket SET {", ".join(f"{name} = bucket.{name} + given.{name}" for name in AMOUNTS)}
+    FROM {_GIVEN} WHERE {_SAME}
+    RETURNING bucket.id, {" AND ".join(f"bucket.{name} = 0" for name in AMOUNTS)} AS is_empty)
+SELECT count(*), array_agg(id) FILTER (WHERE is_empty) FROM changed
+"""  # noqa: S608 - constants only
+_WRONG = f"(SELECT DISTINCT {_KEY} FROM usage_proof_bad WHERE NOT is_sealed) AS wrong"  # noqa: S608 - constants only
+_DROP_WRONG = f"""
+DELETE FROM usage_bucket AS bucket USING {_WRONG} WHERE bucket.source_id = %s
+    AND bucket.account_id = wrong.account_id AND bucket.site = wrong.site AND bucket.job_class_id = wrong.job_class_id
+    AND bucket.hour_at = wrong.hour_at
+"""  # noqa: S608 - constants only
+_WRITE_RIGHT = f"""
+INSERT INTO usage_bucket (source_id, {_KEY}, {", ".join(AMOUNTS)})
+SELECT %s::int8, {_KEY}, {", ".join(AMOUNTS)} FROM usage_proof_sum JOIN {_WRONG} USING ({_KEY})
+"""  # noqa: S608 - constants only
+
+
+def rewrite(source_id: int) -> int:
+    """The buckets that a proof found wrong (see proof.py), from its sums of the records; how many."""
+    with cursor() as found:
+        n_wrong = found.execute(f"SELECT count(*), min(hour_at) FROM {_WRONG}").fetchone()  # noqa: S608 - constants only
+        if n_wrong and n_wrong[0]:
+            changed_hours.note_change(source_id, n_wrong[1])
+        found.execute(_DROP_WRONG, [source_id])
+        found.execute(_WRITE_RIGHT, [source_id])
+    return int(n_wrong[0]) if n_wrong else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """All that a source's hours come to, as somebody tells it: each account once an hour, amounts as stored."""
+
+    hours: I8  # since 1970, ascending, each once; one that no row names is empty
+    site: str
+    job_class_id: int
+    hour: I8  # of each row
+    account_id: I8
+    amounts: F8  # (n, 6)
+
+
+_STORED = f"""
+SELECT array_agg(id), array_agg(hour_at), array_agg(account_id),
+    array_agg((site = %s AND job_class_id = %s)::int::int8), {", ".join(f"array_agg({name})" for name in AMOUNTS)}
+FROM usage_bucket WHERE source_id = %s AND hour_at = ANY(%s::timestamptz[])
+"""  # noqa: S608 - constants only
+_COPY = f"COPY usage_bucket (source_id, {_KEY}, {', '.join(AMOUNTS)}) FROM STDIN (FORMAT BINARY)"
+
+
+def replace_hours(source_id: int, told: Told) -> I8:
+    """Make the stored buckets of these hours what is told, in the caller's transaction and under its lock.
+
+    Returns the hours in which that changed anything.
+    """
+    n_rows = np.searchsorted(np.sort(told.hour), told.hours, side="right")
+    portion = n_rows // _MOST_TOLD
+    changed = [_replace_some(source_id, told, told.hours[portion == number]) for number in np.unique(portion)]
+    return np.concatenate([np.zeros(0, np.int64), *changed])
+
+
+def _replace_some(source_id: int, told: Told, hours: I8) -> I8:
+    rows = np.flatnonzero(np.isin(told.hour, hours))
+    rows = rows[np.lexsort((told.hour[rows], told.account_id[rows]))]  # as the index has them
+    stored = _stored_sums(source_id, told, hours)
+    most = max(int(told.account_id[rows].max(initial=0)), int(stored.account_id.max(initial=0))) + 1
+    key = told.hour[rows] * most + told.account_id[rows]
+    order = np.argsort(key)
+    place = np.searchsorted(key[order], stored.hour * most + stored.account_id)
+    at = order[np.minimum(place, len(rows) - 1)] if len(rows) else np.zeros(len(place), np.int64)
+    is_same = stored.is_alike & bool(len(rows))
+    if len(rows):
+        is_same &= key[at] == stored.hour * most + stored.account_id
+        is_same &= (told.amounts[rows[at]] == stored.amounts).all(axis=1)
+    is_new = np.ones(len(rows), np.bool_)
+    is_new[at[is_same]] = False
+    gone, added = np.flatnonzero(~is_same), rows[is_new]
+    if len(gone):
+        with cursor() as found:
+            found.execute("DELETE FROM usage_bucket WHERE id = ANY(%s::int8[])", [Int8Array(stored.id[gone])])
+    if len(added):
+        _copy_sums(source_id, told, added)
+    fault_point("usage.sums.after_buckets")
+    return np.unique(np.concatenate([stored.hour[gone], told.hour[added]]))
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredSums:
+    id: I8
+    hour: I8
+    account_id: I8
+    is_alike: Flags  # of the site and class that are told
+    amounts: F8
+
+
+def _stored_sums(source_id: int, told: Told, hours: I8) -> _StoredSums:
+    given = [told.site, told.job_class_id, source_id, TimestamptzArray(hours * HOUR_US)]
+    found = fetch_columns(_STORED, given)
+    if not found:
+        none = np.zeros(0, np.int64)
+        return _StoredSums(none, none, none, np.zeros(0, np.bool_), np.zeros((0, len(AMOUNTS))))
+    bucket_id, hour_us, account_id, alike, *amounts = found
+    return _StoredSums(bucket_id, hour_us // HOUR_US, account_id, alike.astype(np.bool_), np.stack(amounts, axis=1))
+
+
+def _copy_sums(source_id: int, told: Told, rows: I8) -> None:
+    def same(value: int) -> I8:
+        return np.full(len(rows), value, np.int64)
+
+    amounts = told.amounts[rows]
+    columns = [
+        int8(same(source_id)),
+        int8(told.account_id[rows]),
+        text(np.full(len(rows), told.site.encode(), dtype=f"S{len(told.site.encode()) or 1}")),
+        int8(same(told.job_class_id)),
+        timestamptz(told.hour[rows] * HOUR_US),
+        *(float8(np.ascontiguousarray(amounts[:, place])) for place in range(len(AMOUNTS))),
+    ]
+    copy_in(_COPY, columns)
+
+
+def drop_source(source_id: int) -> None:
+    """All buckets of a source that is forgotten, in the caller's transaction and under its lock."""
+    with cursor() as found:
+        found.execute("DELETE FROM usage_bucket WHERE source_id = %s", [source_id])
+
+
+def _upsert(source_id: int, delta: Delta, chosen: I8) -> None:
+    with cursor() as found:
+        found.execute(_UPSERT, [source_id, *_parameters(delta, chosen)])
+
+
+def _update(source_id: int, delta: Delta, chosen: I8) -> None:
+    with cursor() as found:
+        row = found.execute(_UPDATE, [*_parameters(delta, chosen), source_id]).fetchone()
+        n_changed, empty = row if row is not None else (0, None)
+        if n_changed != len(chosen):
+            raise RuntimeError(f"{len(chosen) - n_changed} buckets of source {source_id} are missing.")
+        if empty is not None:
+            found.execute("DELETE FROM usage_bucket WHERE id = ANY(%s)", [empty])
+
+
+def _parameters(delta: Delta, chosen: I8) -> list[object]:
+    amounts = amounts_of(delta)[chosen]
+    return [
+        Int8Array(delta.account_id[chosen]),
+        TextArray(delta.site[chosen]),
+        Int8Array(delta.job_class_id[chosen]),
+        TimestamptzArray(delta.hour[chosen] * HOUR_US),
+        *(Float8Array(np.ascontiguousarray(amounts[:, place])) for place in range(len(AMOUNTS))),
+    ]
+
+
+def _combinations(records: Finished) -> tuple[I8, I8, Bytes, I8]:
+    """A small number for each (account, site, class), one record of each; the sites, and which one is each record's."""
+    _, account = np.unique(records.account_id, return_inverse=True)
+    _, job_class = np.unique(records.job_class_id, return_inverse=True)
+    sites, site = np.unique(records.site, return_inverse=True)
+    mixed = (account * len(sites) + site) * (int(job_class.max()) + 1) + job_class
+    _, first_of, combination = np.unique(mixed, return_index=True, return_inverse=True)
+    return combination.astype(np.int64), first_of.astype(np.int64), sites, site.astype(np.int64)
+
+
+def _portions(records: Finished) -> Iterator[I8]:
+    n_hours = records.end_us // HOUR_US - records.start_us // HOUR_US + 1
+    portion = (np.cumsum(n_hours) - n_hours) // _MOST_PIECES
+    for number in np.unique(portion):
+        yield np.flatnonzero(portion == number)
+
+
+def _pieces(records: Finished, chosen: I8) -> tuple[I8, I8, I8]:
+    """For every hour of every chosen record: the record, the hour, the amounts."""
+    first = records.start_us[chosen] // HOUR_US
+    last = records.end_us[chosen] // HOUR_US
+    n_hours = last - first + 1
+    row = np.repeat(chosen, n_hours)
+    ordinal = np.arange(len(row)) - np.repeat(np.cumsum(n_hours) - n_hours, n_hours)
+    hour = np.repeat(first, n_hours) + ordinal
+    start_us, end_us, sign = records.start_us[row], records.end_us[row], records.sign[row]
+    from_us = np.maximum(hour * HOUR_US, start_us) - start_us
+    to_us = np.minimum((hour + 1) * HOUR_US, end_us) - start_us
+    amounts = np.zeros((len(row), len(AMOUNTS)), np.int64)
+    rates = (records.cpus, records.gpus, records.mem_mb / 1024.0, records.nodes, records.billing)
+    for place, rate in enumerate(rates):
+        if rate.any():
+            amounts[:, place] = sign * (_quanta(rate[row], to_us) - _quanta(rate[row], from_us))
+    amounts[:, -1] = sign * records.is_job[row] * (hour == np.repeat(last, n_hours))
+    return row, hour, amounts
+
+
+def _quanta(rate: F8, us: I8) -> I8:
+    return np.rint(rate * (us * (QUANTA / 1e6))).astype(np.int64)
+
+
+def _summed(key: I8, amounts: I8) -> tuple[I8, I8]:
+    order = np.argsort(key, kind="stable")
+    ordered = key[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    return ordered[starts], np.add.reduceat(amounts[order], starts, axis=0)

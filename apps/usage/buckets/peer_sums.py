@@ -1,0 +1,329 @@
+"""What another site tells of its usage, by hour and account: sums and running jobs, no records.
+
+Sums are absolute: the hours that are told become what is told, so that telling them twice, or in another order,
+changes nothing. Their totals are kept as sealed hours, by which `prove` proves the buckets (see proof).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import numpy as np
+from django.db import IntegrityError, connection, transaction
+
+from apps.accounts.actor import Actor
+from apps.accounts.audit import log as audit
+from apps.accounts.names.entry_names import ENTRY_NAMESPACE
+from apps.core.errors import Conflict, FieldProblem, Invalid
+from apps.runs.faults import fault_point
+from apps.usage.buckets import changed_hours
+from apps.usage.buckets import hourly as buckets
+from apps.usage.buckets.hourly import AMOUNTS, QUANTA, RESOURCES
+from apps.usage.models import JobClass, Overlap, Source
+from apps.usage.parsers.base import F8, I8, NO_TIME, RUNNING, Flags, RecordBatch, instant, text_column
+from apps.usage.records import overlaps, pgbinary
+from apps.usage.records.ingest import read_limits
+from apps.usage.records.pgbinary import Float8Array, Int8Array, TimestamptzArray
+from apps.usage.records.record_rows import copy_records
+from apps.usage.records.versions import lock_source
+
+MOST_ORIGIN = 128
+_SLUG = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class HourSums:
+    """What accounts used in hours; each account once an hour.
+
+    hour: since 1970. amounts: (n, 6), in the order and units of buckets.AMOUNTS, multiples of 2⁻¹⁰.
+    """
+
+    hour: I8
+    account_id: I8
+    amounts: F8
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """Jobs that run. start_us: since 1970. billing: units a second. requested_s: NaN where it isn't known."""
+
+    account_id: I8
+    start_us: I8
+    cpus: F8
+    gpus: F8
+    mem_mb: F8
+    nodes: F8
+    billing: F8
+    requested_s: F8
+
+    def __len__(self) -> int:
+        return len(self.account_id)
+
+
+@transaction.atomic
+def make_peer_source(*, slug: str, name: str, origin: str, site: str, at: datetime, actor: Actor) -> Source:
+    """The source of another site's feed. Whether the actor may is the caller's to know.
+
+    Raises:
+        Conflict: there is a source of that name.
+        Invalid: a name that can't be kept, or no origin: usage without one is this site's own.
+    """
+    _check_names(slug, name, origin, site)
+    try:
+        with transaction.atomic():
+            source = Source.objects.create(
+                slug=slug, name=name.strip(), origin=origin, site=site, namespace=ENTRY_NAMESPACE,
+                kind=Source.Kind.PEER, watermark=_first_watermark(at), created_at=at,
+            )  # fmt: skip
+    except IntegrityError as error:
+        raise Conflict(f"There is a usage source {slug!r} already.", code="source_exists") from error
+    changed_hours.note_all([source.pk])
+    details = {"namespace": source.namespace, "origin": origin, "site": site}
+    audit.record(actor=actor, verb="source.made", at=at, subject=slug, details=details)
+    return source
+
+
+def replace_sums(source: Source, *, told: I8, rows: HourSums, at: datetime) -> None:
+    """Make these hours of a peer what it tells; the same again changes nothing. In the caller's transaction.
+
+    told: hours since 1970, all of them, those without any usage too.
+
+    Raises:
+        ValueError: rows that no checked document leads to: of an hour that isn't told, double, negative, not finite.
+    """
+    _refuse_others(source)
+    job_class_id = _no_class()
+    lock_source(source.pk)
+    hours = np.unique(told)
+    used = _checked(hours, rows)
+    facts = buckets.Told(hours, source.site, job_class_id, used.hour, used.account_id, used.amounts)
+    changed = buckets.replace_hours(source.pk, facts)
+    totals = _totals(hours, used)
+    _seal(source.pk, hours, totals)
+    if len(changed):
+        changed_hours.note_hour(source.pk, int(changed.min()))
+        _note_presence(source, hours, totals, changed, at)
+    fault_point("usage.sums.before_commit")
+    _advance(source, at, is_changed=bool(len(changed)), last_end_at=_last_end(hours, totals, at))
+
+
+def replace_running(source: Source, running: Running, *, at: datetime) -> None:
+    """Make the running jobs of a peer those that it tells; the same again changes nothing. In the caller's transaction.
+
+    Jobs have no names here: those that are still told as before stay, the others come and go.
+    """
+    _refuse_others(source)
+    job_class_id = _no_class()
+    lock_source(source.pk)
+    stored_id, stored = _stored_running(source.pk)
+    kept, known = _paired(stored, running)
+    gone, new = np.flatnonzero(~kept), np.flatnonzero(~known)
+    if len(gone):
+        with pgbinary.cursor() as found:
+            found.execute("DELETE FROM usage_record WHERE id = ANY(%s::int8[])", [Int8Array(stored_id[gone])])
+    if len(new):
+        number = Source.objects.values_list("watermark", flat=True).get(pk=source.pk)
+        batch = _batch_of(running, new, site=source.site, number=number)
+        job_class = np.full(len(new), job_class_id, np.int64)
+        copy_records(source.pk, batch, running.account_id[new], job_class, None, at)
+    last_us = int(running.start_us[new].max()) if len(new) else NO_TIME
+    _advance(source, at, is_changed=bool(len(gone) or len(new)), last_submit_at=instant(last_us))
+
+
+@transaction.atomic
+def note_heard(source_id: int, *, at: datetime) -> None:
+    """What it told holds still: its jobs have run on until now."""
+    Source.objects.filter(pk=source_id, kind=Source.Kind.PEER).update(last_received_at=at)
+
+
+def forget_peer(source: Source, *, at: datetime, actor: Actor) -> None:
+    """All that a peer told, and its source: gone. What had been held because it told the same counts again."""
+    _refuse_others(source)
+    lock_source(source.pk)
+    for held_id, from_at in _held_by(source):
+        changed_hours.note_change(held_id, from_at)
+        overlaps.bump([held_id])
+    buckets.drop_source(source.pk)
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM usage_record WHERE source_id = %s", [source.pk])
+    details = {"origin": source.origin, "site": source.site}
+    audit.record(actor=actor, verb="source.forgotten", at=at, subject=source.slug, details=details)
+    Source.objects.get(pk=source.pk).delete()
+
+
+def _refuse_others(source: Source) -> None:
+    if source.kind != Source.Kind.PEER:
+        raise ValueError(f"{source.slug} is no peer's: its usage comes from records.")
+
+
+def _check_names(slug: str, name: str, origin: str, site: str) -> None:
+    problems = []
+    if not _SLUG.fullmatch(slug):
+        problems.append(FieldProblem("slug", "A slug has 1 to 64 letters, digits, - and _."))
+    for where, text, most in (("name", name, 128), ("origin", origin, MOST_ORIGIN), ("site", site, 128)):
+        if not text.strip() or len(text) > most or not text.isprintable():
+            problems.append(FieldProblem(where, f"Write 1 to {most} printable characters."))
+    if problems:
+        raise Invalid("A peer's source can't be kept like this.", code="bad_source", fields=problems)
+
+
+def _first_watermark(at: datetime) -> int:
+    """Ahead of all that a source of the same name, forgotten since, can have counted up to."""
+    return int(at.timestamp() * 1000)
+
+
+def _no_class() -> int:
+    """Queues and the like stay at the other site."""
+    return JobClass.objects.get_or_create(queue="", partition="", qos="")[0].pk
+
+
+def _checked(hours: I8, rows: HourSums) -> HourSums:
+    """Exact multiples of 2⁻¹⁰ in a settled order, without rows that are all 0."""
+    if not (np.isfinite(rows.amounts).all() and (rows.amounts >= 0).all()):
+        raise ValueError("Sums are finite and at least 0.")
+    if not np.isin(rows.hour, hours).all():
+        raise ValueError("There are sums of an hour that isn't told.")
+    amounts = np.rint(rows.amounts * QUANTA) / QUANTA
+    order = np.lexsort((rows.account_id, rows.hour))
+    hour, account_id = rows.hour[order], rows.account_id[order]
+    if ((hour[1:] == hour[:-1]) & (account_id[1:] == account_id[:-1])).any():
+        raise ValueError("An account is told twice in one hour.")
+    order = order[amounts[order].any(axis=1)]
+    return HourSums(rows.hour[order], rows.account_id[order], amounts[order])
+
+
+def _totals(hours: I8, used: HourSums) -> F8:
+    """(hours, 6): exact, as sums of multiples of 2⁻¹⁰."""
+    place = np.searchsorted(hours, used.hour)
+    columns = [np.bincount(place, weights=column, minlength=len(hours)) for column in used.amounts.T]
+    return np.stack(columns, axis=1).astype(np.float64)
+
+
+_ADD_SEALED = f"""
+INSERT INTO usage_sealedhour AS known (source_id, hour_at, n_records, {", ".join(AMOUNTS)})
+SELECT %s::int8, given.hour_at, 0, {", ".join(f"given.{name}" for name in AMOUNTS)}
+FROM unnest(%s::timestamptz[], {", ".join(["%s::float8[]"] * len(AMOUNTS))}) AS given(hour_at, {", ".join(AMOUNTS)})
+ON CONFLICT (source_id, hour_at) DO UPDATE SET {", ".join(f"{name} = EXCLUDED.{name}" for name in AMOUNTS)}
+WHERE ({", ".join(f"known.{name}" for name in AMOUNTS)}) <> ({", ".join(f"EXCLUDED.{name}" for name in AMOUNTS)})
+"""  # noqa: S608 - constants only
+
+
+def _seal(source_id: int, hours: I8, totals: F8) -> None:
+    """What each told hour comes to; one without usage is as one that was never told."""
+    is_used = totals.any(axis=1)
+    with pgbinary.cursor() as cursor:
+        empty = TimestamptzArray(hours[~is_used] * buckets.HOUR_US)
+        cursor.execute(
+            "DELETE FROM usage_sealedhour WHERE source_id = %s AND hour_at = ANY(%s::timestamptz[])", [source_id, empty]
+        )
+        amounts = [Float8Array(np.ascontiguousarray(column)) for column in totals[is_used].T]
+        cursor.execute(_ADD_SEALED, [source_id, TimestamptzArray(hours[is_used] * buckets.HOUR_US), *amounts])
+
+
+def _note_presence(source: Source, hours: I8, totals: F8, changed: I8, at: datetime) -> None:
+    """In which of the changed hours the site has usage now, and in which no more: others may tell the same ones."""
+    amounts = np.rint(totals * QUANTA).astype(np.int64)
+    is_used = amounts[:, : len(RESOURCES)].any(axis=1)
+    is_changed = np.isin(hours, changed)
+    there, empty = np.flatnonzero(is_changed & is_used), hours[is_changed & ~is_used]
+    nobody = np.zeros(len(there), np.int64)
+    sites = text_column([source.site])
+    delta = buckets.Delta(nobody, sites[nobody], nobody, hours[there], amounts[there], nobody, sites)
+    nothing = RecordBatch.from_rows([])
+    overlaps.note_hours(source, delta, nothing, has_rivals=read_limits(source.pk).has_rivals, at=at)
+    for day in np.unique(empty // 24).tolist():
+        from_at = instant(day * 24 * buckets.HOUR_US)
+        if from_at is not None:
+            overlaps.forget_hours(source.pk, from_at=from_at, to_at=from_at)
+
+
+def _last_end(hours: I8, totals: F8, at: datetime) -> datetime | None:
+    """Of the last hour with usage; the one that isn't over counts as far as it has gone."""
+    used = hours[totals.any(axis=1)]
+    end_at = instant((int(used.max()) + 1) * buckets.HOUR_US) if len(used) else None
+    return None if end_at is None else min(end_at, at)
+
+
+_ADVANCE = """
+UPDATE usage_source SET watermark = watermark + %s, last_record_end_at = GREATEST(last_record_end_at, %s),
+    last_submit_at = GREATEST(last_submit_at, %s), last_received_at = GREATEST(last_received_at, %s)
+WHERE id = %s
+"""
+
+
+def _advance(
+    source: Source, at: datetime, *, is_changed: bool, last_end_at: datetime | None = None,
+    last_submit_at: datetime | None = None,
+) -> None:  # fmt: skip
+    """When it was heard, and, only where anything changed, one more."""
+    with connection.cursor() as cursor:
+        cursor.execute(_ADVANCE, [int(is_changed), last_end_at, last_submit_at, at, source.pk])
+
+
+_STORED_RUNNING = """
+SELECT array_agg(id), array_agg(account_id), array_agg(start_at), array_agg(cpus), array_agg(gpus), array_agg(mem_mb),
+    array_agg(nodes), array_agg(billing), array_agg(COALESCE(requested_s, 'NaN'))
+FROM usage_record WHERE source_id = %s AND NOT (state = 'finished')
+"""
+
+
+def _stored_running(source_id: int) -> tuple[I8, Running]:
+    found = pgbinary.fetch_columns(_STORED_RUNNING, [source_id])
+    if found:
+        return found[0], Running(*found[1:])
+    none, nothing = np.zeros(0, np.int64), np.zeros(0)
+    return none, Running(none, none, *[nothing] * 6)
+
+
+def _paired(stored: Running, told: Running) -> tuple[Flags, Flags]:
+    """Which stored jobs are told again, and which told ones are stored: each as often as it is in both."""
+    rows = np.concatenate([_words(stored), _words(told)])
+    _, kind = np.unique(rows, axis=0, return_inverse=True)
+    mine, theirs = kind.ravel()[: len(stored)], kind.ravel()[len(stored) :]
+    n_mine, n_theirs = (np.bincount(each, minlength=int(kind.max(initial=0)) + 1) for each in (mine, theirs))
+    both = np.minimum(n_mine, n_theirs)
+    return _nth(mine) < both[mine], _nth(theirs) < both[theirs]
+
+
+def _words(running: Running) -> I8:
+    """(n, 8): equal rows are equal jobs; there is one NaN."""
+    numbers = (running.cpus, running.gpus, running.mem_mb, running.nodes, running.billing, running.requested_s)
+    bits = [np.where(np.isnan(one), np.nan, one + 0.0).view(np.int64) for one in numbers]
+    return np.stack([running.account_id, running.start_us, *bits], axis=1)
+
+
+def _nth(kind: I8) -> I8:
+    """Of each element, how many of its kind come before it."""
+    order = np.argsort(kind, kind="stable")
+    first = np.searchsorted(kind[order], kind[order], side="left")
+    place = np.empty(len(kind), np.int64)
+    place[order] = np.arange(len(kind)) - first
+    return place
+
+
+def _batch_of(running: Running, chosen: I8, *, site: str, number: int) -> RecordBatch:
+    """number: of the state of the source, so that names of jobs that came at other times are others."""
+    n = len(chosen)
+    zero, nothing = np.zeros(n, np.int64), np.zeros(n, dtype="S1")
+    start_us = running.start_us[chosen]
+    return RecordBatch(
+        line=zero, job=text_column([f"{number}.{place}" for place in range(n)]), array_task=nothing, cluster=nothing,
+        site=np.full(n, site.encode()), restart=zero, revision=zero, state=np.full(n, RUNNING, np.int64), who=zero,
+        job_class=zero, submit_us=start_us, start_us=start_us, end_us=np.full(n, NO_TIME, np.int64),
+        cpus=running.cpus[chosen], gpus=running.gpus[chosen], nodes=running.nodes[chosen],
+        mem_mb=running.mem_mb[chosen], billing=running.billing[chosen], requested_s=running.requested_s[chosen],
+        is_charge=np.zeros(n, np.bool_), people=[], job_classes=[],
+    )  # fmt: skip
+
+
+def _held_by(source: Source) -> Sequence[tuple[int, datetime]]:
+    """Whose hours don't count because this source has them too, and since when."""
+    held: dict[int, datetime] = {}
+    undecided = Overlap.objects.filter(kept=source).exclude(state=Overlap.State.COUNTED)
+    for held_id, from_at in undecided.values_list("held_id", "from_at"):
+        held[held_id] = min(held.get(held_id, from_at), from_at)
+    return sorted(held.items())

@@ -1,1 +1,0 @@
-"""Usage fetched on a schedule: one file for each kind of source, and the work around them."""

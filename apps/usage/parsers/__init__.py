@@ -1,0 +1,1 @@
+"""Accounting formats, one file each."""

@@ -1,0 +1,218 @@
+"""APEL's messages about single jobs: `Key: value` lines, records separated by %%.
+
+The service level is a site's speed and not a job's: it is noted with the import, so that the site's speed factor can
+be set by it, and changes no amount.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Any, BinaryIO
+
+from apps.core.errors import Invalid
+from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordRow, excerpt
+from apps.usage.parsers.checked import BadRecord, amount, checked, shown
+from apps.usage.parsers.row_lines import Notes, Rows, parse_lines
+from apps.usage.parsers.times import epoch
+
+SEPARATOR = "%%"
+_HEADER = re.compile(r"APEL-([a-z-]+)-message:\s*v(\d+(?:\.\d+)?)\s*", re.IGNORECASE | re.ASCII)
+_JOBS = "individual-job"
+_PAIR = re.compile(r"([A-Za-z][A-Za-z0-9_]{0,63})\s*:\s*(.*)", re.ASCII)
+_MOST_KEYS = 64
+_MOST_VALUE = 2_000
+_NOT_GIVEN = ("", "none", "null")
+_SAME_S = 2.0
+
+
+class Apel:
+    """APEL individual job messages."""
+
+    name = "apel"
+    label = "APEL individual job messages"
+    extensions: tuple[str, ...] = ()
+    reference = "https://github.com/apel/apel"
+    sample = (
+        "APEL-individual-job-message: v0.3\n"
+        "Site: SITE-A\nSubmitHost: ce1.example.org:8443/batch-long\nMachineName: batch.example.org\nQueue: long\n"
+        "LocalJobId: 17\nLocalUserId: cms001\nGlobalUserName: /DC=org/DC=example/CN=Ada\n"
+        "FQAN: /cms/Role=production/Capability=NULL\nVO: cms\n"
+        "WallDuration: 3600\nCpuDuration: 14100\nProcessors: 4\nNodeCount: 1\n"
+        "StartTime: 1767225600\nEndTime: 1767229200\nMemoryReal: 2097152\n"
+        "ServiceLevelType: hepscore23\nServiceLevel: 12.5\n%%\n"
+    )
+    fields: tuple[FieldNote, ...] = (
+        FieldNote("LocalJobId, StartTime", "job, start: a job is known by these"),
+        FieldNote("StartTime, EndTime, WallDuration", "start, end; one of the three may be missing"),
+        FieldNote("Processors, else 1", "cpus"),
+        FieldNote("NodeCount", "nodes"),
+        FieldNote("MemoryReal (KB)", "mem_mb"),
+        FieldNote("LocalUserId, GlobalUserName, FQAN", "user, dn, fqan"),
+        FieldNote("VO, else the first part of the FQAN", "group"),
+        FieldNote("Site; MachineName, else SubmitHost; Queue", "site; cluster; queue"),
+        FieldNote("ServiceLevelType, ServiceLevel", "noted: the site's speed"),
+    )
+    needs_zone = False
+    is_listing = False
+
+    def sniff(self, head: bytes) -> bool:
+        return head.lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(b"apel-")
+
+    def parse(self, stream: BinaryIO, reading: Reading, *, resume: Mapping[str, Any] | None = None) -> Iterator[Parsed]:
+        """A record is refused by itself.
+
+        Raises:
+            Invalid: the file has no header of job messages; sums over many jobs are refused by name.
+        """
+        return parse_lines(stream, _Reader(), resume)
+
+
+class _Reader:
+    """Gathers the lines of a record. `_bad` is why it can't be taken, known before its end."""
+
+    def __init__(self) -> None:
+        self._has_header = False
+        self._line = 0
+        self._fields: dict[str, str] = {}
+        self._bad: tuple[str, str] | None = None
+        self._is_refused = False  # by the line of it that was too long to be read
+
+    def remember(self) -> dict[str, Any]:
+        gathered = {"line": self._line, "fields": dict(self._fields), "bad": self._bad, "refused": self._is_refused}
+        return {"header": self._has_header, **gathered}
+
+    def recall(self, remembered: Mapping[str, Any]) -> None:
+        if remembered:
+            self._has_header, self._line = remembered["header"], remembered["line"]
+            self._fields, self._is_refused = dict(remembered["fields"]), remembered["refused"]
+            self._bad = tuple(remembered["bad"]) if remembered["bad"] else None
+
+    def take(self, text: str, line: int, notes: Notes) -> Rows:
+        text = text.strip()
+        header = _HEADER.fullmatch(text)
+        if header:
+            _refuse_sums(header[1], line)
+            self._has_header = True
+            return self.finish(notes)
+        if not self._has_header:
+            raise Invalid(
+                f"Line {line} is {excerpt(text)!r}: the first line must be 'APEL-individual-job-message: v0.3'.",
+                code="no_header",
+            )
+        if text == SEPARATOR:
+            return self.finish(notes)
+        self._line = self._line or line
+        self._keep(text)
+        return []
+
+    def skip(self, line: int) -> None:
+        self._line = self._line or line
+        self._is_refused = True
+
+    def _keep(self, text: str) -> None:
+        pair = _PAIR.fullmatch(text)
+        if pair is None:
+            self._bad = self._bad or ("bad_fields", f"It holds {shown(text)}; lines look like 'Key: value'.")
+        elif pair[1] in self._fields:
+            self._bad = self._bad or ("duplicate_key", f"{pair[1]} is given twice.")
+        elif len(self._fields) == _MOST_KEYS:
+            self._bad = self._bad or ("too_large", f"It has over {_MOST_KEYS} lines; is a %% missing?")
+        elif len(pair[2]) > _MOST_VALUE:
+            self._bad = self._bad or ("too_long", f"{pair[1]} has more than {_MOST_VALUE} characters.")
+        else:
+            self._fields[pair[1]] = pair[2].strip()
+
+    def finish(self, notes: Notes) -> Rows:
+        line, fields, bad, is_refused = self._line, self._fields, self._bad, self._is_refused
+        self._line, self._fields, self._bad, self._is_refused = 0, {}, None, False
+        if is_refused or not (fields or bad):
+            return []
+        if bad:
+            raise BadRecord(*bad, line)
+        try:
+            return [(line, _row(fields, notes))]
+        except BadRecord as wrong:
+            raise BadRecord(wrong.code, wrong.message, line) from wrong
+
+
+def _refuse_sums(kind: str, line: int) -> None:
+    if kind.lower() != _JOBS:
+        raise Invalid(
+            f"Line {line} begins a message of the kind {excerpt(kind)!r}: it holds no single jobs. "
+            "Let the site send individual job messages.",
+            code="not_jobs",
+        )
+
+
+def _row(fields: dict[str, str], notes: Notes) -> RecordRow:
+    start, end, wall = (fields.get(name, "") for name in ("StartTime", "EndTime", "WallDuration"))
+    start_at = epoch("StartTime", start) if start else None
+    end_at = epoch("EndTime", end) if end else None
+    wall_s = amount("WallDuration", wall) if wall else None
+    if wall_s is not None:
+        try:
+            if end_at and not start_at:
+                start_at = end_at - timedelta(seconds=wall_s)
+            elif start_at and not end_at:
+                end_at = start_at + timedelta(seconds=wall_s)
+        except OverflowError as error:
+            raise BadRecord("absurd_run_time", f"WallDuration is {shown(wall)}, longer than any job.") from error
+        if start_at and end_at and abs((end_at - start_at).total_seconds() - wall_s) > _SAME_S:
+            notes["wall_duration_differs"] += 1
+    if not fields.get("LocalJobId"):
+        raise BadRecord("missing_field", "LocalJobId is missing.")
+    cpus = _amount(fields, "Processors")
+    if not cpus:
+        notes["processors_unknown"] += 1
+    row = checked(
+        RecordRow(
+            job=fields["LocalJobId"],
+            user=_given(fields, "LocalUserId"),
+            group=_group(fields),
+            dn=_given(fields, "GlobalUserName"),
+            fqan=_given(fields, "FQAN"),
+            submit_at=start_at,
+            start_at=start_at,
+            end_at=end_at,
+            cpus=cpus or 1.0,
+            nodes=_amount(fields, "NodeCount"),
+            mem_mb=_amount(fields, "MemoryReal") / 1024,
+            queue=_given(fields, "Queue"),
+            site=_given(fields, "Site"),
+            cluster=_given(fields, "MachineName") or _given(fields, "SubmitHost"),
+        )
+    )
+    _note_speed(fields, row.site, notes)
+    return row
+
+
+def _given(fields: dict[str, str], name: str) -> str:
+    value = fields.get(name, "")
+    return "" if value.lower() in _NOT_GIVEN else value
+
+
+def _amount(fields: dict[str, str], name: str) -> float:
+    value = _given(fields, name)
+    return amount(name, value) if value else 0.0
+
+
+def _group(fields: dict[str, str]) -> str:
+    fqan = _given(fields, "FQAN")
+    return _given(fields, "VO") or (fqan.split("/")[1] if fqan.startswith("/") else "")
+
+
+_MOST_SPEEDS = 50  # a file of one site has a few; more are counted together
+
+
+def _note_speed(fields: dict[str, str], site: str, notes: Notes) -> None:
+    """service_level SITE-A hepscore23 12.5: of how many jobs."""
+    level = _given(fields, "ServiceLevel")
+    if not level:
+        return
+    unit = _given(fields, "ServiceLevelType")
+    value = amount("ServiceLevel", level)
+    name = f"service_level {site[:64]} {excerpt(unit)[:32]} {value:g}".replace("  ", " ")
+    is_known = name in notes or sum(note.startswith("service_level ") for note in notes) < _MOST_SPEEDS
+    notes[name if is_known else "service_level others"] += 1

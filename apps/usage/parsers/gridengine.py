@@ -1,0 +1,152 @@
+"""Grid Engine's accounting(5): SGE, its forks, and Univa's with stamps in milliseconds.
+
+One colon-separated line for each run of a job or array task. Usage is (end − start) × slots. A run is known by job,
+task and start: the listing of running jobs (qstat) tells no submission, so both must do without it, and the runs of a
+rescheduled job, which repeat its number, stay apart. Lines of slave tasks are parts of a parallel job whose own line
+has all slots: they don't count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO
+
+from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordRow
+from apps.usage.parsers.checked import NUMBER, BadRecord, amount, checked, number, shown, whole
+from apps.usage.parsers.row_lines import Notes, Rows, SingleLines, parse_lines
+from apps.usage.parsers.times import epoch
+
+QUEUE, GROUP, OWNER, NAME, JOB, SUBMITTED, STARTED, ENDED = 0, 2, 3, 4, 5, 8, 9, 10
+FAILED, PROJECT, PE, SLOTS, TASK, CATEGORY = 11, 31, 33, 34, 35, 39
+_LEAST_FIELDS = 43  # SGE 6.0; later ones have arid and ar_submission_time, and vendors more
+_MOST_FIELDS = 4000
+_MOST_COLONS_IN_NAME = 16
+_RESCHEDULED = (24, 25)  # migrated, rescheduled: the job runs again
+_WHOLE = re.compile(r"\d{1,19}", re.ASCII)
+_GPU = re.compile(r"(?:^|[ ,])(?:n?gpus?|nvidia_gpu|gpu_card)=(?!0(?:[ ,]|$))")
+
+
+class GridEngine:
+    """Grid Engine's accounting file."""
+
+    name = "gridengine"
+    label = "Grid Engine accounting file"
+    extensions: tuple[str, ...] = ("accounting",)
+    reference = "https://gridengine.eu/mangridengine/htmlman5/accounting.html"
+    sample = (
+        "# Version: 8.1.9\n"
+        "all.q:node1:physics:ada:fit:101:sge:0:1767225600:1767225660:1767229260:0:0:3600:3590.1:2.2:4620.0:0:0:0:0:480"
+        ":0:0:0.0:8:0:0:0:6:24:cms:defaultdepartment:smp:4:0:3592.3:0.5:0.0:-pe smp 4:0.0:NONE:30171136.0:0:0\n"
+    )
+    fields: tuple[FieldNote, ...] = (
+        FieldNote("job_number, task_number, start_time", "job, array_task: a run is known by these"),
+        FieldNote("start_time, end_time", "start, end; seconds or (Univa) milliseconds; start 0: it never ran"),
+        FieldNote("slots", "cpus"),
+        FieldNote("maxvmem", "mem_mb, the most it used"),
+        FieldNote("owner, group, project", "user, group, project; NONE is no project"),
+        FieldNote("qname", "queue"),
+        FieldNote("pe_taskid, or submission_time 0", "a slave task: not counted beside its job"),
+        FieldNote("failed", "counted nevertheless; 24 and 25 were rescheduled and run again"),
+    )
+    needs_zone = False
+    is_listing = False
+
+    def sniff(self, head: bytes) -> bool:
+        lines = [line for line in head.split(b"\n") if line.strip() and not line.startswith(b"#")]
+        if not lines or lines[0].count(b":") < _LEAST_FIELDS - 1:
+            return False
+        return _shift(lines[0].decode("utf-8", "replace").split(":")) is not None
+
+    def parse(self, stream: BinaryIO, reading: Reading, *, resume: Mapping[str, Any] | None = None) -> Iterator[Parsed]:
+        """A line is a run of a job, refused by itself."""
+        return parse_lines(stream, _Reader(), resume)
+
+
+class _Reader(SingleLines):
+    def take(self, text: str, line: int, notes: Notes) -> Rows:
+        if text.startswith("#"):
+            return []
+        row = _row(_fields(text), notes)
+        return [(line, row)] if row else []
+
+
+def _fields(text: str) -> list[str]:
+    """The fields in their places, whatever colons the name of the job holds."""
+    fields = text.split(":", _MOST_FIELDS)
+    if len(fields) < _LEAST_FIELDS:
+        message = f"{len(fields)} of {_LEAST_FIELDS} fields: the line is cut off, or of another format."
+        raise BadRecord("too_few_fields", message)
+    shift = _shift(fields) or 0
+    if shift:
+        fields[NAME : NAME + shift + 1] = [":".join(fields[NAME : NAME + shift + 1])]
+    if not _WHOLE.fullmatch(fields[JOB]):
+        raise BadRecord("bad_job", f"Field {JOB + 1} (job_number) is {shown(fields[JOB])}, which is no whole number.")
+    return fields
+
+
+def _shift(fields: list[str]) -> int | None:
+    """How many colons too many stand in the job's name: numbers and the name of the PE tell where fields stand."""
+    for shift in range(min(_MOST_COLONS_IN_NAME, len(fields) - _LEAST_FIELDS) + 1):
+        numbers = (JOB, SUBMITTED, STARTED, ENDED, FAILED, SLOTS)
+        if all(_WHOLE.fullmatch(fields[place + shift]) for place in numbers) and not NUMBER.fullmatch(
+            fields[PE + shift]
+        ):
+            return shift
+    return None
+
+
+def _row(fields: list[str], notes: Notes) -> RecordRow | None:
+    pe_task, maxvmem = _behind_category(fields)
+    submitted = epoch("submission_time", fields[SUBMITTED], milliseconds=True)
+    if pe_task not in ("", "NONE") or submitted is None:
+        notes["slave_tasks_skipped"] += 1
+        return None
+    started = epoch("start_time", fields[STARTED], milliseconds=True)
+    ended = epoch("end_time", fields[ENDED], milliseconds=True)
+    slots = amount("slots", fields[SLOTS])
+    if _GPU.search(fields[CATEGORY]):
+        notes["gpu_requests_not_counted"] += 1
+    if whole("failed", fields[FAILED]) in _RESCHEDULED:
+        notes["rescheduled"] += 1
+    if started is None:
+        notes["never_ran"] += 1
+    task = fields[TASK]
+    return checked(
+        RecordRow(
+            job=fields[JOB],
+            array_task="" if task in ("0", "undefined", "NONE", "") else str(whole("task_number", task)),
+            user=fields[OWNER],
+            group=fields[GROUP],
+            project=_named(fields[PROJECT]),
+            queue=fields[QUEUE],
+            state="finished" if started else "withdrawn",
+            submit_at=started or submitted,
+            start_at=started,
+            end_at=ended if started else None,
+            cpus=slots,
+            nodes=1.0 if _named(fields[PE]) == "" else 0.0,
+            mem_mb=_mem_mb(maxvmem, notes),
+        )
+    )
+
+
+def _behind_category(fields: list[str]) -> tuple[str, str]:
+    """pe_taskid and maxvmem. The category may hold colons, so iow, between two of them, is looked for."""
+    for iow in range(CATEGORY + 1, len(fields) - 2):
+        pe_task = fields[iow + 1]
+        if NUMBER.fullmatch(fields[iow]) and NUMBER.fullmatch(fields[iow + 2]) and not NUMBER.fullmatch(pe_task):
+            fields[CATEGORY:iow] = [":".join(fields[CATEGORY:iow])]
+            return fields[CATEGORY + 2], fields[CATEGORY + 3]
+    raise BadRecord("bad_fields", "Behind the category there are no iow, pe_taskid and maxvmem.")
+
+
+def _mem_mb(maxvmem: str, notes: Notes) -> float:
+    value = number("maxvmem", maxvmem)
+    if value < 0:
+        notes["memory_ignored"] += 1
+    return max(value, 0.0) / 1024**2
+
+
+def _named(text: str) -> str:
+    return "" if text == "NONE" else text

@@ -1,0 +1,112 @@
+"""The jobs that Grid Engine runs or keeps waiting now: `qstat -xml -u '*'`, with or without -ext, -urg, -pri, -r.
+
+A running job is told with its start and without its submission: it is known by job, task and start, as in the
+accounting file, whose line for it then replaces this one. A waiting array is one record for all its waiting tasks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO
+
+from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordRow
+from apps.usage.parsers.checked import BadRecord, amount, checked, shown
+from apps.usage.parsers.row_lines import Notes
+from apps.usage.parsers.times import clock_s, iso
+from apps.usage.parsers.xml_records import Node, parse_xml
+
+_RECORD = frozenset({"job_list"})
+_JOB = re.compile(r"\d{1,19}", re.ASCII)
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
+_MOST_NAME = 64
+
+
+class GridEngineQueue:
+    """`qstat -xml`."""
+
+    name = "gridengine-queue"
+    label = "Grid Engine's running and waiting jobs (qstat -xml)"
+    extensions: tuple[str, ...] = (".xml",)
+    reference = "https://gridengine.eu/mangridengine/htmlman1/qstat.html"
+    sample = """<?xml version='1.0'?>
+<job_info>
+  <queue_info><job_list state="running">
+    <JB_job_number>102</JB_job_number><JB_name>fit</JB_name><JB_owner>ada</JB_owner><state>r</state>
+    <JAT_start_time>2026-01-01T01:00:00</JAT_start_time><queue_name>all.q@node1</queue_name><slots>4</slots>
+  </job_list></queue_info>
+  <job_info><job_list state="pending">
+    <JB_job_number>103</JB_job_number><JB_name>scan</JB_name><JB_owner>ben</JB_owner><state>qw</state>
+    <JB_submission_time>2026-01-01T01:05:00</JB_submission_time><slots>1</slots><tasks>1-8:1</tasks>
+  </job_list></job_info>
+</job_info>
+"""
+    fields: tuple[FieldNote, ...] = (
+        FieldNote("job_list state", "running or pending"),
+        FieldNote("JB_job_number, tasks", "job, array_task"),
+        FieldNote("JAT_start_time", "start; a running job is known by it"),
+        FieldNote("JB_submission_time", "submit, of a waiting job"),
+        FieldNote("slots", "cpus; of a waiting array, for all its waiting tasks"),
+        FieldNote("JB_owner, JB_project", "user, project"),
+        FieldNote("queue_name", "queue, without the host"),
+        FieldNote("hard_request h_rt", "requested_s (with -r)"),
+    )
+    needs_zone = True
+    is_listing = True
+
+    def sniff(self, head: bytes) -> bool:
+        return b"<job_list" in head or (b"<job_info" in head and b"qstat" in head)
+
+    def parse(self, stream: BinaryIO, reading: Reading, *, resume: Mapping[str, Any] | None = None) -> Iterator[Parsed]:
+        """A job is refused by itself.
+
+        Raises:
+            Invalid: the XML has a document type, or is broken.
+        """
+        return parse_xml(stream, _RECORD, lambda job, notes: _row(job, reading, notes), resume, listing="job_info")
+
+
+def _row(job: Node, reading: Reading, notes: Notes) -> RecordRow:
+    number = job.get("JB_job_number")
+    if not _JOB.fullmatch(number):
+        raise BadRecord("bad_job", f"JB_job_number is {shown(number)}, which is no whole number.")
+    is_running = bool(job.get("JAT_start_time"))
+    stamp = "JAT_start_time" if is_running else "JB_submission_time"
+    if not job.get(stamp):
+        raise BadRecord("missing_field", "Neither JAT_start_time nor JB_submission_time is there.")
+    at = iso(stamp, job.get(stamp), reading.zone)
+    task, n_tasks = _tasks(job.get("tasks"))
+    slots = amount("slots", job.get("slots") or "1")
+    run_time = next((one.text.strip() for one in job.all("hard_request") if one.attributes.get("name") == "h_rt"), "")
+    if is_running and "s" in job.get("state").lower():
+        notes["suspended"] += 1
+    return checked(
+        RecordRow(
+            job=number,
+            array_task=task,
+            user=job.get("JB_owner"),
+            project=job.get("JB_project"),
+            queue=job.get("queue_name").partition("@")[0],
+            state="running" if is_running else "pending",
+            submit_at=at,
+            start_at=at if is_running else None,
+            cpus=slots * n_tasks,
+            requested_s=clock_s("h_rt", run_time) if run_time else None,
+        )
+    )
+
+
+def _tasks(text: str) -> tuple[str, int]:
+    """ "3" is one task; "1-7:2,9" are five, which wait together under that name."""
+    if not text:
+        return "", 1
+    n_tasks, first, last = 0, "", ""
+    for part in text.split(","):
+        form = _RANGE.fullmatch(part)
+        if not form or form[3] == "0":
+            raise BadRecord("bad_fields", f"tasks is {shown(text)}; tasks look like 3 or 1-8:1.")
+        low, high, step = int(form[1]), int(form[2] or form[1]), int(form[3] or 1)
+        n_tasks += max((high - low) // step + 1, 0)
+        first, last = first or form[1], form[2] or form[1]
+    name = text if len(text) <= _MOST_NAME else f"{first}-{last} ({n_tasks} tasks)"
+    return name, n_tasks

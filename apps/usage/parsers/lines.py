@@ -1,0 +1,153 @@
+"""A file of lines in bounded memory, and its end told from a broken one."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from apps.core.errors import Invalid, TooLarge
+
+MOST_LINE_BYTES = 64 * 1024
+MOST_EXPANSION = 200  # a log packs 5 to 30 times; a bomb 1000 times
+FREE_EXPANSION_BYTES = 16 * 1024**2  # so much may come out of however little
+_READ = 256 * 1024
+_GZIP_MAGIC = b"\x1f\x8b"
+_BLOCK = 4 * 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Whole lines as they stand in the file, ends included."""
+
+    first_line: int
+    n_lines: int
+    data: bytes
+    end_offset: int  # of the unpacked file, behind this block
+
+
+@dataclass(frozen=True, slots=True)
+class LongLine:
+    """A line over the limit, of which only the beginning was kept."""
+
+    line: int
+    head: bytes
+    end_offset: int
+
+
+def read_blocks(
+    stream: BinaryIO, *, first_line: int = 1, offset: int = 0, block_bytes: int = _BLOCK
+) -> Iterator[Block | LongLine]:
+    """Cut a stream into blocks of whole lines. A line over 64 KB is skipped as it flows by, never held.
+
+    `stream` stands at `offset`; `first_line` is the number of the line that begins there.
+    """
+    line, held = first_line, b""
+    while True:
+        data = held + stream.read(max(block_bytes - len(held), _READ))
+        at_end = len(data) == len(held)
+        cut = len(data) if at_end else data.rfind(b"\n") + 1
+        if cut:
+            offset += cut
+            n_lines = data.count(b"\n", 0, cut) + (not data.endswith(b"\n") if at_end else 0)
+            yield Block(line, n_lines, data[:cut], offset)
+            line, held = line + n_lines, data[cut:]
+        else:
+            held = data
+        if at_end:
+            return
+        if len(held) > MOST_LINE_BYTES:
+            head, rest, n_skipped = _skip_line(stream, held)
+            offset += n_skipped
+            yield LongLine(line, head, offset)
+            line, held = line + 1, rest
+
+
+def _skip_line(stream: BinaryIO, held: bytes) -> tuple[bytes, bytes, int]:
+    """Read on to the end of the line: its head, what follows it, and its length with the end."""
+    head, n_skipped = held[:1024], len(held)
+    while data := stream.read(_READ):
+        end = data.find(b"\n") + 1
+        if end:
+            return head, data[end:], n_skipped + end
+        n_skipped += len(data)
+    return head, b"", n_skipped
+
+
+class GzipCheck:
+    """Unpacks a gzip file as it flows by, keeps nothing, and knows at which byte it stops being one."""
+
+    def __init__(self) -> None:
+        self._member = zlib.decompressobj(wbits=31)
+        self._n_in = 0
+        self.n_out = 0
+        self._in_member = False
+
+    def feed(self, data: bytes) -> None:
+        """
+        Raises:
+            Invalid: the bytes are broken, with the position.
+            TooLarge: they unpack to far more than any log would.
+        """
+        while data:
+            before = self._member.copy()
+            try:
+                unpacked = self._member.decompress(data, _BLOCK)
+            except zlib.error as error:
+                raise self._broken(self._n_in + _first_bad(before, data), str(error)) from error
+            self.n_out += len(unpacked)
+            used = len(data) - len(self._member.unconsumed_tail) - len(self._member.unused_data)
+            self._n_in += used
+            self._in_member = True
+            if self.n_out > max(MOST_EXPANSION * self._n_in, FREE_EXPANSION_BYTES):
+                raise TooLarge(
+                    f"The file unpacks to over {MOST_EXPANSION} times its size: no log does. Nothing was taken.",
+                    code="expands_too_much",
+                )
+            data = self._member.unconsumed_tail
+            if self._member.eof:
+                data = self._next_member(self._member.unused_data)
+
+    def finish(self) -> None:
+        """
+        Raises:
+            Invalid: the file ends too early.
+        """
+        while self._in_member and (more := self._member.decompress(b"", _BLOCK)):
+            self.n_out += len(more)
+        if self._in_member and not self._member.eof:
+            raise self._broken(self._n_in, "it ends in the middle")
+
+    def _next_member(self, rest: bytes) -> bytes:
+        self._member = zlib.decompressobj(wbits=31)
+        self._in_member = False
+        kept = rest.lstrip(b"\0")  # padding of tapes and blocks
+        self._n_in += len(rest) - len(kept)
+        return kept
+
+    def _broken(self, position: int, why: str) -> Invalid:
+        reason = why.removeprefix("Error -3 while decompressing data: ")
+        return Invalid(
+            f"The gzip file is broken at byte {position} ({reason}). Nothing was taken; copy the file again.",
+            code="corrupt_gzip",
+        )
+
+
+def is_gzip(head: bytes) -> bool:
+    return head.startswith(_GZIP_MAGIC)
+
+
+def _first_bad(before: zlib._Decompress, data: bytes) -> int:
+    """How many bytes of `data` unpack before the error: the error comes with the next one."""
+    good, bad = 0, len(data)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        trial = before.copy()
+        try:
+            trial.decompress(data[:middle])
+        except zlib.error:
+            bad = middle
+        else:
+            good = middle
+    return good

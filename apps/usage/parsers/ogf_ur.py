@@ -1,0 +1,189 @@
+"""OGF Usage Record 1.0 (GFD.98) in XML, and the compute records of EMI that grew from it.
+
+UsageRecords of JobUsageRecord elements, or one alone; namespaces are passed over, names are compared without prefix.
+recordId is the key, createTime the revision: the same record again counts once, a later one replaces it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, BinaryIO
+from zoneinfo import ZoneInfo
+
+from apps.usage.parsers.base import MOST_RATE, FieldNote, Parsed, Reading, RecordRow, microseconds
+from apps.usage.parsers.checked import MOST_CHARACTERS, BadRecord, amount, checked, shown
+from apps.usage.parsers.row_lines import Notes
+from apps.usage.parsers.times import iso, iso_duration_s
+from apps.usage.parsers.xml_records import Node, parse_xml
+
+_RECORDS = frozenset({"JobUsageRecord", "UsageRecord"})
+_OPEN_STATES = {"queued": "pending", "held": "pending", "started": "running", "suspended": "running"}
+_STATUSES = frozenset({*_OPEN_STATES, "completed", "failed", "aborted", "exited", ""})
+_MEMORY_BYTES = {"b": 1, "kb": 1024, "mb": 1024**2, "gb": 1024**3, "tb": 1024**4, "pb": 1024**5}
+_SAME_S = 2.0  # by which a duration may differ from end − start without a word
+
+
+class OgfUsageRecord:
+    """OGF Usage Record 1.0."""
+
+    name = "ogf-ur"
+    label = "OGF Usage Record 1.0 (XML)"
+    extensions: tuple[str, ...] = (".xml",)
+    reference = "https://www.ogf.org/documents/GFD.98.pdf"
+    sample = """<?xml version="1.0" encoding="UTF-8"?>
+<UsageRecords xmlns="http://schema.ogf.org/urf/2003/09/urf" xmlns:urf="http://schema.ogf.org/urf/2003/09/urf">
+  <JobUsageRecord>
+    <RecordIdentity urf:recordId="ce1.example.org/17/1" urf:createTime="2026-01-01T02:05:00Z"/>
+    <JobIdentity><GlobalJobId>https://ce1.example.org/17</GlobalJobId><LocalJobId>17</LocalJobId></JobIdentity>
+    <UserIdentity>
+      <LocalUserId>ada</LocalUserId><GlobalUserName>/DC=org/DC=example/CN=Ada</GlobalUserName>
+    </UserIdentity>
+    <Status>completed</Status>
+    <WallDuration>PT1H</WallDuration><CpuDuration>PT3H55M</CpuDuration>
+    <StartTime>2026-01-01T01:00:00Z</StartTime><EndTime>2026-01-01T02:00:00Z</EndTime>
+    <MachineName>cluster1.example.org</MachineName><Queue>grid</Queue><ProjectName>cms</ProjectName>
+    <Processors>4</Processors><NodeCount>1</NodeCount><Charge>4</Charge>
+  </JobUsageRecord>
+</UsageRecords>
+"""
+    fields: tuple[FieldNote, ...] = (
+        FieldNote("RecordIdentity recordId, createTime", "job: the key; revision"),
+        FieldNote("JobIdentity LocalJobId, GlobalJobId", "job, where no recordId is given"),
+        FieldNote("StartTime, EndTime, WallDuration", "start, end; one of the three may be missing"),
+        FieldNote("TimeInstant type=submit", "submit"),
+        FieldNote("Processors, else NodeCount, else 1", "cpus"),
+        FieldNote("NodeCount", "nodes"),
+        FieldNote("Memory", "mem_mb, in the storageUnit it names"),
+        FieldNote("Charge", "billing: spread evenly over the run"),
+        FieldNote("LocalUserId, GlobalUserName", "user, dn"),
+        FieldNote("ProjectName; Group or VO", "project; group"),
+        FieldNote("MachineName, Queue, Site", "cluster, queue, site"),
+        FieldNote("Status", "queued, held: pending; started, suspended: running; else finished"),
+    )
+    needs_zone = False
+    is_listing = False
+
+    def sniff(self, head: bytes) -> bool:
+        return head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") and b"UsageRecord" in head
+
+    def parse(self, stream: BinaryIO, reading: Reading, *, resume: Mapping[str, Any] | None = None) -> Iterator[Parsed]:
+        """A record is refused by itself.
+
+        Raises:
+            Invalid: the XML has a document type.
+        """
+        return parse_xml(stream, _RECORDS, lambda record, notes: _row(record, reading.zone, notes), resume)
+
+
+def _row(record: Node, zone: ZoneInfo | None, notes: Notes) -> RecordRow:
+    status = record.get("Status").lower()
+    if status not in _STATUSES:
+        notes["status_unknown"] += 1
+    state = _OPEN_STATES.get(status, "finished")
+    identity = record.find("RecordIdentity")
+    given = identity.attributes if identity else {}
+    start_at, end_at = _span(record, state, zone, notes)
+    row = RecordRow(
+        job=_job(record, given.get("recordId", "").strip()),
+        user=record.get("UserIdentity", "LocalUserId"),
+        dn=record.get("UserIdentity", "GlobalUserName") or record.get("UserIdentity", "GlobalUserId"),
+        group=_group(record),
+        project=record.get("ProjectName"),
+        state=state,
+        submit_at=_submitted(record, zone) or start_at,
+        start_at=None if state == "pending" else start_at,
+        end_at=end_at if state == "finished" else None,
+        cpus=_processors(record, notes),
+        nodes=_amount(record, "NodeCount"),
+        mem_mb=_mem_mb(record),
+        queue=record.get("Queue"),
+        cluster=record.get("MachineName"),
+        site=record.get("Site"),
+        revision=_revision(given.get("createTime", "").strip(), zone),
+    )
+    return checked(row._replace(billing=_billing(record, row, notes)))
+
+
+def _job(record: Node, record_id: str) -> str:
+    """A recordId may be longer than any job's id; what doesn't fit is told by its digest."""
+    job = record_id or record.get("JobIdentity", "LocalJobId") or record.get("JobIdentity", "GlobalJobId")
+    most = MOST_CHARACTERS["job"]
+    if len(job) <= most:
+        return job
+    digest = hashlib.sha256(job.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return f"{job[: most - len(digest) - 1]}~{digest}"
+
+
+def _revision(created: str, zone: ZoneInfo | None) -> int:
+    return max(microseconds(iso("createTime", created, zone or ZoneInfo("UTC"))), 0) if created else 0
+
+
+def _span(record: Node, state: str, zone: ZoneInfo | None, notes: Notes) -> tuple[datetime | None, datetime | None]:
+    """Start and end; the one that is missing from the other and the duration."""
+    start, end, wall = (record.get(name) for name in ("StartTime", "EndTime", "WallDuration"))
+    wall_s = iso_duration_s("WallDuration", wall) if wall else None
+    start_at = iso("StartTime", start, zone) if start else None
+    end_at = iso("EndTime", end, zone, not_before=start_at) if end else None
+    if state != "finished":
+        return start_at, None
+    if wall_s is not None and start_at and end_at and abs((end_at - start_at).total_seconds() - wall_s) > _SAME_S:
+        notes["wall_duration_differs"] += 1
+    try:
+        if wall_s is not None and end_at and not start_at:
+            start_at = end_at - timedelta(seconds=wall_s)
+        if wall_s is not None and start_at and not end_at:
+            end_at = start_at + timedelta(seconds=wall_s)
+    except OverflowError as error:
+        raise BadRecord("absurd_time", "StartTime or EndTime is not between 1970 and 2200.") from error
+    return start_at, end_at
+
+
+def _submitted(record: Node, zone: ZoneInfo | None) -> datetime | None:
+    for instant in record.all("TimeInstant"):
+        if instant.attributes.get("type", "").lower() == "submit":
+            return iso("TimeInstant submit", instant.text.strip(), zone)
+    return None
+
+
+def _group(record: Node) -> str:
+    user = record.find("UserIdentity")
+    if user is None:
+        return ""
+    return user.get("Group") or user.get("VO", "Name") or user.get("VO")
+
+
+def _processors(record: Node, notes: Notes) -> float:
+    processors = _amount(record, "Processors")
+    if not processors:
+        notes["processors_unknown"] += 1
+    return processors or _amount(record, "NodeCount") or 1.0
+
+
+def _amount(record: Node, name: str) -> float:
+    text = record.get(name)
+    return amount(name, text) if text else 0.0
+
+
+def _mem_mb(record: Node) -> float:
+    """Of several the largest: they are the average, the most, and parts of one job's memory."""
+    found = 0.0
+    for memory in record.all("Memory"):
+        unit = memory.attributes.get("storageUnit", "B").lower()
+        if unit not in _MEMORY_BYTES:
+            raise BadRecord("bad_fields", f"Memory has the unit {shown(unit)}; B, KB, MB, GB, TB or PB is read.")
+        found = max(found, amount("Memory", memory.text.strip()) * _MEMORY_BYTES[unit] / 1024**2)
+    return found
+
+
+def _billing(record: Node, row: RecordRow, notes: Notes) -> float:
+    """Units a second, so that the whole run costs the charge."""
+    charge = _amount(record, "Charge")
+    if not charge or row.start_at is None or row.end_at is None:
+        return 0.0
+    length_s = (row.end_at.astimezone(UTC) - row.start_at).total_seconds()
+    if length_s <= 0 or charge / length_s > MOST_RATE:
+        notes["charge_without_duration"] += 1
+        return 0.0
+    return charge / length_s

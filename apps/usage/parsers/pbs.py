@@ -1,0 +1,214 @@
+"""Accounting logs of OpenPBS, PBS Professional and Torque.
+
+`MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value …`, split at most three times, since values may hold semicolons. E is a job (or
+one run of it) that ended, R a run that will be repeated, S one that started, Q one that waits, D and A one that left
+the queue. The epoch in a field wins over the local time in front of the line: only the latter needs a zone, and it
+stands in for an instant that no field tells. Usage is (end − start) × allocated processors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, BinaryIO
+from zoneinfo import ZoneInfo
+
+from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordRow
+from apps.usage.parsers.checked import BadRecord, checked, shown, whole
+from apps.usage.parsers.pbs_resources import Allocation, allocation
+from apps.usage.parsers.row_lines import Notes, Rows, SingleLines, parse_lines
+from apps.usage.parsers.times import clock_s, epoch, local
+
+MOST_WAITING = 2_000  # queued jobs of which a deletion, which names only the id, can be told
+_HEAD = re.compile(r"(\d\d)/(\d\d)/(\d{4}) (\d\d):(\d\d):(\d\d)", re.ASCII)
+_TYPE = re.compile(r"[A-Za-z]", re.ASCII)
+_ID = re.compile(r"\d+(?:\[\d*\])?(?:-\d+)?(?:\.[^\s;]*)?", re.ASCII)
+_TASK = re.compile(r"(\d+)(?:\[(\d*)\]|-(\d+))(.*)", re.ASCII)
+# A name, =, and a value up to the next blank, or between quotes which a blank or the end follows.
+_PAIR = re.compile(r"(?:^|(?<=\s))([A-Za-z_][\w.\-]*)=('[^']*'(?=\s|$)|\"[^\"]*\"(?=\s|$)|\S*)", re.ASCII)
+_EVENTS = {"Q": "pending", "S": "running", "E": "finished", "R": "finished"}
+_LEAVES = ("D", "A")
+_SNIFFED = re.compile(rb"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z];")
+_NO_PROJECT = "_pbs_project_default"
+
+
+class Pbs:
+    """Accounting log of OpenPBS and Torque."""
+
+    name = "pbs"
+    label = "OpenPBS, PBS Pro and Torque accounting log"
+    extensions: tuple[str, ...] = ()
+    reference = "https://docs.adaptivecomputing.com/torque/4-2-7/Content/topics/9-accounting/accountingRecords.htm"
+    sample = (
+        "01/01/2026 01:00:00;S;17.pbs;user=ada group=physics queue=workq ctime=1767225600 qtime=1767225600 "
+        "start=1767225660 exec_host=n1/0*4 exec_vnode=(n1:ncpus=4:mem=8gb) Resource_List.walltime=02:00:00\n"
+        "01/01/2026 02:01:00;E;17.pbs;user=ada group=physics queue=workq ctime=1767225600 qtime=1767225600 "
+        "start=1767225660 end=1767229260 exec_host=n1/0*4 exec_vnode=(n1:ncpus=4:mem=8gb) "
+        "Resource_List.walltime=02:00:00 resources_used.walltime=01:00:00 run_count=1\n"
+    )
+    fields: tuple[FieldNote, ...] = (
+        FieldNote("E; R", "a job that ended; a run that is repeated, counted too"),
+        FieldNote("S; Q; D, A", "running; pending; withdrawn, if its Q is in the same file"),
+        FieldNote("id, ctime, run_count", "job and array_task, submit, restart: a run is known by these"),
+        FieldNote("start, end", "start, end; else the time in front of the line, in the source's zone"),
+        FieldNote("exec_vnode, exec_host, Resource_List", "cpus, gpus, nodes, mem_mb: the first that tells"),
+        FieldNote("Resource_List.walltime", "requested_s, HH:MM:SS or seconds"),
+        FieldNote("user, group, account, else project", "user, group, project"),
+        FieldNote("queue", "queue"),
+    )
+    needs_zone = False
+    is_listing = False
+
+    def sniff(self, head: bytes) -> bool:
+        lines = (line for line in head.split(b"\n") if line.strip() and not line.startswith((b";", b"#")))
+        return bool(_SNIFFED.match(next(lines, b"")))
+
+    def parse(self, stream: BinaryIO, reading: Reading, *, resume: Mapping[str, Any] | None = None) -> Iterator[Parsed]:
+        """A line is an event, refused by itself."""
+        return parse_lines(stream, _Reader(reading.zone), resume)
+
+
+class _Reader(SingleLines):
+    def __init__(self, zone: ZoneInfo | None) -> None:
+        self._zone = zone
+        self._waiting: dict[str, list[Any]] = {}  # id → [user, group, ctime]
+
+    def remember(self) -> dict[str, Any]:
+        return {"waiting": dict(self._waiting)}
+
+    def recall(self, remembered: Mapping[str, Any]) -> None:
+        self._waiting = dict(remembered.get("waiting", {}))
+
+    def take(self, text: str, line: int, notes: Notes) -> Rows:
+        if text.startswith((";", "#")):
+            return []
+        parts = text.split(";", 3)
+        if len(parts) < 3:
+            raise BadRecord("too_few_fields", "A line has a time, a type and an id, with semicolons between.")
+        at, event, job = _head(parts[0]), parts[1], parts[2]
+        if not _TYPE.fullmatch(event):
+            raise BadRecord("unknown_type", f"The type is {shown(event)}: one letter belongs there.")
+        if event not in _EVENTS and event not in _LEAVES:
+            notes["other_events_skipped"] += 1
+            return []
+        if not _ID.fullmatch(job):
+            raise BadRecord("bad_job", f"The id is {shown(job)}; ids look like 17.server or 17[3].server.")
+        if event in _LEAVES:
+            return [(line, row) for row in self._withdrawn(job, notes)]
+        fields = _fields(parts[3] if len(parts) > 3 else "")
+        row = self._row(at, event, job, fields, notes)
+        return [(line, row)] if row else []
+
+    def _withdrawn(self, job: str, notes: Notes) -> list[RecordRow]:
+        """A job that left the queue before it ran; one that ran has its E line, and must not lose what it used."""
+        known = self._waiting.pop(job, None)
+        if known is None:
+            notes["deletions_without_queued_job"] += 1
+            return []
+        name, task = _job_and_task(job)
+        user, group, submitted = known
+        submit_at = epoch("ctime", submitted)
+        return [checked(RecordRow(name, user, group, "withdrawn", submit_at=submit_at, array_task=task))]
+
+    def _row(self, at: datetime, event: str, job: str, fields: dict[str, str], notes: Notes) -> RecordRow | None:
+        if event == "R" and "start" not in fields:
+            notes["reruns_without_times"] += 1
+            return None
+        name, task = _job_and_task(job)
+        if task == "" and "[]" in job:
+            notes["arrays_skipped"] += 1  # its tasks have lines of their own
+            return None
+        self._follow(event, job, fields)
+        submit_at = self._instant(fields, ("ctime", "qtime", "etime"), at if event == "Q" else None)
+        start_at = self._instant(fields, ("start",), at if event == "S" else None) if event != "Q" else None
+        end_at = None
+        if event in "ER" and start_at is not None:
+            end_at = self._instant(fields, ("end",), at, not_before=start_at)
+        state = _EVENTS[event]
+        if event == "E" and start_at is None:
+            state = "withdrawn"
+            notes["never_ran"] += 1
+        return checked(
+            _record(name, task, state, fields, notes)._replace(submit_at=submit_at, start_at=start_at, end_at=end_at)
+        )
+
+    def _follow(self, event: str, job: str, fields: dict[str, str]) -> None:
+        self._waiting.pop(job, None)
+        if event != "Q" or "ctime" not in fields:
+            return
+        known = [fields.get("user", "")[:256], fields.get("group", "")[:256], fields["ctime"][:20]]
+        if len(job) <= 128 and all(value.isprintable() for value in known):
+            self._waiting[job] = known
+        if len(self._waiting) > MOST_WAITING:
+            del self._waiting[next(iter(self._waiting))]
+
+    def _instant(
+        self,
+        fields: dict[str, str],
+        names: tuple[str, ...],
+        naive: datetime | None,
+        *,
+        not_before: datetime | None = None,
+    ) -> datetime | None:
+        for name in names:
+            if name in fields:
+                found = epoch(name, fields[name])
+                if found is not None:
+                    return found
+        if naive is None:
+            return None
+        return local(
+            f"The time in front of the line, which stands in for {names[0]}", naive, self._zone, not_before=not_before
+        )
+
+
+def _head(text: str) -> datetime:
+    form = _HEAD.fullmatch(text)
+    if not form:
+        raise BadRecord("bad_time", f"The line begins with {shown(text)}; 12/31/2026 23:59:59 belongs there.")
+    month, day, year, hour, minute, second = map(int, form.groups())
+    try:
+        return datetime(year, month, day, hour, minute, second)  # noqa: DTZ001 - local, its zone comes later
+    except ValueError as error:
+        raise BadRecord("bad_time", f"The line begins with {shown(text)}, which no calendar has.") from error
+
+
+def _fields(text: str) -> dict[str, str]:
+    """The first of each name: what a job's name may hold later in the line doesn't change whose it is."""
+    found: dict[str, str] = {}
+    for name, value in _PAIR.findall(text):
+        if value[:1] in ("'", '"') and len(value) > 1 and value[0] == value[-1]:
+            value = value[1:-1]
+        found.setdefault(name, value)
+    return found
+
+
+def _job_and_task(job: str) -> tuple[str, str]:
+    """17[3].server and Torque's older 17-3.server are task 3 of 17[].server."""
+    form = _TASK.fullmatch(job)
+    if not form:
+        return job, ""
+    return f"{form[1]}[]{form[4]}", form[2] or form[3] or ""
+
+
+def _record(job: str, task: str, state: str, fields: dict[str, str], notes: Notes) -> RecordRow:
+    found: Allocation = allocation(fields, notes)
+    runs = whole("run_count", fields["run_count"]) if "run_count" in fields else 1
+    project = fields.get("account") or fields.get("project", "")
+    walltime = fields.get("Resource_List.walltime")
+    return RecordRow(
+        job=job,
+        array_task=task,
+        user=fields.get("user", ""),
+        group=fields.get("group", ""),
+        project="" if project == _NO_PROJECT else project,
+        queue=fields.get("queue", ""),
+        state=state,
+        cpus=found.cpus,
+        gpus=found.gpus,
+        nodes=found.nodes,
+        mem_mb=found.mem_mb,
+        requested_s=clock_s("Resource_List.walltime", walltime) if walltime else None,
+        restart=max(runs - 1, 0),
+    )

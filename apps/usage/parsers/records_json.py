@@ -1,0 +1,294 @@
+"""Records as REST takes them: a JSON list or one JSON object a line. Bytes in, valid rows and rejections out."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+import orjson
+
+from apps.core.errors import FieldProblem, Invalid, Malformed, TooLarge
+from apps.usage.parsers.base import LAST_US, MOST_JOB_S, STATES, RecordBatch, RecordRow, Rejection, excerpt, joined
+from apps.usage.parsers.checked import MOST_CHARACTERS, BadRecord
+from apps.usage.parsers.lines import MOST_LINE_BYTES
+from apps.usage.parsers.records_fields import (
+    CONTROL,
+    FORBIDDEN,
+    INTEGERS,
+    KNOWN,
+    MAYBE_NUMBER,
+    NUMBERS,
+    REQUIRED,
+    TIMES,
+)
+from apps.usage.parsers.records_plain import plain_records
+
+MOST_RECORDS = 50_000
+JSON_TYPES = ("application/json",)
+NDJSON_TYPES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
+
+_FIRST = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST = datetime.fromtimestamp(LAST_US / 1e6, UTC)
+_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(Z|z|[+-]\d\d:\d\d)?")
+_AT_A_TIME = 5_000  # of which one that needs a closer look slows down the others
+
+
+class Records(NamedTuple):
+    """What a body held: valid records with their lines (from 1), and the rest with reasons."""
+
+    batch: RecordBatch
+    rejections: list[Rejection]
+
+
+def parse_records(body: bytes, *, content_type: str, zone: ZoneInfo | None) -> Records:
+    """
+    Raises:
+        Malformed: the body as a whole is no such document.
+        TooLarge: it has more than 50,000 records.
+    """
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind in NDJSON_TYPES:
+        items = _lines(body)
+    elif kind in JSON_TYPES:
+        items = _list(body)
+    else:
+        raise Invalid(
+            f"Records come as application/json (a list) or application/x-ndjson, not as {kind or 'nothing'!r}.",
+            code="unsupported_media_type",
+        )
+    batches: list[RecordBatch] = []
+    rejections: list[Rejection] = []
+    while some := list(islice(items, _AT_A_TIME)):
+        batches.append(_plain(some) or _one_by_one(some, zone, rejections))
+    return Records(joined(batches), rejections)
+
+
+def _plain(items: Sequence[_Item]) -> RecordBatch | None:
+    """All of them at once, if nothing about any of them needs a closer look."""
+    try:
+        values = [item.read() for item in items]
+    except BadRecord:
+        return None
+    return plain_records(values, [item.line for item in items])
+
+
+def _one_by_one(items: Sequence[_Item], zone: ZoneInfo | None, rejections: list[Rejection]) -> RecordBatch:
+    rows, lines = [], []
+    for item in items:
+        try:
+            row = _row(item.read(), zone)
+        except BadRecord as bad:
+            rejections.append(Rejection(item.line, bad.code, bad.message, excerpt(item.text)))
+        else:
+            rows.append(row)
+            lines.append(item.line)
+    return RecordBatch.from_rows(rows, lines)
+
+
+def parse_line(line: bytes, *, zone: ZoneInfo | None) -> RecordRow:
+    """One record of a file of ours.
+
+    Raises:
+        BadRecord: it isn't one.
+    """
+    return _row(_line(line), zone)
+
+
+class _Item(NamedTuple):
+    line: int
+    text: bytes  # "" where the value was read with the whole body
+    value: Any = None
+
+    def read(self) -> Any:
+        return _line(self.text) if self.text else self.value
+
+
+def _lines(body: bytes) -> Iterator[_Item]:
+    body = body.removeprefix(b"\xef\xbb\xbf")
+    n_records = 0
+    for number, line in enumerate(body.split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        n_records += 1
+        if n_records > MOST_RECORDS:
+            raise TooLarge(f"More than {MOST_RECORDS} records: send them in parts.", code="too_many_records")
+        yield _Item(number, line)
+
+
+def _line(line: bytes) -> Any:
+    if len(line) > MOST_LINE_BYTES:
+        raise BadRecord("line_too_long", f"The line is longer than {MOST_LINE_BYTES // 1024} KB.")
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise BadRecord("bad_json", _why(error)) from error
+    if isinstance(value, dict) and line.count(b'"') != _n_quotes(value):
+        return _exact(line)
+    return value
+
+
+def _list(body: bytes) -> Iterator[_Item]:
+    try:
+        values = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise _malformed(f"The body is no JSON: {_why(error)}", "bad_json") from error
+    if not isinstance(values, list):
+        raise _malformed("The body is one JSON list of records; one object a line is application/x-ndjson.")
+    if len(values) > MOST_RECORDS:
+        raise TooLarge(f"More than {MOST_RECORDS} records: send them in parts.", code="too_many_records")
+    if body.count(b'"') != sum(_n_quotes(value) for value in values if isinstance(value, dict)):
+        values = _exact(body)
+    for number, value in enumerate(values, start=1):
+        yield _Item(number, b"", value)
+
+
+def _malformed(message: str, code: str = "invalid") -> Malformed:
+    return Malformed(message, code=code, fields=[FieldProblem("body", message)])
+
+
+def _n_quotes(record: dict[str, Any]) -> int:
+    """The quotes a flat object needs. More in the text: a name given twice, or an escape; look closely."""
+    return 2 * len(record) + 2 * sum(type(value) is str for value in record.values())
+
+
+class _Repeated(dict[str, Any]):
+    """An object in which one name stands twice."""
+
+    name = ""
+
+
+def _exact(text: bytes) -> Any:
+    """The same with repeated names marked. The text is known to be JSON, and not deep."""
+    return json.loads(text, object_pairs_hook=_pairs)
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) == len(pairs):
+        return record
+    names = [name for name, _ in pairs]
+    repeated = _Repeated(record)
+    repeated.name = next(name for name in names if names.count(name) > 1)
+    return repeated
+
+
+def _row(record: Any, zone: ZoneInfo | None) -> RecordRow:
+    if not isinstance(record, dict):
+        raise BadRecord("not_an_object", "A record is a JSON object.")
+    if isinstance(record, _Repeated):
+        raise BadRecord("duplicate_key", f"{_shown(record.name)} is given twice.")
+    given = {name: value for name, value in record.items() if value is not None}
+    for name in record.keys() - KNOWN:
+        raise BadRecord("unknown_field", f"There is no field {_shown(name)}.")
+    state = given.get("state", "finished")
+    if state not in STATES:
+        raise BadRecord("bad_state", f"state is finished, running, pending or withdrawn, not {_shown(state)}.")
+    for name in REQUIRED[state]:
+        if name not in given:
+            raise BadRecord("missing_field", f"{name} is missing.")
+    for name in FORBIDDEN.get(state, ()):
+        if name in given:
+            raise BadRecord("unexpected_field", f"A {state} job has no {name}.")
+    values: dict[str, Any] = {**_times(given, state, zone)}
+    values |= {name: _text(name, given[name]) for name in MOST_CHARACTERS if name in given}
+    values |= {name: _number(name, given[name]) for name in NUMBERS if name in given}
+    values |= {name: _integer(name, given[name]) for name in INTEGERS if name in given}
+    if not values["job"] or not values["user"]:
+        raise BadRecord("missing_field", f"{'user' if values['job'] else 'job'} is empty.")
+    return RecordRow(state=state, **values)
+
+
+def _text(name: str, value: Any) -> str:
+    if name in MAYBE_NUMBER and type(value) is int:
+        value = str(value)
+    if type(value) is not str:
+        raise BadRecord("wrong_type", f"{name} is a string, not {_shown(value)}.")
+    if len(value) > MOST_CHARACTERS[name]:
+        raise BadRecord("too_long", f"{name} has more than {MOST_CHARACTERS[name]} characters.")
+    if CONTROL.search(value):
+        raise BadRecord("bad_text", f"{name} holds a control character.")
+    return value
+
+
+def _number(name: str, value: Any) -> float:
+    if type(value) not in (int, float):
+        raise BadRecord("wrong_type", f"{name} is a number, not {_shown(value)}.")
+    if value < 0:
+        raise BadRecord("negative_number", f"{name} is {_shown(value)}, below zero.")
+    if value > NUMBERS[name]:
+        raise BadRecord("absurd_number", f"{name} is {_shown(value)}; at most {NUMBERS[name]:.0f} is believed.")
+    return float(value)
+
+
+def _integer(name: str, value: Any) -> int:
+    if type(value) is not int:
+        raise BadRecord("wrong_type", f"{name} is a whole number, not {_shown(value)}.")
+    if not 0 <= value <= INTEGERS[name]:
+        raise BadRecord("absurd_number", f"{name} is {_shown(value)}, not from 0 to {INTEGERS[name]}.")
+    return value
+
+
+def _times(given: dict[str, Any], state: str, zone: ZoneInfo | None) -> dict[str, datetime | None]:
+    found = {name: _time(name, given[name], zone) for name in TIMES if name in given}
+    submit_at, start_at, end_at = (found.get(name) for name in TIMES)
+    if state == "withdrawn":
+        end_at = None
+        if submit_at is None and start_at is None:
+            raise BadRecord("missing_field", "submit, or start, is missing: with the job's id it says which record.")
+    if start_at and end_at and end_at < start_at:
+        end_at = _second_pass(given["end"], zone) or end_at
+        if end_at < start_at:
+            raise BadRecord("end_before_start", f"end ({given['end']}) is before start ({given['start']}).")
+    if start_at and end_at and (end_at - start_at).total_seconds() > MOST_JOB_S:
+        raise BadRecord("absurd_run_time", f"It ran for more than {MOST_JOB_S // 86400} days.")
+    return {"submit_at": submit_at, "start_at": start_at, "end_at": end_at}
+
+
+def _time(name: str, value: Any, zone: ZoneInfo | None) -> datetime:
+    if type(value) is not str:
+        raise BadRecord("wrong_type", f"{name} is a time like 2026-11-20T12:00:00Z, not {_shown(value)}.")
+    form = _RFC3339.fullmatch(value)
+    if not form:
+        raise BadRecord("bad_time", f"{name} is {_shown(value)}; times look like 2026-11-20T12:00:00Z.")
+    try:
+        instant = datetime.fromisoformat(value.upper())
+        if form[1] is None:
+            instant = _aware(name, value, instant, zone)
+        instant = instant.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise BadRecord("bad_time", f"{name} is {_shown(value)}, which no calendar has.") from error
+    if not _FIRST <= instant <= _LAST:
+        raise BadRecord("absurd_time", f"{name} ({value}) is not between 1970 and 2200.")
+    return instant
+
+
+def _aware(name: str, value: str, naive: datetime, zone: ZoneInfo | None) -> datetime:
+    if zone is None:
+        raise BadRecord(
+            "naive_time", f"{name} ({value}) has no offset, and the source has no time zone: add Z or +01:00."
+        )
+    instant = naive.replace(tzinfo=zone)
+    if instant.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != naive:
+        raise BadRecord("nonexistent_time", f"{name} ({value}) doesn't exist in {zone.key}: clocks were put forward.")
+    return instant
+
+
+def _second_pass(value: str, zone: ZoneInfo | None) -> datetime | None:
+    """The hour that clocks go through twice: an end before its start was in the second one."""
+    form = _RFC3339.fullmatch(value)
+    if zone is None or form is None or form[1] is not None:
+        return None
+    return datetime.fromisoformat(value.upper()).replace(tzinfo=zone, fold=1).astimezone(UTC)
+
+
+def _why(error: orjson.JSONDecodeError) -> str:
+    return f"{error.msg} (line {error.lineno}, column {error.colno})."
+
+
+def _shown(value: Any) -> str:
+    return excerpt(repr(value) if not isinstance(value, list | dict) else f"a {type(value).__name__}")

@@ -1,0 +1,200 @@
+"""Many records as REST takes them at once, column by column, where nothing about any of them needs a closer look.
+
+Says the same as reading them one by one (records_json), which decides wherever this gives up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from apps.usage.parsers.base import (
+    F8,
+    FINISHED,
+    FIRST_US,
+    I8,
+    LAST_US,
+    MOST_JOB_S,
+    Bytes,
+    JobClassKey,
+    RecordBatch,
+    Who,
+    text_column,
+)
+from apps.usage.parsers.checked import MOST_CHARACTERS
+from apps.usage.parsers.records_fields import (
+    CONTROL,
+    INTEGERS,
+    KNOWN,
+    MAYBE_NUMBER,
+    NUMBERS,
+    REQUIRED,
+)
+
+_NONE = type(None)
+_SECONDS = 19  # characters of 2026-11-20T12:00:00; behind them the offset
+_PLAIN_TIMES = re.compile(r"(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)*", re.ASCII)
+_OFFSET = re.compile(r"([+-])([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
+_WHO = ("user", "group", "dn", "fqan", "project")
+_CLASS = ("queue", "partition", "qos")
+_MOST_RUN_US = MOST_JOB_S * 1_000_000
+
+
+class _NotPlain(Exception):
+    """Some record of these has to be looked at by itself."""
+
+
+def plain_records(values: Sequence[Any], lines: Sequence[int]) -> RecordBatch | None:
+    """Finished jobs whose fields are all of the usual kind; None where one of them isn't."""
+    try:
+        return _Columns(values).batch(lines)
+    except _NotPlain:
+        return None
+
+
+class _Columns:
+    def __init__(self, values: Sequence[Any]) -> None:
+        if set(map(type, values)) != {dict}:
+            raise _NotPlain
+        self._values = values
+        self._names: set[str] = set().union(*values)
+        if not self._names <= KNOWN:
+            raise _NotPlain
+        if any(state is not None and state != "finished" for state in self._of("state")):
+            raise _NotPlain
+        if any(None in self._of(name) for name in REQUIRED["finished"]):
+            raise _NotPlain
+
+    def batch(self, lines: Sequence[int]) -> RecordBatch:
+        texts = {name: self._texts(name) for name in MOST_CHARACTERS}
+        if "" in texts["job"] or "" in texts["user"]:
+            raise _NotPlain
+        start_us, end_us = self._instants("start"), self._instants("end")
+        submit_us = self._instants("submit", otherwise=start_us)
+        ran_us = end_us - start_us
+        if ran_us.min() < 0 or ran_us.max() > _MOST_RUN_US:
+            raise _NotPlain
+        people, who = _coded([texts[name] for name in _WHO])
+        classes, job_class = _coded([texts[name] for name in _CLASS])
+        n = len(self._values)
+        return RecordBatch(
+            line=np.asarray(lines, dtype=np.int64),
+            job=_column(texts["job"]),
+            array_task=_column(texts["array_task"]),
+            cluster=_column(texts["cluster"]),
+            site=_column(texts["site"]),
+            restart=self._integers("restart"),
+            revision=self._integers("revision"),
+            state=np.full(n, FINISHED, np.int64),
+            who=who,
+            job_class=job_class,
+            submit_us=submit_us,
+            start_us=start_us,
+            end_us=end_us,
+            cpus=self._numbers("cpus"),
+            gpus=self._numbers("gpus"),
+            nodes=self._numbers("nodes"),
+            mem_mb=self._numbers("mem_mb"),
+            billing=self._numbers("billing"),
+            requested_s=self._numbers("requested_s", np.nan),
+            is_charge=np.zeros(n, np.bool_),
+            people=[Who(*key) for key in people],
+            job_classes=[JobClassKey(*key) for key in classes],
+        )
+
+    def _of(self, name: str) -> list[Any]:
+        return [value.get(name) for value in self._values] if name in self._names else [None] * len(self._values)
+
+    def _texts(self, name: str) -> list[str]:
+        found = self._of(name)
+        kinds = set(map(type, found))
+        if name in MAYBE_NUMBER and int in kinds:
+            found = [str(value) if type(value) is int else value for value in found]
+            kinds = (kinds - {int}) | {str}
+        if not kinds <= {str, _NONE}:
+            raise _NotPlain
+        texts = [value or "" for value in found] if _NONE in kinds else found
+        distinct = set(texts)
+        if max(map(len, distinct)) > MOST_CHARACTERS[name] or CONTROL.search("".join(distinct)):
+            raise _NotPlain
+        return texts
+
+    def _numbers(self, name: str, otherwise: float = 0.0) -> F8:
+        found = self._of(name)
+        if not set(map(type, found)) <= {int, float, _NONE}:
+            raise _NotPlain
+        try:
+            numbers = np.array([otherwise if value is None else value for value in found], dtype=np.float64)
+        except OverflowError as error:
+            raise _NotPlain from error
+        if not ((numbers >= 0) & (numbers <= NUMBERS[name]) | np.isnan(numbers)).all():
+            raise _NotPlain
+        return numbers
+
+    def _integers(self, name: str) -> I8:
+        found = self._of(name)
+        if not set(map(type, found)) <= {int, _NONE}:
+            raise _NotPlain
+        wanted = [value or 0 for value in found]
+        if min(wanted) < 0 or max(wanted) > INTEGERS[name]:
+            raise _NotPlain
+        return np.array(wanted, dtype=np.int64)
+
+    def _instants(self, name: str, otherwise: I8 | None = None) -> I8:
+        """Whole seconds with an offset, as microseconds since 1970; everything else is looked at by itself."""
+        found = self._of(name)
+        is_told = np.array([value is not None for value in found])
+        told = found if is_told.all() else [value for value in found if value is not None]
+        if set(map(type, told)) - {str}:
+            raise _NotPlain
+        instants = _whole_seconds(told)
+        if len(instants) and not (int(instants.min()) >= FIRST_US and int(instants.max()) <= LAST_US):
+            raise _NotPlain
+        if otherwise is None:
+            return instants
+        all_of_them = otherwise.copy()
+        all_of_them[is_told] = instants
+        return all_of_them
+
+
+def _whole_seconds(told: Sequence[str]) -> I8:
+    texts = [text[:_SECONDS] for text in told]
+    if not _PLAIN_TIMES.fullmatch("".join(texts)) or any(map(_is_short, texts)):
+        raise _NotPlain
+    try:
+        seconds = np.array(texts, dtype="datetime64[s]").astype(np.int64) if texts else np.zeros(0, np.int64)
+    except ValueError as error:  # a day that no calendar has
+        raise _NotPlain from error
+    offsets = [text[_SECONDS:] for text in told]
+    shift_s = {offset: _shift_s(offset) for offset in set(offsets)}
+    if any(shift_s.values()):
+        seconds = seconds - np.array([shift_s[offset] for offset in offsets], np.int64)
+    return seconds * 1_000_000
+
+
+def _is_short(text: str) -> bool:
+    return len(text) != _SECONDS
+
+
+def _shift_s(offset: str) -> int:
+    if offset in ("Z", "z"):
+        return 0
+    form = _OFFSET.fullmatch(offset)
+    if form is None:
+        raise _NotPlain
+    seconds = int(form[2]) * 3600 + int(form[3]) * 60
+    return seconds if form[1] == "+" else -seconds
+
+
+def _coded(columns: Sequence[list[str]]) -> tuple[list[tuple[str, ...]], I8]:
+    """Distinct combinations in the order of their first appearance, and which each record has."""
+    known: dict[tuple[str, ...], int] = {}
+    codes = [known.setdefault(key, len(known)) for key in zip(*columns, strict=True)]
+    return list(known), np.array(codes, dtype=np.int64)
+
+
+def _column(texts: list[str]) -> Bytes:
+    return text_column(texts) if any(texts) else np.zeros(len(texts), "S1")

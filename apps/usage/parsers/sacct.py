@@ -1,0 +1,236 @@
+"""Slurm's accounting as `sacct -P` or `-p` prints it: any order of columns, with their names in the first line.
+
+Source: `man sacct`, sections Output of job accounting fields and Job state codes. Rows of steps are never counted,
+because their allocation covers them: batch, extern and each srun run at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordBatch, Rejection, excerpt, joined
+from apps.usage.parsers.lines import LongLine, read_blocks
+from apps.usage.parsers.sacct_columns import as_jobs
+from apps.usage.parsers.sacct_header import (
+    Columns,
+    guess_columns,
+    no_header,
+    read_header,
+    require,
+)
+from apps.usage.parsers.sacct_rows import TOO_LONG, Rows, read_rows
+from apps.usage.parsers.slurm_jobs import Attempts, settle
+from apps.usage.parsers.slurm_times import Problems
+
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(slots=True)
+class _State:
+    """What later lines need to know of earlier ones; travels in the cursor."""
+
+    line: int = 1
+    offset: int = 0
+    columns: Columns | None = None
+    last_job: str = ""  # whose steps may follow
+    attempts: Attempts = field(default_factory=Attempts)
+
+    def as_json(self) -> dict[str, Any]:
+        columns = self.columns.header if self.columns else ""
+        last = [self.last_job, self.attempts.last]
+        return {"line": self.line, "offset": self.offset, "columns": columns, "last": last}
+
+    @classmethod
+    def from_json(cls, cursor: Mapping[str, Any]) -> _State:
+        columns = read_header(cursor["columns"].encode())
+        last_job, attempts = cursor["last"]
+        return cls(cursor["line"], cursor["offset"], columns, last_job, Attempts(list(attempts)))
+
+
+class Sacct:
+    """`sacct --parsable2` and `--parsable`."""
+
+    name = "sacct"
+    label = "Slurm accounting (sacct -P)"
+    extensions: tuple[str, ...] = (".sacct", ".sacct.gz", ".psv", ".log", ".txt")
+    reference = "https://slurm.schedmd.com/sacct.html"
+    sample = (
+        "JobIDRaw|Cluster|User|Account|Partition|QOS|Submit|Start|End|ElapsedRaw|State|AllocCPUS|AllocTRES|UID\n"
+        "4711|fram|ada|physics|normal|normal|1767225600|1767225660|1767229260|3600|COMPLETED|8|"
+        "billing=8,cpu=8,mem=16G,node=1|1001\n"
+        "4712|fram|bo|biology|gpu|normal|1767225700|1767225760|Unknown|120|RUNNING|4|"
+        "billing=40,cpu=4,gres/gpu=1,mem=32G,node=1|1002\n"
+    )
+    fields: tuple[FieldNote, ...] = (
+        FieldNote("JobIDRaw, else JobID", "job (JobID alone: job and array task); steps are not counted"),
+        FieldNote("User, else UID; Account", "user, group"),
+        FieldNote("Cluster", "cluster"),
+        FieldNote("Partition, QOS, Reservation", "partition, qos, queue"),
+        FieldNote("State", "finished, running, pending, or withdrawn where it never started"),
+        FieldNote("Submit, Start, End", "the times; local ones in the source's time zone"),
+        FieldNote("ElapsedRaw, else Elapsed", "how long it ran, without suspension"),
+        FieldNote("AllocTRES, else AllocCPUS, AllocNodes", "cpus, gpus, mem_mb, nodes, billing"),
+        FieldNote("ReqTRES, else ReqCPUS", "the same of a job that waits; an array's (40_[0-3]) for all its tasks"),
+        FieldNote("TimelimitRaw, else Timelimit", "requested_s"),
+    )
+    needs_zone = True
+    is_listing = False
+
+    def sniff(self, head: bytes) -> bool:
+        for line in head.removeprefix(_BOM).splitlines():
+            if line.strip():
+                return read_header(line) is not None or guess_columns(line) is not None
+        return False
+
+    def parse(self, stream: BinaryIO, reading: Reading, *, resume: Mapping[str, Any] | None = None) -> Iterator[Parsed]:
+        """
+        Raises:
+            Invalid: no header and no known order, or a column is missing.
+        """
+        state = _State.from_json(resume) if resume else _State()
+        stream.seek(state.offset)
+        rest = b""
+        for piece in read_blocks(stream, first_line=state.line, offset=state.offset):
+            if isinstance(piece, LongLine):
+                yield _long_line(piece, rest, state, reading)
+                rest = b""
+                continue
+            parsed, rest = _block(rest + piece.data, piece.end_offset, state, reading, at_end=False)
+            yield parsed
+        if rest:
+            yield _block(rest, state.offset + len(rest), state, reading, at_end=True)[0]
+
+
+def _long_line(piece: LongLine, rest: bytes, state: _State, reading: Reading) -> Parsed:
+    """A line over the limit is refused; so is a row that would have gone on in it."""
+    parsed, _ = _block(rest, piece.end_offset, state, reading, at_end=True)
+    parsed.rejections.append(Rejection(piece.line, "line_too_long", TOO_LONG, excerpt(piece.head)))
+    state.line, state.offset = piece.line + 1, piece.end_offset
+    parsed.n_lines, parsed.resume, parsed.offset = parsed.n_lines + 1, state.as_json(), state.offset
+    return parsed
+
+
+def _block(data: bytes, end_offset: int, state: _State, reading: Reading, *, at_end: bool) -> tuple[Parsed, bytes]:
+    """Whole lines, which may end within a row: records, and the beginning of that row."""
+    first_line, batches = state.line, []
+    rejections: list[Rejection] = []
+    notes: dict[str, int] = {}
+    rest = b""
+    parts = list(_parts(data, state))
+    for place, (line, part, columns) in enumerate(parts):
+        state.columns = columns
+        is_cut = at_end or place < len(parts) - 1
+        rows = read_rows(part, line, columns, at_end=is_cut, is_first=not state.last_job)
+        rest = rows.rest
+        rejections += rows.rejections
+        for name, n in rows.notes.items():
+            notes[name] = notes.get(name, 0) + n
+        batches.append(_records(rows, state, reading, rejections, notes))
+    state.line = first_line + _n_lines(data) - _n_lines(rest)
+    state.offset = end_offset - len(rest)
+    rejections.sort(key=lambda rejection: rejection.line)
+    return Parsed(joined(batches), rejections, notes, state.as_json(), state.line - first_line, state.offset), rest
+
+
+def _n_lines(data: bytes) -> int:
+    return data.count(b"\n") + (bool(data) and not data.endswith(b"\n"))
+
+
+def _parts(data: bytes, state: _State) -> Iterator[tuple[int, bytes, Columns]]:
+    """The data cut at headers: joined files have several, and their columns may differ."""
+    line, columns = state.line, state.columns
+    if line == 1:
+        data = data.removeprefix(_BOM)
+    if columns is None:
+        skipped = len(data) - len(data.lstrip(b"\r\n"))
+        line, data = line + data.count(b"\n", 0, skipped), data[skipped:]
+        if not data:
+            return
+        first = data.partition(b"\n")[0]
+        columns = guess_columns(first) if read_header(first) is None else None
+        if columns is None and read_header(first) is None:
+            raise no_header(first, line)
+    if b"JobID" not in data and columns is not None:
+        yield line, data, columns
+        return
+    held: list[bytes] = []
+    held_line = line
+    for number, text in enumerate(_lines(data), start=line):
+        header = read_header(text) if b"JobID" in text else None
+        if header is None:
+            held.append(text)
+            continue
+        if columns is not None and held:
+            yield held_line, b"".join(held), columns
+        require(header)
+        columns, held, held_line = header, [], number + 1
+    if columns is not None:
+        yield held_line, b"".join(held), columns
+
+
+def _lines(data: bytes) -> list[bytes]:
+    """Lines with their ends; only \\n ends one."""
+    lines = [line + b"\n" for line in data.split(b"\n")]
+    lines[-1] = lines[-1][:-1]
+    return lines if lines[-1] else lines[:-1]
+
+
+def _records(
+    rows: Rows,
+    state: _State,
+    reading: Reading,
+    rejections: list[Rejection],
+    notes: dict[str, int],
+) -> RecordBatch:
+    _drop_steps(rows, state, rejections, notes)
+    if not rows.lines:
+        return RecordBatch.from_rows([])
+    problems = _without_zeros(rows)
+    jobs = as_jobs(rows.texts, np.asarray(rows.lines, np.int64), reading.zone, problems, notes)
+    settled = settle(jobs, problems, notes)
+    state.attempts.number(settled)
+    rejections += [Rejection(rows.lines[row], code, why, rows.shown(row)) for row, (code, why) in problems.items()]
+    return settled.batch
+
+
+def _without_zeros(rows: Rows) -> Problems:
+    """Rows with zero bytes are told; columns of text can't hold them, so that they are replaced."""
+    problems: Problems = {}
+    for name, texts in rows.texts.items() if rows.has_zeros else ():
+        for row, text in enumerate(texts):
+            if b"\0" in text:
+                problems[row] = ("bad_text", f"{name} holds a zero byte: the file is broken there; export it again.")
+        rows.texts[name] = [text.replace(b"\0", b"?") for text in texts]
+    return problems
+
+
+def _drop_steps(rows: Rows, state: _State, rejections: list[Rejection], notes: dict[str, int]) -> None:
+    """Only rows of allocations stay. A step without the row of its job is named, once a job, and not counted either."""
+    ids = rows.texts.get("JobIDRaw") or rows.texts.get("JobID") or []
+    steps = [row for row, text in enumerate(ids) if b"." in text]
+    if steps:
+        notes["steps_skipped"] = notes.get("steps_skipped", 0) + len(steps)
+        allocations = sorted(set(range(len(ids))) - set(steps))
+        jobs = {ids[row] for row in allocations} | {state.last_job.encode()}
+        for row in steps:
+            job = ids[row].partition(b".")[0]
+            if job not in jobs:
+                jobs.add(job)
+                rejections.append(_orphan(rows.lines[row], ids[row], job, rows.shown(row)))
+        rows.texts = {name: [texts[row] for row in allocations] for name, texts in rows.texts.items()}
+        rows.lines = [rows.lines[row] for row in allocations]
+        ids = rows.texts.get("JobIDRaw") or rows.texts.get("JobID") or []
+    if ids:
+        state.last_job = ids[-1].decode("ascii", "replace")[:64]
+
+
+def _orphan(line: int, step: bytes, job: bytes, shown: str) -> Rejection:
+    why = (
+        f"Step {excerpt(step)} stands without a row of its job {excerpt(job)}. Steps run side by side, so that they "
+        "don't tell what the job used: it is not counted. Call sacct with -X, for the jobs themselves."
+    )
+    return Rejection(line, "step_without_job", why, shown)

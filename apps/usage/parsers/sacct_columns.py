@@ -1,0 +1,290 @@
+"""Columns of sacct's text as those of jobs. A text that comes again is read once."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import count
+from typing import TypeVar
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from apps.usage.parsers.base import F8, I8, NO_TIME, Bytes, Flags, JobClassKey, Who, excerpt
+from apps.usage.parsers.sacct_rows import Texts
+from apps.usage.parsers.slurm_jobs import CPUS, NODES, Jobs
+from apps.usage.parsers.slurm_times import NOWHEN, Problems, no_times, read_times
+from apps.usage.parsers.slurm_words import (
+    BY_TIMES,
+    Tres,
+    count_tasks,
+    meaning_of,
+    read_duration_s,
+    read_limit_s,
+    read_tres,
+)
+
+MOST_NAME = 256
+MOST_JOB = 128
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_JOB = re.compile(rb"\d{1,18}(?:\+\d{1,9})?")
+_TASK = re.compile(rb"(\d{1,18})_(\d{1,18}|\[[\w,:%.-]{1,60}\])")
+_T = TypeVar("_T")
+
+
+def as_jobs(texts: Texts, lines: I8, zone: ZoneInfo | None, problems: Problems, notes: dict[str, int]) -> Jobs:
+    """What can't be read goes to `problems` by row; a state that nobody knows is noted, and told by the times."""
+    n = len(lines)
+    job, array_task = _ids(texts, n, problems)
+    people, who = _people(texts, n, problems)
+    job_classes, job_class = _job_classes(texts, n, problems)
+    got, asked, got_nothing = _resources(texts, n, problems)
+    return Jobs(
+        line=lines,
+        job=job,
+        array_task=array_task,
+        cluster=_names("Cluster", texts, n, MOST_JOB, problems),
+        meaning=_meanings(texts["State"], notes),
+        who=who,
+        job_class=job_class,
+        submit=read_times("Submit", texts["Submit"], zone, problems) if "Submit" in texts else no_times(n),
+        start=read_times("Start", texts["Start"], zone, problems),
+        end=read_times("End", texts["End"], zone, problems) if "End" in texts else no_times(n),
+        elapsed_us=_elapsed(texts, n, problems),
+        asked=asked,
+        got=got,
+        got_nothing=got_nothing,
+        requested_s=_limits(texts, n, problems),
+        n_tasks=_tasks(texts, n),
+        people=people,
+        job_classes=job_classes,
+    )
+
+
+def distinct(values: Sequence[_T]) -> tuple[list[_T], I8]:
+    """What stands in a column, and for each row which of it; in the order of first appearance."""
+    places: defaultdict[_T, int] = defaultdict(count().__next__)
+    code = np.fromiter(map(places.__getitem__, values), np.int64, len(values))
+    return list(places), code
+
+
+def combined(*columns: Sequence[bytes]) -> tuple[list[tuple[bytes, ...]], I8]:
+    """The same for several columns together."""
+    known, code = distinct(columns[0])
+    combinations: list[tuple[bytes, ...]] = [(text,) for text in known]
+    for column in columns[1:]:
+        more, place = distinct(column)
+        pairs, code = np.unique(code * len(more) + place, return_inverse=True)
+        combinations = [(*combinations[pair // len(more)], more[pair % len(more)]) for pair in pairs.tolist()]
+    return combinations, code.reshape(-1)
+
+
+def read_distinct(
+    name: str, values: Sequence[bytes], read: Callable[[str], float], remedy: str, problems: Problems
+) -> F8:
+    """One number a row, each text read once."""
+    known, code = distinct(values)
+    numbers = np.full(len(known), np.nan)
+    for place, text in enumerate(known):
+        try:
+            numbers[place] = read(text.decode("ascii"))
+        except (ValueError, OverflowError):
+            _blame(code == place, f"bad_{name.lower()}", f"{name} is {excerpt(text)!r}{remedy}", problems)
+    return numbers[code]
+
+
+def _blame(flags: Flags, code: str, why: str, problems: Problems) -> None:
+    for row in np.flatnonzero(flags).tolist():
+        problems.setdefault(row, (code, why))
+
+
+def _ids(texts: Texts, n: int, problems: Problems) -> tuple[Bytes, Bytes]:
+    """A job's own number, which sacct, squeue and the REST daemon agree upon; array tasks have one each.
+
+    Where only JobID is told, it is the array's number, and the task's.
+    """
+    if "JobIDRaw" in texts:
+        for row, text in enumerate(texts["JobIDRaw"]):
+            if not (text.isdigit() and len(text) <= 18) and not _JOB.fullmatch(text):
+                problems.setdefault(row, _no_job(text))
+        return np.array([text[:MOST_JOB] for text in texts["JobIDRaw"]] or [b""]).astype("S")[:n], np.zeros(n, "S1")
+    jobs, tasks = [], []
+    for row, text in enumerate(texts["JobID"]):
+        found = _TASK.fullmatch(text)
+        if found is None and not _JOB.fullmatch(text):
+            problems.setdefault(row, _no_job(text))
+        jobs.append(found[1] if found else text[:MOST_JOB])
+        tasks.append(found[2] if found and not found[2].startswith(b"[") else b"")
+    return np.array(jobs or [b""])[:n], np.array(tasks or [b""])[:n]
+
+
+def _no_job(text: bytes) -> tuple[str, str]:
+    return "bad_job", f"{excerpt(text)!r} is no job's number: the row is broken, or of other columns than the header's."
+
+
+def _people(texts: Texts, n: int, problems: Problems) -> tuple[list[Who], I8]:
+    nothing = [b""] * n
+    users, uids = texts.get("User", nothing), texts.get("UID", nothing)
+    if not all(users):
+        users = [user or uid for user, uid in zip(users, uids, strict=True)]
+    known, code = combined(users, texts.get("Account", nothing))
+    people = []
+    for place, (user, account) in enumerate(known):
+        try:
+            who = Who(name_of("User", user), name_of("Account", account))
+        except ValueError as error:
+            _blame(code == place, "bad_text", str(error), problems)
+            who = Who("")
+        if not who.user:
+            why = "Neither User nor UID is told: add both to --format (the user may be gone; the number stays)."
+            _blame(code == place, "no_user", why, problems)
+        people.append(who)
+    return people, code
+
+
+def _job_classes(texts: Texts, n: int, problems: Problems) -> tuple[list[JobClassKey], I8]:
+    """A reservation stands as the queue, so that a factor may weigh what ran in it."""
+    nothing = [b""] * n
+    known, code = combined(*(texts.get(name, nothing) for name in ("Reservation", "Partition", "QOS")))
+    classes = []
+    for place, names in enumerate(known):
+        try:
+            reservation, partition, qos = (
+                name_of(column, text, MOST_JOB)
+                for column, text in zip(("Reservation", "Partition", "QOS"), names, strict=True)
+            )
+            classes.append(JobClassKey(reservation, partition, qos))
+        except ValueError as error:
+            _blame(code == place, "bad_text", str(error), problems)
+            classes.append(JobClassKey("", "", ""))
+    return classes, code
+
+
+@lru_cache(maxsize=65_536)
+def name_of(column: str, text: bytes | str, most: int = MOST_NAME) -> str:
+    """
+    Raises:
+        ValueError: it isn't fit to be a name, with the reason.
+    """
+    try:
+        name = text.decode() if isinstance(text, bytes) else text
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{column} ({excerpt(text)}) is not UTF-8 at byte {error.start + 1}.") from error
+    if len(name) > most:
+        raise ValueError(f"{column} ({excerpt(name)}) has more than {most} characters.")
+    if _CONTROL.search(name):
+        raise ValueError(f"{column} ({excerpt(name)}) holds a control character.")
+    return name
+
+
+def _names(column: str, texts: Texts, n: int, most: int, problems: Problems) -> Bytes:
+    if column not in texts or not n:
+        return np.zeros(n, "S1")
+    known, code = distinct(texts[column])
+    for place, text in enumerate(known):
+        try:
+            name_of(column, text, most)
+        except ValueError as error:
+            _blame(code == place, "bad_text", str(error), problems)
+            known[place] = b""
+    return np.array(known, dtype=np.bytes_)[code]
+
+
+def _meanings(states: Sequence[bytes], notes: dict[str, int]) -> I8:
+    known, code = distinct(states)
+    found = [meaning_of(state.decode("ascii", "replace")) for state in known]
+    is_unknown = np.array([meaning is None for meaning in found], np.bool_)
+    n_unknown = int(is_unknown[code].sum()) if len(code) else 0
+    if n_unknown:
+        notes["state_unknown"] = notes.get("state_unknown", 0) + n_unknown
+    return np.array([BY_TIMES if meaning is None else meaning for meaning in found], np.int64)[code]
+
+
+def _elapsed(texts: Texts, n: int, problems: Problems) -> I8:
+    name = "ElapsedRaw" if "ElapsedRaw" in texts else "Elapsed"
+    if name not in texts:
+        return np.full(n, NO_TIME, np.int64)
+    remedy = ": it is a duration like 1-02:03:04, or seconds."
+    seconds = whole_numbers(texts[name])
+    if seconds is None:
+        seconds = read_distinct(name, texts[name], _duration_or_nan, remedy, problems)
+    return np.where(np.isnan(seconds), NO_TIME, np.nan_to_num(seconds) * 1e6).astype(np.int64)
+
+
+def whole_numbers(texts: Sequence[bytes]) -> F8 | None:
+    """All at once, when all are whole numbers."""
+    column = np.array(texts, dtype=np.bytes_)
+    if column.dtype.itemsize > 12 or not all(map(bytes.isdigit, texts)):
+        return None
+    return column.astype(np.int64).astype(np.float64)
+
+
+def _duration_or_nan(text: str) -> float:
+    return np.nan if text.encode() in _NO_DURATION else read_duration_s(text)
+
+
+_NO_DURATION = NOWHEN - {b"0"} | {b"INVALID"}
+
+
+def _limits(texts: Texts, n: int, problems: Problems) -> F8:
+    for name, read in (("TimelimitRaw", _minutes), ("Timelimit", read_limit_s)):
+        if name in texts:
+            remedy = ": it is a time limit like 2-00:00:00, or UNLIMITED."
+            limits = read_distinct(name, texts[name], read, remedy, problems)
+            return np.where(limits > 0, limits, np.nan)
+    return np.full(n, np.nan)
+
+
+def _minutes(text: str) -> float:
+    return 60.0 * read_duration_s(text) if text.isdigit() else read_limit_s(text)
+
+
+def _resources(texts: Texts, n: int, problems: Problems) -> tuple[F8, F8, Flags]:
+    """What jobs got and asked for, of TRES first and of the plain counts where those are silent."""
+    got = _tres("AllocTRES", texts, n, problems)
+    got_nothing = np.isnan(got[:, NODES]) & ("AllocTRES" in texts)
+    asked = _tres("ReqTRES", texts, n, problems)
+    for columns, into, place in (
+        (("AllocCPUS", "NCPUS"), got, CPUS),
+        (("AllocNodes",), got, NODES),
+        (("ReqCPUS",), asked, CPUS),
+        (("NNodes",), asked, NODES),
+    ):
+        for name in columns:
+            if name in texts:
+                counts = read_distinct(name, texts[name], _count, ": a whole number belongs there.", problems)
+                into[:, place] = np.where(np.isnan(into[:, place]), counts, into[:, place])
+    return got, asked, got_nothing
+
+
+def _tasks(texts: Texts, n: int) -> I8:
+    """How many tasks each row stands for, by JobID: `40_[0-3%2]` are four that wait."""
+    ids = texts.get("JobID", ())
+    if not any(b"[" in text for text in ids):
+        return np.ones(n, np.int64)
+    counts = [count_tasks(text.partition(b"_")[2].decode("ascii", "replace")) if b"[" in text else 1 for text in ids]
+    return np.asarray(counts, np.int64)
+
+
+def _count(text: str) -> float:
+    if not text:
+        return np.nan
+    if not text.isdigit() or len(text) > 12:
+        raise ValueError(text)
+    return float(text)
+
+
+def _tres(name: str, texts: Texts, n: int, problems: Problems) -> F8:
+    if name not in texts:
+        return np.full((n, len(Tres())), np.nan)
+    known, code = distinct(texts[name])
+    found = np.full((len(known), len(Tres())), np.nan)
+    for place, text in enumerate(known):
+        try:
+            found[place] = read_tres(text.decode("ascii"))
+        except (ValueError, OverflowError):
+            why = f"{name} ({excerpt(text)}) is no list like billing=2,cpu=2,mem=4000M,node=1."
+            _blame(code == place, "bad_tres", why, problems)
+    return found[code]

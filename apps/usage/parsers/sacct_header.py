@@ -1,0 +1,177 @@
+"""The columns of sacct's parsable output: by its header, or by what its first row looks like."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from apps.core.errors import Invalid
+from apps.usage.parsers.base import excerpt
+
+# Of a command without a header (-n) we know the columns by their order. The first is the one we recommend.
+RECOMMENDED = (
+    *("JobIDRaw", "Cluster", "User", "Account", "Partition", "QOS", "Submit", "Start", "End", "ElapsedRaw", "State"),
+    *("AllocCPUS", "AllocTRES", "ReqTRES", "Reservation", "UID"),
+)
+_ALSO_KNOWN = (
+    *("JobID", "JobIDRaw", "User", "Account", "Cluster", "Partition", "State", "Submit", "Start", "End", "Elapsed"),
+    *("AllocTRES", "AllocCPUS", "CPUTimeRAW", "TimelimitRaw"),
+)
+WITHOUT_HEADER = (RECOMMENDED, (*RECOMMENDED, "TimelimitRaw", "JobID"), _ALSO_KNOWN)
+COMMAND = f"sacct -a -X -P --duplicates --format={','.join((*RECOMMENDED, 'TimelimitRaw', 'JobID'))}"
+
+DELIMITERS = b"|\x1f\x1e\x1d\x01\t;"
+_TIME = rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|[+-]\d\d:?\d\d)?|\d{1,12}|Unknown|None|None assigned|N/A|"
+_DURATION = rb"(?:\d+-)?(?:\d+:)?\d+:\d+(?:\.\d+)?|\d+|"
+_LIMIT = _DURATION + rb"UNLIMITED|Partition_Limit|INVALID|"
+_COUNT = rb"\d*"
+_SIZE = rb"(?:\d+(?:\.\d+)?[KMGTPE]?)?"
+_JOB = rb"\d+(?:_\d+|_\[[^\]|]*\]|\+\d+)?"
+_STEP = rb"(?:\.[\w+-]+)?"
+_TRES = rb"(?:[\w/:.-]+=[\w.:-]+(?:,[\w/:.-]+=[\w.:-]+)*)?"
+_SHAPES = {
+    **dict.fromkeys(("JobID", "JobIDRaw"), _JOB + _STEP),
+    **dict.fromkeys(("Submit", "Start", "End", "Eligible"), _TIME),
+    **dict.fromkeys(("Elapsed", "Suspended", "CPUTime", "TotalCPU", "UserCPU", "SystemCPU"), _DURATION),
+    **dict.fromkeys(("Reserved", "Planned", "ResvCPU", "PlannedCPU", "AveCPU", "MinCPU"), _DURATION),
+    **dict.fromkeys(("Timelimit", "TimelimitRaw"), _LIMIT),
+    **dict.fromkeys(("AllocTRES", "ReqTRES"), _TRES),
+    **dict.fromkeys(("AllocCPUS", "AllocNodes", "NCPUS", "NNodes"), rb"\d+"),
+    **dict.fromkeys(("ReqCPUS", "ReqNodes", "ElapsedRaw"), _COUNT),
+    **dict.fromkeys(("CPUTimeRAW", "ResvCPURAW", "PlannedCPURAW", "DBIndex", "AssocID", "GID", "UID"), _COUNT),
+    **dict.fromkeys(("QOSRAW", "WCKeyID", "Restarts", "Priority"), _COUNT),
+    **dict.fromkeys(("ExitCode", "DerivedExitCode"), rb"(?:\d+:\d+)?"),
+    **dict.fromkeys(("AveRSS", "AveVMSize", "MaxRSS", "MaxVMSize", "AvePages", "MaxPages"), _SIZE),
+    **dict.fromkeys(("AveDiskRead", "AveDiskWrite", "MaxDiskRead", "MaxDiskWrite", "AveCPUFreq"), _SIZE),
+    **dict.fromkeys(("ConsumedEnergy", "ConsumedEnergyRaw"), _SIZE),
+    **dict.fromkeys(("Cluster", "Account", "User", "Partition", "QOS", "Group"), rb"\S*"),
+    "State": rb"[A-Z_]+\+?(?: by \d+)?",
+}
+# Columns in which people write what they like, also the sign between columns, and line ends.
+_FREE = frozenset(
+    [
+        *("AdminComment", "Comment", "Constraints", "Container", "Extra", "JobName", "Licenses", "StdErr", "StdIn"),
+        *("StdOut", "SubmitLine", "SystemComment", "WCKey", "WorkDir"),
+    ]
+)
+_READ = frozenset(
+    [
+        *("JobID", "JobIDRaw", "User", "UID", "Account", "Cluster", "Partition", "QOS", "Reservation", "State"),
+        *("Submit", "Start", "End", "Elapsed", "ElapsedRaw", "AllocTRES", "ReqTRES", "AllocCPUS", "NCPUS", "ReqCPUS"),
+        *("AllocNodes", "NNodes", "Timelimit", "TimelimitRaw"),
+    ]
+)
+_BY_LOWER = {name.lower(): name for name in (*_SHAPES, *_FREE, *_READ)}
+_WORD = re.compile(rb"[A-Za-z][A-Za-z0-9%]*")
+_WIDTH = re.compile(rb"%-?\d+")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Names of the columns, and the sign between them; `is_trailing`: it also stands at the end of a row."""
+
+    names: tuple[str, ...]
+    delimiter: bytes = b"|"
+    is_trailing: bool = False
+    read: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "read", tuple(dict.fromkeys(name for name in self.names if name in _READ)))
+
+    @cached_property
+    def n_fields(self) -> int:
+        return len(self.names) + self.is_trailing
+
+    @cached_property
+    def places(self) -> tuple[int, ...]:
+        """Where the columns that matter stand, in the order of `read`."""
+        return tuple(self.names.index(name) for name in self.read)
+
+    @cached_property
+    def free(self) -> tuple[int, ...]:
+        return tuple(place for place, name in enumerate(self.names) if name in _FREE)
+
+    @cached_property
+    def shapes(self) -> tuple[re.Pattern[bytes] | None, ...]:
+        return tuple(_COMPILED.get(name) for name in self.names)
+
+    @cached_property
+    def lead(self) -> int:
+        """How many columns stand before the first free one, if a job's number is among them; else 0."""
+        lead = self.free[0] if self.free else len(self.names)
+        return lead if {"JobID", "JobIDRaw"} & set(self.names[:lead]) else 0
+
+    @cached_property
+    def header(self) -> str:
+        """The line that names them; `read_header` gives them back."""
+        delimiter = self.delimiter.decode()
+        return delimiter.join(self.names) + delimiter * self.is_trailing
+
+
+_COMPILED = {name: re.compile(shape) for name, shape in _SHAPES.items()}
+
+
+def read_header(line: bytes) -> Columns | None:
+    """The columns that a line names, when it is a header."""
+    line = line.rstrip(b"\r\n")
+    word = _WORD.match(line)
+    if not word:
+        return None
+    delimiter = line[word.end() : word.end() + 1]
+    if not delimiter or delimiter not in DELIMITERS:
+        return None
+    words = [_WIDTH.sub(b"", name) for name in line.split(delimiter)]
+    is_trailing = words[-1] == b""
+    words = words[:-1] if is_trailing else words
+    if not all(map(_WORD.fullmatch, words)):
+        return None
+    names = tuple(_BY_LOWER.get(name.decode().lower(), name.decode()) for name in words)
+    if not {"JobID", "JobIDRaw"} & set(names):
+        return None
+    return Columns(names, delimiter, is_trailing)
+
+
+def guess_columns(line: bytes) -> Columns | None:
+    """The columns of a file without a header, when its first row fits an order that is known."""
+    fields = line.rstrip(b"\r\n").split(b"|")
+    for names in WITHOUT_HEADER:
+        for is_trailing in (False, True):
+            columns = Columns(names, b"|", is_trailing)
+            if len(fields) == columns.n_fields and (not is_trailing or not fields[-1]) and fits(columns, fields):
+                return columns
+    return None
+
+
+def fits(columns: Columns, fields: list[bytes]) -> bool:
+    """Whether the fields look like what the columns hold."""
+    pairs = zip(columns.shapes, fields, strict=False)
+    return all(shape is None or shape.fullmatch(text) is not None for shape, text in pairs)
+
+
+def require(columns: Columns) -> None:
+    """
+    Raises:
+        Invalid: a column is missing without which no usage can be told.
+    """
+    given = set(columns.names)
+    needed = {
+        "User (or UID)": {"User", "UID"},
+        "State": {"State"},
+        "Start": {"Start"},
+        "End (or ElapsedRaw)": {"End", "Elapsed", "ElapsedRaw"},
+        "AllocCPUS (or AllocTRES)": {"AllocCPUS", "NCPUS", "AllocTRES"},
+    }
+    missing = [name for name, any_of in needed.items() if not any_of & given]
+    if missing:
+        raise Invalid(
+            f"The header names no column {', '.join(missing)}. Call it like this: {COMMAND}", code="missing_columns"
+        )
+
+
+def no_header(text: bytes, line: int) -> Invalid:
+    return Invalid(
+        f"Line {line} ({excerpt(text)}) names no columns, and its fields are not in an order that is known. Leave out "
+        f"-n, or call it like this: {COMMAND}",
+        code="no_header",
+    )

@@ -1,0 +1,124 @@
+"""Slurm's accounting in JSON: `sacct --json` (21.08 and later) and the `jobs` documents of slurmrestd's `/slurmdb`.
+
+Numbers stand as they are, or since 23.02 as {set, infinite, number}. The object `association` may belong to another
+cluster (its ids are those of one), so the names beside it count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO
+
+from apps.usage.parsers.base import FieldNote, JobClassKey, Parsed, Reading, Who
+from apps.usage.parsers.sacct_columns import MOST_NAME
+from apps.usage.parsers.slurm_json import (
+    Told,
+    Unfit,
+    inner,
+    job_of,
+    limit_of,
+    read_document,
+    seconds_of,
+    text_of,
+)
+from apps.usage.parsers.slurm_words import Tres, count_tasks, meaning_of_states, number_of, sum_tres
+
+_JOBS = re.compile(rb'"jobs"\s*:\s*\[')
+_OURS = re.compile(rb'"submission"\s*:|"openapi/dbv|"openapi/slurmdbd"|"sacct"')
+_LISTED = re.compile(rb'"job_state"\s*:')
+
+
+class SacctJson:
+    """`sacct --json`, and slurmrestd's jobs of the accounting database."""
+
+    name = "sacct-json"
+    label = "Slurm accounting in JSON (sacct --json, slurmrestd slurmdb)"
+    extensions: tuple[str, ...] = (".json", ".json.gz")
+    reference = "https://slurm.schedmd.com/rest_api.html"
+    sample = (
+        '{"jobs": [{"job_id": 4711, "cluster": "fram", "user": "ada", "account": "physics", "partition": "normal", '
+        '"qos": "normal", "state": {"current": ["COMPLETED"]}, "time": {"submission": 1767225600, '
+        '"start": 1767225660, "end": 1767229260, "elapsed": 3600, "limit": {"set": true, "infinite": false, '
+        '"number": 120}}, "required": {"CPUs": 8}, "tres": {"allocated": [{"type": "cpu", "name": "", "count": 8}, '
+        '{"type": "mem", "name": "", "count": 16384}, {"type": "node", "name": "", "count": 1}], "requested": []}, '
+        '"steps": []}], "errors": []}\n'
+    )
+    fields: tuple[FieldNote, ...] = (
+        FieldNote("job_id", "job (array tasks and parts of heterogeneous jobs have one each); steps are not counted"),
+        FieldNote("user, account", "user, group"),
+        FieldNote("cluster", "cluster"),
+        FieldNote("partition, qos, reservation.name", "partition, qos, queue"),
+        FieldNote("state.current", "finished, running, pending, or withdrawn where it never started"),
+        FieldNote("time.submission, time.start, time.end, time.elapsed", "the times, seconds since 1970"),
+        FieldNote("tres.allocated (tres.requested while it waits)", "cpus, gpus, mem_mb, nodes, billing"),
+        FieldNote("time.limit", "requested_s"),
+    )
+    needs_zone = False
+    is_listing = False
+
+    def sniff(self, head: bytes) -> bool:
+        start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+        return start.startswith(b"{") and bool(_JOBS.search(head) and _OURS.search(head) and not _LISTED.search(head))
+
+    def parse(self, stream: BinaryIO, reading: Reading, *, resume: Mapping[str, Any] | None = None) -> Iterator[Parsed]:
+        """
+        Raises:
+            Invalid: it is no such document, or Slurm says in it that something went wrong.
+        """
+        return read_document(stream, _told, resume, is_listing=False)
+
+
+def _told(job: dict[str, Any]) -> Told:
+    time, tres, required = inner(job, "time"), inner(job, "tres"), inner(job, "required")
+    got, asked = _tres(tres.get("allocated")), _tres(tres.get("requested"))
+    cluster = text_of("cluster", job.get("cluster"))
+    if asked.cpus != asked.cpus:  # NaN: not among what was asked for
+        asked = asked._replace(cpus=_number_or_nan(required.get("CPUs")))
+    return Told(
+        job=job_of(job.get("job_id")),
+        cluster=cluster,
+        who=Who(_user(job, cluster), text_of("account", job.get("account"), MOST_NAME)),
+        job_class=JobClassKey(
+            text_of("reservation", inner(job, "reservation").get("name")),
+            text_of("partition", job.get("partition")),
+            text_of("qos", job.get("qos")),
+        ),
+        meaning=meaning_of_states(inner(job, "state").get("current")),
+        submit_s=seconds_of("time.submission", time.get("submission")),
+        start_s=seconds_of("time.start", time.get("start")),
+        end_s=seconds_of("time.end", time.get("end")),
+        elapsed_s=seconds_of("time.elapsed", time.get("elapsed")),
+        got=got,
+        asked=asked,
+        got_nothing=isinstance(tres.get("allocated"), list) and not got.nodes > 0,
+        limit_s=limit_of(time.get("limit")),
+        n_tasks=count_tasks(inner(job, "array").get("task")),
+    )
+
+
+def _user(job: dict[str, Any], cluster: str) -> str:
+    user = text_of("user", job.get("user"), MOST_NAME)
+    association = inner(job, "association")
+    if not user and association.get("cluster") == cluster:
+        user = text_of("association.user", association.get("user"), MOST_NAME)
+    if not user:
+        raise Unfit("no_user", "No user is told, who may be gone: sacct -P with the columns User,UID tells the number.")
+    return user
+
+
+def _tres(listed: Any) -> Tres:
+    """Of a list of {type, name, count}; memory is in MB."""
+    given = []
+    for part in listed if isinstance(listed, list) else ():
+        count = number_of(part.get("count")) if isinstance(part, dict) else None
+        if count is None or count < 0:
+            continue
+        kind, name = part.get("type"), part.get("name")
+        given.append((f"{kind}/{name}" if isinstance(name, str) and name else str(kind), count))
+    return sum_tres(given)
+
+
+def _number_or_nan(value: Any) -> float:
+    number = number_of(value)
+    return float("nan") if number is None or number < 0 else number

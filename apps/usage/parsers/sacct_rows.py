@@ -1,0 +1,250 @@
+"""Rows of sacct's parsable output. It escapes nothing: names and commands may hold the sign between columns, and
+line ends.
+
+A row with more fields than columns is laid over them so that each column of a known shape (times, counts, states)
+gets one field of that shape, and only free texts get more. A row with fewer goes on in the next line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+
+import numpy as np
+
+from apps.usage.parsers.base import Rejection, excerpt
+from apps.usage.parsers.lines import MOST_LINE_BYTES
+from apps.usage.parsers.sacct_header import Columns, fits
+
+MOST_LINES = 200  # of one row
+_MOST_EXTRA = 300  # fields over the columns
+_MOST_TRIES = 20
+TOO_LONG = f"The line is longer than {MOST_LINE_BYTES // 1024} KB. Leave SubmitLine out of --format, or use --json."
+_REMEDY = "Leave free text (SubmitLine, JobName, Comment) out of --format, or use --json."
+
+Fields = tuple[bytes, ...]
+Texts = dict[str, Sequence[bytes]]  # column → its texts, one a row
+
+
+@dataclass(slots=True)
+class Rows:
+    """The columns that matter, of whole rows; the lines on which these begin; what is left for later."""
+
+    texts: Texts = field(default_factory=dict)
+    lines: list[int] = field(default_factory=list)
+    rejections: list[Rejection] = field(default_factory=list)
+    notes: dict[str, int] = field(default_factory=dict)
+    rest: bytes = b""  # the beginning of a row that isn't whole yet
+    has_zeros: bool = False
+
+    def note(self, name: str) -> None:
+        self.notes[name] = self.notes.get(name, 0) + 1
+
+    def shown(self, row: int) -> str:
+        return excerpt(b"|".join(texts[row] for texts in self.texts.values()))
+
+
+def read_rows(data: bytes, first_line: int, columns: Columns, *, at_end: bool, is_first: bool = True) -> Rows:
+    """Whole lines in, whole rows out.
+
+    at_end: nothing follows, so that what isn't whole never will be. is_first: no row stands before these lines.
+    """
+    text = data.replace(b"\r\n", b"\n") if b"\r" in data else data
+    text = text.removesuffix(b"\n")
+    rows = _all_at_once(text, first_line, columns)
+    if rows is not None:
+        rows.has_zeros = b"\0" in data
+        return rows
+    reader = _Reader(text.split(b"\n"), first_line, columns, at_end, is_first)
+    reader.run()
+    reader.rows.has_zeros = b"\0" in data
+    if reader.rest_lines:
+        lines = data.split(b"\n")
+        n_lines = len(lines) - (not lines[-1])
+        reader.rows.rest = b"\n".join(lines[n_lines - reader.rest_lines :])
+    return reader.rows
+
+
+def _all_at_once(text: bytes, first_line: int, columns: Columns) -> Rows | None:
+    """The same for lines of which each is one row; None when any isn't."""
+    letters = np.frombuffer(text, np.uint8)
+    ends = np.append(np.flatnonzero(letters == 10), len(letters))
+    if np.diff(ends, prepend=-1).max() > MOST_LINE_BYTES:
+        return None
+    bars = np.searchsorted(np.flatnonzero(letters == columns.delimiter[0]), ends)
+    n = columns.n_fields
+    if (np.diff(bars, prepend=0) != n - 1).any():
+        return None
+    flat = text.replace(b"\n", columns.delimiter).split(columns.delimiter)
+    texts = {name: flat[place::n] for name, place in zip(columns.read, columns.places, strict=True)}
+    return Rows(dict(texts), list(range(first_line, first_line + len(ends))))
+
+
+class _Reader:
+    def __init__(self, lines: list[bytes], first_line: int, columns: Columns, at_end: bool, is_first: bool) -> None:
+        self._lines = lines
+        self._split = [line.split(columns.delimiter) for line in lines]
+        self._first_line = first_line
+        self._columns = columns
+        self._at_end = at_end
+        self._is_first = is_first
+        self._taken: list[Fields] = []
+        self.rows = Rows()
+        self.rest_lines = 0
+
+    def run(self) -> None:
+        n_fields, pick = self._columns.n_fields, picker(self._columns)
+        place = 0
+        while place < len(self._split):
+            fields = self._split[place]
+            if len(self._lines[place]) > MOST_LINE_BYTES:
+                self._reject_long(place)
+                place += 1
+            elif len(fields) == n_fields and not self._is_part(place):
+                self._take(place, pick(fields))
+                place += 1
+            elif len(fields) == 1 and not fields[0].strip():
+                place += 1
+            else:
+                place = self._odd(place)
+        if self._taken:
+            self.rows.texts = dict(zip(self._columns.read, zip(*self._taken, strict=True), strict=True))
+
+    def _is_part(self, place: int) -> bool:
+        """Whether a line with as many fields as columns is the beginning of a row all the same."""
+        after = place + 1
+        goes_on = not self._at_end if after == len(self._split) else len(self._split[after]) != self._columns.n_fields
+        return goes_on and bool(self._columns.free) and not fits(self._columns, self._split[place])
+
+    def _take(self, place: int, fields: Fields) -> None:
+        self._taken.append(fields)
+        self.rows.lines.append(self._first_line + place)
+
+    def _reject_long(self, place: int) -> None:
+        line = self._first_line + place
+        self.rows.rejections.append(Rejection(line, "line_too_long", TOO_LONG, excerpt(self._lines[place])))
+
+    def _odd(self, place: int) -> int:
+        """A row with too many fields, or too few: where the next one begins."""
+        text, n_fields, end, tries = self._lines[place], len(self._split[place]), place + 1, 0
+        while True:
+            if n_fields >= self._columns.n_fields:
+                tries += 1
+                found = lay_over(text.split(self._columns.delimiter), self._columns)
+                if found is not None:
+                    self._take(place, found)
+                    self.rows.note("lines_joined" if end - place > 1 else "bars_in_text")
+                    return end
+            is_last = end == len(self._lines)
+            is_too_much = len(text) > MOST_LINE_BYTES or end - place >= MOST_LINES or tries >= _MOST_TRIES
+            if is_last and not self._at_end and not is_too_much:
+                self.rest_lines = end - place
+                return end
+            if is_last or is_too_much or self._begins(end):
+                self._give_up(place, end, text.split(self._columns.delimiter))
+                return end
+            text += b"\n" + self._lines[end]
+            n_fields += len(self._split[end]) - 1
+            end += 1
+
+    def _give_up(self, place: int, end: int, fields: list[bytes]) -> None:
+        """No row of the shapes that are known: told field by field where there is no choice, else refused."""
+        columns, extra = self._columns, len(fields) - self._columns.n_fields
+        if extra >= 0 and len(columns.free) == 1 and not columns.is_trailing:
+            self._take(place, _around(fields, columns, extra))
+        elif extra == 0:
+            self._take(place, picker(columns)(fields))
+        elif self._goes_on(place, end, len(fields)):
+            self.rows.note("lines_joined")
+        else:
+            self._reject(place, end, len(fields))
+
+    def _begins(self, place: int) -> bool:
+        """Whether a row begins on this line: it is whole, or it begins like one."""
+        fields, columns = self._split[place], self._columns
+        if len(fields) == columns.n_fields:
+            return fits(columns, fields)
+        if len(fields) > columns.n_fields:
+            return lay_over(fields, columns) is not None
+        if not columns.lead or len(fields) <= columns.lead:
+            return False
+        return fits(columns, fields[: columns.lead])
+
+    def _goes_on(self, place: int, end: int, n_fields: int) -> bool:
+        """Lines behind a whole row whose last column is free text, and had line ends in it. None begins like a row."""
+        columns = self._columns
+        is_text = bool(columns.free) and columns.free[-1] == len(columns.names) - 1 and not columns.is_trailing
+        begin = (fits(columns, fields[: columns.lead]) for fields in self._split[place:end])
+        is_other = n_fields == 1 or (columns.lead > 0 and not any(begin))
+        return is_text and is_other and (bool(self._taken) or not self._is_first)
+
+    def _reject(self, place: int, end: int, n_fields: int) -> None:
+        line, columns = self._first_line + place, self._columns
+        if n_fields < columns.n_fields:
+            code, why = "too_few_fields", f"{n_fields} of {columns.n_fields} fields: the row is cut off."
+        else:
+            code = "ambiguous_row"
+            why = f"{n_fields} fields for {columns.n_fields} columns, and which belongs to which can't be told."
+        lines = f" (lines {line} to {line + end - place - 1})" if end - place > 1 else ""
+        self.rows.rejections.append(Rejection(line, code, f"{why}{lines} {_REMEDY}", excerpt(self._lines[place])))
+
+
+def picker(columns: Columns) -> Callable[[list[bytes]], Fields]:
+    """The fields that matter, of a list of all."""
+    if len(columns.places) == 1:
+        place = columns.places[0]
+        return lambda fields: (fields[place],)
+    return itemgetter(*columns.places)
+
+
+def lay_over(fields: list[bytes], columns: Columns) -> Fields | None:
+    """The fields that matter, when there are more fields than columns; None when it can't be told which they are.
+
+    Column i may stand at field i + e, for e from 0 to the number of fields too many; behind a free text, e may have
+    grown. An e counts when all columns before it and all after it find fields of their shape.
+    """
+    extra = len(fields) - columns.n_fields
+    if columns.is_trailing:
+        if fields[-1]:
+            return None
+        fields = fields[:-1]
+    if extra > _MOST_EXTRA or (extra and not columns.free):
+        return None
+    before = _reach(fields, columns, extra, is_backward=False)
+    after = _reach(fields, columns, extra, is_backward=True)
+    if before is None or after is None:
+        return None
+    picked = []
+    for place in columns.places:
+        texts = {fields[place + e] for e in before[place] & after[place]}
+        if len(texts) != 1:
+            return None
+        picked.append(texts.pop())
+    return tuple(picked)
+
+
+def _reach(fields: list[bytes], columns: Columns, extra: int, *, is_backward: bool) -> list[set[int]] | None:
+    """For each column the e that are possible at it, seen from the first column (or from the last)."""
+    n = len(columns.names)
+    possible = {extra if is_backward else 0}
+    found: list[set[int]] = [set() for _ in range(n)]
+    free = set(columns.free)
+    for place in range(n - 1, -1, -1) if is_backward else range(n):
+        shape = columns.shapes[place]
+        if place in free:
+            found[place] = possible
+            possible = set(range(max(possible) + 1) if is_backward else range(min(possible), extra + 1))
+            continue
+        if shape is not None:
+            possible = {e for e in possible if shape.fullmatch(fields[place + e])}
+        if not possible:
+            return None
+        found[place] = possible
+    return found
+
+
+def _around(fields: list[bytes], columns: Columns, extra: int) -> Fields:
+    """With one free column there is no choice."""
+    free = columns.free[0]
+    return tuple(fields[place if place <= free else place + extra] for place in columns.places)

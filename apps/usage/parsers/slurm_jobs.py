@@ -1,0 +1,260 @@
+"""What Slurm tells of jobs, as columns, made into records: one rule for text, JSON and listings.
+
+Usage is Elapsed × allocated resources. Elapsed leaves out the time for which a job was suspended: such a job is
+counted as if it had begun that much later, so that its end stays the real one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from apps.usage.parsers.base import (
+    F8,
+    FINISHED,
+    FIRST_US,
+    I8,
+    LAST_US,
+    MOST_JOB_S,
+    MOST_MEM_MB,
+    MOST_RATE,
+    NO_TIME,
+    PENDING,
+    RUNNING,
+    WITHDRAWN,
+    Bytes,
+    Flags,
+    JobClassKey,
+    RecordBatch,
+    Who,
+)
+from apps.usage.parsers.slurm_times import Problems, Times
+from apps.usage.parsers.slurm_words import BY_TIMES, ENDED, RUNNING_NOW, WAITING
+
+CPUS, GPUS, MEM_MB, NODES, BILLING = range(5)  # places in `asked` and `got`
+_MOST = np.array([MOST_RATE, MOST_RATE, MOST_MEM_MB, MOST_RATE, MOST_RATE])
+_RESOURCES = ("processors", "GPUs", "megabytes", "nodes", "billing units")
+
+
+@dataclass(slots=True)
+class Jobs:
+    """Jobs as Slurm tells them, one row each. Amounts are NaN, and times NO_TIME, where it doesn't."""
+
+    line: I8
+    job: Bytes
+    array_task: Bytes
+    cluster: Bytes
+    meaning: I8  # of the state: ENDED, RUNNING_NOW, WAITING, BY_TIMES
+    who: I8
+    job_class: I8
+    submit: Times
+    start: Times
+    end: Times
+    elapsed_us: I8
+    asked: F8  # (n, 5): CPUS, GPUS, MEM_MB, NODES, BILLING
+    got: F8
+    got_nothing: Flags  # it is told that nothing was allocated
+    requested_s: F8
+    n_tasks: I8  # of an array that waits as one
+    people: list[Who]
+    job_classes: list[JobClassKey]
+
+
+class Settled(NamedTuple):
+    """Records, and the start of each as it was told: by it, attempts of a requeued job differ."""
+
+    batch: RecordBatch
+    told_start_us: I8
+
+
+def settle(jobs: Jobs, problems: Problems, notes: dict[str, int]) -> Settled:
+    """Records of the rows without problems; to `problems` is added what is wrong with others."""
+    start_us, end_us = _passes(jobs, notes)
+    state = _states(jobs, start_us, end_us, problems, notes)
+    told_start_us = np.where((state == RUNNING) | (state == FINISHED), start_us, NO_TIME)
+    end_us = np.where(state == FINISHED, end_us, NO_TIME)
+    submit_us = np.where(jobs.submit.first_us != NO_TIME, jobs.submit.first_us, start_us)
+    _check_times(submit_us, told_start_us, end_us, problems)
+    start_us = _by_elapsed(jobs, told_start_us, end_us, notes)
+    amounts = _amounts(jobs, state, problems, notes)
+    good = np.setdiff1d(np.arange(len(jobs.line)), np.fromiter(problems, np.int64, len(problems)))
+    n = len(good)
+    batch = RecordBatch(
+        line=jobs.line[good],
+        job=jobs.job[good],
+        array_task=jobs.array_task[good],
+        cluster=jobs.cluster[good],
+        site=np.zeros(n, "S1"),
+        restart=np.zeros(n, np.int64),
+        revision=np.zeros(n, np.int64),
+        state=state[good],
+        who=jobs.who[good],
+        job_class=jobs.job_class[good],
+        submit_us=submit_us[good],
+        start_us=start_us[good],
+        end_us=end_us[good],
+        cpus=amounts[good, CPUS],
+        gpus=amounts[good, GPUS],
+        nodes=amounts[good, NODES],
+        mem_mb=amounts[good, MEM_MB],
+        billing=amounts[good, BILLING],
+        requested_s=np.minimum(jobs.requested_s[good], MOST_JOB_S),
+        is_charge=np.zeros(n, np.bool_),
+        people=jobs.people,
+        job_classes=jobs.job_classes,
+    )
+    return Settled(batch, told_start_us[good])
+
+
+def _passes(jobs: Jobs, notes: dict[str, int]) -> tuple[I8, I8]:
+    """Start and end. In the hour that clocks go through twice: the pass that fits Elapsed, else the first possible."""
+    start_us, end_us = jobs.start.first_us.copy(), jobs.end.first_us.copy()
+    twice = (jobs.start.second_us != start_us) | (jobs.end.second_us != end_us)
+    rows = np.flatnonzero(twice & (start_us != NO_TIME) & (end_us != NO_TIME))
+    if not len(rows):
+        return start_us, end_us
+    notes["repeated_hour"] = notes.get("repeated_hour", 0) + len(rows)
+    starts, ends = jobs.start.take(rows), jobs.end.take(rows)
+    ways = [(starts[i], ends[j]) for i, j in ((0, 0), (0, 1), (1, 1), (1, 0))]
+    elapsed_us = jobs.elapsed_us[rows]
+    costs = [_misfit(start, end, elapsed_us) for start, end in ways]
+    best = np.argmin(np.stack(costs), axis=0)
+    start_us[rows] = np.choose(best, [start for start, _ in ways])
+    end_us[rows] = np.choose(best, [end for _, end in ways])
+    return start_us, end_us
+
+
+def _misfit(start_us: I8, end_us: I8, elapsed_us: I8) -> F8:
+    ran = (end_us - start_us).astype(np.float64)
+    off = np.where(elapsed_us != NO_TIME, np.abs(ran - elapsed_us), 0.0)
+    return np.where(ran < 0, np.inf, off)
+
+
+def _states(jobs: Jobs, start_us: I8, end_us: I8, problems: Problems, notes: dict[str, int]) -> I8:
+    """Our states. Ends are completed from Elapsed, in place, where a job ended at no told time."""
+    has_start, has_end, has_elapsed = start_us != NO_TIME, end_us != NO_TIME, jobs.elapsed_us != NO_TIME
+    by_times = np.where(has_end, ENDED, np.where(has_start, RUNNING_NOW, WAITING))
+    meaning = np.where(jobs.meaning == BY_TIMES, by_times, jobs.meaning)
+    ended = meaning == ENDED
+    elapsed = np.where(has_elapsed, jobs.elapsed_us, end_us - start_us)
+    never = ended & (~has_start | ((has_end | has_elapsed) & (elapsed == 0) & jobs.got_nothing))
+    open_end = ended & ~never & ~has_end
+    end_us[open_end & has_elapsed] = (start_us + jobs.elapsed_us)[open_end & has_elapsed]
+    for row in np.flatnonzero(open_end & ~has_elapsed).tolist():
+        problems.setdefault(
+            row, ("no_end", "It is over, but neither End nor ElapsedRaw is told: add both to --format.")
+        )
+    _note(notes, "never_started", never)
+    _note(notes, "end_from_elapsed", open_end & has_elapsed)
+    running = (meaning == RUNNING_NOW) & has_start
+    return np.where(never, WITHDRAWN, np.where(ended, FINISHED, np.where(running, RUNNING, PENDING))).astype(np.int64)
+
+
+def _check_times(submit_us: I8, start_us: I8, end_us: I8, problems: Problems) -> None:
+    known = [
+        (column != NO_TIME) & ((column < FIRST_US) | (column > LAST_US)) for column in (submit_us, start_us, end_us)
+    ]
+    ran = np.where((start_us != NO_TIME) & (end_us != NO_TIME), end_us - start_us, 0)
+    checks = (
+        (submit_us == NO_TIME, "no_submit", "When it was submitted is not told, nor when it started: add Submit."),
+        (known[0] | known[1] | known[2], "absurd_time", "One of its times is not between 1970 and 2200."),
+        (ran < 0, "end_before_start", "It ended before it started: check the source's time zone and the line."),
+        (ran > MOST_JOB_S * 1_000_000, "absurd_run_time", f"It ran for more than {MOST_JOB_S // 86400} days."),
+    )
+    for is_bad, code, why in checks:
+        for row in np.flatnonzero(is_bad).tolist():
+            problems.setdefault(row, (code, why))
+
+
+def _by_elapsed(jobs: Jobs, start_us: I8, end_us: I8, notes: dict[str, int]) -> I8:
+    """Starts, moved where Elapsed is shorter than from start to end. Longer it can't be: then the times count."""
+    over = (start_us != NO_TIME) & (end_us != NO_TIME) & (jobs.elapsed_us != NO_TIME)
+    shorter = over & (jobs.elapsed_us < end_us - start_us)
+    _note(notes, "suspended", shorter)
+    _note(notes, "elapsed_too_long", over & (jobs.elapsed_us > end_us - start_us))
+    return np.where(shorter, end_us - jobs.elapsed_us, start_us)
+
+
+def _amounts(jobs: Jobs, state: I8, problems: Problems, notes: dict[str, int]) -> F8:
+    """What a job that ran got, and what one that waits asked for: an array that waits, for all its tasks."""
+    ran = (state == RUNNING) | (state == FINISHED)
+    cpus_unknown = ran & np.isnan(jobs.got[:, CPUS])
+    asked = np.where(np.isnan(jobs.asked), jobs.got, jobs.asked)
+    amounts = np.where(ran[:, None], jobs.got, asked)
+    amounts[cpus_unknown, CPUS] = jobs.asked[cpus_unknown, CPUS]
+    _note(notes, "processors_requested", cpus_unknown & ~np.isnan(amounts[:, CPUS]))
+    for row in np.flatnonzero(ran & np.isnan(amounts[:, CPUS])).tolist():
+        problems.setdefault(
+            row, ("no_processors", "How many processors it got is not told: add AllocCPUS or AllocTRES.")
+        )
+    amounts = np.nan_to_num(amounts)
+    many = (state == PENDING) & (jobs.n_tasks > 1)
+    amounts[many] = np.minimum(amounts[many] * jobs.n_tasks[many, None], _MOST)
+    _note(notes, "arrays_waiting", many)
+    for row, place in np.argwhere(amounts > _MOST).tolist():
+        why = f"More than {_MOST[place]:.0f} {_RESOURCES[place]} are not believed: check AllocTRES."
+        problems.setdefault(row, ("absurd_number", why))
+    return amounts
+
+
+def _note(notes: dict[str, int], name: str, flags: Flags) -> None:
+    n = int(flags.sum())
+    if n:
+        notes[name] = notes.get(name, 0) + n
+
+
+class Attempts:
+    """Numbers the attempts of a job that was requeued within its submit time: same job and submit, another start.
+
+    Slurm gives a requeued job a new submit time, which makes its attempts different records by itself; only attempts
+    with the same submit time need numbers. They are counted by start among the rows read together, and after a
+    cut go on from the last job.
+    """
+
+    def __init__(self, last: list[object] | None = None) -> None:
+        self.last: list[object] = last or []  # cluster, job, task, submit, then its starts so far
+
+    def number(self, settled: Settled) -> None:
+        batch, start_us = settled
+        if not len(batch):
+            return
+        keys = [batch.job.tolist(), batch.array_task.tolist(), batch.cluster.tolist(), batch.submit_us.tolist()]
+        if len(set(keys[0])) < len(batch) or (self.last and self.last[1] == keys[0][0].decode()):
+            self._number(settled, list(zip(*keys, strict=True)))
+        job, task, cluster, submit = (column[-1] for column in keys)
+        key = [cluster.decode(), job.decode(), task.decode(), submit]
+        starts = self.last[4:] if self.last[:4] == key else []
+        for row in range(len(batch) - 1, -1, -1):
+            if (keys[0][row], keys[1][row], keys[2][row], keys[3][row]) != (job, task, cluster, submit):
+                break
+            if int(start_us[row]) not in starts and start_us[row] != NO_TIME and len(starts) < _MOST_ATTEMPTS:
+                starts.append(int(start_us[row]))
+        self.last = [*key, *starts]
+
+    def _number(self, settled: Settled, keys: list[tuple[object, ...]]) -> None:
+        batch, start_us = settled
+        starts: dict[tuple[object, ...], set[int]] = {}
+        for key, start in zip(keys, start_us.tolist(), strict=True):
+            if start != NO_TIME:
+                starts.setdefault(key, set()).add(start)
+        cluster, job, task, submit = [*self.last[:4], *[""] * 4][:4]
+        carried_key = (str(job).encode(), str(task).encode(), str(cluster).encode(), submit)
+        carried = [start for start in self.last[4:] if isinstance(start, int)]
+        ranks = {
+            (key, start): rank
+            for key, known in starts.items()
+            if len(known) > 1 or key == carried_key
+            for rank, start in enumerate(_in_order(carried if key == carried_key else [], known))
+        }
+        if ranks:
+            found = [ranks.get((key, start), 0) for key, start in zip(keys, start_us.tolist(), strict=True)]
+            batch.restart = np.asarray(found, np.int64)
+
+
+_MOST_ATTEMPTS = 1000
+
+
+def _in_order(carried: list[int], known: set[int]) -> list[int]:
+    return [*carried, *sorted(known - set(carried))]

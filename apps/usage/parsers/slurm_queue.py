@@ -1,0 +1,136 @@
+"""Slurm's jobs that wait or run now: `squeue --json` and the `jobs` documents of slurmrestd's `/slurm`.
+
+Jobs that ended a short while ago are listed too; they are taken with their end. What a listing says of the start of a
+waiting job, and of the end of a running one, is what Slurm expects, and is left out.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO
+
+from apps.usage.parsers.base import FieldNote, JobClassKey, Parsed, Reading, Who
+from apps.usage.parsers.sacct_columns import MOST_NAME
+from apps.usage.parsers.slurm_json import (
+    Told,
+    Unfit,
+    job_of,
+    limit_of,
+    read_document,
+    seconds_of,
+    text_of,
+)
+from apps.usage.parsers.slurm_words import ENDED, Tres, count_tasks, meaning_of_states, number_of, read_tres
+
+_JOBS = re.compile(rb'"jobs"\s*:\s*\[')
+_LISTED = re.compile(rb'"job_state"\s*:|"openapi/v\d|"openapi/slurmctld"|"squeue"|"last_backfill"\s*:')
+_ACCOUNTED = re.compile(rb'"submission"\s*:')
+
+
+class SlurmQueue:
+    """`squeue --json`, and slurmrestd's jobs of the controller: a whole listing."""
+
+    name = "squeue-json"
+    label = "Slurm's running and waiting jobs in JSON (squeue --json, slurmrestd slurm)"
+    extensions: tuple[str, ...] = (".json", ".json.gz")
+    reference = "https://slurm.schedmd.com/squeue.html"
+    sample = (
+        '{"jobs": [{"job_id": 4713, "cluster": "fram", "user_name": "ada", "user_id": 1001, "account": "physics", '
+        '"partition": "normal", "qos": "normal", "job_state": ["RUNNING"], "submit_time": 1767225600, '
+        '"start_time": 1767225660, "end_time": 1767232860, "time_limit": 120, "cpus": 8, '
+        '"tres_alloc_str": "cpu=8,mem=16G,node=1,billing=8", "tres_req_str": "cpu=8,mem=16G,node=1,billing=8"}], '
+        '"errors": []}\n'
+    )
+    fields: tuple[FieldNote, ...] = (
+        FieldNote("job_id", "job (array tasks that run have one each; those that wait are one)"),
+        FieldNote("user_name, else user_id; account", "user, group"),
+        FieldNote("cluster", "cluster"),
+        FieldNote("partition, qos, resv_name", "partition, qos, queue"),
+        FieldNote("job_state", "running, pending; ended jobs as finished, or withdrawn where they never started"),
+        FieldNote("submit_time, start_time, end_time", "the times, seconds since 1970"),
+        FieldNote(
+            "tres_alloc_str (tres_req_str while it waits), cpus, node_count", "cpus, gpus, mem_mb, nodes, billing"
+        ),
+        FieldNote("time_limit", "requested_s"),
+    )
+    needs_zone = False
+    is_listing = True
+
+    def sniff(self, head: bytes) -> bool:
+        start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+        is_ours = bool(_JOBS.search(head) and _LISTED.search(head))
+        return start.startswith(b"{") and is_ours and not (_ACCOUNTED.search(head) and b'"job_state"' not in head)
+
+    def parse(self, stream: BinaryIO, reading: Reading, *, resume: Mapping[str, Any] | None = None) -> Iterator[Parsed]:
+        """
+        Raises:
+            Invalid: it is no such document, it is cut off, or Slurm says in it that something went wrong.
+        """
+        return read_document(stream, _told, resume, is_listing=True)
+
+
+def _told(job: dict[str, Any]) -> Told:
+    meaning = meaning_of_states(job.get("job_state"))
+    start_s, end_s = seconds_of("start_time", job.get("start_time")), seconds_of("end_time", job.get("end_time"))
+    got, asked = _tres("tres_alloc_str", job), _tres("tres_req_str", job)
+    got_nothing = isinstance(job.get("tres_alloc_str"), str) and not got.nodes > 0
+    cpus, nodes = (_number_or_nan(job.get(name)) for name in ("cpus", "node_count"))
+    return Told(
+        job=job_of(job.get("job_id")),
+        cluster=text_of("cluster", job.get("cluster")),
+        who=Who(_user(job), text_of("account", job.get("account"), MOST_NAME)),
+        job_class=JobClassKey(
+            text_of("resv_name", job.get("resv_name")),
+            text_of("partition", job.get("partition")),
+            text_of("qos", job.get("qos")),
+        ),
+        meaning=meaning,
+        submit_s=seconds_of("submit_time", job.get("submit_time")),
+        start_s=start_s,
+        end_s=end_s,
+        elapsed_s=_elapsed_s(job, start_s, end_s) if meaning == ENDED else None,
+        got=got._replace(cpus=cpus) if math.isnan(got.cpus) else got,
+        asked=_filled(asked, cpus, nodes),
+        got_nothing=got_nothing,
+        limit_s=limit_of(job.get("time_limit")),
+        n_tasks=count_tasks(job.get("array_task_string")),
+    )
+
+
+def _user(job: dict[str, Any]) -> str:
+    user = text_of("user_name", job.get("user_name"), MOST_NAME)
+    number = number_of(job.get("user_id"))
+    if not user and number is not None:
+        user = str(int(number))
+    if not user:
+        raise Unfit("no_user", "Neither user_name nor user_id is told: ask as one who may see all jobs.")
+    return user
+
+
+def _elapsed_s(job: dict[str, Any], start_s: float | None, end_s: float | None) -> float | None:
+    """How long an ended job ran. Since its last suspension, and pre_sus_time before that."""
+    suspended_s, before_s = number_of(job.get("suspend_time")), number_of(job.get("pre_sus_time"))
+    if not suspended_s or before_s is None or not end_s or not start_s:
+        return None if not end_s or not start_s else max(end_s - start_s, 0.0)
+    return max(end_s - suspended_s, 0.0) + before_s
+
+
+def _tres(name: str, job: dict[str, Any]) -> Tres:
+    text = job.get(name)
+    try:
+        return read_tres(text) if isinstance(text, str) else Tres()
+    except ValueError as error:
+        raise Unfit("bad_tres", f"{name} is no list like cpu=2,mem=4000M,node=1.") from error
+
+
+def _filled(tres: Tres, cpus: float, nodes: float) -> Tres:
+    return tres._replace(
+        cpus=cpus if math.isnan(tres.cpus) else tres.cpus, nodes=nodes if math.isnan(tres.nodes) else tres.nodes
+    )
+
+
+def _number_or_nan(value: Any) -> float:
+    number = number_of(value)
+    return math.nan if number is None or number < 0 else number

@@ -1,0 +1,224 @@
+"""XML of any length, record by record in bounded memory; document types and entities are refused unread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, BinaryIO
+from xml.parsers import expat
+
+from apps.core.errors import Invalid
+from apps.usage.parsers.base import Parsed, RecordBatch, RecordRow, Rejection, excerpt
+from apps.usage.parsers.checked import BadRecord
+from apps.usage.parsers.row_lines import Notes
+
+MOST_DEPTH = 32
+MOST_ELEMENTS = 2_000  # of one record
+MOST_TEXT = 64 * 1024  # of one record, and of one piece of markup
+_READ = 64 * 1024
+_PIECE_RECORDS = 5_000
+
+
+@dataclass(slots=True)
+class Node:
+    """An element without its namespace: attributes and children by local name."""
+
+    name: str
+    attributes: dict[str, str]
+    line: int
+    text: str = ""
+    children: list[Node] = field(default_factory=list)
+    is_too_large: bool = False
+
+    def find(self, *path: str) -> Node | None:
+        node: Node | None = self
+        for name in path:
+            node = next((child for child in node.children if child.name == name), None) if node else None
+        return node
+
+    def get(self, *path: str) -> str:
+        """The text of the first such element, stripped; "" where there is none."""
+        found = self.find(*path)
+        return found.text.strip() if found else ""
+
+    def all(self, name: str) -> list[Node]:
+        return [child for child in self.children if child.name == name]
+
+
+Take = Callable[[Node, Notes], RecordRow | None]
+
+
+def parse_xml(
+    stream: BinaryIO, names: frozenset[str], take: Take, resume: Mapping[str, Any] | None, *, listing: str = ""
+) -> Iterator[Parsed]:
+    """Pieces of a document whose records are the elements `names`.
+
+    The number of a record stands for its line, as in any document that needn't have lines; messages name the line too.
+    `resume` counts the records that are done: they are read again and passed over. What is broken ends the reading,
+    and what stood before it is taken; but of a listing, whose outermost element is `listing`, nothing is believed then,
+    since its absent jobs have not vanished.
+
+    Raises:
+        Invalid: it has a document type or entities, is nested too deep, or holds an endless piece of markup; or it is
+            no such listing, or a broken one.
+    """
+    n_done = int((resume or {}).get("records", 0))
+    piece = _Piece(n_done)
+    reader = _Reader(names, listing)
+    for at, found in _records(stream, reader):
+        if listing and isinstance(found, BadRecord):
+            message = (
+                f"Line {found.line}: {found.message} A part of a listing doesn't tell which jobs are gone: ask again."
+            )
+            raise Invalid(message, code="cut_off")
+        piece.offset = at
+        piece.add(found, take)
+        if piece.n_records >= _PIECE_RECORDS:
+            yield piece.parsed()
+            piece = _Piece(n_done, piece.number, at)
+    if piece.n_records or piece.rejections:
+        yield piece.parsed()
+
+
+class _Piece:
+    def __init__(self, n_done: int, number: int = 0, offset: int = 0) -> None:
+        self._n_done = n_done
+        self.number = number  # of records so far, from 1
+        self.offset = offset
+        self.n_records = 0
+        self.rejections: list[Rejection] = []
+        self._rows: list[RecordRow] = []
+        self._numbers: list[int] = []
+        self._notes: Notes = Notes()
+
+    def add(self, found: Node | BadRecord, take: Take) -> None:
+        self.number += 1
+        if self.number <= self._n_done:
+            return
+        self.n_records += 1
+        try:
+            if isinstance(found, BadRecord):
+                raise found
+            if found.is_too_large:
+                raise BadRecord("too_large", f"It has over {MOST_ELEMENTS} elements or {MOST_TEXT // 1024} KB of text.")
+            row = take(found, self._notes)
+        except BadRecord as bad:
+            place = f"Line {found.line}: " if found.line else ""
+            self.rejections.append(Rejection(self.number, bad.code, place + bad.message))
+        else:
+            if row is not None:
+                self._rows.append(row)
+                self._numbers.append(self.number)
+
+    def parsed(self) -> Parsed:
+        batch = RecordBatch.from_rows(self._rows, self._numbers)
+        resume = {"records": max(self.number, self._n_done)}
+        return Parsed(batch, self.rejections, dict(self._notes), resume, self.n_records, self.offset)
+
+
+def _records(stream: BinaryIO, reader: _Reader) -> Iterator[tuple[int, Node | BadRecord]]:
+    """Each record with the bytes read so far."""
+    n_read, broken = 0, False
+    while not broken:
+        data = stream.read(_READ)
+        n_read += len(data)
+        broken = reader.feed(data) or not data
+        yield from ((n_read, found) for found in reader.drain())
+
+
+class _Reader:
+    """Handlers of one document; `found` fills as it is fed."""
+
+    def __init__(self, names: frozenset[str], root: str = "") -> None:
+        self._names = names
+        self._root = root  # what the outermost element must be; any, if empty
+        self._found: list[Node | BadRecord] = []
+        self._open: list[Node] = []  # from the record inwards
+        self._depth = self._n_elements = self._n_text = self._n_fed = 0
+        self._parser = expat.ParserCreate()
+        self._parser.StartDoctypeDeclHandler = self._doctype
+        self._parser.EntityDeclHandler = self._doctype
+        self._parser.ExternalEntityRefHandler = self._doctype
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._characters
+        self._parser.buffer_text = True
+
+    def drain(self) -> list[Node | BadRecord]:
+        found, self._found = self._found, []
+        return found
+
+    def feed(self, data: bytes) -> bool:
+        """Whether the document is broken here: that is a record refused, and the last one."""
+        self._n_fed += len(data)
+        try:
+            self._parser.Parse(data, not data)
+        except expat.ExpatError as error:
+            why = expat.ErrorString(error.code) or "it is no XML"
+            message = f"The XML is broken at column {error.offset + 1} ({why}): what follows was not read."
+            self._found.append(BadRecord("broken_xml", message, error.lineno))
+            return True
+        except (ValueError, LookupError, UnicodeError) as error:  # an encoding that nobody knows
+            message = f"Its encoding can't be read ({error}): send it as UTF-8."
+            self._found.append(BadRecord("bad_encoding", message, self._parser.CurrentLineNumber))
+            return True
+        if data and self._n_fed - self._parser.CurrentByteIndex > MOST_TEXT + 2 * _READ:
+            raise Invalid(
+                f"Line {self._parser.CurrentLineNumber} holds a piece of markup of over {MOST_TEXT // 1024} KB: "
+                "this is no list of job records.",
+                code="markup_too_long",
+            )
+        return False
+
+    def _doctype(self, *_: object) -> int:
+        raise Invalid(
+            f"Line {self._parser.CurrentLineNumber} declares a document type or an entity: such XML is not read. "
+            "Remove the <!DOCTYPE …> and send the file again.",
+            code="xml_doctype",
+        )
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        if self._depth > MOST_DEPTH:
+            line = self._parser.CurrentLineNumber
+            raise Invalid(f"Line {line}: elements are nested over {MOST_DEPTH} deep.", code="nested_too_deep")
+        local_name = _local(name)
+        if self._depth == 1 and self._root not in ("", local_name):
+            message = f"The document is <{excerpt(local_name)}>, not <{self._root}>: it lists no jobs."
+            raise Invalid(message, code="no_listing")
+        if not self._open and local_name not in self._names:
+            return
+        if not self._open:
+            self._n_elements = self._n_text = 0
+        given = {_local(key): value for key, value in attributes.items()} if attributes else {}
+        node = Node(local_name, given, self._parser.CurrentLineNumber)
+        self._n_elements += 1
+        self._n_text += sum(map(len, given.values()))
+        if self._open and not self._is_full():
+            self._open[-1].children.append(node)
+        self._open.append(node)
+
+    def _end(self, _: str) -> None:
+        self._depth -= 1
+        if not self._open:
+            return
+        node = self._open.pop()
+        if not self._open:
+            node.is_too_large = self._is_full()
+            self._found.append(node)
+
+    def _characters(self, text: str) -> None:
+        if not self._open:
+            return
+        self._n_text += len(text)
+        if not self._is_full():
+            self._open[-1].text += text
+
+    def _is_full(self) -> bool:
+        return self._n_elements > MOST_ELEMENTS or self._n_text > MOST_TEXT
+
+
+@lru_cache(maxsize=256)  # names come again and again
+def _local(name: str) -> str:
+    return name.rpartition(":")[2]

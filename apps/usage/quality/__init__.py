@@ -1,0 +1,1 @@
+"""What is missing or odd in the data."""

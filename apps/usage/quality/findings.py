@@ -1,0 +1,219 @@
+"""What is odd about the usage that came in: counted by day, and where it matters listed one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from django.db import connection
+from django.db.models import Count, F, Max, Sum
+
+from apps.accounts.actor import Actor
+from apps.core.errors import NotAllowed
+from apps.usage.authority import may_read_all
+from apps.usage.models import Overlap, RejectedLine, Source, SourceDay, TooLateRecord
+from apps.usage.quality.coverage import Day, list_days
+
+COUNTED = ("new", "duplicate", "corrected", "late", "too_late", "rejected", "ahead")
+MOST_LISTED = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What came in a while, by what became of it. `ahead`: of the rejected, those that ended ahead of our clock."""
+
+    new: int = 0
+    duplicate: int = 0
+    corrected: int = 0
+    late: int = 0
+    too_late: int = 0
+    rejected: int = 0
+    ahead: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why lines of files were rejected, with one of them."""
+
+    source: str
+    code: str
+    n_lines: int
+    example: str
+    import_id: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A finished job that was reported again with other numbers; amounts in core-seconds, of the newest version 0
+    where it was withdrawn."""
+
+    source: str
+    source_name: str
+    job: str
+    account: str
+    end_at: datetime
+    changed_at: datetime
+    before_core_s: float
+    after_core_s: float
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class Odd:
+    """One source over a while: what it sent, which hours are missing, and what else was counted about it.
+
+    changed, too_late: how many, and core-seconds (of changes: the sum of differences); None for who may not read all
+    usage, because they are often one person's.
+    """
+
+    received: Received
+    days: Sequence[Day]
+    changed: tuple[int, float | None]
+    too_late: tuple[int, float | None]
+    n_held: int
+    n_vanished: int
+
+
+def look_at(
+    *, sources: Sequence[Source], span: timedelta, at: datetime, zone: ZoneInfo, actor: Actor
+) -> dict[str, Odd]:
+    """By slug, over the last `span` up to `at`. Everybody signed in may know; it names nobody."""
+    since_at = at - span
+    received = count_received(from_on=since_at.date(), to_on=at.date(), actor=actor)
+    days = list_days(sources=sources, n_days=span.days, at=at, zone=zone, actor=actor)
+    changed = count_changed(since_at=since_at, actor=actor)
+    too_late = count_too_late(since_at=since_at, actor=actor)
+    held = count_held(actor=actor)
+    vanished = count_vanished(since_at=since_at, actor=actor)
+    return {
+        source.slug: Odd(
+            received=received.get(source.pk, Received()),
+            days=days.get(source.pk, ()),
+            changed=changed.get(source.slug, (0, None)),
+            too_late=too_late.get(source.slug, (0, None)),
+            n_held=held.get(source.slug, 0),
+            n_vanished=vanished.get(source.slug, 0),
+        )
+        for source in sources
+    }
+
+
+def count_received(*, from_on: date, to_on: date, actor: Actor) -> dict[int, Received]:
+    """By source id, on these days (UTC); sources that brought nothing are left out. Everybody signed in may know."""
+    _require_sight(actor)
+    rows = (
+        SourceDay.objects.filter(received_on__range=(from_on, to_on))
+        .values("source_id")
+        .annotate(**{name: Sum(f"n_{name}") for name in COUNTED})
+    )
+    return {row["source_id"]: Received(**{name: row[name] for name in COUNTED}) for row in rows}
+
+
+def list_reasons(*, since_at: datetime, actor: Actor) -> list[Reason]:
+    """Reasons for which lines of files were rejected since then, the commonest first; for who may read all usage."""
+    if not may_read_all(actor):
+        return []
+    grouped = (
+        RejectedLine.objects.filter(usage_import__created_at__gte=since_at, usage_import__dry_run=False)
+        .values(source=F("usage_import__source__slug"), reason=F("code"))
+        .annotate(n=Count("id"), last=Max("id"))
+        .order_by("-n", "source", "reason")[:50]
+    )
+    found = list(grouped)
+    examples = RejectedLine.objects.in_bulk([row["last"] for row in found])
+    return [
+        Reason(row["source"], row["reason"], row["n"], one.message, one.usage_import_id, one.line)
+        for row in found
+        if (one := examples.get(row["last"])) is not None
+    ]
+
+
+_CHANGED = """
+WITH changed AS (
+    SELECT old.id, source.slug, source.name,
+        old.job || CASE WHEN old.array_task = '' THEN '' ELSE '_' || old.array_task END AS job,
+        concat_ws('/', NULLIF(account.group_name, ''), COALESCE(NULLIF(account.user_name, ''), account.dn)) AS account,
+        old.end_at, old.replaced_at,
+        EXTRACT(epoch FROM old.end_at - old.start_at) * old.cpus AS before,
+        CASE WHEN now.state = 'finished'
+            THEN EXTRACT(epoch FROM now.end_at - now.start_at) * now.cpus ELSE 0 END AS after
+    FROM usage_replacedrecord AS old
+    JOIN usage_source AS source ON source.id = old.source_id
+    JOIN accounts_account AS account ON account.id = old.account_id
+    JOIN usage_record AS now ON now.source_id = old.source_id AND now.cluster = old.cluster AND now.job = old.job
+        AND now.array_task = old.array_task AND now.submit_at = old.submit_at AND now.restart = old.restart
+    WHERE old.state = 'finished' AND old.replaced_at >= %(since)s)
+"""
+_LIST_CHANGED = f"""{_CHANGED}
+SELECT slug, name, job, account, end_at, replaced_at, before::float8, after::float8, id FROM changed
+WHERE (%(after)s = 0 OR id < %(after)s) ORDER BY id DESC LIMIT %(limit)s
+"""  # noqa: S608 - constants only
+_COUNT_CHANGED = f"{_CHANGED} SELECT slug, count(*), sum(after - before)::float8 FROM changed GROUP BY slug"  # noqa: S608 - constants only
+
+
+def list_changed(*, since_at: datetime, after: int = 0, limit: int = 100, actor: Actor) -> list[Changed]:
+    """Jobs that changed after they had ended, the newest change first; for who may read all usage."""
+    if not may_read_all(actor):
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(_LIST_CHANGED, {"since": since_at, "after": after, "limit": min(limit, MOST_LISTED)})
+        return [Changed(*row) for row in cursor.fetchall()]
+
+
+def count_changed(*, since_at: datetime, actor: Actor) -> dict[str, tuple[int, float | None]]:
+    """By source: how many changes of ended jobs, and by how many core-seconds in all."""
+    _require_sight(actor)
+    with connection.cursor() as cursor:
+        cursor.execute(_COUNT_CHANGED, {"since": since_at})
+        tells = may_read_all(actor)
+        return {slug: (n, core_s if tells else None) for slug, n, core_s in cursor.fetchall()}
+
+
+def count_too_late(*, since_at: datetime, actor: Actor) -> dict[str, tuple[int, float | None]]:
+    """By source: records that ended before its seal, and the core-seconds that were therefore not counted."""
+    _require_sight(actor)
+    rows = TooLateRecord.objects.filter(received_at__gte=since_at).values_list("source__slug")
+    tells = may_read_all(actor)
+    counted = rows.annotate(n=Count("id"), core_s=Sum("cpu_s"))
+    return {slug: (n, (core_s or 0.0) if tells else None) for slug, n, core_s in counted}
+
+
+def list_too_late(*, since_at: datetime, after: int = 0, limit: int = 100, actor: Actor) -> list[TooLateRecord]:
+    """The newest first; for who may read all usage."""
+    if not may_read_all(actor):
+        return []
+    found = TooLateRecord.objects.filter(received_at__gte=since_at).select_related("source", "account").order_by("-pk")
+    return list((found.filter(pk__lt=after) if after else found)[: min(limit, MOST_LISTED)])
+
+
+def count_held(*, actor: Actor) -> dict[str, int]:
+    """By source: how many stretches of hours are held, because another source brought them too."""
+    _require_sight(actor)
+    held = Overlap.objects.filter(state=Overlap.State.HELD).values_list("held__slug")
+    return dict(held.annotate(n=Count("id")))
+
+
+def count_vanished(*, since_at: datetime, actor: Actor) -> dict[str, int]:
+    """By source: running jobs that were closed because they were no longer listed."""
+    _require_sight(actor)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT source.slug, count(*) FROM usage_record AS record JOIN usage_source AS source"
+            " ON source.id = record.source_id WHERE record.note = 'vanished' AND record.state = 'finished'"
+            " AND record.end_at >= %s GROUP BY source.slug",
+            [since_at],
+        )
+        return dict(cursor.fetchall())
+
+
+def _require_sight(actor: Actor) -> None:
+    if actor.user is not None and not actor.user.is_active:
+        raise NotAllowed("Sign in to see sources.")
+
+
+def together(all_received: Sequence[Received]) -> Received:
+    """The sum of several."""
+    return Received(**{name: sum(getattr(one, name) for one in all_received) for name in COUNTED})

@@ -1,0 +1,1 @@
+"""Job records: ingested, versioned, undone, kept for a time."""

@@ -1,0 +1,209 @@
+"""The work of an import: a file into the database, piece by piece, each with its cursor in one transaction."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from django.db.models import Q
+
+from apps.accounts.actor import Actor
+from apps.accounts.audit import log as audit
+from apps.core.errors import DomainError, Invalid
+from apps.runs.faults import fault_point
+from apps.runs.leases import Lease, RunCancelled
+from apps.runs.models import Run
+from apps.usage.models import Import, RejectedLine
+from apps.usage.parsers.base import FINISHED, Parsed, Reading, RecordBatch, Rejection, instant
+from apps.usage.parsers.registry import FORMATS
+from apps.usage.records import uploads
+from apps.usage.records.dry_run import DryRun
+from apps.usage.records.ingest import IMPORT, ingest_batch
+from apps.usage.records.versions import COUNTED, Counts, earlier
+
+logger = logging.getLogger(__name__)
+
+KIND = IMPORT
+MOST_REJECTED_KEPT = 10_000
+MOST_NAMES_KEPT = 10_000
+_NUMBERS = (*COUNTED, "lines")
+
+
+def work_import(run: Run, lease: Lease) -> dict[str, Any]:
+    """Handler of `usage_import`: goes on behind the last committed piece; a dry run begins anew."""
+    usage_import = Import.objects.select_related("source", "owner").get(run=run)
+    try:
+        result = _work(usage_import, run, lease)
+    except (DomainError, RunCancelled):
+        uploads.remove(usage_import.stored_path)
+        raise
+    if not usage_import.dry_run:
+        uploads.remove(usage_import.stored_path)
+    uploads.remove_stray(_waited_for(lease.clock()), at=lease.clock())
+    return result
+
+
+def _work(usage_import: Import, run: Run, lease: Lease) -> dict[str, Any]:
+    if not uploads.exists(usage_import.stored_path):
+        raise Invalid("The file of this import is gone: send it again.", code="file_gone")
+    if usage_import.dry_run:
+        return _finish(usage_import, lease, _read(usage_import, lease, Tally({}), DryRun(usage_import.source)))
+    tally = Tally(run.cursor)
+    if usage_import.all_or_nothing and not tally.is_checked:
+        tally = _check(usage_import, lease)
+    return _finish(usage_import, lease, _read(usage_import, lease, tally, None))
+
+
+def _read(usage_import: Import, lease: Lease, tally: Tally, dry: DryRun | None) -> Tally:
+    """The file from where the tally has come to, to its end."""
+    with uploads.open_unpacked(usage_import.stored_path) as stream:
+        collector = FORMATS[usage_import.format]
+        named = usage_import.time_zone or usage_import.source.time_zone
+        reading = Reading(lease.clock(), ZoneInfo(named) if named else None)
+        for parsed in collector.parse(stream, reading, resume=tally.resume or None):
+            with lease.fenced() as held:
+                _take(usage_import, held, parsed, tally, dry, lease.clock())
+            logger.info("Import %s: %s bytes", usage_import.pk, parsed.offset)
+            fault_point("usage.import.after_commit")
+            lease.between_steps()
+    return tally
+
+
+def _check(usage_import: Import, lease: Lease) -> Tally:
+    """All or nothing: the whole file is read before anything of it is stored. A crash begins this anew.
+
+    Raises:
+        Invalid: some lines are bad; they are listed, and nothing is stored.
+    """
+    found = _read(usage_import, lease, Tally({}), DryRun(usage_import.source))
+    n_bad = found.numbers["rejected"]
+    if n_bad:
+        raise Invalid(
+            f"{n_bad} of {found.numbers['lines']} lines are bad, so none was taken: mend them, or import without them.",
+            code="records_rejected",
+        )
+    with lease.fenced() as held:
+        tally = Tally({"is_checked": True, "read_before": held.progress_done})
+        held.cursor, held.counts = tally.as_cursor(), dict(tally.numbers)
+        held.save(update_fields=["cursor", "counts"])
+    fault_point("usage.import.after_check")
+    return tally
+
+
+def _take(usage_import: Import, held: Run, parsed: Parsed, tally: Tally, dry: DryRun | None, at: datetime) -> None:
+    """One piece: records, buckets, rejected lines and cursor stand or fall together."""
+    batch = parsed.batch
+    if dry is not None:
+        counts = dry.judge(batch, at)
+    else:
+        n_rejected = len(parsed.rejections)
+        counts = ingest_batch(source=usage_import.source, rows=batch, at=at, run=held, n_rejected=n_rejected)
+    fault_point("usage.import.after_ingest")
+    rejections = sorted([*parsed.rejections, *counts.rejections], key=lambda one: one.line)
+    _keep_rejections(usage_import, rejections, tally.numbers["rejected"])
+    tally.add(counts, parsed)
+    held.cursor = tally.as_cursor() if dry is None else {}  # a dry run, and a check, begin anew after a crash
+    held.counts = dict(tally.numbers)
+    held.progress_done = max(held.progress_done, tally.read_before + parsed.offset)
+    held.save(update_fields=["cursor", "counts", "progress_done"])
+
+
+def _keep_rejections(usage_import: Import, rejections: list[Rejection], n_before: int) -> None:
+    kept = rejections[: max(MOST_REJECTED_KEPT - n_before, 0)]
+    lines = [
+        RejectedLine(usage_import=usage_import, line=r.line, code=r.code, message=r.message[:512], excerpt=r.excerpt)
+        for r in kept
+    ]
+    RejectedLine.objects.bulk_create(lines, ignore_conflicts=True)
+
+
+def _finish(usage_import: Import, lease: Lease, tally: Tally) -> dict[str, Any]:
+    at = lease.clock()
+    result = tally.result()
+    with lease.fenced():
+        Import.objects.filter(pk=usage_import.pk).update(
+            first_start_at=instant(tally.first_us) if tally.first_us is not None else None,
+            last_end_at=instant(tally.last_us) if tally.last_us is not None else None,
+        )
+        lease.finish(result, at)
+        if not usage_import.dry_run:
+            owner = Actor(user=usage_import.owner, via="worker")
+            details = {**tally.numbers, "file": usage_import.file_name, "sha256": usage_import.sha256}
+            audit.record(actor=owner, verb="usage.imported", at=at, subject=usage_import.source.slug, details=details)
+        fault_point("usage.import.before_finish")
+    return result
+
+
+def _waited_for(at: datetime) -> list[str]:
+    """The files of imports that are not over, and of dry runs that may still be confirmed."""
+    unfinished = Q(run__state__in=(Run.State.QUEUED, Run.State.RUNNING))
+    confirmable = Q(dry_run=True, run__finished_at__gte=at - uploads.KEPT)
+    return list(Import.objects.filter(unfinished | confirmable).values_list("stored_path", flat=True))
+
+
+class Tally:
+    """What an import has counted so far; travels in the cursor."""
+
+    def __init__(self, cursor: dict[str, Any]) -> None:
+        self.resume: dict[str, Any] = cursor.get("resume", {})
+        self.is_checked: bool = cursor.get("is_checked", False)  # all or nothing: no line is bad
+        self.read_before: int = cursor.get("read_before", 0)  # bytes, by the check
+        self.numbers: dict[str, int] = cursor.get("numbers", dict.fromkeys(_NUMBERS, 0))
+        self.notes: dict[str, int] = cursor.get("notes", {})
+        self.by_code: dict[str, int] = cursor.get("by_code", {})
+        self.core_s: float = cursor.get("core_s", 0.0)
+        self.accounts: set[Any] = set(cursor.get("accounts", []))  # ids; in a dry run, names
+        self.first_us: int | None = cursor.get("first_us")
+        self.last_us: int | None = cursor.get("last_us")
+        self.changed_from_us: int | None = cursor.get("changed_from_us")
+
+    def add(self, counts: Counts, parsed: Parsed) -> None:
+        self.resume = parsed.resume
+        for name, n in counts.as_dict().items():
+            self.numbers[name] += n
+        self.numbers["rejected"] += len(parsed.rejections)
+        self.numbers["lines"] += parsed.n_lines
+        for rejection in (*parsed.rejections, *counts.rejections):
+            self.by_code[rejection.code] = self.by_code.get(rejection.code, 0) + 1
+        for name, n in parsed.notes.items():
+            self.notes[name] = self.notes.get(name, 0) + n
+        self.core_s += counts.core_s
+        self.changed_from_us = earlier(self.changed_from_us, counts.changed_from_us)
+        self.accounts |= counts.account_ids or {parsed.batch.people[n] for n in np.unique(parsed.batch.who).tolist()}
+        self._see(parsed.batch)
+
+    def _see(self, batch: RecordBatch) -> None:
+        ended = batch.state == FINISHED
+        if ended.any():
+            first, last = int(batch.start_us[ended].min()), int(batch.end_us[ended].max())
+            self.first_us = first if self.first_us is None else min(first, self.first_us)
+            self.last_us = last if self.last_us is None else max(last, self.last_us)
+
+    def as_cursor(self) -> dict[str, Any]:
+        return {
+            "resume": self.resume,
+            "is_checked": self.is_checked,
+            "read_before": self.read_before,
+            "numbers": self.numbers,
+            "notes": self.notes,
+            "by_code": self.by_code,
+            "core_s": self.core_s,
+            "accounts": sorted(one for one in self.accounts if isinstance(one, int)),
+            "first_us": self.first_us,
+            "last_us": self.last_us,
+            "changed_from_us": self.changed_from_us,
+        }
+
+    def result(self) -> dict[str, Any]:
+        names = [list(one) for one in sorted(one for one in self.accounts if not isinstance(one, int))]
+        return {
+            **({"names": names} if 0 < len(names) <= MOST_NAMES_KEPT else {}),  # of a dry run
+            **self.numbers,
+            "notes": self.notes,
+            "by_code": self.by_code,
+            "n_accounts": len(self.accounts),
+            "cpu_s": self.core_s,
+        }

@@ -1,0 +1,289 @@
+"""Records into the database, each counted exactly once in its latest version, whatever order they come in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+from django.db import connection, transaction
+
+from apps.accounts.names.intern import AccountKey, account_ids
+from apps.runs.faults import fault_point
+from apps.runs.models import Run
+from apps.usage.authority import refuse_peer
+from apps.usage.buckets import changed_hours
+from apps.usage.buckets import hourly as buckets
+from apps.usage.models import JobClass, Source
+from apps.usage.parsers.base import (
+    I8,
+    PENDING,
+    RUNNING,
+    Bytes,
+    Flags,
+    JobClassKey,
+    RecordBatch,
+    RecordRow,
+    Rejection,
+    instant,
+    microseconds,
+)
+from apps.usage.records import overlaps, repetitions, skew, too_late
+from apps.usage.records.days import count_day
+from apps.usage.records.pgbinary import Int8Array
+from apps.usage.records.pgbinary import cursor as binary_cursor
+from apps.usage.records.record_rows import copy_records, finished_of, take_out, undo_records
+from apps.usage.records.versions import Counts, Stored, Verdict, find_stored, judge, lock_source
+
+IMPORT = "usage_import"  # the kind of run that can be undone
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What holds for a source at the moment, read under its lock."""
+
+    sealed_us: int | None
+    undoing: list[int]  # runs of imports that are being undone
+    has_rivals: bool  # other sources that may tell of the same hours
+
+
+@dataclass(slots=True)
+class _Incoming:
+    """Records with what is known of them, row by row."""
+
+    batch: RecordBatch
+    account_id: I8
+    job_class_id: I8
+    stored: Stored
+
+    def take(self, chosen: I8 | Flags) -> _Incoming:
+        rows = (self.account_id[chosen], self.job_class_id[chosen])
+        return _Incoming(self.batch.take(chosen), *rows, self.stored.take(chosen))
+
+
+def ingest_batch(
+    *,
+    source: Source,
+    rows: RecordBatch | Sequence[RecordRow],
+    at: datetime,
+    run: Run | None = None,
+    n_rejected: int = 0,
+    is_listing: bool = False,
+) -> Counts:
+    """Take in valid records of one source, in the caller's transaction or one of its own.
+
+    New ones are added; a later revision, else a later end, else a later state replaces what is stored, and the
+    buckets follow in the same transaction; the same again and older ones change nothing, and are counted. What lies
+    ahead of our clock is refused (`rejections` of the answer), what ended before the source was sealed is listed.
+    `n_rejected`: lines that the reader of these rows refused, for the day's count.
+    """
+    refuse_peer(source)
+    batch = rows if isinstance(rows, RecordBatch) else RecordBatch.from_rows(rows)
+    with transaction.atomic():
+        counts = _take(source, batch, at, run, is_listing=is_listing) if len(batch) else Counts()
+        count_day(source.pk, counts, n_rejected=n_rejected, at=at)
+        fault_point("usage.ingest.before_commit")
+    return counts
+
+
+def without_ahead(batch: RecordBatch, source: Source, at: datetime) -> tuple[RecordBatch, list[Rejection]]:
+    """The records that our clock allows, and why the others are refused."""
+    ahead = skew.ahead_of_clock(batch, tolerance_s=source.skew_tolerance_s, at=at)
+    if not ahead.any():
+        return batch, []
+    return batch.take(~ahead), skew.refusals(batch, ahead, at=at)
+
+
+def with_defaults(batch: RecordBatch, source: Source) -> RecordBatch:
+    """Cluster and site of the source, where a record names none."""
+    changed = batch.take(np.arange(len(batch)))
+    changed.cluster = _filled(batch.cluster, source.cluster)
+    changed.site = _filled(batch.site, source.site)
+    return changed
+
+
+def _take(source: Source, given: RecordBatch, at: datetime, run: Run | None, *, is_listing: bool) -> Counts:
+    skew_s = skew.skew_of(given, at=at)
+    batch, rejections = without_ahead(given, source, at)
+    counts = Counts(rejected=len(rejections), rejections=rejections)
+    if len(batch):
+        batch = with_defaults(batch, source)
+        names = (_account_ids(batch, source.namespace, at), _job_class_ids(batch))
+        lock_source(source.pk)
+        limits = read_limits(source.pk)
+        stored = _find(source.pk, batch, limits, is_listing=is_listing)
+        incoming = _set_aside(source.pk, _Incoming(batch, *names, stored), limits, counts, at, run)
+        fault_point("usage.ingest.after_keys")
+        _count_in(source, incoming, limits, counts, at, run, skew_s)
+    elif skew_s is not None:
+        Source.objects.filter(pk=source.pk).update(skew_s=skew_s)
+    return counts
+
+
+_LIMITS = """
+SELECT sealed_before_at,
+    ARRAY(SELECT import.run_id FROM usage_import AS import JOIN runs_run AS run ON run.id = import.undone_run_id
+        WHERE import.source_id = mine.id AND import.undone_at IS NULL AND run.cursor <> '{}'
+            AND run.state IN ('queued', 'running')),
+    EXISTS (SELECT FROM usage_source AS other WHERE other.id <> mine.id
+        AND (other.origin <> mine.origin OR other.namespace = mine.namespace))
+FROM usage_source AS mine WHERE id = %s
+"""
+
+
+def read_limits(source_id: int) -> Limits:
+    with connection.cursor() as cursor:
+        cursor.execute(_LIMITS, [source_id])
+        sealed_before_at, undoing, has_rivals = cursor.fetchone()
+    return Limits(microseconds(sealed_before_at) if sealed_before_at else None, undoing, has_rivals)
+
+
+def _find(source_id: int, batch: RecordBatch, limits: Limits, *, is_listing: bool) -> Stored:
+    """What is stored; of an import that is being undone, what was before it."""
+    stored = find_stored(source_id, batch, is_listing=is_listing)
+    if limits.undoing:
+        undone = np.isin(stored.run_id, limits.undoing)
+        if undone.any():
+            undo_records(source_id, np.unique(stored.id[undone]))
+            stored = find_stored(source_id, batch, is_listing=is_listing)
+    return stored
+
+
+def _set_aside(
+    source_id: int, incoming: _Incoming, limits: Limits, counts: Counts, at: datetime, run: Run | None
+) -> _Incoming:
+    """Without what comes too late, which is listed."""
+    if limits.sealed_us is None:
+        return incoming
+    late = too_late.is_too_late(incoming.batch, incoming.stored, limits.sealed_us)
+    if not late.any():
+        return incoming
+    chosen = incoming.take(late)
+    too_late.list_too_late(source_id, chosen.batch, chosen.stored, chosen.account_id, run=run, at=at)
+    counts.too_late = len(chosen.batch)
+    counts.account_ids |= set(np.unique(chosen.account_id).tolist())
+    return incoming.take(~late)
+
+
+def _count_in(
+    source: Source,
+    incoming: _Incoming,
+    limits: Limits,
+    counts: Counts,
+    at: datetime,
+    run: Run | None,
+    skew_s: float | None,
+) -> None:
+    verdict = judge(incoming.batch, incoming.stored)
+    counts.add(verdict.counts)
+    counts.account_ids |= set(np.unique(incoming.account_id).tolist())
+    last_end_at = last_submit_at = None
+    if len(verdict.winners):
+        counts.core_s, counts.changed_from_us = _write(source, incoming, verdict, limits, run, at)
+        last_end_at = instant(int(incoming.batch.end_us[verdict.winners].max()))
+        last_submit_at = instant(int(incoming.batch.submit_us[verdict.winners].max()))
+    _advance(source, counts.new, last_end_at, last_submit_at, skew_s, at)
+    if len(verdict.again):
+        _note_seen(incoming, verdict, at)
+        repetitions.note(incoming.stored.run_id[verdict.again], run=run, at=at)
+
+
+def _write(
+    source: Source, incoming: _Incoming, verdict: Verdict, limits: Limits, run: Run | None, at: datetime
+) -> tuple[float, int | None]:
+    """Records and buckets; the core-seconds that came in, less those taken back, and the first start among them."""
+    written, run_id = incoming.take(verdict.winners), run.pk if run else None
+    names = (written.account_id, written.job_class_id)
+    change = finished_of(written.batch, *names)
+    replaced = verdict.replaced[verdict.replaced > 0]
+    if len(replaced):
+        is_import = run is not None and run.kind == IMPORT
+        change = change.joined(take_out(replaced, by_run_id=run_id, keep_all=is_import, at=at))
+        fault_point("usage.ingest.after_replacing")
+    copy_records(source.pk, written.batch, *names, run_id, at)
+    fault_point("usage.ingest.after_copy")
+    waited_from = _first_hour_of_waiting(written.batch)
+    if not len(change):
+        if waited_from is not None:
+            changed_hours.note_hour(source.pk, waited_from)
+        return 0.0, None
+    delta = buckets.delta_of(change)
+    buckets.apply_delta(source.pk, delta, since_hour=waited_from)
+    overlaps.note_hours(source, delta, written.batch, has_rivals=limits.has_rivals, at=at)
+    return float(delta.amounts[:, 0].sum()) / buckets.QUANTA, int(change.start_us.min())
+
+
+def _first_hour_of_waiting(batch: RecordBatch) -> int | None:
+    """Since 1970, of the jobs that wait or waited; None where none did, as far as it is told."""
+    waited = (batch.submit_us < batch.start_us) | (batch.state == PENDING)
+    return int(batch.submit_us[waited].min()) // buckets.HOUR_US if waited.any() else None
+
+
+_SEEN = """
+UPDATE usage_record SET seen_at = %s
+WHERE id = ANY(%s::int8[]) AND NOT (state = 'finished') AND (seen_at IS NULL OR seen_at < %s)
+"""
+
+
+def _note_seen(incoming: _Incoming, verdict: Verdict, at: datetime) -> None:
+    """An open job that was told again is still there."""
+    again = verdict.again[incoming.batch.state[verdict.again] <= RUNNING]
+    if len(again):
+        with binary_cursor() as found:
+            found.execute(_SEEN, [at, Int8Array(np.unique(incoming.stored.id[again])), at])
+
+
+_ADVANCE = """
+UPDATE usage_source SET watermark = watermark + 1, n_records = n_records + %s, skew_s = COALESCE(%s, skew_s),
+    last_record_end_at = GREATEST(last_record_end_at, %s), last_submit_at = GREATEST(last_submit_at, %s),
+    last_received_at = GREATEST(last_received_at, %s)
+WHERE id = %s
+"""
+_NOTE_SKEW = "UPDATE usage_source SET skew_s = %s WHERE id = %s AND skew_s IS DISTINCT FROM %s"
+
+
+def _advance(
+    source: Source,
+    n_new: int,
+    last_end_at: datetime | None,
+    last_submit_at: datetime | None,
+    skew_s: float | None,
+    at: datetime,
+) -> None:
+    """What the source has come to; without a last submission nothing was written."""
+    with connection.cursor() as cursor:
+        if last_submit_at is not None:
+            cursor.execute(_ADVANCE, [n_new, skew_s, last_end_at, last_submit_at, at, source.pk])
+        elif skew_s is not None:
+            cursor.execute(_NOTE_SKEW, [skew_s, source.pk, skew_s])
+
+
+def _account_ids(batch: RecordBatch, namespace: str, at: datetime) -> I8:
+    used, place = np.unique(batch.who, return_inverse=True)
+    keys = [AccountKey(namespace, *batch.people[code]) for code in used.tolist()]
+    found = account_ids(keys, at=at)
+    return np.array([found[key] for key in keys], np.int64)[place]
+
+
+def _job_class_ids(batch: RecordBatch) -> I8:
+    used, place = np.unique(batch.job_class, return_inverse=True)
+    keys = [batch.job_classes[code] for code in used.tolist()]
+    known = _stored_job_classes(keys)
+    missing = sorted(set(keys) - known.keys())
+    if missing:
+        JobClass.objects.bulk_create([JobClass(**key._asdict()) for key in missing], ignore_conflicts=True)
+        known = _stored_job_classes(keys)
+    return np.array([known[key] for key in keys], np.int64)[place]
+
+
+def _stored_job_classes(keys: list[JobClassKey]) -> dict[JobClassKey, int]:
+    found = JobClass.objects.filter(queue__in={key.queue for key in keys})
+    rows = found.values_list("queue", "partition", "qos", "id")
+    return {JobClassKey(*row[:3]): row[3] for row in rows}
+
+
+def _filled(texts: Bytes, default: str) -> Bytes:
+    if not default:
+        return texts
+    return np.where(texts == b"", np.bytes_(default.encode()), texts)

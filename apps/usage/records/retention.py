@@ -1,0 +1,177 @@
+"""How long records are kept. Their hours are sealed first; buckets stay, so no sum of usage changes.
+
+From a source's seal on, a record that ended before it is too late (see ingest). What the records that are let go had
+added to each hour is kept as SealedHour: buckets can still be proved to be the sum of records and sealed hours.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import Max, Min, QuerySet
+
+from apps.accounts.actor import SYSTEM
+from apps.accounts.audit import log as audit
+from apps.runs.faults import fault_point
+from apps.runs.leases import Lease
+from apps.runs.models import Run
+from apps.runs.services import enqueue_run
+from apps.usage.buckets import hourly as buckets
+from apps.usage.models import IdempotentAnswer, Record, Source
+from apps.usage.parsers.base import F8, I8
+from apps.usage.records import pgbinary
+from apps.usage.records.pgbinary import Float8Array, Int8Array, TimestamptzArray
+from apps.usage.records.versions import lock_source
+
+KIND = "usage_retention"
+ANSWERS_KEPT = timedelta(days=30)  # first answers to pushes, for retries
+_IDS_AT_A_TIME = 200_000
+_DAY = timedelta(days=1)
+
+
+def ask_for_retention(*, at: datetime) -> Run | None:
+    """A run that lets go what is older than it is kept for; None where nothing is."""
+    if not any(_due(source, at) for source in _with_records()):
+        return None
+    return enqueue_run(kind=KIND, subject="usage", at=at)
+
+
+def work_retention(run: Run, lease: Lease) -> dict[str, Any]:
+    """Handler of `usage_retention`: seal every source that is due, then let records go in one pass by id."""
+    at = lease.clock()
+    sealed = [source.slug for source in _with_records() if _seal(source, lease, at)]
+    gone: dict[str, int] = dict(run.cursor.get("gone", {}))
+    ids = Record.objects.aggregate(first=Min("id"), last=Max("id"))
+    before_id, last_id = int(ids["first"] or 1) - 1, int(ids["last"] or 0)
+    for first_id in range(max(before_id, int(run.cursor.get("id", 0))), last_id, _IDS_AT_A_TIME):
+        with lease.fenced() as held:
+            for slug, n in _let_go(first_id, min(first_id + _IDS_AT_A_TIME, last_id)).items():
+                gone[slug] = gone.get(slug, 0) + n
+            held.cursor = {"id": first_id + _IDS_AT_A_TIME, "gone": gone}
+            held.save(update_fields=["cursor"])
+            fault_point("usage.retention.before_commit")
+        lease.report(done=first_id, total=last_id)
+        lease.between_steps()
+    with lease.fenced():
+        n_replaced = _drop_replaced()
+        IdempotentAnswer.objects.filter(created_at__lt=at - ANSWERS_KEPT).delete()
+        result = {"sealed": sealed, "gone": gone, "replaced": n_replaced}
+        if gone:
+            audit.record(actor=SYSTEM, verb="usage.records_let_go", at=at, subject="usage", details=result)
+        lease.finish(result, at)
+    return result
+
+
+def _with_records() -> QuerySet[Source]:
+    return Source.objects.exclude(kind=Source.Kind.PEER).order_by("pk")
+
+
+def kept_from(source: Source, at: datetime) -> datetime | None:
+    """Records that ended earlier may go: the beginning (UTC) of the oldest day that is kept; None keeps all."""
+    days = settings.FAIRSHARE_KEEP_RECORDS_DAYS if source.keep_records_days is None else source.keep_records_days
+    if not days:
+        return None
+    return datetime.combine((at - days * _DAY).astimezone(UTC).date(), datetime.min.time(), UTC)
+
+
+def _due(source: Source, at: datetime) -> bool:
+    wanted = kept_from(source, at)
+    return wanted is not None and (source.sealed_before_at is None or source.sealed_before_at < wanted)
+
+
+def _seal(source: Source, lease: Lease, at: datetime) -> bool:
+    wanted = kept_from(source, at)
+    if wanted is None or not _due(source, at):
+        return False
+    with lease.fenced():
+        lock_source(source.pk)
+        Source.objects.filter(pk=source.pk).update(sealed_before_at=wanted)
+        details = {"before": wanted.isoformat()}
+        audit.record(actor=SYSTEM, verb="usage.sealed", at=at, subject=source.slug, details=details)
+    return True
+
+
+_LET_GO = """
+WITH gone AS (
+    DELETE FROM usage_record AS record USING usage_source AS source
+    WHERE record.id > %s AND record.id <= %s AND source.id = record.source_id
+        AND record.end_at < source.sealed_before_at AND record.state IN ('finished', 'withdrawn')
+    RETURNING record.source_id, record.start_at, record.end_at, record.cpus, record.gpus, record.mem_mb,
+        record.nodes, record.billing, record.is_charge, record.state = 'finished' AS counted)
+SELECT array_agg(source_id), array_agg(COALESCE(start_at, end_at)), array_agg(end_at),
+    array_agg(CASE WHEN counted THEN cpus ELSE 0 END), array_agg(CASE WHEN counted THEN gpus ELSE 0 END),
+    array_agg(CASE WHEN counted THEN mem_mb ELSE 0 END), array_agg(CASE WHEN counted THEN nodes ELSE 0 END),
+    array_agg(CASE WHEN counted THEN billing ELSE 0 END), array_agg((counted AND NOT is_charge)::int::int8)
+FROM gone
+"""
+_SOURCES_OF = """
+SELECT DISTINCT record.source_id FROM usage_record AS record JOIN usage_source AS source ON source.id = source_id
+WHERE record.id > %s AND record.id <= %s AND record.end_at < source.sealed_before_at ORDER BY 1
+"""
+
+
+@transaction.atomic
+def _let_go(after_id: int, last_id: int) -> dict[str, int]:
+    """Remove what was sealed among these ids, under the locks of its sources; how many by source."""
+    with connection.cursor() as cursor:
+        cursor.execute(_SOURCES_OF, [after_id, last_id])
+        ids = [row[0] for row in cursor.fetchall()]
+    for source_id in ids:
+        lock_source(source_id)
+    found = pgbinary.fetch_columns(_LET_GO, [after_id, last_id]) if ids else []
+    if not found:
+        return {}
+    source_id, *columns = found
+    slugs = dict(Source.objects.filter(pk__in=ids).values_list("pk", "slug"))
+    numbers: dict[str, int] = {}
+    for one in ids:
+        chosen = np.flatnonzero(source_id == one)
+        if len(chosen):
+            _add_sealed(one, *(column[chosen] for column in columns))
+            numbers[slugs[one]] = len(chosen)
+    return numbers
+
+
+_ADD_SEALED = f"""
+INSERT INTO usage_sealedhour (source_id, hour_at, n_records, {", ".join(buckets.AMOUNTS)})
+SELECT %s::int8, given.* FROM unnest(%s::timestamptz[], %s::int8[], {", ".join(["%s::float8[]"] * 6)}) AS given
+ON CONFLICT (source_id, hour_at) DO UPDATE SET n_records = usage_sealedhour.n_records + EXCLUDED.n_records,
+    {", ".join(f"{name} = usage_sealedhour.{name} + EXCLUDED.{name}" for name in buckets.AMOUNTS)}
+"""  # noqa: S608 - constants only
+
+
+def _add_sealed(
+    source_id: int, start_us: I8, end_us: I8, cpus: F8, gpus: F8, mem_mb: F8, nodes: F8, billing: F8, is_job: I8
+) -> None:
+    nobody = np.zeros(len(end_us), np.int64)  # an hour's sum doesn't ask whose it was
+    sign, anywhere = nobody + 1, np.zeros(len(end_us), "S1")
+    gone = buckets.Finished(sign, sign, nobody, nobody, anywhere, start_us, end_us, cpus, gpus, mem_mb, nodes, billing)
+    delta = buckets.delta_of(gone)
+    amounts = buckets.amounts_of(delta)
+    ended = np.searchsorted(delta.hour, end_us // buckets.HOUR_US)
+    n_records = amounts[:, -1].astype(np.int64)  # every record is counted in the hour of its end, jobs or not
+    amounts[:, -1] = np.bincount(ended, weights=is_job, minlength=len(delta.hour))
+    with pgbinary.cursor() as cursor:
+        cursor.execute(
+            _ADD_SEALED,
+            [
+                source_id,
+                TimestamptzArray(delta.hour * buckets.HOUR_US),
+                Int8Array(n_records),
+                *(Float8Array(np.ascontiguousarray(amounts[:, place])) for place in range(amounts.shape[1])),
+            ],
+        )
+
+
+def _drop_replaced() -> int:
+    """Versions that were replaced and whose record is gone: nothing could be put back."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "DELETE FROM usage_replacedrecord AS old USING usage_source AS source"
+            " WHERE source.id = old.source_id AND old.end_at < source.sealed_before_at"
+        )
+        return int(cursor.rowcount)

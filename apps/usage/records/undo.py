@@ -1,0 +1,197 @@
+"""Undoing an import: afterwards records and buckets are as if it had never been.
+
+Its records go, what they had replaced comes back, piece by piece, each in one fenced transaction. What is sent
+meanwhile is judged as if the import were undone already (see ingest).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+from django.db import connection, transaction
+from django.db.models import F
+
+from apps.accounts.actor import Actor
+from apps.accounts.audit import log as audit
+from apps.core.errors import Conflict, NotFound
+from apps.runs.faults import fault_point
+from apps.runs.leases import Lease
+from apps.runs.models import Run
+from apps.runs.services import enqueue_run
+from apps.usage.authority import refuse_peer, require_write
+from apps.usage.models import Import, Repetition, ReplacedRecord, Source, TooLateRecord
+from apps.usage.parsers.base import instant
+from apps.usage.records import pgbinary
+from apps.usage.records.ingest import IMPORT
+from apps.usage.records.overlaps import forget_hours
+from apps.usage.records.record_rows import undo_records
+from apps.usage.records.versions import lock_source
+
+KIND = "usage_undo"
+AT_A_TIME = 50_000  # each piece touches most of the same buckets: few large ones are faster
+_OVER = (Run.State.SUCCEEDED, Run.State.FAILED, Run.State.CANCELLED)
+
+
+@transaction.atomic
+def undo_import(*, import_id: int, reason: str = "", at: datetime, actor: Actor) -> Import:
+    """Ask for the import to be undone; asking again while it is at work, or when it is done, changes nothing.
+
+    Raises:
+        NotFound: there is no such import, or it is somebody else's.
+        Conflict: it can't be undone, and why.
+    """
+    imports = Import.objects.select_related("source", "run", "undone_run").select_for_update(of=("self",))
+    found = imports.filter(pk=import_id).first()
+    if found is None or not (actor.is_admin or (actor.user is not None and found.owner_id == actor.user.pk)):
+        raise NotFound(f"There is no import {import_id}.")
+    require_write(actor, found.source.slug)
+    refuse_peer(found.source)
+    if found.undone_at is not None or (found.undone_run is not None and found.undone_run.state not in _OVER):
+        return found
+    refusal = why_not(found)
+    if refusal is not None:
+        raise refusal
+    earlier = found.undone_run.cursor if found.undone_run is not None else {}  # stopped half-way: goes on there
+    found.undone_run = enqueue_run(
+        kind=KIND,
+        subject=f"source:{found.source.slug}",
+        arguments={"import": found.pk},
+        owner=actor.user,
+        idempotency_key=f"undo:{found.pk}:{uuid4()}",
+        at=at,
+    )
+    counts = found.run.counts
+    total = int(counts.get("new", 0)) + int(counts.get("corrected", 0))
+    Run.objects.filter(pk=found.undone_run.pk).update(progress_total=total, cursor=earlier)
+    found.save(update_fields=["undone_run"])
+    details = {"import": found.pk, "file": found.file_name, "reason": reason.strip()}
+    audit.record(actor=actor, verb="usage.undo_asked", at=at, subject=found.source.slug, details=details)
+    return found
+
+
+def why_not(found: Import) -> Conflict | None:
+    """Why this import can't be undone, in words; None when it can."""
+    if found.dry_run:
+        return Conflict("A dry run has stored nothing that could be undone.", code="nothing_to_undo")
+    if found.run.kind != IMPORT:
+        return Conflict("It was collected, not imported: the next collection would bring it again.", code="collected")
+    if found.run.state not in _OVER:
+        return Conflict("This import is at work: stop it first.", code="still_at_work")
+    return _is_sealed(found) or _is_built_upon(found)
+
+
+def _is_sealed(found: Import) -> Conflict | None:
+    source = Source.objects.get(pk=found.source_id)
+    first_us = found.run.cursor.get("changed_from_us")
+    first_at = instant(int(first_us)) if first_us is not None else None
+    sealed_at = source.sealed_before_at
+    if sealed_at is None or first_at is None or first_at >= sealed_at:
+        return None
+    return Conflict(
+        f"Its records begin on {first_at:%Y-%m-%d}, and the hours of {source.slug} before {sealed_at:%Y-%m-%d} are"
+        " sealed: records of that time are no longer kept one by one.",
+        code="hours_sealed",
+    )
+
+
+def _is_built_upon(found: Import) -> Conflict | None:
+    """A later import, or anything else that came later, replaced or repeated some of its records."""
+    replaced = ReplacedRecord.objects.filter(run=found.run_id).exclude(by_run=found.run_id)
+    later = replaced.order_by("id").first()
+    if later is not None:
+        n = replaced.count()
+        return Conflict(
+            f"{n} of its records were corrected since by {_by(later.by_run_id)}: {_undo_first(later.by_run_id)}.",
+            code="replaced_since",
+        )
+    again = Repetition.objects.filter(run=found.run_id).order_by("id").first()
+    if again is not None:
+        return Conflict(
+            f"{again.n_records} of its records came again since by {_by(again.by_run_id)}, and would be lost:"
+            f" {_undo_first(again.by_run_id)}.",
+            code="repeated_since",
+        )
+    return None
+
+
+def _by(run_id: int | None) -> str:
+    later = Import.objects.filter(run=run_id).first() if run_id is not None else None
+    return f"import {later.pk} ({later.file_name})" if later is not None else "what was pushed or collected"
+
+
+def _undo_first(run_id: int | None) -> str:
+    if run_id is not None and Import.objects.filter(run=run_id).exists():
+        return "undo that one first"
+    return "send corrections or withdrawals of single records instead"
+
+
+_NEXT = """
+SELECT array_agg(id) FROM (
+    SELECT id FROM usage_record WHERE id > %s AND run_id = %s ORDER BY id LIMIT %s) AS piece
+"""
+
+
+def work_undo(run: Run, lease: Lease) -> dict[str, Any]:
+    """Handler of `usage_undo`: goes on behind the last committed piece."""
+    found = Import.objects.select_related("source", "run", "owner").get(pk=run.arguments["import"])
+    cursor: dict[str, int] = {"id": 0, "removed": 0, "put_back": 0, **run.cursor}
+    is_first = True
+    while True:
+        with lease.fenced() as held:
+            lock_source(found.source_id)
+            refusal = (_is_built_upon(found) if is_first and not run.cursor else None) or _is_sealed(found)
+            if refusal is not None:
+                raise refusal
+            n_removed = _piece(found, cursor)
+            held.cursor, held.progress_done = cursor, cursor["removed"]
+            held.counts = {name: cursor[name] for name in ("removed", "put_back")}
+            held.save(update_fields=["cursor", "progress_done", "counts"])
+            fault_point("usage.undo.before_commit")
+        fault_point("usage.undo.after_commit")
+        is_first = False
+        if not n_removed:
+            return _finish(found, lease, cursor)
+        lease.between_steps()
+
+
+def _piece(found: Import, cursor: dict[str, int]) -> int:
+    chosen = pgbinary.fetch_columns(_NEXT, [cursor["id"], found.run_id, AT_A_TIME])
+    if not chosen:
+        return 0
+    n_removed, n_back = undo_records(found.source_id, chosen[0])
+    cursor["id"] = int(chosen[0][-1])
+    cursor["removed"] += n_removed
+    cursor["put_back"] += n_back
+    return n_removed
+
+
+_LAST_END = """
+UPDATE usage_source SET last_record_end_at = (SELECT max(end_at) FROM usage_record WHERE source_id = %s) WHERE id = %s
+"""
+
+
+def _finish(found: Import, lease: Lease, cursor: dict[str, int]) -> dict[str, Any]:
+    at, run_id = lease.clock(), found.run_id
+    result = {name: cursor[name] for name in ("removed", "put_back")}
+    with lease.fenced() as held:
+        lock_source(found.source_id)
+        ReplacedRecord.objects.filter(by_run=run_id).delete()
+        Repetition.objects.filter(by_run=run_id).delete()
+        TooLateRecord.objects.filter(run=run_id).delete()
+        first_us, last_us = found.run.cursor.get("first_us"), found.run.cursor.get("last_us")
+        if first_us is not None and last_us is not None:
+            from_at, to_at = instant(int(first_us)), instant(int(last_us))
+            if from_at is not None and to_at is not None:
+                forget_hours(found.source_id, from_at=from_at, to_at=to_at)
+        with connection.cursor() as plain:
+            plain.execute(_LAST_END, [found.source_id, found.source_id])
+        Source.objects.filter(pk=found.source_id).update(watermark=F("watermark") + 1)
+        Import.objects.filter(pk=found.pk).update(undone_at=at)
+        details = {**result, "import": found.pk, "file": found.file_name, "sha256": found.sha256}
+        owner = Actor(user=held.owner, via="worker")
+        audit.record(actor=owner, verb="usage.import_undone", at=at, subject=found.source.slug, details=details)
+        fault_point("usage.undo.before_finish")
+        lease.finish(result, at)
+    return result
