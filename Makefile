@@ -11,11 +11,12 @@ NO_PIP = echo "Neither python3-venv nor a pip of version 22.3 or newer is here: 
 MUTANTS_STAMP := $(VENV)/.mutants-$(firstword $(shell cksum requirements-mutants.lock))
 PIP_MUTANTS = $(subst requirements.lock,requirements-mutants.lock,$(PIP))
 
-.PHONY: help setup debian run test test-fast test-all test-faults test-federation mutants planted bench bench-large image lint
+.PHONY: help setup debian run dev test test-fast test-all test-faults test-federation mutants planted bench bench-large image lint
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run     serve on http://127.0.0.1:8000 (FAIRSHARE_PORT, FAIRSHARE_VAR)"
+	@echo "make dev     one process that reloads code and templates, on the database of make run"
 	@echo "make test    the whole suite"
 	@echo "make test-fast  engine and services   make test-all  also what takes long"
 	@echo "make lint    style, types, layers, migrations"
@@ -42,6 +43,10 @@ $(STAMP): requirements.lock
 
 run: setup
 	@exec $(PY) manage.py up $(UP)
+
+# Of what make run has set up: no workers, so that a recompute is a command of its own.
+dev: setup
+	@FAIRSHARE_DEBUG=1 $(PY) manage.py with_stack -- $(abspath $(PY)) manage.py runserver $${FAIRSHARE_PORT:-8000}
 
 debian:
 	@sh .ci/debian

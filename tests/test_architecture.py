@@ -21,6 +21,7 @@ LAYERS = [
     ("dashboard", "api", "cli"),
 ]  # fmt: skip
 LONGEST_FILE = 420
+MOST_MODULES = 15
 DOMAIN_ROOMS = ("accounts", "runs", "policies", "usage", "priorities", "federation", "notices")
 OUR_MODULES = [path for path in sorted((ROOT / "apps").rglob("*.py")) if "migrations" not in path.parts]
 
@@ -139,6 +140,18 @@ def test_figures_import_no_selector_not_even_one_that_lives_beside_its_records()
     assert {each for each in found if selector.search(each)} == set()
 
 
+def test_a_folder_has_few_modules() -> None:
+    """Django's own files and registries with one file an entry aside."""
+    aside = {"__init__", "apps", "admin", "models", "tasks", "checks", "receivers"}
+    registries = re.compile(r"apps/(usage/parsers|notices/kinds|cli/management/commands)")
+    counted: dict[str, int] = {}
+    for path in OUR_MODULES:
+        folder = path.parent.relative_to(ROOT).as_posix()
+        if path.stem not in aside and not registries.fullmatch(folder):
+            counted[folder] = counted.get(folder, 0) + 1
+    assert {folder: n for folder, n in counted.items() if n > MOST_MODULES} == {}
+
+
 def test_the_engine_needs_numpy_and_the_standard_library_alone() -> None:
     foreign = {
         f"{path.relative_to(ROOT)}: {name}"
@@ -196,7 +209,7 @@ def test_time_is_read_in_one_place() -> None:
 
 def test_signals_of_our_own_are_just_one() -> None:
     made = [path for path in OUR_MODULES if _read(path).makes_signals]
-    assert [str(path.relative_to(ROOT)) for path in made] == ["apps/policies/signals.py"]
+    assert [str(path.relative_to(ROOT)) for path in made] == ["apps/policies/publishing/signals.py"]
 
 
 def test_every_setting_is_in_the_readme() -> None:
