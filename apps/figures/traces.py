@@ -15,6 +15,12 @@ Values = Sequence[float | None]
 Places = Sequence[Any]
 
 
+def plotly_text(text: str) -> str:
+    """Text of people for plotly.js, which reads some tags, entities and `%{…}`; `$` begins the name of a token."""
+    marks = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "$": "&#36;", "{": "&#123;"}
+    return text.translate(str.maketrans(marks))
+
+
 def series_color(number: int) -> str:
     """The token of series 0..7; more than eight don't stand in one picture."""
     return f"$series-{number % MOST_SERIES + 1}"
@@ -27,7 +33,7 @@ def line(
     return {
         "type": "scatter", "mode": "lines", "name": name, "x": list(x), "y": list(y),
         "line": {"color": color, "width": width}, "customdata": list(words),
-        "hovertemplate": f"{name} %{{customdata}}<extra></extra>", "meta": {"read": True},
+        "hovertemplate": f"{plotly_text(name)} %{{customdata}}<extra></extra>", "meta": {"read": True},
         "connectgaps": False, **more,
     }  # fmt: skip
 

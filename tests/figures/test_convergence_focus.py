@@ -17,6 +17,7 @@ from apps.core.errors import Invalid
 from apps.figures import Figure
 from apps.figures.convergence.answers import draw_figure, read_figure
 from apps.figures.paint import first_drawing
+from apps.figures.traces import line
 from apps.priorities.convergence.numbers import get_numbers
 from apps.priorities.convergence.period import today_of
 from apps.priorities.convergence.reading import get_series_state
@@ -184,3 +185,8 @@ def test_the_page_keeps_the_picks_when_its_period_changes(eva: Client) -> None:
     page = eva.get(f"/policy/{SLUG}/convergence/?pick=atlas&show=ratio").content.decode()
     assert "?days=90&amp;show=ratio&amp;pick=atlas" in page
     assert 'data-choice="show-ratio"' in page
+
+
+def test_a_name_is_text_for_plotly_whatever_it_contains() -> None:
+    drawn = line([0], [1.0], name="$ink %{x} R&D <b>", color="$series-1", words=["50 %"])
+    assert drawn["hovertemplate"] == "&#36;ink %&#123;x} R&amp;D &lt;b&gt; %{customdata}<extra></extra>"

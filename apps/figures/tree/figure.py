@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 
 from apps.figures.controls import Choice, Control, changed
 from apps.figures.figure import Column, Figure, Table, Trace
+from apps.figures.traces import plotly_text
 from apps.figures.tree.asked import ENTRY, TreeAsked, tree_controls
 from apps.figures.tree.colors import Paint, legend_of, paint_of
 from apps.figures.tree.words import (
@@ -133,11 +134,6 @@ def _trace(fields: list[_Field], asked: TreeAsked) -> Trace:
 
 def _own_part(sector: Sector) -> float:
     return round(max(sector.size - sum(child.size for child in sector.children), 0.0), 9)
-
-
-def plotly_text(text: str) -> str:
-    """Text of people for plotly.js, which reads some tags and entities; `$` begins the name of a token."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("$", "&#36;")
 
 
 def _name(sector: Sector) -> str:

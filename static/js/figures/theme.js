@@ -186,11 +186,14 @@ export function color(token) {
   return alpha ? `rgba(${r},${g},${b},${alpha})` : `rgb(${r},${g},${b})`;
 }
 
+// Places and words of a figure, which people named: none of them is a colour, even one that begins with "$".
+const WORDS = new Set(["x", "y", "z", "name", "text", "ticktext", "labels", "ids", "parents", "customdata", "hovertemplate"]);
+
 /** A copy in which every token is a colour. */
 export function resolve(value) {
   if (typeof value === "string") return value[0] === "$" ? color(value) : value;
-  if (Array.isArray(value)) return typeof value[0] === "number" && typeof value.at(-1) !== "string" ? value : value.map(resolve);
-  if (value && typeof value === "object") return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, resolve(v)]));
+  if (Array.isArray(value)) return value.map(resolve);
+  if (value && typeof value === "object") return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, WORDS.has(k) ? v : resolve(v)]));
   return value;
 }
 
