@@ -138,7 +138,6 @@ def test_rest_and_page_mark_the_days_and_offer_today(
     path = f"/policy/grid/n/{then['entry']}/vo/convergence/"
     page = client.get(path).content.decode()
     assert 'data-testid="before-entry"' in page
-    assert 'data-state="before_entry"' in page
     assert f'href="{path}?measure=today"' in page
     assert 'data-testid="against-today" data-value="3"' in client.get(path, {"measure": "today"}).content.decode()
     monkeypatch.setattr(against_today, "MOST_DAYS", 2)
