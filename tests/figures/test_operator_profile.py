@@ -82,7 +82,7 @@ def test_page_and_rest_have_the_same_numbers_and_only_algorithms_with_an_operato
     page = client.get(PAGE, asked)
     figure = page.context["profile"].figure
     rest = client.get(REST, asked)
-    assert rest.json()["data"] == client.get(f"{PAGE}operator", asked).json()["data"]
+    assert rest.json()["data"] == client.get(f"{PAGE}figures/operator", asked).json()["data"]
     assert rest.json()["data"][1]["y"] == figure.traces[1]["y"]
     again = client.get(REST, asked, headers={"If-None-Match": rest["ETag"]})
     assert (again.status_code, again.content) == (304, b"")
