@@ -10,6 +10,7 @@ from apps.figures.figure import Trace
 NO_HOVER = {"hoverinfo": "skip"}
 AMOUNT = ("$seq-0", "$seq-1", "$seq-2", "$seq-3", "$seq-4", "$seq-5", "$seq-6")
 MOST_SERIES = 8
+_MARKS = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord("$"): "&#36;", ord("{"): "&#123;"}
 
 Values = Sequence[float | None]
 Places = Sequence[Any]
@@ -17,8 +18,7 @@ Places = Sequence[Any]
 
 def plotly_text(text: str) -> str:
     """Text of people for plotly.js, which reads some tags, entities and `%{…}`; `$` begins the name of a token."""
-    marks = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "$": "&#36;", "{": "&#123;"}
-    return text.translate(str.maketrans(marks))
+    return text.translate(_MARKS)
 
 
 def series_color(number: int) -> str:
