@@ -1,6 +1,6 @@
 """Figures in a real Chromium, from a real web server: the first picture, frames while a page moves, a share dragged.
 
-Frames are counted while the pictures of forty subgroups are there: of a page that is scrolled along them, and of the
+Frames (`--large`) are counted while the pictures of forty subgroups are there: of a page that is scrolled along them, and of the
 picture of picks beside them that is moved along its days. Panels themselves don't move: each shows all of its days. The
 rate of the same page at rest stands beside, for a machine that is busy with something else.
 """
@@ -88,15 +88,22 @@ class _Site(NamedTuple):
 
 
 def measure() -> Iterator[BenchLine]:
+    yield from _measure(_first_pictures, _drags)
+
+
+def measure_large() -> Iterator[BenchLine]:
+    yield from _measure(_frames)
+
+
+def _measure(*parts: Callable[[Open, _Site], Iterator[BenchLine]]) -> Iterator[BenchLine]:
     browser = next(filter(None, map(shutil.which, [os.environ.get("CHROME_BIN", ""), *_BROWSERS])), None)
     if browser is None:
         print("no Chromium here: apt-get install chromium-headless-shell, or set CHROME_BIN", file=sys.stderr)
         return
     site = _site()
     with web_server() as port, _window(browser, port, site) as open_page:
-        yield _first_pictures(open_page, site)
-        yield from _frames(open_page, site)
-        yield from _drags(open_page, site)
+        for part in parts:
+            yield from part(open_page, site)
 
 
 def _site() -> _Site:
@@ -153,7 +160,7 @@ def _window(browser: str, port: int, site: _Site) -> Iterator[Open]:
         running.close()
 
 
-def _first_pictures(open_page: Open, site: _Site) -> BenchLine:
+def _first_pictures(open_page: Open, site: _Site) -> Iterator[BenchLine]:
     page = open_page(_PAINTED)
     took: list[float] = []
     for address in site.groups:
@@ -165,7 +172,7 @@ def _first_pictures(open_page: Open, site: _Site) -> BenchLine:
     took = took[3:]  # the browser keeps the code of scripts that it has run a few times
     detail = f"{p95(took) * 1e3:.0f} ms, median {statistics.median(took) * 1e3:.0f} ms of {len(took)} pages"
     name = "first figure painted after navigation, 95th percentile / 1 s"
-    return BenchLine(name, p95(took) / GOAL_PAINTED_S, 1.0, detail)
+    yield BenchLine(name, p95(took) / GOAL_PAINTED_S, 1.0, detail)
 
 
 def _frames(open_page: Open, site: _Site) -> Iterator[BenchLine]:
