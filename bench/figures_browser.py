@@ -1,8 +1,8 @@
 """Figures in a real Chromium, from a real web server: the first picture, frames while a page moves, a share dragged.
 
-Frames (`--large`) are counted while the pictures of forty subgroups are there: of a page that is scrolled along them, and of the
-picture of picks beside them that is moved along its days. Panels themselves don't move: each shows all of its days. The
-rate of the same page at rest stands beside, for a machine that is busy with something else.
+Frames (`--large`) are counted while the pictures of forty subgroups are there: of a page that is scrolled along them,
+and of the picture of picks beside them that is moved along its days. Panels themselves show all of their days. The rate
+of the same page at rest stands beside, for a machine that is busy with something else.
 """
 
 from __future__ import annotations
