@@ -165,20 +165,29 @@ def _widths(trace: Trace, x: Place, usual: float) -> list[float]:
 
 
 def _based_bars(trace: Trace, x: Place, y: Place) -> Iterator[SafeString]:
-    """Bars with a base and a width of their own, in units of the axes (of days: milliseconds): cells."""
+    """Bars with a base and a width of their own, in units of the axes (of days: milliseconds): a path a colour."""
     is_time = any(isinstance(at, str) for at in trace["x"][:1])
     half, colors = trace["width"] / (2000 if is_time else 2), trace["marker"]["color"]
     outline = trace["marker"].get("line", {})
     edges = outline["color"] if isinstance(outline.get("color"), list) else [""] * len(trace["x"])
+    drawn: dict[tuple[str, str], list[str]] = {}
     bars = zip(trace["x"], trace["base"], trace["y"], colors, edges, strict=True)
     for at, base, high, color, edge in bars:
         middle = _number(at)
         left, right, low, top = x(middle - half), x(middle + half), y(base), y(base + high)
         if left is not None and right is not None and low is not None and top is not None:
-            paint = ink(color, "fill")
-            if edge.startswith("$"):
-                paint |= ink(edge, "stroke") | {"stroke_width": "1.5", "vector_effect": "non-scaling-stroke"}
-            yield _box(paint, left, 1 - top, right - left, top - low)
+            drawn.setdefault((color, edge), []).append(_cell(left, 1 - top, right - left, top - low))
+    for (color, edge), cells in drawn.items():
+        paint = ink(color, "fill")
+        if edge.startswith("$"):
+            paint |= ink(edge, "stroke") | {"stroke_width": "1.5", "vector_effect": "non-scaling-stroke"}
+        yield element("path", d="".join(cells), **paint)
+
+
+def _cell(left: float, top: float, width: float, height: float) -> str:
+    """A rectangle as a part of a path, from parts of the axes."""
+    across = width * WHOLE
+    return f"M{left * WHOLE:.1f} {top * WHOLE:.1f}h{across:.1f}v{height * WHOLE:.1f}h{-across:.1f}z"
 
 
 def _cells(trace: Trace, x: Place, y: Place) -> Iterator[SafeString]:

@@ -47,10 +47,10 @@ def test_the_first_drawing_has_a_band_for_each_link_within_the_picture() -> None
     assert picture.count("<rect") == 4
     assert "<b>" not in picture
     boxes = [
-        tuple(map(float, box)) for box in re.findall(r'height="([\d.]+)" width="10.0" x="[\d.]+" y="([\d.]+)"', picture)
+        tuple(map(float, box)) for box in re.findall(r'x="[\d.]+" y="([\d.]+)" width="10.0" height="([\d.]+)"', picture)
     ]
     assert len(boxes) == 4
-    assert all(top >= 0 and top + height <= 1000.1 for height, top in boxes)
+    assert all(top >= 0 and top + height <= 1000.1 for top, height in boxes)
 
 
 def test_what_may_not_be_shown_is_counted_only() -> None:

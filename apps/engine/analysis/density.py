@@ -61,34 +61,32 @@ def input_density(operator: Operator, resolution: int) -> FloatArray:
     integrated by 64 Gauss–Legendre nodes on the targets at which it lies inside the square, where it is smooth, and is
     constant (0 or 1) on the rest. Source: operators paper, §5.2.
     """
-    at_least: FloatArray = np.array(
-        [*(area_at_least(operator, float(p)) for p in effective_priorities(resolution)), 0.0]
-    )
+    at_least: FloatArray = np.append(areas_at_least(operator, effective_priorities(resolution)), 0.0)
     return at_least[:-1] - at_least[1:]
 
 
-def area_at_least(operator: Operator, priority: float) -> float:
-    """Share of inputs with at least this priority, 0..1."""
-    if priority <= -1.0:
-        return 1.0
-    begin = _first_target(operator, priority, actual=0.0)  # below it nobody has this priority
-    end = _first_target(operator, priority, actual=1.0)  # above it everybody has
+def areas_at_least(operator: Operator, priority: FloatArray) -> FloatArray:
+    """Share of inputs with at least each of these priorities, 0..1, shape of `priority`."""
+    begin = _first_targets(operator, priority, actual=0.0)  # below it nobody has this priority
+    end = _first_targets(operator, priority, actual=1.0)  # above it everybody has
     middle, half = (begin + end) / 2, (end - begin) / 2
-    targets = middle + half * _NODES
+    targets = middle[:, np.newaxis] + half[:, np.newaxis] * _NODES
+    each = np.broadcast_to(priority[:, np.newaxis], targets.shape).ravel()
     if operator.inverse is not None:
-        inside = operator.state(np.full_like(targets, priority), targets)
+        inside = operator.state(each, targets.ravel())
     else:
-        inside = np.array([highest_actual(operator, np.array([priority]), float(t))[0] for t in targets])
-    return float(half * (_WEIGHTS * inside).sum() + 1.0 - end)
+        inside = highest_actual(operator, each, targets.ravel())
+    between = half * (_WEIGHTS * inside.reshape(targets.shape)).sum(axis=1)
+    areas: FloatArray = np.where(priority <= -1.0, 1.0, between + 1.0 - end)
+    return areas
 
 
-def _first_target(operator: Operator, priority: float, *, actual: float) -> float:
-    """The least target in 0..1 at which this actual still has this priority, by halving; 1 where none has."""
-    low, high = 0.0, 1.0
+def _first_targets(operator: Operator, priority: FloatArray, *, actual: float) -> FloatArray:
+    """The least target in 0..1 at which this actual still has each priority, by halving; 1 where none has."""
+    low, high = np.zeros_like(priority), np.ones_like(priority)
+    actuals = np.full_like(priority, actual)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        if float(operator(np.array([middle]), np.array([actual]))[0]) >= priority:
-            high = middle
-        else:
-            low = middle
+        is_enough = operator(middle, actuals) >= priority
+        low, high = np.where(is_enough, low, middle), np.where(is_enough, middle, high)
     return high
