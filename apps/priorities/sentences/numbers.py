@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import lru_cache
 from math import isfinite
 
 from django.utils import formats, timezone
-from django.utils.translation import ngettext
+from django.utils.translation import get_language, ngettext
 
 NBSP = "\u00a0"
 MINUS = "\u2212"
@@ -72,7 +73,13 @@ def count(value: int) -> str:
 
 
 def number(value: float, decimals: int) -> str:
-    return formats.number_format(round(value, decimals), decimals, force_grouping=True)
+    return _written(round(value, decimals) + 0.0, decimals, get_language())  # −0.0 + 0.0 is 0.0
+
+
+@lru_cache(maxsize=65_536)
+def _written(value: float, decimals: int, _language: str | None) -> str:
+    """Django's formatting asks for the settings of the language with each call; a page has thousands of numbers."""
+    return formats.number_format(value, decimals, force_grouping=True)
 
 
 def amount(value: float) -> str:
