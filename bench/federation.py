@@ -209,7 +209,7 @@ def _write_usage(slug: str, tree: TreeColumns) -> int:
     from apps.policies.models import Policy
     from apps.policies.tree.stored import load_tree
     from apps.priorities.mapping.rules.rule import Rule
-    from apps.priorities.services import set_rules
+    from apps.priorities.mapping.services import set_rules
     from apps.usage.records import pgbinary
     from apps.usage.services import make_source
     from bench.series import _BUCKETS

@@ -172,7 +172,7 @@ def build(n_entries: int, n_buckets: int, at: datetime) -> tuple[Policy, int]:
     from apps.policies.services import make_policy, publish_document
     from apps.policies.tree.stored import load_tree
     from apps.priorities.mapping.rules.rule import Rule
-    from apps.priorities.services import set_rules
+    from apps.priorities.mapping.services import set_rules
 
     before = at - timedelta(days=1)
     make_policy(slug=SLUG, name=SLUG, at=before, actor=COMMAND)

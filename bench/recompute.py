@@ -64,7 +64,7 @@ def build(n_entries: int, at: datetime) -> Policy:
     from apps.policies.services import make_policy, publish_document
     from apps.policies.tree.stored import load_tree
     from apps.priorities.mapping.rules.rule import Rule
-    from apps.priorities.services import set_rules
+    from apps.priorities.mapping.services import set_rules
     from apps.usage.services import make_source
 
     groups = [_group(number) for number in range(n_entries // 100 - n_entries // 10_000)]

@@ -74,7 +74,7 @@ def build(n_entries: int, n_records: int) -> tuple[Policy, int]:
     from apps.policies.services import make_policy
     from apps.policies.tree.stored import load_tree
     from apps.priorities.mapping.rules.rule import Rule
-    from apps.priorities.services import set_rules
+    from apps.priorities.mapping.services import set_rules
     from apps.usage.services import make_source
 
     first_at = AT - timedelta(days=N_DAYS)

@@ -47,8 +47,8 @@ from apps.priorities.mapping.attachments import attach_account
 from apps.priorities.mapping.changes import AddRule, make_change
 from apps.priorities.mapping.claims import claim_account
 from apps.priorities.mapping.rules.rule import Rule
+from apps.priorities.mapping.services import set_rules
 from apps.priorities.models import Attachment, Claim
-from apps.priorities.services import set_rules
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Record

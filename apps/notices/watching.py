@@ -21,7 +21,7 @@ from apps.policies.access.scope import WRITE, Visibility, require_scope, rules_a
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy, list_policies
 from apps.policies.tree.stored import load_tree
-from apps.priorities.visibility.sight import see
+from apps.priorities.mapping.sight import see
 from apps.usage.models import Source
 from apps.usage.selectors import get_source
 

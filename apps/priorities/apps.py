@@ -15,6 +15,7 @@ class PrioritiesConfig(AppConfig):
         from apps.policies.operations.algorithm_fit import register_trial
         from apps.policies.publishing.signals import policy_published
         from apps.policies.publishing.size_guard import register_rank_count
+        from apps.policies.recompute_runs import KIND
         from apps.priorities.change_effects import runs as effect_runs
         from apps.priorities.change_effects import tree_moves
         from apps.priorities.checks import check_packages
@@ -24,7 +25,7 @@ class PrioritiesConfig(AppConfig):
         from apps.runs.registry import register
 
         register_check(check_packages)
-        register(recompute.KIND, recompute.work_recompute)
+        register(KIND, recompute.work_recompute)
         register(effect_runs.KIND, effect_runs.work_effect)
         register(runs.KIND, runs.work_series, is_patient=True)
         register_rank_count(effect_runs.count_rank_moves)

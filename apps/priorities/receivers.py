@@ -7,8 +7,8 @@ from typing import Any
 from apps.accounts.models import User
 from apps.core import clock
 from apps.policies.models import Policy, Revision
+from apps.policies.recompute_runs import nudge
 from apps.priorities.mapping.claims import take_own_accounts
-from apps.priorities.recompute.staleness import nudge
 
 
 def nudge_after_publish(sender: object, *, policy: Policy, revision: Revision, **_more: Any) -> None:

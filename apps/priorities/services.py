@@ -1,8 +1,8 @@
-"""Mapping rules are set, and a policy proposed from what a source has seen."""
+"""A policy is proposed from the groups and users that a source has seen."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,20 +12,15 @@ from django.db import connection, transaction
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
-from apps.accounts.audit import log as audit
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed
 from apps.policies.models import ChangeSet, Policy, Revision
-from apps.policies.publishing.revisions import lock_policy
-from apps.policies.selectors import get_policy, get_revision
+from apps.policies.selectors import get_revision
 from apps.policies.services import make_change_set, make_policy, publish_document
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
-from apps.priorities.mapping.changes import refuse_bad_rules, with_reach, write_rules
-from apps.priorities.mapping.permissions import MapRights
 from apps.priorities.mapping.rules.rule import Rule
 from apps.priorities.mapping.rules.rule_set import load_rules
-from apps.priorities.mapping.states import as_asked, version_of
-from apps.priorities.mapping.versions import keep_version
+from apps.priorities.mapping.services import set_rules
 from apps.priorities.proposal import GroupUsage, operations_towards, propose_tree
 from apps.usage.models import Source
 
@@ -36,29 +31,6 @@ WHERE bucket.source_id = %s
 GROUP BY account.group_name, account.user_name, account.dn
 ORDER BY 1, 2, 3
 """
-
-
-@transaction.atomic
-def set_rules(*, policy_slug: str, rules: Sequence[Rule], reason: str = "", at: datetime, actor: Actor) -> int:
-    """Replace the rules of a policy; return its new version. The same rules again change nothing.
-
-    For who makes policies; on pages and by REST rules are changed with a reason: see mapping_changes.
-    """
-    policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
-    policy = lock_policy(policy.pk)
-    rights = MapRights(policy, load_tree(policy), actor, at)
-    if not (actor.is_admin and rights.may_map(0)):  # a token may be bound to a part of the tree
-        raise NotAllowed(_("Only an administrator changes the mapping of accounts."))
-    stored = as_asked(_stored(policy))
-    refuse_bad_rules(rights, rules)
-    wanted = with_reach(rights, as_asked(rules), stored, at=at)
-    if stored == wanted:
-        return version_of(policy)
-    write_rules(policy, wanted)
-    number = keep_version(policy, rules=wanted, reason=reason, at=at, actor=actor)
-    details = {"version": number, "rules": [rule.to_json() for rule in wanted[:100]]}
-    audit.record(actor=actor, verb="mapping.changed", at=at, policy_slug=policy.slug, reason=reason, details=details)
-    return number
 
 
 # A proposed policy counts the whole log as it was; the manager then chooses how fast usage fades.
@@ -141,7 +113,7 @@ def _with_rule_of(policy: Policy, source: Source, root_uid: UUID) -> list[Rule]:
     """The policy's rules, and one for every group and user of the source's names, unless it has that already."""
     suffix = "/{group}/{user}"
     rule = Rule(kind="glob", namespace=source.namespace, target_uid=root_uid, user_pattern="*", suffix=suffix)
-    known = _stored(policy)
+    known = list(load_rules(policy))
     return known if any(one.stated == rule for one in known) else [*known, rule]
 
 
@@ -153,7 +125,3 @@ def _used(source: Source) -> list[GroupUsage]:
 
 def _settings_of(policy: Policy) -> PolicySettings:
     return PolicySettings.from_json(get_revision(policy=policy).settings)
-
-
-def _stored(policy: Policy) -> list[Rule]:
-    return list(load_rules(policy))

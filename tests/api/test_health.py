@@ -11,8 +11,8 @@ from django.db import OperationalError, connection
 from django.test import Client
 from prometheus_client.parser import text_string_to_metric_families
 
+from apps.policies.recompute_runs import nudge
 from apps.priorities.models import Snapshot
-from apps.priorities.recompute.staleness import nudge
 from apps.priorities.serving import served
 from apps.usage.models import Source
 from tests.api.conftest import refused

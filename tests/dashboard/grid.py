@@ -18,8 +18,8 @@ from apps.policies.services import make_policy
 from apps.policies.tree.adoption import adopt
 from apps.policies.tree.stored import TreeColumns, load_tree
 from apps.priorities.mapping.rules.rule import Rule
+from apps.priorities.mapping.services import set_rules
 from apps.priorities.recompute.staleness import request_recompute
-from apps.priorities.services import set_rules
 from apps.runs.services import work_run_now
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow

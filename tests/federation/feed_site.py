@@ -20,7 +20,7 @@ from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
 from apps.priorities.mapping.rules.rule import Rule
 from apps.priorities.mapping.rules.rule_set import load_rulebook
-from apps.priorities.services import set_rules
+from apps.priorities.mapping.services import set_rules
 from apps.usage.buckets.hourly import AMOUNTS
 from apps.usage.models import Bucket, Overlap, Source
 from apps.usage.parsers.base import RecordRow

@@ -21,9 +21,9 @@ from apps.policies.models import Adjustment, Policy
 from apps.policies.services import make_policy, publish_document
 from apps.policies.tree.stored import load_tree
 from apps.priorities.mapping.rules.rule import Rule
+from apps.priorities.mapping.services import set_rules
 from apps.priorities.models import SeriesDay
 from apps.priorities.series.runs import ask_for_series
-from apps.priorities.services import set_rules
 from apps.runs.services import work_run_now
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow

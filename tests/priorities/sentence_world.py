@@ -19,11 +19,12 @@ from apps.policies.settings import PolicySettings
 from apps.priorities.explain.contrasts import Comparison, _compared
 from apps.priorities.explain.stories import Story, story_of
 from apps.priorities.forecast.at_target import at_target_said
+from apps.priorities.mapping.rules.account_places import AccountPlaces, unpack_places
 from apps.priorities.selectors.looking.policy import Look
 from apps.priorities.selectors.me import MyPriority, _of_entry
 from apps.priorities.serving.answers import ServedSnapshot
 from apps.priorities.serving.lookup import LookupIndex
-from apps.priorities.snapshots.blob import AccountPlaces, unpack_places, values_of
+from apps.priorities.snapshots.blob import values_of
 
 AS_OF = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

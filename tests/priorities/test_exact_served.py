@@ -15,10 +15,11 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.reshape import columns_of
 from apps.policies.tree.uids import new_uid
+from apps.priorities.mapping.rules.account_places import AccountPlaces
 from apps.priorities.serving.answers import ServedSnapshot
 from apps.priorities.serving.lookup import LookupIndex
 from apps.priorities.serving.newcomer import beside
-from apps.priorities.snapshots.blob import AccountPlaces, pack_snapshot, unpack_snapshot, values_of
+from apps.priorities.snapshots.blob import pack_snapshot, unpack_snapshot, values_of
 from tests.engine.random_cases import ALGORITHMS, Case, random_case, renamed
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -12,11 +12,11 @@ from apps.accounts.names.intern import AccountKey
 from apps.policies.files.document import read_document
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import clean_name
+from apps.priorities.mapping.rules.account_places import AccountPlaces, unpack_places
 from apps.priorities.mapping.rules.entry_names import entry_name, text_of
 from apps.priorities.mapping.rules.resolver import Match, NameIndex, Resolver
 from apps.priorities.mapping.rules.rule import Rule, rule_problems
 from apps.priorities.serving.lookup import AccountQuery, LookupIndex
-from apps.priorities.snapshots.blob import AccountPlaces, unpack_places
 
 DOCUMENT = {
     "name": "grid",

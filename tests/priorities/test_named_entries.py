@@ -13,10 +13,10 @@ from apps.accounts.names.intern import AccountKey
 from apps.policies.files.document import read_document
 from apps.policies.tree.columns import TreeColumns
 from apps.priorities.explain.hints import Hints
+from apps.priorities.mapping.rules.account_places import AccountPlaces, unpack_places
 from apps.priorities.mapping.rules.resolver import Resolver
 from apps.priorities.mapping.rules.rule import Rule
 from apps.priorities.serving.lookup import AccountQuery, LookupIndex, Query
-from apps.priorities.snapshots.blob import AccountPlaces, unpack_places
 
 
 def _user(name: str) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from apps.engine.operators import brought_operators
 from apps.notices.kinds.base import PolicyPlace
 from apps.notices.kinds.failed_package import find
 from apps.policies.models import ChangeSet
+from apps.policies.recompute_runs import nudge
 from apps.policies.selectors import get_change_set
 from apps.policies.services import change_settings, effect_of, make_change_set, publish_change_set
 from apps.policies.tree.stored import load_tree
@@ -30,7 +31,6 @@ from apps.priorities.change_effects.ranks import simulate_change_set
 from apps.priorities.checks import check_packages
 from apps.priorities.explain.contrasts import compare_leaves
 from apps.priorities.models import Snapshot
-from apps.priorities.recompute import staleness as recompute
 from apps.priorities.selectors.comparison import compare_algorithms
 from apps.priorities.serving import served
 from apps.priorities.serving.answers import AccountQuery
@@ -239,7 +239,7 @@ def test_a_recompute_that_a_package_spoils_keeps_the_last_priorities(
     before = served.newest("grid").lookup(["alice"])
     monkeypatch.setenv("MOODY", mood)
     computed.job("bob", "physics", 3)
-    run = work_run_now(recompute.nudge(computed.policy, at=AS_OF).pk)
+    run = work_run_now(nudge(computed.policy, at=AS_OF).pk)
     assert (run.state, run.error_code, run.attempts) == ("failed", "package_failed", 1)
     assert [each for each in ("moody-package", "'moody'", named) if each not in run.error] == []
     assert Snapshot.objects.filter(is_live=True).latest("pk") == snapshot
@@ -247,7 +247,7 @@ def test_a_recompute_that_a_package_spoils_keeps_the_last_priorities(
     (finding,) = find(_place(computed))
     assert (finding.level, finding.facts["error"]) == ("bad", run.error)
     monkeypatch.delenv("MOODY")
-    assert work_run_now(recompute.nudge(computed.policy, at=AS_OF).pk).state == "succeeded"
+    assert work_run_now(nudge(computed.policy, at=AS_OF).pk).state == "succeeded"
     assert list(find(_place(computed))) == []
 
 
@@ -263,7 +263,7 @@ def test_an_operator_that_gives_nan_spoils_no_snapshot_either(computed: Site, mo
     computed.recompute()
     monkeypatch.setenv("MOODY", "raises")
     computed.job("bob", "physics", 3)
-    run = work_run_now(recompute.nudge(computed.policy, at=AS_OF).pk)
+    run = work_run_now(nudge(computed.policy, at=AS_OF).pk)
     assert (run.state, run.error_code) == ("failed", "package_failed")
     assert "operator 'sulking'" in run.error
 

@@ -12,9 +12,9 @@ from django.db import transaction
 from django.test import override_settings
 
 from apps.accounts.actor import COMMAND
+from apps.policies.recompute_runs import nudge
 from apps.priorities.mapping.rules.rule import Rule
 from apps.priorities.models import Series, SeriesDay, SeriesTile
-from apps.priorities.recompute import staleness as recompute
 from apps.priorities.series import runs
 from apps.priorities.series.calendar import day_at, days_of, site_zone
 from apps.priorities.series.reading import load_series, series_state
@@ -308,7 +308,7 @@ def test_usage_that_comes_while_a_build_is_at_work_makes_its_day_again(
 def test_a_build_waits_for_nobody_to_wait_for_it(built: Site) -> None:
     """Patient: claimed when nothing else is due, and between two months whatever is due comes first."""
     series = runs.ask_for_series(built.policy, at=AS_OF - DAY)
-    first = recompute.nudge(built.policy, at=AS_OF)
+    first = nudge(built.policy, at=AS_OF)
     lease = claim_run(at=AS_OF, clock=lambda: AS_OF)
     assert lease is not None
     assert lease.run_id == first.pk
@@ -317,7 +317,7 @@ def test_a_build_waits_for_nobody_to_wait_for_it(built: Site) -> None:
     lease = claim_run(at=AS_OF, clock=lambda: AS_OF)
     assert lease is not None
     assert lease.run_id == series.pk
-    between = recompute.nudge(built.policy, at=AS_OF)
+    between = nudge(built.policy, at=AS_OF)
     work_lease(lease)
     ended = dict(Run.objects.filter(pk__in=(series.pk, between.pk)).values_list("pk", "state"))
     assert ended == {series.pk: "succeeded", between.pk: "succeeded"}

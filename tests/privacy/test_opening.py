@@ -14,8 +14,8 @@ from apps.policies.access.delegation import change_grant, end_grant, give_grant,
 from apps.policies.access.holders import explain_access, list_grants, name_of
 from apps.policies.access.scope import EVERYBODY, Verb
 from apps.policies.models import Grant
+from apps.priorities.mapping.sight import see
 from apps.priorities.selectors import open_view
-from apps.priorities.visibility.sight import see
 from tests.api.conftest import Caller, _fresh_process, site  # noqa: F401 - fixtures
 from tests.api.small_site import Site
 from tests.worlds import AT

@@ -34,7 +34,7 @@ from apps.priorities.mapping.permissions import MapRights
 from apps.priorities.mapping.rules.resolver import UNMAPPED
 from apps.priorities.mapping.rules.rule import Rule
 from apps.priorities.mapping.rules.rule_set import load_rulebook
-from apps.priorities.services import set_rules
+from apps.priorities.mapping.services import set_rules
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SLUG = "grid"

@@ -13,9 +13,10 @@ from apps.core import clock
 from apps.notices.evaluating import evaluate
 from apps.policies import services
 from apps.policies.models import Policy, Revision
+from apps.policies.recompute_runs import nudge
 from apps.policies.tree.stored import load_tree
 from apps.priorities.models import Snapshot
-from apps.priorities.recompute.staleness import nudge, recompute_stale
+from apps.priorities.recompute.staleness import recompute_stale
 from apps.runs.models import Run
 from apps.runs.services import work_due_runs
 from tests.api.small_site import Site, push, record

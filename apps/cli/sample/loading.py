@@ -30,9 +30,9 @@ from apps.policies.models import Grant, Policy
 from apps.policies.services import change_shares, make_policy, publish_document
 from apps.policies.tree.stored import load_tree
 from apps.priorities.mapping.rules.rule import Rule
+from apps.priorities.mapping.services import set_rules
 from apps.priorities.recompute.staleness import request_recompute
 from apps.priorities.series.runs import ask_for_series
-from apps.priorities.services import set_rules
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch

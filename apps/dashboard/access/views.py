@@ -22,7 +22,7 @@ from apps.policies.access.holders import GrantLine, GrantState
 from apps.policies.models import Grant, Policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
-from apps.priorities.visibility.sight import see
+from apps.priorities.mapping.sight import see
 
 _MOST_NAMES = 200
 

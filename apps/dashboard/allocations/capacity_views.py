@@ -25,7 +25,7 @@ from apps.policies.allocations.periods import whole_year
 from apps.policies.models import Capacity, Policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
-from apps.priorities.visibility.sight import see
+from apps.priorities.mapping.sight import see
 
 _REFUSALS = (Invalid, Conflict, Stale)
 

@@ -29,7 +29,7 @@ from apps.policies.allocations.records import may_decide
 from apps.policies.models import Allocation, Policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
-from apps.priorities.visibility.sight import see
+from apps.priorities.mapping.sight import see
 
 _REFUSALS = (Invalid, Conflict, Stale)
 

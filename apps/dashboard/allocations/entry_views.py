@@ -37,8 +37,8 @@ from apps.policies.allocations.giving import give_allocation, period_of
 from apps.policies.models import Allocation
 from apps.policies.publishing.automatic import is_over
 from apps.policies.tree.terms import AT_END, Dates
+from apps.priorities.mapping.sight import see
 from apps.priorities.selectors.allocations.core_hours import EntryCoreHours, get_entry_core_hours
-from apps.priorities.visibility.sight import see
 
 
 @require_safe

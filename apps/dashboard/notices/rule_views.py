@@ -24,7 +24,7 @@ from apps.notices.kinds.base import Kind
 from apps.notices.watching import NEW, Place, RuleLine
 from apps.policies.selectors import get_policy, list_policies
 from apps.policies.tree.stored import load_tree
-from apps.priorities.visibility.sight import see
+from apps.priorities.mapping.sight import see
 from apps.usage.selectors import list_sources
 
 

@@ -29,7 +29,7 @@ from apps.dashboard.tokens.once import make_ticket, spend_ticket
 from apps.dashboard.tokens.presenters import example, scope_choices, summary, token_row
 from apps.policies import selectors as policies
 from apps.policies.tree.stored import load_tree
-from apps.priorities.visibility.sight import see
+from apps.priorities.mapping.sight import see
 from apps.usage import selectors as usage
 
 

@@ -27,11 +27,11 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.policies.tree.stored import load_tree
 from apps.priorities.delivered.by_site import BySite, load_by_site
+from apps.priorities.mapping.sight import see
 from apps.priorities.metering.usage import window_of
 from apps.priorities.models import Snapshot
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.visibility.settled import settled_before
-from apps.priorities.visibility.sight import see
 from apps.priorities.visibility.suppression import Amounts, told_entries
 
 MOST_ROWS = 300

@@ -11,7 +11,7 @@ from apps.figures.figure import EndLabel, Figure, Trace
 from apps.figures.operators.shown import Shown
 from apps.figures.operators.tables import table_of
 from apps.priorities.operators.records import ExponentPoint, LeafJob, ProfilePoint
-from apps.priorities.operators.words import hours
+from apps.priorities.sentences.amounts import job_hours
 from apps.priorities.sentences.numbers import number, percent, ratio, signed
 
 _LEAST_JOB_H = 0.01
@@ -106,7 +106,10 @@ def _cumulative(values: list[float | None], n: int, low: float, high: float) -> 
 
 
 def _part_words(job_h: float, part: float) -> str:
-    return _("a job of %(job)s h shows for %(part)s of the leaves") % {"job": hours(job_h), "part": percent(part / 100)}
+    return _("a job of %(job)s h shows for %(part)s of the leaves") % {
+        "job": job_hours(job_h),
+        "part": percent(part / 100),
+    }
 
 
 def exponent(shown: Shown) -> Figure:

@@ -23,7 +23,8 @@ from apps.priorities.operators.records import (
     Row,
     Step,
 )
-from apps.priorities.operators.words import hours, resolution_text
+from apps.priorities.operators.words import resolution_text
+from apps.priorities.sentences.amounts import job_hours
 from apps.priorities.sentences.numbers import count, number, percent, signed
 
 # The ramp without its middle, on which neither colour of text has enough contrast.
@@ -111,7 +112,7 @@ def _by_job(job_h: float | None) -> float | None:
 def _job_words(row: JobSize) -> str:
     if row.job_h is None:
         return _("%(bits)s bits: no such component") % {"bits": row.bits}
-    return _("%(bits)s bits: a job of %(job)s h shows") % {"bits": row.bits, "job": hours(row.job_h)}
+    return _("%(bits)s bits: a job of %(job)s h shows") % {"bits": row.bits, "job": job_hours(row.job_h)}
 
 
 def _first_bits(rows: Sequence[JobSize], job_h: float) -> dict[str, int | None]:

@@ -9,7 +9,8 @@ from django.utils.translation import gettext as _
 
 from apps.figures.figure import Column, Table
 from apps.priorities.operators.records import FigureTable, Layout, Row
-from apps.priorities.operators.words import hours, resolution_text
+from apps.priorities.operators.words import resolution_text
+from apps.priorities.sentences.amounts import job_hours
 from apps.priorities.sentences.numbers import UNKNOWN, count, percent, signed
 
 
@@ -67,7 +68,7 @@ def cell(name: str, value: Any) -> str:
     if name == "priority":
         return signed(value, 3)
     if name in ("job_h", "any_level_h", "every_level_h"):
-        return hours(value)
+        return job_hours(value)
     if name == "resolution":
         return resolution_text(value)
     if name == "region":

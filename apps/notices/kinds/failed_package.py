@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy
 
 from apps.engine.errors import PackageFailed
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence
-from apps.priorities.recompute.staleness import newest_ended
+from apps.policies.recompute_runs import newest_ended
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice

@@ -16,7 +16,7 @@ from apps.policies.publishing.first_revision import begin_policy
 from apps.policies.settings import PolicySettings
 from apps.priorities.beginning.default_rules import default_rules
 from apps.priorities.beginning.drafting import LogState, locked, log_state, tree_of
-from apps.priorities.services import set_rules
+from apps.priorities.mapping.services import set_rules
 
 
 def found_policy(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -12,7 +13,6 @@ from apps.priorities.explain.advice import Outlook
 from apps.priorities.explain.explained import moment_json, rank_said
 from apps.priorities.explain.stories import Story, story_of
 from apps.priorities.explain.walk import step_json
-from apps.priorities.operators.records import as_json
 from apps.priorities.selectors.me import MyPriority, get_my_priority
 from apps.priorities.sentences import Said, text_of
 from apps.priorities.serving.answers import instant
@@ -95,7 +95,7 @@ def _explained(mine: MyPriority, story: Story) -> dict[str, Any]:
         "usage_s": mine.usage_core_s,
         "steps": steps,
         "number": story.number.json() if story.number else None,
-        "smallest_job": as_json(mine.smallest_job) if mine.smallest_job else None,
+        "smallest_job": asdict(mine.smallest_job) if mine.smallest_job else None,
     }
 
 

@@ -10,9 +10,9 @@ from django.db import transaction
 from apps.accounts.actor import SYSTEM
 from apps.accounts.audit import log as audit
 from apps.policies.models import Policy
+from apps.policies.recompute_runs import nudge
 from apps.priorities.fallback.fallen_back import load_fallbacks
 from apps.priorities.models import Fallback
-from apps.priorities.recompute.staleness import nudge
 
 __all__ = ["fall_back", "load_fallbacks", "recover"]
 

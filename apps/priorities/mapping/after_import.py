@@ -19,7 +19,7 @@ from apps.policies.tree.stored import load_tree
 from apps.priorities.beginning.default_rules import default_rules
 from apps.priorities.mapping.rules.resolver import UNMAPPED
 from apps.priorities.mapping.rules.rule_set import load_rulebook, load_rules
-from apps.priorities.services import set_rules
+from apps.priorities.mapping.services import set_rules
 from apps.usage.models import Source
 
 

@@ -17,7 +17,7 @@ from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
-from apps.priorities.visibility.sight import see
+from apps.priorities.mapping.sight import see
 
 WRITE = "policies:write"
 

@@ -11,11 +11,11 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.core.errors import FieldProblem, NotFound, Stale
 from apps.policies.models import Policy
+from apps.policies.recompute_runs import nudge
 from apps.priorities.mapping.rules.rule import Rule
 from apps.priorities.mapping.states import Placement, version_of
 from apps.priorities.models import Mapping as MappingRow
 from apps.priorities.models import MappingVersion
-from apps.priorities.recompute.staleness import nudge
 
 
 def refuse_stale(policy: Policy, version: int | None) -> None:

@@ -109,16 +109,6 @@ class LeafJob:
 
 
 @dataclass(frozen=True, slots=True)
-class PathJob:
-    """The smallest job that shows in one entry's vector. A bound: a job of more than this does."""
-
-    any_level_h: Annotated[float | None, "Hours of the metric that change the vector; empty where no job does"]
-    every_level_h: Annotated[float | None, "Hours of the metric that show on every level; empty where no job does"]
-    unit: Annotated[str, "Unit of the jobs: core-hours, where the metric counts cores alone"]
-    sentence: Annotated[str, "The finding in words"]
-
-
-@dataclass(frozen=True, slots=True)
 class ExponentPoint:
     """The depth-oblivious exponent k: a point of the curve, or an entry on it."""
 

@@ -10,6 +10,7 @@ from django.utils.translation import ngettext
 from apps.engine.operators import Operator
 from apps.priorities.operators.asking import FigureQuery
 from apps.priorities.operators.records import ExponentPoint, TreeCheck
+from apps.priorities.sentences.amounts import job_hours
 from apps.priorities.sentences.numbers import count, number, percent, ratio, signed
 
 
@@ -39,17 +40,6 @@ def resolution_text(resolution: int) -> str:
     """2^11 for a power of two, else the number."""
     is_power = resolution & (resolution - 1) == 0
     return f"2^{resolution.bit_length() - 1}" if is_power else count(resolution)
-
-
-def hours(job_h: float | None) -> str:
-    """Core-hours without unit, to three digits below 100."""
-    if job_h is None:
-        return "–"
-    if job_h == 0:
-        return number(0, 0)
-    if job_h >= 100:
-        return count(round(job_h))
-    return number(job_h, 1) if job_h >= 1 else f"{job_h:.2g}"
 
 
 def check_sentence(check: TreeCheck) -> str:
@@ -87,7 +77,7 @@ def _bits(check: TreeCheck) -> str:
 
 
 def _job(check: TreeCheck) -> str:
-    job = {"job": hours(check.job_h), "unit": check.unit, "bits": check.job_bits}
+    job = {"job": job_hours(check.job_h), "unit": check.unit, "bits": check.job_bits}
     if check.job_bits is None:
         return _("A job of %(job)s %(unit)s shows on no level.") % job
     text = _("A job of %(job)s %(unit)s shows on every level from %(bits)s bits.") % job
@@ -143,12 +133,12 @@ def job_size_sentence(job_h: float, bits: Sequence[tuple[str, int | None]]) -> s
     """From how many bits the job shows around balance, operator by operator."""
     known = sorted((n, name) for name, n in bits if n is not None)
     if not known:
-        return _("Around balance a job of %(job)s h shows with no operator.") % {"job": hours(job_h)}
+        return _("Around balance a job of %(job)s h shows with no operator.") % {"job": job_hours(job_h)}
     (first, finest), (last, coarsest) = known[0], known[-1]
     text = _(
         "Around balance a job of %(job)s h shows from %(first)s bits with %(finest)s, from %(last)s with %(coarsest)s."
     )
-    return text % {"job": hours(job_h), "first": first, "finest": finest, "last": last, "coarsest": coarsest}
+    return text % {"job": job_hours(job_h), "first": first, "finest": finest, "last": last, "coarsest": coarsest}
 
 
 def best_sentence(best: Mapping[str, str]) -> str:
@@ -160,7 +150,8 @@ def best_sentence(best: Mapping[str, str]) -> str:
 def bits_sentence(query: FigureQuery, own: str, overall: Mapping[str, int | None]) -> str:
     """Bits that the own operator needs everywhere, beside the operator that needs fewest."""
     given = {
-        "job": hours(query.job_h), "nodes": number(query.nodes, 0), "days": number(query.window_days, 0), "own": own,
+        "job": job_hours(query.job_h), "nodes": number(query.nodes, 0), "days": number(query.window_days, 0),
+        "own": own,
     }  # fmt: skip
     known = sorted((bits, name) for name, bits in overall.items() if bits is not None)
     scene = _("With %(nodes)s nodes and a window of %(days)s days a job of %(job)s h") % given
@@ -204,7 +195,7 @@ def leaf_jobs_sentence(check: TreeCheck) -> str:
         return check_sentence(check)
     given = {
         "resolution": resolution_text(check.resolution), "unit": check.unit, "n": count(check.n_leaves),
-        "smallest": hours(check.smallest_job_h), "median": hours(check.median_job_h),
+        "smallest": job_hours(check.smallest_job_h), "median": job_hours(check.median_job_h),
     }  # fmt: skip
     if check.smallest_job_h is None:
         return _("At resolution %(resolution)s no job changes the vector of any leaf.") % given
@@ -218,23 +209,6 @@ def leaf_jobs_sentence(check: TreeCheck) -> str:
     if check.median_job_h is None:
         return first % given + "."
     return first % given + _(", one of more than %(median)s %(unit)s that of half of the %(n)s leaves.") % given
-
-
-def path_job_sentence(anywhere: float | None, everywhere: float | None, unit: str) -> str:
-    """From which job on a person's own vector changes, and from which on every level."""
-    given = {"any": hours(anywhere), "every": hours(everywhere), "unit": unit}
-    if anywhere is None:
-        return _("No job changes your priority now: you have no shares, or are alone on every level.")
-    first = (
-        _("Any job changes your priority")
-        if anywhere == 0
-        else _("A job of more than %(any)s %(unit)s changes your priority")
-    )
-    if everywhere is None:
-        return first % given + "."
-    if everywhere == anywhere:
-        return first % given + _(", on every level.")
-    return first % given + _(", one of more than %(every)s %(unit)s on every level.") % given
 
 
 def exponent_sentence(points: Sequence[ExponentPoint], *, is_asked: bool) -> str:

@@ -15,6 +15,7 @@ from apps.accounts.models import Token
 from apps.core.errors import FieldProblem, Invalid, NotAllowed
 from apps.policies.access.scope import Rights, Verb
 from apps.policies.models import Policy
+from apps.policies.recompute_runs import ATTEMPTS, KIND, nudge, subject_of
 from apps.policies.selectors import get_policy
 from apps.priorities.models import Snapshot
 from apps.priorities.recompute import pipeline as assembly
@@ -22,9 +23,6 @@ from apps.priorities.recompute.fingerprint import read_fingerprint, tick_of
 from apps.priorities.recompute.past_inputs import refuse_before_first
 from apps.runs.models import Run
 from apps.runs.services import Lease, enqueue_run
-
-KIND = "recompute"
-_ATTEMPTS = 3
 
 
 def recompute_stale(*, at: datetime) -> list[int]:
@@ -41,26 +39,6 @@ def is_stale(policy: Policy, *, as_of: datetime) -> bool:
     """Whether no live snapshot has exactly these inputs."""
     digest = read_fingerprint(policy, as_of=as_of).digest
     return not Snapshot.objects.filter(policy=policy, fingerprint=digest, is_live=True).exists()
-
-
-def nudge(policy: Policy, *, at: datetime, owner: Actor | None = None) -> Run:
-    """A run that brings the policy up to date; joins one that waits already."""
-    user = owner.user if owner else None
-    run = enqueue_run(kind=KIND, subject=subject_of(policy), owner=user, at=at, max_attempts=_ATTEMPTS)
-    if user is not None and run.owner is None:  # whoever asks may follow a run that the schedule asked for before
-        run.owner = user
-        run.save(update_fields=["owner"])
-    return run
-
-
-def subject_of(policy: Policy) -> str:
-    return f"policy:{policy.slug}"
-
-
-def newest_ended(policy: Policy) -> Run | None:
-    """The newest run of the present that came to an end by itself."""
-    ended = Run.objects.filter(kind=KIND, subject=subject_of(policy), arguments={}).order_by("-pk")
-    return ended.filter(state__in=(Run.State.SUCCEEDED, Run.State.FAILED)).first()
 
 
 @transaction.atomic
@@ -87,7 +65,7 @@ def request_recompute(*, policy_slug: str, as_of: datetime | None = None, at: da
             owner=actor.user,
             idempotency_key=f"{policy.slug}@{uuid.uuid4().hex}",  # never joined with one for another instant
             at=at,
-            max_attempts=_ATTEMPTS,
+            max_attempts=ATTEMPTS,
         )
     audit.record(actor=actor, verb="recompute.requested", at=at, policy_slug=policy.slug, subject=f"run {run.pk}")
     return run

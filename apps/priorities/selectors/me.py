@@ -19,8 +19,7 @@ from apps.policies.models import Policy
 from apps.policies.selectors import list_policies
 from apps.policies.tree.columns import Mask
 from apps.priorities.explain.walk import WalkStep, walk_to, why_unranked, without_reason
-from apps.priorities.operators.path_job import path_job
-from apps.priorities.operators.records import PathJob
+from apps.priorities.operators.path_job import PathJob, path_job
 from apps.priorities.selectors.looking.freshness import freshness
 from apps.priorities.selectors.looking.moments import Moment, moment_of
 from apps.priorities.selectors.looking.policy import look_at, look_back

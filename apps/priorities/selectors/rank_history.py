@@ -18,13 +18,14 @@ from apps.core.errors import FieldProblem, Invalid, NotFound
 from apps.policies.models import Policy, Revision
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import TreeColumns, load_tree
+from apps.priorities.mapping.rules.account_places import unpack_places
 from apps.priorities.models import Snapshot
 from apps.priorities.records.my_priority import PublishedThen, RankHistory, RankThen
 from apps.priorities.series.calendar import site_zone
 from apps.priorities.serving import served
 from apps.priorities.serving.answers import ServedSnapshot
 from apps.priorities.serving.lookup import AccountQuery, LookupIndex
-from apps.priorities.snapshots.blob import unpack_places, unpack_snapshot
+from apps.priorities.snapshots.blob import unpack_snapshot
 from apps.priorities.snapshots.stored import read_data
 from apps.priorities.visibility.sight import own_queries, told_in
 

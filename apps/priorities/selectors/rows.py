@@ -22,6 +22,7 @@ from apps.policies.selectors import get_policy, get_revision
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import SCOPES
 from apps.policies.tree.stored import TreeColumns, load_tree
+from apps.priorities.mapping.sight import see, see_then
 from apps.priorities.mapping.states import version_number_at
 from apps.priorities.models import Snapshot
 from apps.priorities.records.entries import EntryRow as EntryRow
@@ -30,7 +31,7 @@ from apps.priorities.serving.answers import ServedSnapshot
 from apps.priorities.snapshots.ordering import own_numbers
 from apps.priorities.snapshots.states import out_of_tolerance, state_of
 from apps.priorities.visibility.settled import settled_before, told_of
-from apps.priorities.visibility.sight import own_queries, reads_sums, see, see_then, told_in
+from apps.priorities.visibility.sight import own_queries, reads_sums, told_in
 
 F8 = npt.NDArray[np.float64]
 

@@ -8,6 +8,8 @@ from datetime import datetime
 from django.utils import formats, timezone
 from django.utils.translation import gettext as _
 
+from apps.priorities.sentences.numbers import count, number
+
 
 def adjustment_sentence(resource: str, amount_s: float, at: datetime, note: str) -> str:
     """A correction of usage: "Includes −120 core-hours given back on 18 Nov 2026: node failure."."""
@@ -37,3 +39,14 @@ def unit_of_metric(weights: Mapping[str, float]) -> str:
     """core-hours, where one resource counts once; else a sum has no unit of its own."""
     counted = {name: weight for name, weight in weights.items() if weight}
     return unit_of(next(iter(counted))) if list(counted.values()) == [1.0] else _("weighed hours")
+
+
+def job_hours(job_h: float | None) -> str:
+    """Core-hours without unit, to three digits below 100."""
+    if job_h is None:
+        return "–"
+    if job_h == 0:
+        return number(0, 0)
+    if job_h >= 100:
+        return count(round(job_h))
+    return number(job_h, 1) if job_h >= 1 else f"{job_h:.2g}"

@@ -26,11 +26,12 @@ from apps.core.errors import NotFound, Unavailable
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns, load_tree
+from apps.priorities.mapping.rules.account_places import unpack_places
 from apps.priorities.models import Snapshot
 from apps.priorities.serving.answers import AccountQuery, Query, ServedSnapshot
 from apps.priorities.serving.lookup import LookupIndex
 from apps.priorities.snapshots import disk
-from apps.priorities.snapshots.blob import unpack_places, unpack_snapshot
+from apps.priorities.snapshots.blob import unpack_snapshot
 from apps.priorities.snapshots.stored import read_data
 from apps.usage.models import Source
 

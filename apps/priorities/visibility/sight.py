@@ -1,24 +1,16 @@
-"""What of a snapshot, or of a revision, an actor may see: the mask that look-ups and documents are asked with."""
+"""What of a snapshot an actor may see: the mask that look-ups are asked with."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-import numpy as np
-
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
-from apps.accounts.names.intern import AccountKey
-from apps.accounts.selectors import list_accounts_of
-from apps.core.errors import NotAllowed
 from apps.policies.access.scope import Rights, Visibility, visible_entries
-from apps.policies.history.past import seen_then
 from apps.policies.models import Grant, Policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.columns import Mask, TreeColumns
-from apps.policies.tree.stored import load_tree
-from apps.priorities.mapping.rules.resolver import UNMAPPED
-from apps.priorities.mapping.rules.rule_set import load_rulebook
+from apps.priorities.mapping.sight import own_keys
 from apps.priorities.serving import served
 from apps.priorities.serving.answers import ServedSnapshot
 from apps.priorities.serving.lookup import AccountQuery
@@ -29,13 +21,10 @@ _READS = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ, Token.Scope.SE
 
 def own_queries(actor: Actor) -> list[AccountQuery]:
     """The actor's accounts as look-ups; somebody without any is asked for by user name."""
-    if actor.user is None:
-        return []
-    accounts = list_accounts_of(actor.user)
-    found = [
-        AccountQuery(one.user_name, one.group_name, one.namespace, one.dn, one.fqan, one.project) for one in accounts
+    return [
+        AccountQuery(key.user_name, key.group_name, key.namespace, key.dn, key.fqan, key.project)
+        for key in own_keys(actor)
     ]
-    return found or [AccountQuery(actor.user.username)]
 
 
 def served_to(*, policy_slug: str, at: datetime, actor: Actor) -> tuple[ServedSnapshot, Mask | None]:
@@ -85,34 +74,3 @@ def reads_sums(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor)
     by_name = rights.at(Grant.Verb.VIEW_MEMBERS)
     places = (tree.index_of_uid(uid) for uid in rights.anywhere - by_name)
     return any(by_name.isdisjoint(map(tree.uuid, (*tree.ancestors(i), i))) for i in places if i is not None)
-
-
-def see(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor, rights: Rights | None = None) -> Visibility:
-    """What of any of its trees the actor may see, computed or not: own accounts are placed by the rules of now.
-
-    rights: the actor's, if they are known already.
-    """
-    resolver = load_rulebook(policy, tree, of=actor.user).on(tree) if actor.user is not None else None
-    keys = (AccountKey(q.namespace, q.user, q.group, q.dn, q.fqan, q.project) for q in own_queries(actor))
-    own = {resolver.resolve(key).entry for key in keys} - {UNMAPPED} if resolver is not None else set()
-    return visible_entries(policy=policy, tree=tree, actor=actor, at=at, own_entries=sorted(own), rights=rights)
-
-
-def see_then(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> Visibility:
-    """What of a tree of the past the actor may see, by the grants of now: what was theirs to see then, and what of it
-    is in force still only as far as it is theirs now. Nothing of it can be changed.
-    """
-    then = see(policy=policy, tree=tree, at=at, actor=actor)
-    mask = then.mask
-    if not then.all_visible:
-        mask = seen_then(then, see(policy=policy, tree=load_tree(policy), at=at, actor=actor))
-    nothing = np.zeros(len(tree), dtype=np.bool_)
-    return Visibility(tree, mask, nothing, bool(mask.all()), nothing, then.outright & mask, nothing)
-
-
-def load_whole_tree(*, policy: Policy, number: int, at: datetime, actor: Actor) -> TreeColumns:
-    """For who sees all of it: a document with holes could be published by mistake."""
-    tree = load_tree(policy, number)
-    if not see_then(policy=policy, tree=tree, at=at, actor=actor).all_visible:
-        raise NotAllowed("You see a part of this policy only: ask for the tree of that part.", code="partial_view")
-    return tree

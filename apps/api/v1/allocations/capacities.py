@@ -17,7 +17,7 @@ from apps.core import clock
 from apps.policies.allocations import capacities
 from apps.policies.allocations.records import LONGEST_TEXT
 from apps.policies.models import Capacity
-from apps.priorities.visibility.sight import see
+from apps.priorities.mapping.sight import see
 
 
 class CapacitySerializer(serializers.Serializer[Any]):

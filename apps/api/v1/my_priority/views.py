@@ -19,7 +19,7 @@ from apps.api.v1.sentences import SaidSerializer
 from apps.api.v1.usage.records import serializer_of
 from apps.priorities.explain.myself import explain_me, tell_me
 from apps.priorities.explain.outlooks import outlook_of
-from apps.priorities.operators.records import PathJob
+from apps.priorities.operators.path_job import PathJob
 
 
 class TokenOfMineSerializer(serializers.Serializer[Any]):

@@ -23,7 +23,7 @@ from apps.policies.access.holders import GrantLine, GrantState
 from apps.policies.models import Grant
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
-from apps.priorities.visibility.sight import see
+from apps.priorities.mapping.sight import see
 
 READ_WRITE: Scopes = {
     "GET": frozenset({POLICIES_READ, POLICIES_WRITE}),

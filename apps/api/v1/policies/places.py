@@ -10,7 +10,7 @@ from apps.api.authentication import actor_of
 from apps.core import clock
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
-from apps.priorities.visibility.sight import see
+from apps.priorities.mapping.sight import see
 
 
 def entry_uid(request: Request, policy_slug: str, text: str) -> UUID:

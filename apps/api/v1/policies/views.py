@@ -24,7 +24,7 @@ from apps.policies.files.exports import Export
 from apps.policies.formats.base import Format
 from apps.policies.formats.registry import get_format, list_formats
 from apps.policies.settings import APPROACHES, RESOURCES, PolicySettings
-from apps.priorities.visibility.sight import load_whole_tree
+from apps.priorities.mapping.sight import load_whole_tree
 
 READ: Scopes = {"GET": frozenset({POLICIES_READ})}
 _PAGE = 100

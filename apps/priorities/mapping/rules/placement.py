@@ -13,9 +13,9 @@ import numpy.typing as npt
 from apps.accounts.names.entry_names import is_reserved
 from apps.accounts.names.intern import AccountKey
 from apps.policies.tree.columns import TreeColumns
+from apps.priorities.mapping.rules.account_places import AccountPlaces
 from apps.priorities.mapping.rules.resolver import UNMAPPED, Decided, KnownAccounts, Match, Resolver
 from apps.priorities.mapping.rules.rule import Rule
-from apps.priorities.snapshots.blob import AccountPlaces
 
 I4 = npt.NDArray[np.int32]
 _MOST_PLACED = 8

@@ -16,8 +16,8 @@ from apps.policies.selectors import get_policy, get_revision
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.policies.tree.revision_diff import Change, EntryDifference, diff_settings, diff_trees
 from apps.policies.tree.stored import load_tree
+from apps.priorities.mapping.sight import see_then
 from apps.priorities.selectors.tree import offset
-from apps.priorities.visibility.sight import see_then
 
 PAGE = 100
 _MOST_KEPT = 100

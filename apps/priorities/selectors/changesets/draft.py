@@ -22,10 +22,11 @@ from apps.policies.operations.apply import Outcome
 from apps.policies.selectors import get_change_set
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Mask, Node, TreeColumns
+from apps.priorities.mapping.sight import see
 from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.selectors.tree import MOST_MATCHES, MOST_ROWS, OPENED_ROWS, PAGE, MoreRow, offset
 from apps.priorities.serving.answers import ServedSnapshot
-from apps.priorities.visibility.sight import see, told_in
+from apps.priorities.visibility.sight import told_in
 
 _SAME = 1e-12
 

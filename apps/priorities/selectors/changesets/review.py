@@ -22,11 +22,11 @@ from apps.policies.tree.columns import Mask, Node, TreeColumns
 from apps.policies.tree.target_moves import TargetMoves
 from apps.priorities.change_effects.group_check import check_groups
 from apps.priorities.change_effects.runs import Effect, effect_ahead
+from apps.priorities.mapping.sight import see
 from apps.priorities.operators.review_check import check_resolution
 from apps.priorities.recompute.projection import Projection
 from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.serving.answers import ServedSnapshot
-from apps.priorities.visibility.sight import see
 
 Reason = Literal[
     "new", "archived", "moved", "own_shares", "above_rises", "above_falls", "diluted", "enlarged", "settings", "others"

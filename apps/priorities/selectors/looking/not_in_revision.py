@@ -10,8 +10,8 @@ from django.utils.translation import gettext as _
 from apps.core.errors import DomainError, FieldProblem, Invalid, NotFound
 from apps.policies.models import Entry
 from apps.policies.tree.stored import load_tree
+from apps.priorities.mapping.sight import see_then
 from apps.priorities.selectors.rows import PolicyView
-from apps.priorities.visibility.sight import see_then
 
 
 def require_entry(view: PolicyView, uid: UUID) -> int:
