@@ -206,10 +206,10 @@ def _write_usage(slug: str, tree: TreeColumns) -> int:
     from django.db import connection
 
     from apps.accounts.actor import COMMAND
+    from apps.mapping.rules.rule import Rule
+    from apps.mapping.services import set_rules
     from apps.policies.models import Policy
     from apps.policies.tree.stored import load_tree
-    from apps.priorities.mapping.rules.rule import Rule
-    from apps.priorities.mapping.services import set_rules
     from apps.usage.records import pgbinary
     from apps.usage.services import make_source
     from bench.series import _BUCKETS

@@ -36,7 +36,7 @@ def measure_at(at: datetime) -> Iterator[BenchLine]:
     """The clock stands at that instant."""
     from django.core.management import call_command
 
-    from apps.priorities.what_if.without import MOST_BUCKETS
+    from apps.analytics.what_if.without import MOST_BUCKETS
 
     policy, n_buckets = build(N_ENTRIES, N_BUCKETS, at)
     call_command("collectstatic", interactive=False, verbosity=0)
@@ -93,9 +93,9 @@ def _view(client: Client, address: str) -> None:
 def _forget_all() -> None:
     """As a process that has just started, but for its code."""
     from apps.accounts.names import roll
+    from apps.mapping.rules import placement as placing
     from apps.policies.tree import stored as trees
     from apps.priorities.delivered import by_site as delivered_by_site
-    from apps.priorities.mapping.rules import placement as placing
     from apps.priorities.serving import served
     from apps.usage.buckets import account_sums
 
@@ -168,11 +168,11 @@ def _signed_in(user: User) -> Client:
 def build(n_entries: int, n_buckets: int, at: datetime) -> tuple[Policy, int]:
     """/vo with groups of 99 users, an account for each, and what they used; computed once. How many buckets."""
     from apps.accounts.actor import COMMAND
+    from apps.mapping.rules.rule import Rule
+    from apps.mapping.services import set_rules
     from apps.policies.models import Policy
     from apps.policies.services import make_policy, publish_document
     from apps.policies.tree.stored import load_tree
-    from apps.priorities.mapping.rules.rule import Rule
-    from apps.priorities.mapping.services import set_rules
 
     before = at - timedelta(days=1)
     make_policy(slug=SLUG, name=SLUG, at=before, actor=COMMAND)

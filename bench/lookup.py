@@ -61,11 +61,11 @@ def prepare() -> str:
     from apps.accounts.models import User
     from apps.accounts.services import make_token
     from apps.core.clock import now
+    from apps.mapping.rules.rule import Rule
+    from apps.mapping.services import set_rules
     from apps.policies.models import Policy
     from apps.policies.services import make_policy, publish_document
     from apps.policies.tree.stored import load_tree
-    from apps.priorities.mapping.rules.rule import Rule
-    from apps.priorities.mapping.services import set_rules
     from apps.priorities.recompute.staleness import request_recompute
     from apps.priorities.serving import served
     from apps.runs.services import work_run_now

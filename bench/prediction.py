@@ -58,11 +58,11 @@ def measure() -> BenchLine:
 def _prepare(at: datetime) -> None:
     """The tree, jobs of each user of the first group on each of the last days, and the priorities."""
     from apps.accounts.actor import COMMAND
+    from apps.mapping.rules.rule import Rule
+    from apps.mapping.services import set_rules
     from apps.policies.models import Policy
     from apps.policies.services import make_policy, publish_document
     from apps.policies.tree.stored import load_tree
-    from apps.priorities.mapping.rules.rule import Rule
-    from apps.priorities.mapping.services import set_rules
     from apps.priorities.recompute.staleness import request_recompute
     from apps.runs.services import work_run_now
     from apps.usage.models import Source

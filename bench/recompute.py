@@ -60,11 +60,11 @@ def build(n_entries: int, at: datetime) -> Policy:
     from django.db import connection
 
     from apps.accounts.actor import COMMAND
+    from apps.mapping.rules.rule import Rule
+    from apps.mapping.services import set_rules
     from apps.policies.models import Policy
     from apps.policies.services import make_policy, publish_document
     from apps.policies.tree.stored import load_tree
-    from apps.priorities.mapping.rules.rule import Rule
-    from apps.priorities.mapping.services import set_rules
     from apps.usage.services import make_source
 
     groups = [_group(number) for number in range(n_entries // 100 - n_entries // 10_000)]

@@ -70,11 +70,11 @@ def build(n_entries: int, n_records: int) -> tuple[Policy, int]:
     from django.db import connection
 
     from apps.accounts.actor import COMMAND
+    from apps.mapping.rules.rule import Rule
+    from apps.mapping.services import set_rules
     from apps.policies.models import Policy
     from apps.policies.services import make_policy
     from apps.policies.tree.stored import load_tree
-    from apps.priorities.mapping.rules.rule import Rule
-    from apps.priorities.mapping.services import set_rules
     from apps.usage.services import make_source
 
     first_at = AT - timedelta(days=N_DAYS)
@@ -214,7 +214,7 @@ FROM STDIN (FORMAT BINARY)
 
 def build_series(policy: Policy, at: datetime) -> float:
     """As a worker would, with what it stores."""
-    from apps.priorities.series import runs
+    from apps.analytics.series import runs
     from apps.runs.models import Run
     from apps.runs.services import claim_run, work_lease
 
@@ -234,8 +234,8 @@ def build_series(policy: Policy, at: datetime) -> float:
 
 def _read_pages(policy: Policy) -> list[float]:
     """Twelve siblings over a year, each time those of another group, as a process that serves pages does."""
+    from apps.analytics.series.reading import load_series
     from apps.policies.tree.stored import load_tree
-    from apps.priorities.series.reading import load_series
 
     tree = load_tree(policy)
     groups = np.flatnonzero(tree.n_children == 99)

@@ -351,7 +351,7 @@ SPECTACULAR_SETTINGS = {
         "ChangeSetState": "apps.policies.models.ChangeSet.State",
         "EntryState": "apps.api.v1.policies.tree.STATES",
         "Verb": "apps.policies.models.Grant.Verb",
-        "MappingRuleKind": "apps.priorities.mapping.rules.rule.KINDS",
+        "MappingRuleKind": "apps.mapping.rules.rule.KINDS",
         "SourceKind": "apps.usage.models.Source.Kind",
         "RemoteState": "apps.federation.models.Remote.State",
     },

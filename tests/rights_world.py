@@ -26,6 +26,11 @@ from apps.federation.mounts.mounting import make_mount
 from apps.federation.publications.services import make_publication
 from apps.federation.usage_feeds.feeds import make_feed
 from apps.federation.usage_feeds.subscribing import subscribe
+from apps.mapping.attachments import attach_account
+from apps.mapping.changes import AddRule, make_change
+from apps.mapping.claims import claim_account
+from apps.mapping.rules.rule import Rule
+from apps.mapping.services import set_rules
 from apps.notices.models import Notice
 from apps.notices.models import Rule as NoticeRule
 from apps.notices.watching import Place, set_rule
@@ -43,11 +48,6 @@ from apps.policies.requests.asking import ask_upward
 from apps.policies.requests.dividing import Division, MemberTerms, divide_group
 from apps.policies.services import make_change_set, propose_change_set, publish_change_set
 from apps.policies.tree.stored import load_tree
-from apps.priorities.mapping.attachments import attach_account
-from apps.priorities.mapping.changes import AddRule, make_change
-from apps.priorities.mapping.claims import claim_account
-from apps.priorities.mapping.rules.rule import Rule
-from apps.priorities.mapping.services import set_rules
 from apps.priorities.models import Attachment, Claim
 from apps.runs.models import Run
 from apps.runs.services import work_run_now

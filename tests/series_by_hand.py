@@ -10,12 +10,12 @@ from uuid import UUID
 import numpy as np
 import pytest
 
+from apps.analytics.series.storage.columns import F8, DailySeries, SeriesDays, SeriesState
 from apps.policies.models import Policy
 from apps.policies.tree.stored import TreeColumns, load_tree
-from apps.priorities.series.storage.columns import F8, DailySeries, SeriesDays, SeriesState
 
 READERS = tuple(
-    f"apps.priorities.{name}"
+    f"apps.analytics.{name}"
     for name in ("convergence.members", "convergence.reading", "convergence.trend", "series.telling")
 )
 

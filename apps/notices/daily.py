@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 from uuid import UUID
 
+from apps.analytics.series.reading import load_series, series_state
+from apps.analytics.series.storage.columns import DailySeries
 from apps.policies.models import Policy
-from apps.priorities.series.reading import load_series, series_state
-from apps.priorities.series.storage.columns import DailySeries
 
 STALE_AFTER = timedelta(days=3)
 

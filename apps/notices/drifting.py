@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from apps.analytics.series.storage.columns import DailySeries, Mask
 from apps.engine.convergence import DayState, actual_share, day_states, tolerance_of
-from apps.priorities.series.storage.columns import DailySeries, Mask
 
 I8 = npt.NDArray[np.int64]
 F8 = npt.NDArray[np.float64]

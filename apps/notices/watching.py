@@ -13,6 +13,7 @@ from django.db import IntegrityError, transaction
 from apps.accounts.actor import Actor
 from apps.accounts.audit import log as audit
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale
+from apps.mapping.visibility import see
 from apps.notices.kinds import kind_of, kinds
 from apps.notices.kinds.base import Kind, Term
 from apps.notices.models import Rule
@@ -21,7 +22,6 @@ from apps.policies.access.scope import WRITE, Visibility, require_scope, rules_a
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy, list_policies
 from apps.policies.tree.stored import load_tree
-from apps.priorities.mapping.sight import see
 from apps.usage.models import Source
 from apps.usage.selectors import get_source
 

@@ -13,11 +13,11 @@ import numpy.typing as npt
 
 from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, NotAllowed
+from apps.mapping.permissions import MapRights
 from apps.policies.access.scope import Verb
 from apps.policies.models import Adjustment
 from apps.policies.operations.adjusting import read_adjustment
 from apps.policies.tree.columns import TreeColumns
-from apps.priorities.mapping.permissions import MapRights
 from apps.priorities.metering.usage import window_of
 from apps.priorities.recompute.again import compute_again, needing_the_algorithm
 from apps.priorities.recompute.corrections import Correction, counted_now

@@ -11,17 +11,17 @@ class PrioritiesConfig(AppConfig):
         from django.contrib.auth.signals import user_logged_in
         from django.core.checks import register as register_check
 
+        from apps.analytics.series import runs
+        from apps.mapping import tree_moves
         from apps.policies.changesets.account_moves import register_account_moves
         from apps.policies.operations.algorithm_fit import register_trial
         from apps.policies.publishing.signals import policy_published
         from apps.policies.publishing.size_guard import register_rank_count
         from apps.policies.recompute_runs import KIND
         from apps.priorities.change_effects import runs as effect_runs
-        from apps.priorities.change_effects import tree_moves
         from apps.priorities.checks import check_packages
         from apps.priorities.receivers import nudge_after_publish, own_accounts_after_sign_in
         from apps.priorities.recompute import staleness as recompute
-        from apps.priorities.series import runs
         from apps.runs.registry import register
 
         register_check(check_packages)

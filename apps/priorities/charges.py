@@ -16,12 +16,12 @@ from apps.accounts.models import Account, Token
 from apps.accounts.names.intern import AccountKey
 from apps.accounts.selectors import list_accounts_of
 from apps.core.errors import NotAllowed, NotFound
+from apps.mapping.permissions import MapRights
+from apps.mapping.rules.resolver import UNMAPPED
+from apps.mapping.rules.rule_set import load_rulebook
 from apps.policies.access.scope import rules_all
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
-from apps.priorities.mapping.permissions import MapRights
-from apps.priorities.mapping.rules.resolver import UNMAPPED
-from apps.priorities.mapping.rules.rule_set import load_rulebook
 from apps.priorities.metering.job_charge import JobCharge, JobFacts, charge_of
 from apps.priorities.metering.metric import RATES, JobClassRow
 from apps.priorities.metering.usage import window_of

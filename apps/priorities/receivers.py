@@ -6,9 +6,9 @@ from typing import Any
 
 from apps.accounts.models import User
 from apps.core import clock
+from apps.mapping.claims import take_own_accounts
 from apps.policies.models import Policy, Revision
 from apps.policies.recompute_runs import nudge
-from apps.priorities.mapping.claims import take_own_accounts
 
 
 def nudge_after_publish(sender: object, *, policy: Policy, revision: Revision, **_more: Any) -> None:

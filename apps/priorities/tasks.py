@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from celery import shared_task
 
+from apps.analytics.series import runs
 from apps.core import clock
-from apps.priorities.mapping.membership import plan as membership
+from apps.mapping.membership import plan as membership
 from apps.priorities.recompute import staleness as recompute
-from apps.priorities.series import runs
 from apps.priorities.snapshots import retention
 
 

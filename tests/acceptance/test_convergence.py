@@ -19,8 +19,8 @@ from django.test import Client
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.services import make_user
+from apps.analytics.series import runs
 from apps.core import clock
-from apps.priorities.series import runs
 from apps.runs.services import work_run_now
 from tests import oracles_convergence as twin
 from tests.acceptance import lcg_by_hand

@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from apps.analytics.series import runs
+from apps.analytics.series.reading import load_children, load_series, series_state
+from apps.analytics.series.storage.columns import DailySeries
 from apps.core import clock
 from apps.engine import convergence
 from apps.engine.arrays import FloatArray
 from apps.engine.convergence import DayState
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
-from apps.priorities.series import runs
-from apps.priorities.series.reading import load_children, load_series, series_state
-from apps.priorities.series.storage.columns import DailySeries
 from apps.runs.services import work_run_now
 from tests import oracles_convergence as twin
 from tests.acceptance import lcg_by_hand

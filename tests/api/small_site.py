@@ -17,13 +17,13 @@ from uuid import UUID
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import User
 from apps.accounts.services import make_token
+from apps.mapping.rules.rule import Rule
+from apps.mapping.services import set_rules
 from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
 from apps.policies.recompute_runs import nudge
 from apps.policies.services import make_policy, publish_document
 from apps.policies.tree.stored import load_tree
-from apps.priorities.mapping.rules.rule import Rule
-from apps.priorities.mapping.services import set_rules
 from apps.priorities.serving import served
 from apps.runs.services import work_run_now
 from apps.usage.services import make_source, push_records

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from apps.analytics.series.runs import ask_for_series
 from apps.notices.evaluating import evaluate
 from apps.notices.models import Mark, Notice, Rule
 from apps.policies.models import Grant
-from apps.priorities.series.runs import ask_for_series
 from apps.runs.services import work_run_now
 from apps.usage.models import Source
 from tests.api.conftest import Caller

@@ -6,9 +6,9 @@ import pytest
 from django.test import Client
 
 from apps.accounts.actor import COMMAND
-from apps.priorities.operators.asking import FigureQuery
-from apps.priorities.operators.figures import FIGURES
-from apps.priorities.operators.selectors import get_figure, get_operators_page
+from apps.analytics.operators.asking import FigureQuery
+from apps.analytics.operators.figures import FIGURES
+from apps.analytics.operators.selectors import get_figure, get_operators_page
 from tests.api.small_site import Site
 
 PATH = "/api/v1/policies/grid/operators"

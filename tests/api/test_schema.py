@@ -26,12 +26,12 @@ from apps.api.throttling import WriteThrottle
 from apps.federation.publications.services import make_publication
 from apps.federation.usage_feeds.feeds import make_feed
 from apps.federation.usage_feeds.subscribing import subscribe
+from apps.mapping.attachments import attach_account
 from apps.notices.models import Rule as NoticeRule
 from apps.policies.allocations.capacities import state_capacity
 from apps.policies.allocations.giving import give_allocation
 from apps.policies.models import ChangeSet, Grant
 from apps.policies.services import make_change_set
-from apps.priorities.mapping.attachments import attach_account
 from apps.runs.models import Run
 from fairshare_web.wsgi import application
 from tests.api.small_site import Site

@@ -9,8 +9,8 @@ from math import sin
 import pytest
 from playwright.sync_api import expect
 
+from apps.analytics.series.storage.columns import SeriesState
 from apps.core import clock
-from apps.priorities.series.storage.columns import SeriesState
 from tests.browser.conftest import Open, at_widths
 from tests.dashboard.grid import SLUG, Grid
 from tests.series_by_hand import HandMade, put_in_place
@@ -41,7 +41,7 @@ def made(wide_grid: Grid, monkeypatch: pytest.MonkeyPatch) -> HandMade:
         revisions=[0] * 10 + [1] * 15 + [2] * 35,
     )  # fmt: skip
     gaps = {made.on[30]: ("Cluster A",), made.on[31]: ("Cluster A",)}
-    monkeypatch.setattr("apps.priorities.convergence.reading.list_gaps", lambda **_: gaps)
+    monkeypatch.setattr("apps.analytics.convergence.reading.list_gaps", lambda **_: gaps)
     return put_in_place(made, monkeypatch)
 
 

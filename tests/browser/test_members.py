@@ -6,8 +6,8 @@ from datetime import timedelta
 
 from apps.accounts.models import User
 from apps.core import clock
+from apps.mapping.membership.plan import apply_members
 from apps.policies.models import Adjustment
-from apps.priorities.mapping.membership.plan import apply_members
 from tests.browser.conftest import Open, in_windows
 from tests.dashboard.grid import SLUG, Grid
 

@@ -9,13 +9,13 @@ from playwright.sync_api import expect
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
+from apps.analytics.series.runs import ask_for_series
 from apps.core import clock
 from apps.notices.evaluating import evaluate
 from apps.notices.models import Delivery, Notice
 from apps.notices.watching import NEW, Place, set_rule
 from apps.notices.webhooks import make_webhook
 from apps.policies.models import Grant, Policy
-from apps.priorities.series.runs import ask_for_series
 from apps.runs.services import work_run_now
 from apps.usage.models import Source
 from tests.browser.conftest import THEMES, Open, at_widths

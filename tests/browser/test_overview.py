@@ -8,11 +8,11 @@ from datetime import timedelta
 import pytest
 from playwright.sync_api import expect
 
+from apps.analytics.series.runs import ask_for_series
 from apps.core import clock
 from apps.dashboard.overview import cards
 from apps.dashboard.overview import presenters as overview_cards
 from apps.policies.models import Pin, Policy
-from apps.priorities.series.runs import ask_for_series
 from apps.runs.services import work_run_now
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow

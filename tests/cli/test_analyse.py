@@ -11,9 +11,9 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND
-from apps.priorities.operators.asking import FigureQuery
-from apps.priorities.operators.figures import FIGURES
-from apps.priorities.operators.selectors import check_tree, get_figure
+from apps.analytics.operators.asking import FigureQuery
+from apps.analytics.operators.figures import FIGURES
+from apps.analytics.operators.selectors import check_tree, get_figure
 from tests.dashboard.grid import SLUG, Grid
 
 

@@ -15,6 +15,8 @@ from django.core.management.base import CommandError
 from django.test import override_settings
 
 from apps.accounts.actor import COMMAND
+from apps.analytics.operators.asking import FigureQuery
+from apps.analytics.operators.selectors import check_tree
 from apps.cli.sample.core_hours import PART
 from apps.cli.sample.grid import POLICY_SLUG, SITES, Grid
 from apps.cli.sample.jobs import DAYS, SampleJob, jobs
@@ -23,8 +25,6 @@ from apps.core.errors import Conflict
 from apps.policies.allocations.periods import Period
 from apps.policies.models import Policy, Revision
 from apps.priorities.models import Snapshot
-from apps.priorities.operators.asking import FigureQuery
-from apps.priorities.operators.selectors import check_tree
 from apps.priorities.selectors.allocations.promises import get_allocation_table
 from apps.priorities.selectors.tree import get_tree_page
 from apps.priorities.serving import served

@@ -10,6 +10,8 @@ from uuid import UUID
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, User
 from apps.core import clock
+from apps.mapping.rules.rule import Rule
+from apps.mapping.services import set_rules
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.files.document import read_document
 from apps.policies.models import ChangeSet, Policy
@@ -17,8 +19,6 @@ from apps.policies.publishing.replacing import publish_tree
 from apps.policies.services import make_policy
 from apps.policies.tree.adoption import adopt
 from apps.policies.tree.stored import TreeColumns, load_tree
-from apps.priorities.mapping.rules.rule import Rule
-from apps.priorities.mapping.services import set_rules
 from apps.priorities.recompute.staleness import request_recompute
 from apps.runs.services import work_run_now
 from apps.usage.models import Source

@@ -10,14 +10,14 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.actor import COMMAND
+from apps.analytics.operators.asking import FigureQuery
+from apps.analytics.operators.selectors import check_tree
 from apps.core import clock
 from apps.engine.algorithms import all_algorithms
 from apps.engine.operators import all_operators
 from apps.policies.models import Policy, Revision
 from apps.policies.publishing.at_once import publish_operations
 from apps.policies.services import change_settings, change_shares
-from apps.priorities.operators.asking import FigureQuery
-from apps.priorities.operators.selectors import check_tree
 from apps.priorities.serving import served
 from tests.dashboard.grid import SLUG, Grid, make_grid
 from tests.dashboard.page import read, text_of

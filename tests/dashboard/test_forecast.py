@@ -14,10 +14,10 @@ from django.urls import reverse
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
+from apps.analytics.forecast import get_my_forecast
 from apps.core import clock
 from apps.figures.my_priority.forecast import ForecastAsked, forecast_figure
 from apps.figures.paint import first_drawing
-from apps.priorities.forecast import get_my_forecast
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read
 from tests.figures.schema import check_schema

@@ -10,11 +10,11 @@ from django.test import Client
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account, User
+from apps.analytics.operators.asking import FigureQuery
+from apps.analytics.operators.selectors import get_figure
 from apps.core import clock
 from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
-from apps.priorities.operators.asking import FigureQuery
-from apps.priorities.operators.selectors import get_figure
 from apps.priorities.recompute.again import compute_again
 from apps.priorities.selectors import get_my_priority
 from apps.priorities.serving import served

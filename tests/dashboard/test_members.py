@@ -10,9 +10,9 @@ from django.test import Client
 
 from apps.accounts.models import Account, User
 from apps.core import clock
+from apps.mapping.membership.plan import apply_members
 from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Adjustment, ChangeSet, Grant, Revision
-from apps.priorities.mapping.membership.plan import apply_members
 from apps.priorities.models import Attachment, Claim
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read, text_of

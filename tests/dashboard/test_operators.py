@@ -10,12 +10,12 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.actor import COMMAND
+from apps.analytics.operators.asking import FigureQuery
+from apps.analytics.operators.figures import FIGURES
+from apps.analytics.operators.selectors import check_tree, get_figure
 from apps.core import clock
 from apps.engine.operators import all_operators
 from apps.policies.services import change_settings
-from apps.priorities.operators.asking import FigureQuery
-from apps.priorities.operators.figures import FIGURES
-from apps.priorities.operators.selectors import check_tree, get_figure
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read
 from tests.sign_in import sign_in

@@ -12,12 +12,12 @@ from django.test import Client
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
+from apps.analytics.series.runs import ask_for_series
 from apps.core import clock
 from apps.dashboard.overview import cards
 from apps.dashboard.overview import presenters as overview_cards
 from apps.policies.models import Pin, Policy
 from apps.policies.services import change_shares, make_change_set, propose_change_set
-from apps.priorities.series.runs import ask_for_series
 from apps.priorities.serving import served
 from apps.runs.models import Run
 from apps.runs.services import work_run_now

@@ -15,12 +15,12 @@ from apps.federation.documents.keys import load_keys
 from apps.federation.documents.wire_usage import State, UsageDocument, read_usage
 from apps.federation.models import UsageFeed
 from apps.federation.usage_feeds.feeds import Told, make_feed, tell
+from apps.mapping.rules.rule import Rule
+from apps.mapping.rules.rule_set import load_rulebook
+from apps.mapping.services import set_rules
 from apps.policies import services
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
-from apps.priorities.mapping.rules.rule import Rule
-from apps.priorities.mapping.rules.rule_set import load_rulebook
-from apps.priorities.mapping.services import set_rules
 from apps.usage.buckets.hourly import AMOUNTS
 from apps.usage.models import Bucket, Overlap, Source
 from apps.usage.parsers.base import RecordRow

@@ -14,10 +14,13 @@ from django.db import transaction
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.names.intern import AccountKey
+from apps.analytics.series.reading import load_series
+from apps.analytics.series.runs import ask_for_series
 from apps.federation.models import Fetch, Mount, Subscription
 from apps.federation.mounts.lived import lived_elsewhere
 from apps.federation.mounts.mounting import make_mount, unmount
 from apps.federation.usage_feeds.strangers import drop_new_strangers
+from apps.mapping.attachments import attach_account
 from apps.policies import services
 from apps.policies.models import Policy
 from apps.policies.publishing.at_once import publish_operations
@@ -26,10 +29,7 @@ from apps.policies.publishing.revisions import lock_policy
 from apps.policies.tree.columns import Node
 from apps.policies.tree.reshape import columns_of
 from apps.policies.tree.stored import load_tree, load_tree_from_rows
-from apps.priorities.mapping.attachments import attach_account
 from apps.priorities.recompute.pipeline import compute, load_inputs
-from apps.priorities.series.reading import load_series
-from apps.priorities.series.runs import ask_for_series
 from apps.runs.services import work_run_now
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch

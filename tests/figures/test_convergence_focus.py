@@ -12,15 +12,15 @@ from django.http import QueryDict
 from django.test import Client
 
 from apps.accounts.actor import Actor
+from apps.analytics.convergence.numbers import get_numbers
+from apps.analytics.convergence.period import today_of
+from apps.analytics.convergence.reading import get_series_state
 from apps.core import clock
 from apps.core.errors import Invalid
 from apps.figures import Figure
 from apps.figures.convergence.answers import draw_figure, read_figure
 from apps.figures.paint import first_drawing
 from apps.figures.traces import line
-from apps.priorities.convergence.numbers import get_numbers
-from apps.priorities.convergence.period import today_of
-from apps.priorities.convergence.reading import get_series_state
 from apps.priorities.serving import served
 from tests.dashboard.grid import SLUG, Grid
 from tests.figures.schema import check_schema

@@ -8,13 +8,13 @@ import pytest
 from django.http import QueryDict
 
 from apps.accounts.actor import COMMAND
+from apps.analytics.operators.asking import NAMES, read_query
+from apps.analytics.operators.figures import FIGURES
+from apps.analytics.operators.selectors import ask, get_figure
 from apps.dashboard.algorithm.operator_figures import drawn
 from apps.figures import Figure
 from apps.figures.operators import DRAWN
 from apps.figures.paint import first_drawing
-from apps.priorities.operators.asking import NAMES, read_query
-from apps.priorities.operators.figures import FIGURES
-from apps.priorities.operators.selectors import ask, get_figure
 from tests.dashboard.grid import SLUG, Grid
 from tests.figures.schema import check_schema
 

@@ -11,13 +11,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from apps.accounts.actor import Actor
+from apps.analytics.my_priority.rank_distribution import bins_of, factors_with_distance, get_my_place
+from apps.analytics.my_priority.records import MyPlace
 from apps.core import clock
 from apps.core.errors import NotFound
 from apps.figures.my_priority.places import places_figure
 from apps.figures.paint import first_drawing
 from apps.priorities.recompute.carried import simulate_or_refuse
-from apps.priorities.records.my_priority import MyPlace
-from apps.priorities.selectors.rank_distribution import bins_of, factors_with_distance, get_my_place
 from apps.priorities.serving import served
 from tests.dashboard.grid import SLUG, Grid
 from tests.figures.schema import check_schema

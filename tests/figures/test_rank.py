@@ -12,15 +12,15 @@ from django.http import QueryDict
 from django.test import Client
 
 from apps.accounts.actor import Actor
+from apps.analytics.my_priority import rank_history
+from apps.analytics.my_priority.rank_history import get_my_rank_history
+from apps.analytics.my_priority.records import RankHistory, RankThen
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound
 from apps.figures import Figure, axes
 from apps.figures.my_priority.rank import rank_figure, read_rank
 from apps.figures.paint import first_drawing
 from apps.priorities.models import Snapshot
-from apps.priorities.records.my_priority import RankHistory, RankThen
-from apps.priorities.selectors import rank_history
-from apps.priorities.selectors.rank_history import get_my_rank_history
 from apps.priorities.serving import served
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow

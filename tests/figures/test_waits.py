@@ -11,16 +11,16 @@ from django.http import QueryDict
 from django.test import Client
 
 from apps.accounts.actor import Actor
+from apps.analytics.my_priority.queue_wait import get_my_waits
+from apps.analytics.my_priority.records import MyWaits, WaitDay, Waited
+from apps.analytics.series.reading import load_series
+from apps.analytics.series.runs import ask_for_series
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound
 from apps.figures import Figure
 from apps.figures.my_priority.waits import read_waits, waits_figure
 from apps.figures.paint import first_drawing
 from apps.policies.models import Policy
-from apps.priorities.records.my_priority import MyWaits, WaitDay, Waited
-from apps.priorities.selectors.queue_wait import get_my_waits
-from apps.priorities.series.reading import load_series
-from apps.priorities.series.runs import ask_for_series
 from apps.priorities.serving import served
 from apps.runs.services import work_run_now
 from apps.usage.models import Source

@@ -188,7 +188,7 @@ PLANTED = (
     ),
     Planted(
         name="rule of a part takes accounts of others",
-        path="apps/priorities/mapping/rules/resolver.py",
+        path="apps/mapping/rules/resolver.py",
         old="return self.is_free(decided) or _is_below(self.tree, decided[0].entry, reach)",
         new="return True",
         tests=("tests/security/test_account_moves.py",),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from apps.accounts.actor import SYSTEM, Actor
+from apps.analytics.series.storage.columns import DailySeries, SeriesState
 from apps.notices import reading
 from apps.notices.daily import newest_day
 from apps.notices.drifting import drift_of
@@ -17,7 +18,6 @@ from apps.notices.kinds import drift, kind_of
 from apps.notices.models import Notice
 from apps.notices.watching import NEW, Place, set_rule
 from apps.policies.models import Policy
-from apps.priorities.series.storage.columns import DailySeries, SeriesState
 from tests.api.small_site import Site
 from tests.notices.made_series import made_series
 from tests.worlds import AT

@@ -11,6 +11,8 @@ from django.db import connection
 
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.models import User
+from apps.analytics.operators.asking import FigureQuery
+from apps.analytics.operators.selectors import check_tree
 from apps.notices import reading
 from apps.notices.evaluating import evaluate
 from apps.notices.kinds import kinds
@@ -21,8 +23,6 @@ from apps.policies.models import ChangeSet
 from apps.policies.requests.asking import ask_upward
 from apps.policies.services import change_settings, make_change_set, propose_change_set, publish_change_set
 from apps.priorities.models import Snapshot
-from apps.priorities.operators.asking import FigureQuery
-from apps.priorities.operators.selectors import check_tree
 from apps.priorities.serving import served
 from apps.runs.models import Run
 from apps.usage.models import Import, Source

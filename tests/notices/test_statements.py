@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
+from apps.analytics.series.runs import ask_for_series
 from apps.core.errors import Invalid, NotFound
+from apps.mapping.rules.rule import Rule
+from apps.mapping.services import set_rules
 from apps.notices.models import Statement
 from apps.notices.statements.closing import close_months
 from apps.notices.statements.reading import get_statements, read_month
@@ -20,10 +23,7 @@ from apps.notices.statements.reckoning import AMOUNTS, Month, corrections_of, re
 from apps.policies.models import Adjustment, Policy
 from apps.policies.services import make_policy, publish_document
 from apps.policies.tree.stored import load_tree
-from apps.priorities.mapping.rules.rule import Rule
-from apps.priorities.mapping.services import set_rules
 from apps.priorities.models import SeriesDay
-from apps.priorities.series.runs import ask_for_series
 from apps.runs.services import work_run_now
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from apps.accounts.actor import COMMAND, Actor
+from apps.analytics.review import get_review_page
 from apps.core import invisible
 from apps.policies import services
 from apps.policies.changesets.checks import Check
@@ -18,7 +19,6 @@ from apps.policies.tree.columns import Node
 from apps.policies.tree.look_alikes import look_alikes, skeleton
 from apps.policies.tree.names import clean_name, read_name
 from apps.policies.tree.reshape import columns_of
-from apps.priorities.selectors.changesets.review import get_review_page
 from tests.policies.conftest import AT
 
 DRAWN = {*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD, *range(0x13430, 0x13440)}

@@ -9,15 +9,15 @@ import pytest
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
+from apps.analytics.series.runs import ask_for_series
+from apps.mapping.rules.rule import Rule
+from apps.mapping.services import set_rules
 from apps.policies.models import Policy
 from apps.policies.services import make_policy, publish_document
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
-from apps.priorities.mapping.rules.rule import Rule
-from apps.priorities.mapping.services import set_rules
 from apps.priorities.models import Snapshot
 from apps.priorities.recompute import staleness as recompute
-from apps.priorities.series.runs import ask_for_series
 from apps.runs.services import work_run_now
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow

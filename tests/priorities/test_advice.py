@@ -10,11 +10,11 @@ from uuid import uuid4
 
 import pytest
 
-from apps.priorities.explain.advice import Outlook, advise, better_account, is_near_front
-from apps.priorities.explain.stories import story_of
-from apps.priorities.explain.walk import WalkStep
+from apps.explain.advice import Outlook, advise, better_account, is_near_front
+from apps.explain.my_priority import MyPriority
+from apps.explain.stories import story_of
+from apps.explain.walk import WalkStep
 from apps.priorities.selectors.looking.moments import Moment
-from apps.priorities.selectors.me import MyPriority
 from apps.priorities.snapshots.states import State
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)

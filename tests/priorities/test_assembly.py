@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.accounts.names.intern import AccountKey
+from apps.mapping.rules.rule import Rule
 from apps.policies.files.document import read_document
 from apps.policies.settings import PolicySettings
-from apps.priorities.mapping.rules.rule import Rule
 from apps.priorities.metering.metric import JobClassRow
 from apps.priorities.metering.usage import SourceRow
 from apps.priorities.recompute.fingerprint import Fingerprint

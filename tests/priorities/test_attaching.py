@@ -12,14 +12,14 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, AuditEvent, User
 from apps.accounts.names.intern import AccountKey
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound
+from apps.mapping import claims
+from apps.mapping.attachments import attach_account, detach_account, list_attachments
+from apps.mapping.permissions import rights_in
 from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant
 from apps.policies.tree.terms import Members
-from apps.priorities.mapping import claims
-from apps.priorities.mapping.attachments import attach_account, detach_account, list_attachments
-from apps.priorities.mapping.membership.selectors import get_members_page, preview_members
-from apps.priorities.mapping.permissions import rights_in
 from apps.priorities.models import Attachment, Claim
+from apps.priorities.selectors.members import get_members_page, preview_members
 from apps.priorities.serving import served
 from tests.priorities.conftest import AS_OF, Site
 from tests.priorities.test_membership import set_members, uid_of
@@ -191,7 +191,7 @@ def test_a_preview_says_how_many_would_join_and_names_only_who_may_be_named(site
 
 
 def test_the_page_tells_what_rules_did_lately(site: Site, as_eva: Actor) -> None:
-    from apps.priorities.mapping.membership.plan import apply_members
+    from apps.mapping.membership.plan import apply_members
 
     set_members(site, "/physics", {"group": "students", "archive_after_days": 30})
     site.job("zoe", "students", 3)

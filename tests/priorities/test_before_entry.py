@@ -11,16 +11,16 @@ from django.test import Client
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
+from apps.analytics.convergence.counting import Counting
+from apps.analytics.convergence.period import Period
+from apps.analytics.convergence.reading import get_convergence
+from apps.analytics.convergence.records import Convergence
+from apps.analytics.series import against_today
+from apps.analytics.series.runs import ask_for_series
 from apps.core.errors import TooLarge
 from apps.policies.models import Grant, Policy
 from apps.policies.services import publish_document
 from apps.policies.tree.stored import load_tree
-from apps.priorities.convergence.counting import Counting
-from apps.priorities.convergence.period import Period
-from apps.priorities.convergence.reading import get_convergence
-from apps.priorities.convergence.records import Convergence
-from apps.priorities.series import against_today
-from apps.priorities.series.runs import ask_for_series
 from apps.runs.services import work_run_now
 from tests.priorities.conftest import AS_OF, NO_AGING, Site, children
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from apps.accounts.names.intern import AccountKey
+from apps.mapping.rules.resolver import Resolver
+from apps.onboarding.default_rules import default_rules
+from apps.onboarding.entitlements import hold_against, top_entries
 from apps.policies.formats.registry import get_format, read_file
 from apps.policies.publishing.first_revision import first_tree
 from apps.policies.tree.columns import TreeColumns
-from apps.priorities.beginning.default_rules import default_rules
-from apps.priorities.beginning.ledger import hold_against, top_entries
-from apps.priorities.mapping.rules.resolver import Resolver
 
 TOLERANCE = {"relative": 0.1, "points": 0.5}
 DUMP = b"""\

@@ -9,8 +9,7 @@ from math import inf, isnan
 import numpy as np
 import pytest
 
-from apps.core.errors import Invalid, Malformed
-from apps.priorities.convergence.counting import (
+from apps.analytics.convergence.counting import (
     Counting,
     actual_share,
     cut,
@@ -19,10 +18,11 @@ from apps.priorities.convergence.counting import (
     target_share,
     told_windows,
 )
-from apps.priorities.convergence.measuring import half_times_of, measure, slack_of, states_of
-from apps.priorities.convergence.period import MOST_DAYS, Period, read_period, usual_period, whole_period
-from apps.priorities.convergence.verdict import Shares, has_the_only_demand, judge, verdict, verdict_of_one
-from apps.priorities.series.storage.columns import DailySeries, SeriesDays, SeriesState
+from apps.analytics.convergence.measuring import half_times_of, measure, slack_of, states_of
+from apps.analytics.convergence.period import MOST_DAYS, Period, read_period, usual_period, whole_period
+from apps.analytics.convergence.verdict import Shares, has_the_only_demand, judge, verdict, verdict_of_one
+from apps.analytics.series.storage.columns import DailySeries, SeriesDays, SeriesState
+from apps.core.errors import Invalid, Malformed
 from tests.series_by_hand import plain_series
 
 FIRST = date(2026, 3, 1)

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from apps.accounts.actor import COMMAND
-from apps.priorities.forecast import FactorAhead, get_forecasts
-from apps.priorities.forecast.factor_ahead import DAYS
-from apps.priorities.forecast.shaping import forecast_json
+from apps.analytics.forecast import FactorAhead, get_forecasts
+from apps.analytics.forecast.factor_ahead import DAYS
+from apps.analytics.forecast.shaping import forecast_json
+from apps.analytics.what_if import Asked, try_out
 from apps.priorities.models import Snapshot
 from apps.priorities.recompute.pipeline import compute, load_inputs
 from apps.priorities.serving import served
 from apps.priorities.serving.lookup import AccountQuery
-from apps.priorities.what_if import Asked, try_out
 from tests.priorities.conftest import AS_OF, PROJECTS, Site
 
 DAY_S = 86_400
@@ -125,9 +125,9 @@ def test_where_levels_decide_there_is_no_curve_of_the_factor(make_site: Any, alg
 
 def test_too_many_hours_are_said_to_be_too_many(make_site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     site = _site(make_site, "slurm-classic", FADING)
-    monkeypatch.setattr("apps.priorities.forecast.reading.MOST_BUCKETS", 3)
-    monkeypatch.setattr("apps.priorities.forecast.reading._remembered._known", OrderedDict())
-    monkeypatch.setattr("apps.priorities.forecast.factor_ahead._remembered._known", OrderedDict())
+    monkeypatch.setattr("apps.analytics.forecast.reading.MOST_BUCKETS", 3)
+    monkeypatch.setattr("apps.analytics.forecast.reading._remembered._known", OrderedDict())
+    monkeypatch.setattr("apps.analytics.forecast.factor_ahead._remembered._known", OrderedDict())
     found = _ahead(site)
     assert found is not None
     assert found.points == ()

@@ -15,10 +15,7 @@ from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.core.errors import Invalid, NotAllowed
-from apps.engine.decay import Window, bucket_weights
-from apps.engine.explain import History
-from apps.priorities.forecast import (
+from apps.analytics.forecast import (
     Forecast,
     LevelPast,
     Outlook,
@@ -28,8 +25,11 @@ from apps.priorities.forecast import (
     get_forecasts,
     get_my_forecasts,
 )
-from apps.priorities.forecast.outlook import curve_of, with_target
-from apps.priorities.forecast.telling import tell_level
+from apps.analytics.forecast.outlook import curve_of, with_target
+from apps.analytics.forecast.telling import tell_level
+from apps.core.errors import Invalid, NotAllowed
+from apps.engine.decay import Window, bucket_weights
+from apps.engine.explain import History
 from apps.priorities.recompute.pipeline import compute, load_inputs
 from apps.priorities.sentences import Said
 from apps.priorities.serving import served
@@ -345,8 +345,8 @@ def test_an_account_that_nobody_knows_has_no_forecast(steady: Site) -> None:
 
 
 def test_too_many_hours_to_wait_for_are_named_and_not_read(steady: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.priorities.forecast.reading.MOST_BUCKETS", 10)
-    monkeypatch.setattr("apps.priorities.forecast.reading._remembered._known", OrderedDict())
+    monkeypatch.setattr("apps.analytics.forecast.reading.MOST_BUCKETS", 10)
+    monkeypatch.setattr("apps.analytics.forecast.reading._remembered._known", OrderedDict())
     found = _forecast(steady)
     assert not found.has_days
     assert [one.key for level in found.levels for one in level.said] == ["forecast.no_days"] * 2

@@ -9,11 +9,11 @@ from uuid import UUID, uuid4
 import numpy as np
 import pytest
 
+from apps.analytics.forecast.past import from_series
+from apps.analytics.forecast.reading import read_past
+from apps.analytics.series.runs import ask_for_series
+from apps.analytics.series.storage.columns import DailySeries, SeriesDays
 from apps.policies.models import Policy
-from apps.priorities.forecast.past import from_series
-from apps.priorities.forecast.reading import read_past
-from apps.priorities.series.runs import ask_for_series
-from apps.priorities.series.storage.columns import DailySeries, SeriesDays
 from apps.priorities.serving import served
 from apps.runs.services import work_run_now
 from tests.priorities.conftest import AS_OF, PROJECTS, Site
@@ -84,7 +84,7 @@ def test_the_series_and_the_hours_tell_the_same_pace(days: Site, monkeypatch: py
     chain = [i for i in range(1, len(snapshot.tree)) if snapshot.tree.path(i) in ("/physics", "/physics/alice")]
     by_hours = read_past(days.policy, snapshot, chain, hourly=False)
     assert work_run_now(ask_for_series(Policy.objects.get(pk=days.policy.pk), at=AS_OF).pk).state == "succeeded"
-    monkeypatch.setattr("apps.priorities.forecast.reading.inputs_of", lambda *_: None)
+    monkeypatch.setattr("apps.analytics.forecast.reading.inputs_of", lambda *_: None)
     by_days = read_past(days.policy, snapshot, chain, hourly=False)
     assert by_hours is not None
     assert by_days is not None

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from apps.accounts.actor import COMMAND, Actor
+from apps.analytics.review import get_review_page
 from apps.policies.changesets.checks import Check
 from apps.policies.files.imports import import_policy
 from apps.policies.services import make_change_set, publish_change_set
 from apps.policies.tree.stored import load_tree
-from apps.priorities.selectors.changesets.review import get_review_page
 from apps.priorities.serving import served
 from tests.priorities.conftest import AS_OF, NO_AGING, Site
 

@@ -12,17 +12,17 @@ from django.test import Client
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
+from apps.analytics.convergence.by_hour import get_convergence_by_hour
+from apps.analytics.convergence.counting import Counting
+from apps.analytics.series import hours, runs
+from apps.analytics.series.hours_reading import load_hours
+from apps.analytics.series.reading import load_series, series_state
+from apps.analytics.series.storage.columns import DailySeries
 from apps.core.errors import Invalid
 from apps.policies.models import Grant, Policy
 from apps.policies.tree.stored import load_tree
-from apps.priorities.convergence.by_hour import get_convergence_by_hour
-from apps.priorities.convergence.counting import Counting
 from apps.priorities.models import Series, SeriesHour, SeriesHourTile
 from apps.priorities.recompute import pipeline as assembly
-from apps.priorities.series import hours, runs
-from apps.priorities.series.hours_reading import load_hours
-from apps.priorities.series.reading import load_series, series_state
-from apps.priorities.series.storage.columns import DailySeries
 from apps.runs.models import Run
 from apps.runs.services import claim_run, work_lease
 from tests.priorities.conftest import AS_OF, NO_AGING, PROJECTS, WINDOW, Site

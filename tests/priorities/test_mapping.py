@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.accounts.names.intern import AccountKey
+from apps.mapping.rules.account_places import AccountPlaces, unpack_places
+from apps.mapping.rules.entry_names import entry_name, text_of
+from apps.mapping.rules.resolver import Match, NameIndex, Resolver
+from apps.mapping.rules.rule import Rule, rule_problems
 from apps.policies.files.document import read_document
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import clean_name
-from apps.priorities.mapping.rules.account_places import AccountPlaces, unpack_places
-from apps.priorities.mapping.rules.entry_names import entry_name, text_of
-from apps.priorities.mapping.rules.resolver import Match, NameIndex, Resolver
-from apps.priorities.mapping.rules.rule import Rule, rule_problems
 from apps.priorities.serving.lookup import AccountQuery, LookupIndex
 
 DOCUMENT = {

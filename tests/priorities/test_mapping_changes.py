@@ -15,10 +15,8 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, AuditEvent, User
 from apps.accounts.names.intern import AccountKey
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Stale
-from apps.policies.access.roles import VERBS_OF_ROLE
-from apps.policies.models import Grant
-from apps.priorities.mapping.attachments import attach_account, detach_account
-from apps.priorities.mapping.changes import (
+from apps.mapping.attachments import attach_account, detach_account
+from apps.mapping.changes import (
     AddRule,
     Assign,
     ChangeRule,
@@ -31,11 +29,13 @@ from apps.priorities.mapping.changes import (
     make_change,
     preview_change,
 )
-from apps.priorities.mapping.moves import Wanted, find_moves, refusal_of
-from apps.priorities.mapping.permissions import rights_in
-from apps.priorities.mapping.rules.rule import Rule
-from apps.priorities.mapping.states import MappingState, state_now, state_of, version_at, version_of
-from apps.priorities.mapping.versions import get_version
+from apps.mapping.moves import Wanted, find_moves, refusal_of
+from apps.mapping.permissions import rights_in
+from apps.mapping.rules.rule import Rule
+from apps.mapping.states import MappingState, state_now, state_of, version_at, version_of
+from apps.mapping.versions import get_version
+from apps.policies.access.roles import VERBS_OF_ROLE
+from apps.policies.models import Grant
 from apps.priorities.models import Attachment, MappingRule, MappingVersion
 from apps.priorities.recompute.staleness import is_stale
 from apps.priorities.serving import served

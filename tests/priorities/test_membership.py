@@ -18,6 +18,11 @@ from hypothesis import strategies as st
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import Account, AuditEvent, User
 from apps.accounts.names.intern import AccountKey, account_ids
+from apps.mapping.membership import plan as membership
+from apps.mapping.membership.plan import Plan, apply_members
+from apps.mapping.rules.resolver import KnownAccounts, Resolver
+from apps.mapping.rules.rule import Person, Rule
+from apps.mapping.rules.rule_set import in_order, rules_of_tree
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.publishing.automatic import publish_automatic
 from apps.policies.services import make_change_set, publish_change_set
@@ -25,11 +30,6 @@ from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.reshape import columns_of
 from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import WHOLE_POLICY, Members
-from apps.priorities.mapping.membership import plan as membership
-from apps.priorities.mapping.membership.plan import Plan, apply_members
-from apps.priorities.mapping.rules.resolver import KnownAccounts, Resolver
-from apps.priorities.mapping.rules.rule import Person, Rule
-from apps.priorities.mapping.rules.rule_set import in_order, rules_of_tree
 from apps.priorities.serving import served
 from apps.priorities.serving.lookup import AccountQuery
 from tests.priorities.conftest import AS_OF, Site

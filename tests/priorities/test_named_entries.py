@@ -10,12 +10,12 @@ import orjson
 import pytest
 
 from apps.accounts.names.intern import AccountKey
+from apps.mapping.rules.account_places import AccountPlaces, unpack_places
+from apps.mapping.rules.resolver import Resolver
+from apps.mapping.rules.rule import Rule
 from apps.policies.files.document import read_document
 from apps.policies.tree.columns import TreeColumns
-from apps.priorities.explain.hints import Hints
-from apps.priorities.mapping.rules.account_places import AccountPlaces, unpack_places
-from apps.priorities.mapping.rules.resolver import Resolver
-from apps.priorities.mapping.rules.rule import Rule
+from apps.priorities.serving.hints import Hints
 from apps.priorities.serving.lookup import AccountQuery, LookupIndex, Query
 
 

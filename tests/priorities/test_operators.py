@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 
 from apps.accounts.actor import COMMAND, Actor
+from apps.analytics.operators import of_tree
+from apps.analytics.operators.asking import FigureQuery, read_query
+from apps.analytics.operators.figures import FIGURES
+from apps.analytics.operators.pictures import SEVEN
+from apps.analytics.operators.records import columns_of
+from apps.analytics.operators.selectors import check_tree, choices_for, get_figure, get_operators_page
+from apps.analytics.review import get_review_page
 from apps.core.errors import Invalid, NotFound
 from apps.engine.analysis import density, figure_17, job_size
 from apps.engine.operators import get_operator
 from apps.policies.changesets.checks import Check
 from apps.policies.services import make_change_set
-from apps.priorities.operators import of_tree
-from apps.priorities.operators.asking import FigureQuery, read_query
-from apps.priorities.operators.figures import FIGURES
-from apps.priorities.operators.pictures import SEVEN
-from apps.priorities.operators.records import columns_of
-from apps.priorities.operators.selectors import check_tree, choices_for, get_figure, get_operators_page
-from apps.priorities.selectors.changesets.review import get_review_page
 from apps.priorities.serving import served
 from tests import oracles_analysis
 from tests.dashboard.grid import SLUG, Grid

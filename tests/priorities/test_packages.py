@@ -12,6 +12,9 @@ import pytest
 from django.core.checks import CheckMessage
 
 from apps.accounts.actor import COMMAND, Actor
+from apps.analytics.comparison import compare_algorithms
+from apps.analytics.what_if.asked import Asked
+from apps.analytics.what_if.trying import try_out
 from apps.api.v1.algorithm.views import algorithm_json
 from apps.core.errors import Conflict, Invalid
 from apps.dashboard.algorithm.words import describe
@@ -20,6 +23,7 @@ from apps.engine.algorithms import brought_algorithms, get_algorithm, read_algor
 from apps.engine.algorithms.property_trial import disproved, measure_properties
 from apps.engine.analysis import measured
 from apps.engine.operators import brought_operators
+from apps.explain.contrasts import compare_leaves
 from apps.notices.kinds.base import PolicyPlace
 from apps.notices.kinds.failed_package import find
 from apps.policies.models import ChangeSet
@@ -29,13 +33,9 @@ from apps.policies.services import change_settings, effect_of, make_change_set, 
 from apps.policies.tree.stored import load_tree
 from apps.priorities.change_effects.ranks import simulate_change_set
 from apps.priorities.checks import check_packages
-from apps.priorities.explain.contrasts import compare_leaves
 from apps.priorities.models import Snapshot
-from apps.priorities.selectors.comparison import compare_algorithms
 from apps.priorities.serving import served
 from apps.priorities.serving.answers import AccountQuery
-from apps.priorities.what_if.asked import Asked
-from apps.priorities.what_if.trying import try_out
 from apps.runs.services import work_run_now
 from tests.conftest import REPOSITORY
 from tests.engine.random_cases import ALGORITHMS

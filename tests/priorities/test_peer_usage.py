@@ -19,21 +19,21 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, AuditEvent, User
 from apps.accounts.names.entry_names import ENTRY_NAMESPACE, entry_account, uid_of_account
 from apps.accounts.names.intern import AccountKey, account_ids
+from apps.analytics.series.building import Builder
+from apps.analytics.series.calendar import days_of, site_zone
 from apps.core.errors import Conflict, Invalid
+from apps.explain.explained import explain
+from apps.mapping import attachments as attaching
+from apps.mapping import claims
+from apps.mapping.changes import Assign, make_change
+from apps.mapping.rules import resolver as mapping
+from apps.mapping.rules.rule import Rule
+from apps.mapping.selectors import get_mapping_page
+from apps.onboarding import services
 from apps.policies.tree.stored import load_tree
-from apps.priorities import services
-from apps.priorities.explain.explained import explain
 from apps.priorities.fallback.services import fall_back, load_fallbacks, recover
-from apps.priorities.mapping import attachments as attaching
-from apps.priorities.mapping import claims
-from apps.priorities.mapping.changes import Assign, make_change
-from apps.priorities.mapping.rules import resolver as mapping
-from apps.priorities.mapping.rules.rule import Rule
-from apps.priorities.mapping.selectors import get_mapping_page
 from apps.priorities.models import UnmappedUsage
 from apps.priorities.recompute.fingerprint import read_fingerprint
-from apps.priorities.series.building import Builder
-from apps.priorities.series.calendar import days_of, site_zone
 from apps.priorities.serving import served
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.visibility.pseudonyms import pseudonymise_idle

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from apps.accounts.actor import COMMAND
+from apps.mapping.rules.rule import Rule
 from apps.policies.tree.stored import load_tree
-from apps.priorities.mapping.rules.rule import Rule
 from apps.priorities.serving import served
 from apps.usage.models import Record, Source
 from apps.usage.parsers.base import RecordRow

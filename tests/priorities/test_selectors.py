@@ -11,11 +11,11 @@ from django.db import OperationalError, connection
 from apps.accounts.actor import COMMAND, Actor, TokenBounds
 from apps.accounts.models import Account, User
 from apps.core.errors import NotAllowed, NotFound
+from apps.explain.walk import level_said
 from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant
 from apps.policies.services import change_shares
 from apps.policies.tree.stored import load_tree
-from apps.priorities.explain.walk import level_said
 from apps.priorities.recompute.preview import preview_shares
 from apps.priorities.selectors import (
     EntryRow,

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from apps.accounts.actor import COMMAND
+from apps.analytics.series.reading import load_children, load_series, series_state
+from apps.analytics.series.runs import build_series_stale
+from apps.analytics.series.storage.columns import DailySeries
 from apps.policies.publishing.at_once import publish_operations
 from apps.policies.services import publish_document
 from apps.policies.tree.stored import load_tree
 from apps.priorities.recompute import pipeline as assembly
-from apps.priorities.series.reading import load_children, load_series, series_state
-from apps.priorities.series.runs import build_series_stale
-from apps.priorities.series.storage.columns import DailySeries
 from apps.runs.services import work_run_now
 from apps.usage.services import make_source
 from tests.priorities.conftest import AS_OF, NO_AGING, PROJECTS, WINDOW, Site, children

@@ -9,7 +9,7 @@ import pytest
 from django.core.management import call_command
 
 from apps.accounts.actor import COMMAND
-from apps.priorities.snapshots.storage import Holding, list_holdings, total
+from apps.analytics.storage_growth import Holding, list_holdings, total
 from apps.usage.models import Bucket, Record, SourceDay
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch

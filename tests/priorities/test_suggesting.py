@@ -7,9 +7,9 @@ from uuid import UUID
 import pytest
 
 from apps.accounts.names.intern import AccountKey
+from apps.mapping.suggestions import Suggester, find_neighbours, folded, groups_of
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.reshape import columns_of
-from apps.priorities.mapping.suggestions import Suggester, find_neighbours, folded, groups_of
 
 PATHS = [
     ("/physics", True), ("/physics/alice", False), ("/physics/Åsa Ek", False), ("/physics/ksvan", False),

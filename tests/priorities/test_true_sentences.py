@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 
 from apps.engine.algorithms import all_algorithms
-from apps.priorities.explain.walk import WalkStep, level_said
-from apps.priorities.selectors.me import MyPriority
+from apps.explain.my_priority import MyPriority
+from apps.explain.walk import WalkStep, level_said
 from apps.priorities.sentences import Said
 from tests.examples import examples
 from tests.priorities.sentence_world import Told, snapshot_of, worlds

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
+from apps.analytics.what_if import Asked, Tried, read_asked, try_out, try_out_mine
+from apps.analytics.what_if.totals import DAYS_AHEAD
 from apps.core.errors import Invalid, NotFound, TooOften
 from apps.policies.operations.apply import apply
 from apps.policies.tree.stored import load_tree
@@ -23,8 +25,6 @@ from apps.priorities.models import Snapshot
 from apps.priorities.recompute.pipeline import compute, load_inputs
 from apps.priorities.serving import served
 from apps.priorities.serving.lookup import AccountQuery
-from apps.priorities.what_if import Asked, Tried, read_asked, try_out, try_out_mine
-from apps.priorities.what_if.totals import DAYS_AHEAD
 from tests.priorities.conftest import AS_OF, PROJECTS, Site, children
 
 FADING = {"window": {"length_s": 60 * 86_400, "aging": "exponential", "half_life_s": 3 * 86_400}}
@@ -116,8 +116,8 @@ def test_another_target_changes_the_place_of_now_and_what_a_recompute_of_that_tr
 def test_where_hours_are_too_many_everybody_keeps_the_pace_that_counts(
     steady: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apps.priorities.what_if.totals.inputs_of", lambda *_: None)
-    monkeypatch.setattr("apps.priorities.what_if.totals._remembered._known", OrderedDict())
+    monkeypatch.setattr("apps.analytics.what_if.totals.inputs_of", lambda *_: None)
+    monkeypatch.setattr("apps.analytics.what_if.totals._remembered._known", OrderedDict())
     said = _try(steady, core_h=5000.0, days=7.0)
     assert said.basis == "present_usage"
     assert said.then == said.now
@@ -228,7 +228,7 @@ def test_members_get_ranks_in_steps_and_nobody_elses_answer(make_site: Any) -> N
 
 
 def test_too_often_is_refused_for_a_moment(steady: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.priorities.what_if.trying.MOST_A_MINUTE", 2)
+    monkeypatch.setattr("apps.analytics.what_if.trying.MOST_A_MINUTE", 2)
     _try(steady)
     _try(steady)
     with pytest.raises(TooOften, match=r"\b2\b"):

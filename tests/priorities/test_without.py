@@ -11,12 +11,12 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.actor import COMMAND, Actor
+from apps.analytics.what_if import without
+from apps.analytics.what_if.without import compute_both, leave_out, left_out
 from apps.core.errors import NotFound, TooLarge
 from apps.policies.models import Policy
 from apps.priorities.models import Snapshot
 from apps.priorities.recompute.pipeline import compute, load_inputs, pack_result
-from apps.priorities.what_if import without
-from apps.priorities.what_if.without import compute_both, leave_out, left_out
 from apps.usage.models import Source
 from apps.usage.services import make_source
 from tests.priorities.conftest import AS_OF, PROJECTS, Site

@@ -20,17 +20,17 @@ from django.test import Client
 
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.models import Account, User
+from apps.analytics.series.reading import load_children, load_series
+from apps.analytics.series.runs import ask_for_series
+from apps.analytics.series.telling import as_told, told_days
+from apps.mapping.rules.rule import Rule
+from apps.mapping.services import set_rules
 from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
 from apps.policies.recompute_runs import nudge
 from apps.policies.services import make_policy, publish_document
 from apps.policies.tree.stored import load_tree
-from apps.priorities.mapping.rules.rule import Rule
-from apps.priorities.mapping.services import set_rules
 from apps.priorities.selectors import open_view
-from apps.priorities.series.reading import load_children, load_series
-from apps.priorities.series.runs import ask_for_series
-from apps.priorities.series.telling import as_told, told_days
 from apps.priorities.serving import served
 from apps.runs.services import work_run_now
 from apps.usage.models import Source

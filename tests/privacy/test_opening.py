@@ -10,11 +10,11 @@ import pytest
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent, User
 from apps.core.errors import Invalid, NotAllowed
+from apps.mapping.visibility import see
 from apps.policies.access.delegation import change_grant, end_grant, give_grant, tag_of
 from apps.policies.access.holders import explain_access, list_grants, name_of
 from apps.policies.access.scope import EVERYBODY, Verb
 from apps.policies.models import Grant
-from apps.priorities.mapping.sight import see
 from apps.priorities.selectors import open_view
 from tests.api.conftest import Caller, _fresh_process, site  # noqa: F401 - fixtures
 from tests.api.small_site import Site

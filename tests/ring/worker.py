@@ -32,12 +32,12 @@ from apps.federation.models import Fetch, Mount, Subscription  # noqa: E402
 from apps.federation.mounts import mounting  # noqa: E402
 from apps.federation.publications import services as publications  # noqa: E402
 from apps.federation.usage_feeds import feeds, subscribing  # noqa: E402
+from apps.mapping.rules.rule import Rule  # noqa: E402
+from apps.mapping.services import set_rules  # noqa: E402
 from apps.policies.models import Policy  # noqa: E402
 from apps.policies.publishing.at_once import publish_operations  # noqa: E402
 from apps.policies.services import make_policy, publish_document  # noqa: E402
 from apps.policies.tree.stored import load_tree  # noqa: E402
-from apps.priorities.mapping.rules.rule import Rule  # noqa: E402
-from apps.priorities.mapping.services import set_rules  # noqa: E402
 from apps.priorities.recompute.staleness import recompute_stale  # noqa: E402
 from apps.priorities.serving import served  # noqa: E402
 from apps.runs.models import Run  # noqa: E402

@@ -23,18 +23,18 @@ from apps.accounts.models import Account, User
 from apps.accounts.names.intern import AccountKey
 from apps.accounts.request_cache import cache_for_request
 from apps.engine.algorithms import compute
+from apps.mapping.membership.plan import apply_members
+from apps.mapping.permissions import MapRights
+from apps.mapping.rules.resolver import UNMAPPED
+from apps.mapping.rules.rule import Rule
+from apps.mapping.rules.rule_set import load_rulebook
+from apps.mapping.services import set_rules
 from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.access.scope import Verb
 from apps.policies.models import Adjustment, Grant, Policy
 from apps.policies.services import make_policy, publish_document
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.stored import load_tree
-from apps.priorities.mapping.membership.plan import apply_members
-from apps.priorities.mapping.permissions import MapRights
-from apps.priorities.mapping.rules.resolver import UNMAPPED
-from apps.priorities.mapping.rules.rule import Rule
-from apps.priorities.mapping.rules.rule_set import load_rulebook
-from apps.priorities.mapping.services import set_rules
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SLUG = "grid"

@@ -17,6 +17,12 @@ from apps.accounts.models import Account
 from apps.accounts.names.intern import AccountKey
 from apps.api.v1.mapping.serializers import plan_json
 from apps.core.errors import NotAllowed
+from apps.mapping.changes import AddRule, Assign, RemoveRule, ReplaceRules, make_change, preview_change
+from apps.mapping.membership.plan import apply_members
+from apps.mapping.permissions import rights_in
+from apps.mapping.rules.rule import Rule
+from apps.mapping.rules.rule_set import load_rules, rules_of_tree
+from apps.mapping.selectors import get_mapping_page
 from apps.policies.changesets.checks import Check, list_checks
 from apps.policies.changesets.review import review_of
 from apps.policies.models import ChangeSet, Policy, Revision
@@ -25,12 +31,6 @@ from apps.policies.publishing.reverting import restore_revision
 from apps.policies.services import make_change_set, propose_change_set, publish_change_set
 from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import Members
-from apps.priorities.mapping.changes import AddRule, Assign, RemoveRule, ReplaceRules, make_change, preview_change
-from apps.priorities.mapping.membership.plan import apply_members
-from apps.priorities.mapping.permissions import rights_in
-from apps.priorities.mapping.rules.rule import Rule
-from apps.priorities.mapping.rules.rule_set import load_rules, rules_of_tree
-from apps.priorities.mapping.selectors import get_mapping_page
 from apps.priorities.models import MappingRule, MappingVersion
 from tests.dashboard.page import read, text_of
 from tests.security.delegated_world import AT, SLUG, Outside, State, add_account, make_world

@@ -24,6 +24,14 @@ from apps.accounts.names.intern import AccountKey
 from apps.accounts.request_cache import cache_for_request
 from apps.api.v1.mapping.serializers import plan_json
 from apps.core.errors import DomainError
+from apps.mapping import changes as mapping_changes
+from apps.mapping.attachments import attach_account, detach_account
+from apps.mapping.changes import make_change, preview_change
+from apps.mapping.claims import claim_account, decide_claim
+from apps.mapping.membership.plan import apply_members
+from apps.mapping.rules.rule import KINDS as RULE_KINDS
+from apps.mapping.rules.rule import Rule
+from apps.mapping.rules.rule_set import load_rules
 from apps.policies.access.delegation import give_grant
 from apps.policies.changesets.checks import list_checks
 from apps.policies.changesets.review import review_of
@@ -35,16 +43,8 @@ from apps.policies.publishing.at_once import publish_operations
 from apps.policies.publishing.reverting import restore_revision, revert_revision
 from apps.policies.services import make_change_set, propose_change_set, publish_change_set
 from apps.policies.tree.terms import Members
-from apps.priorities.mapping import changes as mapping_changes
-from apps.priorities.mapping.attachments import attach_account, detach_account
-from apps.priorities.mapping.changes import make_change, preview_change
-from apps.priorities.mapping.claims import claim_account, decide_claim
-from apps.priorities.mapping.membership.plan import apply_members
-from apps.priorities.mapping.membership.selectors import preview_members
-from apps.priorities.mapping.rules.rule import KINDS as RULE_KINDS
-from apps.priorities.mapping.rules.rule import Rule
-from apps.priorities.mapping.rules.rule_set import load_rules
 from apps.priorities.models import Attachment, Claim
+from apps.priorities.selectors.members import preview_members
 from tests.examples import examples
 from tests.security.delegated_world import AT, DELEGATES, SLUG, Outside, State, add_account, make_world
 

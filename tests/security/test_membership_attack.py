@@ -24,8 +24,8 @@ from apps.policies.access.delegation import give_grant
 from apps.policies.models import Policy
 from apps.policies.services import make_policy, publish_document
 from apps.policies.tree.stored import load_tree
-from apps.priorities.mapping.rules.rule import Rule
-from apps.priorities.services import set_rules
+from apps.mapping.rules.rule import Rule
+from apps.onboarding.services import set_rules
 
 at = now() - timedelta(seconds=1)
 make_policy(slug="parts", name="Parts", at=at, actor=COMMAND)
@@ -48,7 +48,7 @@ print(json.dumps(make_token(name="cleo", scopes=scopes, user=user, at=at, actor=
 _WORK = """
 from apps.accounts.actor import COMMAND
 from apps.core.clock import now
-from apps.priorities.mapping.membership.plan import apply_members
+from apps.mapping.membership.plan import apply_members
 from apps.priorities.recompute.staleness import request_recompute
 from apps.runs.services import work_run_now
 apply_members(at=now())

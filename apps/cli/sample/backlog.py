@@ -12,7 +12,7 @@ from uuid import UUID
 from apps.accounts.actor import Actor
 from apps.accounts.names.intern import AccountKey
 from apps.cli.sample.grid import NAMESPACE, POLICY_SLUG, Grid
-from apps.priorities.mapping.attachments import attach_account
+from apps.mapping.attachments import attach_account
 from apps.runs.services import claim_run, work_lease
 from apps.usage.services import start_import
 

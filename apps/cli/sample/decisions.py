@@ -12,6 +12,7 @@ from apps.accounts.models import Token, User
 from apps.accounts.services import make_token
 from apps.cli.sample.backlog import GUESTS
 from apps.cli.sample.grid import POLICY_SLUG
+from apps.mapping.membership.plan import apply_members
 from apps.notices.watching import Place
 from apps.notices.webhooks import make_webhook, turn
 from apps.policies.changesets.drafts import add_operations, open_draft
@@ -20,7 +21,6 @@ from apps.policies.models import ChangeSet, Policy
 from apps.policies.publishing.at_once import publish_operations
 from apps.policies.requests.asking import ask_upward
 from apps.policies.services import make_change_set, propose_change_set
-from apps.priorities.mapping.membership.plan import apply_members
 
 UidOf = Callable[[str], UUID]
 _DAY = timedelta(days=1)

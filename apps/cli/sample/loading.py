@@ -15,6 +15,7 @@ from django.db import transaction
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, User
 from apps.accounts.services import make_user
+from apps.analytics.series.runs import ask_for_series
 from apps.cli.sample import backlog, federation
 from apps.cli.sample.core_hours import promise_core_hours
 from apps.cli.sample.decisions import connect_programs, on, put_decisions, refund
@@ -23,16 +24,15 @@ from apps.cli.sample.jobs import DAYS, SampleJob, jobs
 from apps.cli.stack.first_run import password_for
 from apps.core.errors import Conflict
 from apps.federation.models import Mount
+from apps.mapping.rules.rule import Rule
+from apps.mapping.services import set_rules
 from apps.notices.evaluating import evaluate
 from apps.policies.access.delegation import give_grant
 from apps.policies.files.imports import import_policy
 from apps.policies.models import Grant, Policy
 from apps.policies.services import change_shares, make_policy, publish_document
 from apps.policies.tree.stored import load_tree
-from apps.priorities.mapping.rules.rule import Rule
-from apps.priorities.mapping.services import set_rules
 from apps.priorities.recompute.staleness import request_recompute
-from apps.priorities.series.runs import ask_for_series
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch

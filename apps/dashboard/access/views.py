@@ -17,12 +17,12 @@ from apps.core.errors import FieldProblem, Invalid, NotAllowed, NotFound
 from apps.dashboard.access import presenters as access_lines
 from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.htmx import fragment
+from apps.mapping.visibility import see
 from apps.policies.access import holders as access
 from apps.policies.access.holders import GrantLine, GrantState
 from apps.policies.models import Grant, Policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
-from apps.priorities.mapping.sight import see
 
 _MOST_NAMES = 200
 

@@ -10,12 +10,12 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.analytics.comparison import MOST_ALGORITHMS, ComparedLeaf, Comparison, Side, Standing
 from apps.dashboard.algorithm.forms import read_number
 from apps.dashboard.algorithm.words import label_of
 from apps.dashboard.shell import lines, presentation
 from apps.engine.algorithms import all_algorithms
 from apps.engine.operators import all_operators
-from apps.priorities.selectors.comparison import MOST_ALGORITHMS, ComparedLeaf, Comparison, Side, Standing
 
 IN_FORCE = "in-force"
 DEFAULTS = (IN_FORCE, "slurm-fair-tree", "slurm-classic")

@@ -9,11 +9,11 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from apps.analytics.operators.records import OperatorChoice
+from apps.analytics.operators.selectors import choices_for
 from apps.dashboard.algorithm.words import typed
 from apps.engine.algorithms import Algorithm, Parameter, read_algorithm
 from apps.engine.errors import BadParameter
-from apps.priorities.operators.records import OperatorChoice
-from apps.priorities.operators.selectors import choices_for
 
 _LONGEST = 64
 

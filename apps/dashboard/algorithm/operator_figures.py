@@ -8,13 +8,13 @@ from django.http import HttpRequest, QueryDict
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from apps.analytics.operators.asked import Asked
+from apps.analytics.operators.asking import NAMES, FigureQuery
+from apps.analytics.operators.figures import FIGURES, figure_of
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.figure_frames import FigureFrame, framed
 from apps.figures import Figure
 from apps.figures.operators import DRAWN, Shown
-from apps.priorities.operators.asked import Asked
-from apps.priorities.operators.asking import NAMES, FigureQuery
-from apps.priorities.operators.figures import FIGURES, figure_of
 
 
 def drawn(asked: Asked, name: str, address: QueryDict) -> Figure:

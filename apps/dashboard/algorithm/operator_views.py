@@ -10,13 +10,13 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from apps.accounts.actor import Actor
+from apps.analytics.operators.asked import Asked
+from apps.analytics.operators.asking import NAMES, READINGS, FigureQuery, read_query
+from apps.analytics.operators.selectors import OperatorsPage, ask, page_of
 from apps.core.errors import Invalid
 from apps.dashboard.algorithm import operator_figures
 from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.figure_frames import answer_figure
-from apps.priorities.operators.asked import Asked
-from apps.priorities.operators.asking import NAMES, READINGS, FigureQuery, read_query
-from apps.priorities.operators.selectors import OperatorsPage, ask, page_of
 
 # What the controls of the figures set stays as it is when the form is sent.
 _SET_BY_FIGURES = ("target", "region", "count", "entry")

@@ -13,6 +13,17 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
+from apps.analytics.comparison import (
+    MOST_ALGORITHMS,
+    Comparison,
+    PolicyAlgorithm,
+    Side,
+    compare_algorithms,
+    get_algorithm_page,
+)
+from apps.analytics.operators.asking import FigureQuery
+from apps.analytics.operators.selectors import check_tree
+from apps.analytics.operators.words import verdict
 from apps.core.errors import Invalid, NotFound
 from apps.dashboard.algorithm import comparison, forms, operator_figures
 from apps.dashboard.algorithm import words as algorithm_words
@@ -22,17 +33,6 @@ from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.figure_frames import FigureFrame, answer_figure, framed
 from apps.engine.algorithms import all_algorithms
 from apps.figures.operator_profile import profile_of
-from apps.priorities.operators.asking import FigureQuery
-from apps.priorities.operators.selectors import check_tree
-from apps.priorities.operators.words import verdict
-from apps.priorities.selectors.comparison import (
-    MOST_ALGORITHMS,
-    Comparison,
-    PolicyAlgorithm,
-    Side,
-    compare_algorithms,
-    get_algorithm_page,
-)
 
 _SHOWN_MOVERS = 8
 

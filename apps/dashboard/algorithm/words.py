@@ -10,6 +10,7 @@ from typing import Any
 from django.utils import formats
 from django.utils.translation import gettext as _
 
+from apps.analytics.operators.words import operator_text, resolution_text
 from apps.dashboard.figures.bullet import USUAL_TOLERANCE, State, Tolerance
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.presentation import Balance
@@ -17,7 +18,6 @@ from apps.engine.algorithms import Algorithm, all_algorithms, brought_algorithms
 from apps.engine.analysis.measured import Measured, measured_algorithms, measured_operators
 from apps.engine.errors import BadParameter
 from apps.engine.operators import DEFAULT_K, Properties, get_operator
-from apps.priorities.operators.words import operator_text, resolution_text
 
 _NEAR = 1e-9  # a level fairshare this near to 1 is on target
 _MOST_TIMES = 1e6

@@ -20,12 +20,12 @@ from apps.dashboard.allocations.views import crumbs_of
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.htmx import SeeOther
+from apps.mapping.visibility import see
 from apps.policies.allocations import capacities as services
 from apps.policies.allocations.periods import whole_year
 from apps.policies.models import Capacity, Policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
-from apps.priorities.mapping.sight import see
 
 _REFUSALS = (Invalid, Conflict, Stale)
 

@@ -22,6 +22,7 @@ from apps.dashboard.drafts.pages import draft_url
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.htmx import SeeOther
+from apps.mapping.visibility import see
 from apps.policies.allocations import giving
 from apps.policies.allocations.converting import RESTS, Conversion, ConvertedLine
 from apps.policies.allocations.drafting import draft_shares, get_conversion
@@ -29,7 +30,6 @@ from apps.policies.allocations.records import may_decide
 from apps.policies.models import Allocation, Policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
-from apps.priorities.mapping.sight import see
 
 _REFUSALS = (Invalid, Conflict, Stale)
 

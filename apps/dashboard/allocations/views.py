@@ -27,11 +27,11 @@ from apps.dashboard.shell.downloads import csv_response
 from apps.dashboard.shell.figure_frames import FigureFrame, answer_figure, framed
 from apps.dashboard.shell.htmx import SeeOther, fragment
 from apps.figures.core_hours.answers import FIGURE_STATE, FIGURES, make_figure
+from apps.mapping.visibility import see
 from apps.policies.allocations.drafting import try_core_hours
 from apps.policies.allocations.giving import give_allocation
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
-from apps.priorities.mapping.sight import see
 from apps.priorities.records.core_hours import CoreHourWeeks
 from apps.priorities.selectors.allocations.promises import AllocationTable, get_allocation_table
 from apps.priorities.selectors.allocations.weeks import get_core_hour_weeks

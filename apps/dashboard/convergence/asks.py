@@ -10,6 +10,10 @@ from urllib.parse import urlencode
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
+from apps.analytics.convergence.by_hour import refuse_windowed
+from apps.analytics.convergence.counting import PARENT, TOTAL, USUAL_WINDOW_DAYS, WINDOWED, Counting
+from apps.analytics.convergence.period import USUAL_DAYS, Period, today_of, usual_period
+from apps.analytics.series.storage.columns import SeriesState
 from apps.core.errors import Invalid
 from apps.figures.convergence.asked import (
     ALL,
@@ -20,10 +24,6 @@ from apps.figures.convergence.asked import (
     read_period_asked,
 )
 from apps.figures.convergence.asked import NAMES as FOCUS_NAMES
-from apps.priorities.convergence.by_hour import refuse_windowed
-from apps.priorities.convergence.counting import PARENT, TOTAL, USUAL_WINDOW_DAYS, WINDOWED, Counting
-from apps.priorities.convergence.period import USUAL_DAYS, Period, today_of, usual_period
-from apps.priorities.series.storage.columns import SeriesState
 
 OVERLAYS = ("band", "changes", "demand", "gaps")
 

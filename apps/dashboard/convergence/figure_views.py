@@ -9,6 +9,9 @@ from django.http.response import HttpResponseBase
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from apps.analytics.convergence.numbers import get_numbers
+from apps.analytics.convergence.period import today_of
+from apps.analytics.convergence.reading import get_series_state
 from apps.core import clock
 from apps.dashboard.shell import lines
 from apps.dashboard.shell.actor import actor_of
@@ -16,9 +19,6 @@ from apps.dashboard.shell.figure_frames import FigureFrame, answer_figure, frame
 from apps.figures import Figure
 from apps.figures.convergence.answers import draw_figure, read_figure
 from apps.figures.convergence.words import Links
-from apps.priorities.convergence.numbers import get_numbers
-from apps.priorities.convergence.period import today_of
-from apps.priorities.convergence.reading import get_series_state
 
 
 @require_safe

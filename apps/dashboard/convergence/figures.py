@@ -8,8 +8,8 @@ from math import isinf
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.analytics.convergence.records import Convergence
 from apps.dashboard.shell import presentation
-from apps.priorities.convergence.records import Convergence
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from apps.analytics.live import LiveState, get_live_state
 from apps.core import clock
 from apps.dashboard.shell.actor import actor_of
-from apps.priorities.selectors.looking.live import LiveState, get_live_state
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.crypto import constant_time_compare
 
 from apps.accounts.models import User
+from apps.analytics.live import SERIES, get_live_state
 from apps.core.errors import DomainError
 from apps.dashboard.convergence.live import unchanged
 from apps.dashboard.shell.actor import actor_of
-from apps.priorities.selectors.looking.live import SERIES, get_live_state
 from apps.priorities.serving import served
 
 _ROUTE = re.compile(r"/policy/([-a-zA-Z0-9_]+)/live")

@@ -14,6 +14,8 @@ from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.analytics.convergence.members import Member
+from apps.analytics.convergence.records import Convergence
 from apps.dashboard.convergence.asks import Asked
 from apps.dashboard.figures import panel as figure
 from apps.dashboard.figures.bullet import State, Tolerance
@@ -22,8 +24,6 @@ from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.presentation import Balance
 from apps.figures.convergence.headings import Heading, balance_words, heading_of, state_words
 from apps.figures.convergence.sections import PAGE, scale_of, sections_of
-from apps.priorities.convergence.members import Member
-from apps.priorities.convergence.records import Convergence
 
 _MOST_MARKS = 24
 

@@ -14,6 +14,13 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
+from apps.analytics.convergence.latest import get_convergence_until_now
+from apps.analytics.convergence.period import DAILY_UP_TO, there_are
+from apps.analytics.convergence.picked import list_paths
+from apps.analytics.convergence.reading import get_series_state
+from apps.analytics.convergence.records import Convergence, by_weeks
+from apps.analytics.convergence.words import Sentence
+from apps.analytics.series.storage.columns import SeriesState
 from apps.core import clock
 from apps.core.errors import TooLarge
 from apps.dashboard.convergence import asks
@@ -29,13 +36,6 @@ from apps.dashboard.shell.htmx import SeeOther, fragment
 from apps.figures.convergence.headings import newest_words
 from apps.figures.convergence.heat import LEAST_ENTRIES
 from apps.figures.convergence.sections import PAGE
-from apps.priorities.convergence.latest import get_convergence_until_now
-from apps.priorities.convergence.period import DAILY_UP_TO, there_are
-from apps.priorities.convergence.picked import list_paths
-from apps.priorities.convergence.reading import get_series_state
-from apps.priorities.convergence.records import Convergence, by_weeks
-from apps.priorities.convergence.words import Sentence
-from apps.priorities.series.storage.columns import SeriesState
 
 _MOST_LISTED = 40
 

@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
+from apps.analytics.comparison import PolicyAlgorithm, get_algorithm_page
 from apps.core import clock
 from apps.core.errors import NotFound
 from apps.dashboard.decay import forms
@@ -21,7 +22,6 @@ from apps.dashboard.shell.figure_frames import answer_figure, framed
 from apps.engine.decay import LAWS, Law
 from apps.figures import Figure
 from apps.figures.decay import decay_of
-from apps.priorities.selectors.comparison import PolicyAlgorithm, get_algorithm_page
 
 
 @require_safe

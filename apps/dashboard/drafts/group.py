@@ -9,13 +9,13 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from apps.analytics.forecast.draft_group import DraftGroup, GroupOutlook, MemberOutlook
 from apps.dashboard.drafts.lines import DraftLine, draw_draft
 from apps.dashboard.figures.bullet import Tolerance
 from apps.dashboard.forecast.presenters import when_words
 from apps.dashboard.shell import presentation
 from apps.engine.explain import Recovery
 from apps.priorities.selectors.changesets.draft import DraftRow
-from apps.priorities.selectors.changesets.draft_group import DraftGroup, GroupOutlook, MemberOutlook
 
 BAR_WIDTH = 800
 BULLET_WIDTH = 96

@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
+from apps.analytics.forecast.draft_group import get_draft_group, get_group_outlook
 from apps.core.errors import Invalid
 from apps.dashboard.drafts import group as drawn
 from apps.dashboard.drafts import pages
@@ -22,7 +23,6 @@ from apps.dashboard.shell.htmx import fragment
 from apps.policies.models import ChangeSet
 from apps.policies.tree.columns import Node
 from apps.priorities.selectors.changesets.draft import DraftView
-from apps.priorities.selectors.changesets.draft_group import get_draft_group, get_group_outlook
 
 
 def page_url(change_set: int, **_kwargs: Any) -> str:

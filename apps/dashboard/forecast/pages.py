@@ -9,14 +9,14 @@ from uuid import UUID
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
+from apps.analytics.forecast import Forecast, get_my_forecast
+from apps.analytics.what_if import read_asked, try_out_mine
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound, TooOften, Unavailable
 from apps.dashboard.forecast import presenters as forecast_lines
 from apps.dashboard.forecast.presenters import ForecastCard, WhatIfCard
 from apps.dashboard.shell.actor import actor_of
 from apps.figures.my_priority.forecast import SHARE, read_share
-from apps.priorities.forecast import Forecast, get_my_forecast
-from apps.priorities.what_if import read_asked, try_out_mine
 
 _FIELDS = ("core_h", "days", "load", "level", "target")
 _MOST_TYPED = 200

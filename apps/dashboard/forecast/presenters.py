@@ -10,11 +10,11 @@ from django.utils import formats, timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
+from apps.analytics.forecast import Forecast, ForecastLevel
+from apps.analytics.what_if import Place, Tried
 from apps.dashboard.shell import presentation
 from apps.engine.explain import Recovery
-from apps.priorities.forecast import Forecast, ForecastLevel
 from apps.priorities.sentences import text_of
-from apps.priorities.what_if import Place, Tried
 
 
 @dataclass(frozen=True, slots=True)

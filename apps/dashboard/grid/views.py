@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
+from apps.analytics.what_if.without import leave_out
 from apps.core import clock
 from apps.core.errors import NotFound, TooLarge, Unavailable
 from apps.dashboard.federation import subscription_presenters as subscription_lines
@@ -26,7 +27,6 @@ from apps.federation.grid.peers import may_federate
 from apps.federation.grid.totals import Grid, GridChoice, list_grid_entries, load_grid
 from apps.federation.usage_feeds.subscribing import get_subscription, list_subscriptions
 from apps.figures.flow import grid_flow
-from apps.priorities.what_if.without import leave_out
 
 LEVELS = (1, 2, 3)
 

@@ -20,7 +20,7 @@ from apps.dashboard.mapping.forms import RuleForm, initial_of
 from apps.dashboard.mapping.views import crumbs_of, page_url, paths_to_choose, source_names
 from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.htmx import SeeOther
-from apps.priorities.mapping.changes import (
+from apps.mapping.changes import (
     AddRule,
     Assign,
     ChangeRule,
@@ -34,9 +34,9 @@ from apps.priorities.mapping.changes import (
     make_change,
     preview_change,
 )
-from apps.priorities.mapping.history import get_version_line
-from apps.priorities.mapping.permissions import MapRights, rights_in
-from apps.priorities.mapping.states import state_now, version_of
+from apps.mapping.history import get_version_line
+from apps.mapping.permissions import MapRights, rights_in
+from apps.mapping.states import state_now, version_of
 
 _MOST = 10_000
 _STATUS = ((Stale, 412), (Conflict, 409), (NotAllowed, 403))

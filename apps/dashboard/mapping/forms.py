@@ -11,8 +11,8 @@ from django.utils.translation import gettext_lazy as _
 from apps.core.errors import DomainError
 from apps.dashboard.entry.forms import read_shares
 from apps.dashboard.members.forms import reason_field, text_input
+from apps.mapping.rules.rule import LONGEST_SUFFIX, Rule
 from apps.policies.tree.columns import TreeColumns
-from apps.priorities.mapping.rules.rule import LONGEST_SUFFIX, Rule
 
 KINDS = [
     ("glob", _("Names that match a pattern")),

@@ -15,11 +15,11 @@ from apps.dashboard.mapping import presenters as mapping_lines
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.htmx import fragment
+from apps.mapping import attachments as attaching
+from apps.mapping.history import list_version_lines
+from apps.mapping.permissions import MapRights, rights_in
+from apps.mapping.selectors import MappingPage, get_mapping_page
 from apps.policies.models import Policy
-from apps.priorities.mapping import attachments as attaching
-from apps.priorities.mapping.history import list_version_lines
-from apps.priorities.mapping.permissions import MapRights, rights_in
-from apps.priorities.mapping.selectors import MappingPage, get_mapping_page
 from apps.usage.selectors import list_sources
 
 _MOST_PATHS = 500

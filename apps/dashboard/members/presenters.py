@@ -10,9 +10,9 @@ from django.utils.translation import ngettext
 
 from apps.accounts.names.intern import AccountKey
 from apps.dashboard.shell import lines, presentation
+from apps.mapping.attachments import key_of
 from apps.policies.tree.terms import Members
-from apps.priorities.mapping.attachments import key_of
-from apps.priorities.mapping.membership.selectors import MemberAccount, MembersPage, MembersPreview, RuleEvent
+from apps.priorities.selectors.members import MemberAccount, MembersPage, MembersPreview, RuleEvent
 
 
 def draw(page: MembersPage) -> dict[str, Any]:

@@ -20,11 +20,11 @@ from apps.dashboard.members.forms import AttachForm, RuleForm, seen_tag
 from apps.dashboard.shell import lines, put_in_force
 from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.htmx import SeeOther, fragment
+from apps.mapping import attachments as attaching
+from apps.mapping import claims
+from apps.mapping import permissions as map_rights
 from apps.policies.tree.terms import Members
-from apps.priorities.mapping import attachments as attaching
-from apps.priorities.mapping import claims
-from apps.priorities.mapping import permissions as map_rights
-from apps.priorities.mapping.membership.selectors import MembersPage, get_members_page, preview_members
+from apps.priorities.selectors.members import MembersPage, get_members_page, preview_members
 from apps.usage.selectors import list_sources
 
 _MOST_CHOICES = 500

@@ -9,6 +9,7 @@ from uuid import UUID
 from django.http import HttpRequest
 from django.urls import reverse
 
+from apps.analytics.my_priority.numbers import get_my_numbers
 from apps.core import clock
 from apps.core.errors import NotFound, Unavailable
 from apps.dashboard.shell.actor import actor_of
@@ -16,7 +17,6 @@ from apps.dashboard.shell.figure_frames import FigureFrame, framed
 from apps.dashboard.shell.time_travel import DAY
 from apps.figures import Figure
 from apps.figures.my_priority.by_name import MY_FIGURES, MyLinks, draw_my_figure, read_my_figure
-from apps.priorities.selectors.my_numbers import get_my_numbers
 
 
 def account_asked(request: HttpRequest) -> tuple[str, UUID]:

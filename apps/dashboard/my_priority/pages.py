@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from django.http import HttpRequest
 from django.urls import reverse
 
+from apps.analytics.forecast.level_forecast import outlook_of
 from apps.core.errors import Conflict, DomainError, Invalid, NotFound, Unavailable
 from apps.dashboard.charges import presenters as charge_lines
 from apps.dashboard.charges.presenters import ChargeLine
@@ -22,13 +23,12 @@ from apps.dashboard.my_priority.walk import WIDTH, balance_of, tell
 from apps.dashboard.shell import lines, time_travel
 from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.presentation import Balance
+from apps.explain.audience import who_sees_me
+from apps.explain.contrasts import Comparison, LeafHit, compare_leaves, find_leaves
+from apps.explain.stories import reason_in_short
 from apps.priorities.charges import list_newest_charges
-from apps.priorities.explain.contrasts import Comparison, LeafHit, compare_leaves, find_leaves
-from apps.priorities.explain.outlooks import outlook_of
-from apps.priorities.explain.stories import reason_in_short
 from apps.priorities.selectors import MyPriority, WalkStep, get_my_priority
 from apps.priorities.selectors.looking.kept import oldest_kept
-from apps.priorities.selectors.seen_by import who_sees_me
 from apps.priorities.sentences import Said, text_of
 
 _NEWEST_CHARGES = 5

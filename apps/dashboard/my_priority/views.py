@@ -22,7 +22,7 @@ from apps.dashboard.shell import time_travel
 from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.figure_frames import answer_figure
 from apps.dashboard.shell.htmx import SeeOther, fragment
-from apps.priorities.mapping import claims
+from apps.mapping import claims
 
 Answer = TypeVar("Answer", bound=HttpResponseBase)
 

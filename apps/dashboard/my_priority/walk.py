@@ -12,9 +12,9 @@ from apps.dashboard.figures import bullet
 from apps.dashboard.figures.bullet import USUAL_TOLERANCE, Bullet, State
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.presentation import Balance
-from apps.priorities.explain.advice import Outlook
-from apps.priorities.explain.stories import LevelStory, story_of
-from apps.priorities.explain.stories import Story as ToldStory
+from apps.explain.advice import Outlook
+from apps.explain.stories import LevelStory, story_of
+from apps.explain.stories import Story as ToldStory
 from apps.priorities.selectors import MyPriority, WalkStep
 from apps.priorities.sentences import Said, text_of
 

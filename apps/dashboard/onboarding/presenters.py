@@ -18,10 +18,10 @@ from apps.dashboard.mapping.presenters import WHY
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.lines import bar_label, tolerance_of
 from apps.dashboard.shell.presentation import Balance
+from apps.mapping.suggestions import Suggestion
+from apps.onboarding.entitlements import TopEntry
+from apps.onboarding.tree_vs_usage import DAYS, Against, Unplaced
 from apps.policies.tree.columns import TreeColumns
-from apps.priorities.beginning.against import DAYS, Against, Unplaced
-from apps.priorities.beginning.ledger import TopEntry
-from apps.priorities.mapping.suggestions import Suggestion
 
 SHOWN = 100
 _WIDTH = 180

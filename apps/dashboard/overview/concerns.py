@@ -24,16 +24,16 @@ from apps.dashboard.shell.lines import Line
 from apps.federation.fallback.conditions import Condition, age_of, condition_of
 from apps.federation.grid.peers import Place
 from apps.federation.models import Mount, Remote, Subscription
+from apps.mapping.attachments import key_of
+from apps.mapping.claims import list_claims
+from apps.mapping.permissions import MapRights
+from apps.mapping.rules.rule_set import load_rulebook
 from apps.notices.reading import list_open_notices
 from apps.policies.access.holders import name_of
 from apps.policies.models import ChangeSet
 from apps.policies.operations.boosts import is_boost
 from apps.policies.requests.inbox import Inbox, get_inbox
 from apps.priorities import selectors
-from apps.priorities.mapping.attachments import key_of
-from apps.priorities.mapping.claims import list_claims
-from apps.priorities.mapping.permissions import MapRights
-from apps.priorities.mapping.rules.rule_set import load_rulebook
 from apps.priorities.selectors import Overview
 from apps.priorities.selectors.allocations.upcoming import get_ending_soon
 from apps.priorities.selectors.looking.fallen import list_local_only

@@ -17,6 +17,10 @@ from django.utils import formats
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
+from apps.analytics.series.calendar import site_zone
+from apps.analytics.series.reading import load_children, series_state
+from apps.analytics.series.storage.columns import DailySeries, SeriesState
+from apps.analytics.series.telling import as_told
 from apps.core import clock
 from apps.dashboard.figures import bullet, sparkline
 from apps.dashboard.figures.deviation import NARROW, WIDE, draw_deviation
@@ -37,10 +41,6 @@ from apps.priorities.pins import list_pinned, pinned_among
 from apps.priorities.selectors import Overview
 from apps.priorities.selectors.overview import overview_of
 from apps.priorities.selectors.rows import PolicyView, open_view
-from apps.priorities.series.calendar import site_zone
-from apps.priorities.series.reading import load_children, series_state
-from apps.priorities.series.storage.columns import DailySeries, SeriesState
-from apps.priorities.series.telling import as_told
 
 SHOWN = 12
 WIDTH = 200

@@ -12,6 +12,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.analytics.review import LeafLine, ReviewPage, TargetLine, get_review_page, shown_targets
 from apps.core import clock
 from apps.dashboard.figures import dumbbell, moves
 from apps.dashboard.review import words as change_words
@@ -21,7 +22,6 @@ from apps.policies.changesets.change_sets import Sight
 from apps.policies.changesets.checks import Check
 from apps.policies.models import ChangeSet
 from apps.policies.publishing.size_guard import second_persons
-from apps.priorities.selectors.changesets.review import LeafLine, ReviewPage, TargetLine, get_review_page, shown_targets
 
 TABS = ("diff", "effect", "checks", "discussion")
 SHOWN = 20

@@ -14,6 +14,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
+from apps.analytics.review import ReviewPage
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound, Stale
 from apps.dashboard.review import words as change_words
@@ -26,7 +27,6 @@ from apps.policies.changesets import reviewing
 from apps.policies.changesets.conflicts import EditConflict, FieldConflict
 from apps.policies.changesets.rebasing import Side
 from apps.priorities.change_effects import runs as effect_runs
-from apps.priorities.selectors.changesets.review import ReviewPage
 
 
 def page_url(change_set: int, tab: str = "diff", **_kwargs: Any) -> str:

@@ -10,9 +10,9 @@ from uuid import UUID
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from apps.analytics.review import ReviewPage, StatedEdit
 from apps.dashboard.shell import presentation
 from apps.policies.models import ChangeSet
-from apps.priorities.selectors.changesets.review import ReviewPage, StatedEdit
 
 # Class, icon, and what it is for somebody who doesn't see either.
 MARKS = {

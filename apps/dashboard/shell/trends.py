@@ -9,10 +9,10 @@ from uuid import UUID
 
 from django.utils.translation import gettext as _
 
+from apps.analytics.convergence.trend import Trend, load_trends
 from apps.dashboard.figures import sparkline
 from apps.dashboard.figures.sparkline import Sparkline
 from apps.dashboard.shell import presentation
-from apps.priorities.convergence.trend import Trend, load_trends
 from apps.priorities.selectors import EntryRow, PolicyView
 
 MOST = 300  # rows of one page that get theirs

@@ -27,9 +27,9 @@ from apps.dashboard.terminal.client import installing
 from apps.dashboard.tokens.forms import ConfirmForm, TokenForm
 from apps.dashboard.tokens.once import make_ticket, spend_ticket
 from apps.dashboard.tokens.presenters import example, scope_choices, summary, token_row
+from apps.mapping.visibility import see
 from apps.policies import selectors as policies
 from apps.policies.tree.stored import load_tree
-from apps.priorities.mapping.sight import see
 from apps.usage import selectors as usage
 
 

@@ -21,13 +21,13 @@ from apps.accounts.actor import Actor
 from apps.core.errors import NotFound
 from apps.federation.grid.sites import SiteColumn, load_sites
 from apps.federation.models import Mount, Publication
+from apps.mapping.visibility import see
 from apps.policies.models import Policy
 from apps.policies.selectors import list_policies
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.policies.tree.stored import load_tree
 from apps.priorities.delivered.by_site import BySite, load_by_site
-from apps.priorities.mapping.sight import see
 from apps.priorities.metering.usage import window_of
 from apps.priorities.models import Snapshot
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view

@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from apps.accounts.names.roll import load_roll
 from apps.federation.documents.wire_usage import RunningRows
+from apps.mapping.rules.placement import place_accounts
+from apps.mapping.rules.rule_set import load_rulebook
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
-from apps.priorities.mapping.rules.placement import place_accounts
-from apps.priorities.mapping.rules.rule_set import load_rulebook
 from apps.usage.buckets.held_hours import NOT_HELD
 from apps.usage.buckets.hourly import AMOUNTS, HOUR_US
 from apps.usage.models import Bucket, Overlap

@@ -8,6 +8,8 @@ from datetime import date
 
 from django.http import QueryDict
 
+from apps.analytics.convergence.records import ChildrenAsked, Convergence, Picked, PicksAsked
+from apps.analytics.series.storage.columns import SeriesState
 from apps.core.errors import NotFound
 from apps.figures.convergence.asked import FocusAsked, read_children, read_focus
 from apps.figures.convergence.focus import focus_figure, too_many_picks
@@ -17,8 +19,6 @@ from apps.figures.convergence.stack import stack_figure
 from apps.figures.convergence.words import NO_LINKS, Links
 from apps.figures.figure import Figure
 from apps.figures.traces import MOST_SERIES
-from apps.priorities.convergence.records import ChildrenAsked, Convergence, Picked, PicksAsked
-from apps.priorities.series.storage.columns import SeriesState
 
 _FOCUS = "focus"
 

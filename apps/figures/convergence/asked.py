@@ -9,11 +9,9 @@ from typing import Literal, cast
 from django.http import QueryDict
 from django.utils.translation import gettext as _
 
-from apps.core.errors import FieldProblem, Invalid
-from apps.figures.traces import MOST_SERIES
-from apps.priorities.convergence.by_hour import refuse_windowed
-from apps.priorities.convergence.counting import DAY_S, Counting, read_counting
-from apps.priorities.convergence.period import (
+from apps.analytics.convergence.by_hour import refuse_windowed
+from apps.analytics.convergence.counting import DAY_S, Counting, read_counting
+from apps.analytics.convergence.period import (
     LAST_DAYS,
     USUAL_DAYS,
     Period,
@@ -21,8 +19,10 @@ from apps.priorities.convergence.period import (
     usual_period,
     whole_period,
 )
-from apps.priorities.convergence.records import ChildrenAsked, PicksAsked
-from apps.priorities.series.storage.columns import SeriesState
+from apps.analytics.convergence.records import ChildrenAsked, PicksAsked
+from apps.analytics.series.storage.columns import SeriesState
+from apps.core.errors import FieldProblem, Invalid
+from apps.figures.traces import MOST_SERIES
 
 ALL = "all"
 HOUR = "hour"  # of `step`: the last seven days by the hour

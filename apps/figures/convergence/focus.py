@@ -12,6 +12,8 @@ import numpy as np
 from django.http import QueryDict
 from django.utils.translation import gettext as _
 
+from apps.analytics.convergence.records import Convergence, Picked
+from apps.analytics.series.storage.columns import F8
 from apps.figures import axes, traces
 from apps.figures.controls import Choice, Control, changed
 from apps.figures.convergence.asked import RANGES, UNITS, FocusAsked
@@ -28,9 +30,7 @@ from apps.figures.convergence.words import (
 )
 from apps.figures.figure import Column, EndLabel, Figure, Table
 from apps.figures.traces import MOST_SERIES
-from apps.priorities.convergence.records import Convergence, Picked
 from apps.priorities.sentences.numbers import points_phrase
-from apps.priorities.series.storage.columns import F8
 
 _DAILY_UP_TO = 731  # days; of longer series the days before the last year are drawn by weeks
 _SLIDER = 0.09  # of the height

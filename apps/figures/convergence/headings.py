@@ -9,8 +9,8 @@ from typing import Literal
 from django.utils import formats, timezone
 from django.utils.translation import gettext as _
 
-from apps.priorities.convergence.before_entry import BEFORE_ENTRY
-from apps.priorities.convergence.records import Convergence
+from apps.analytics.convergence.before_entry import BEFORE_ENTRY
+from apps.analytics.convergence.records import Convergence
 from apps.priorities.sentences.numbers import UNKNOWN, percent, points
 
 STATES = ("on", "over", "starved", "met", "no_demand", "inferred", BEFORE_ENTRY)

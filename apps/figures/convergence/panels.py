@@ -10,16 +10,16 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.analytics.convergence.before_entry import BEFORE_ENTRY
+from apps.analytics.convergence.period import DAILY_UP_TO
+from apps.analytics.convergence.records import Convergence, by_weeks
+from apps.analytics.series.storage.columns import Mask
 from apps.figures import axes, traces
 from apps.figures.convergence.headings import heading_of, newest_words
 from apps.figures.convergence.raw_rows import RawRows
 from apps.figures.convergence.sections import sections_of
 from apps.figures.convergence.words import Links, caption, file_name, mark_of, revision_marks, used_words_of
 from apps.figures.figure import Column, Figure, Table, Trace
-from apps.priorities.convergence.before_entry import BEFORE_ENTRY
-from apps.priorities.convergence.period import DAILY_UP_TO
-from apps.priorities.convergence.records import Convergence, by_weeks
-from apps.priorities.series.storage.columns import Mask
 
 OVERLAYS = ("band", "changes", "demand", "gaps")
 

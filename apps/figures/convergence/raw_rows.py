@@ -7,8 +7,8 @@ from datetime import date
 from math import isfinite
 from typing import Any
 
+from apps.analytics.series.storage.columns import F8
 from apps.figures import axes
-from apps.priorities.series.storage.columns import F8
 
 
 class RawRows(Sequence[Sequence[Any]]):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from apps.priorities.convergence.records import Convergence
-from apps.priorities.series.storage.columns import F8
+from apps.analytics.convergence.records import Convergence
+from apps.analytics.series.storage.columns import F8
 
 PAGE = 12  # panels
 SMALL = 0.05  # of the parent: smaller ones have a section of their own

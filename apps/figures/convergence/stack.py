@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from django.utils.translation import gettext as _
 
+from apps.analytics.convergence.records import Convergence
+from apps.analytics.series.storage.columns import F8
 from apps.figures import axes, traces
 from apps.figures.convergence.words import Links, caption, day_words, file_name, revision_marks, used_words_of
 from apps.figures.figure import Column, EndLabel, Figure, Table, Trace
-from apps.priorities.convergence.records import Convergence
 from apps.priorities.sentences.numbers import percent
-from apps.priorities.series.storage.columns import F8
 
 _MOST = 8  # series; of more the largest seven and the rest
 

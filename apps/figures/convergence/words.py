@@ -13,11 +13,11 @@ from django.utils import formats
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
+from apps.analytics.convergence.records import Convergence
+from apps.analytics.series.storage.columns import F8
 from apps.figures import Mark
 from apps.figures.axes import moment
-from apps.priorities.convergence.records import Convergence
 from apps.priorities.sentences.numbers import percent, points, points_phrase
-from apps.priorities.series.storage.columns import F8
 
 _IDLE = ("no_demand", "met")
 _MOST_MARKS = 48

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from django.http import QueryDict
 
+from apps.analytics.forecast import Forecast
+from apps.analytics.my_priority.records import MyPlace, MyWaits, RankHistory
 from apps.core.errors import NotFound
 from apps.figures.figure import Figure
 from apps.figures.my_priority.factor_ahead import factor_figure
@@ -14,8 +16,6 @@ from apps.figures.my_priority.forecast import ForecastAsked, forecast_figure, re
 from apps.figures.my_priority.places import places_figure
 from apps.figures.my_priority.rank import RankAsked, rank_figure, read_rank
 from apps.figures.my_priority.waits import WaitsAsked, read_waits, waits_figure
-from apps.priorities.forecast import Forecast
-from apps.priorities.records.my_priority import MyPlace, MyWaits, RankHistory
 
 MY_FIGURES = ("rank", "forecast", "factor", "places", "waits")
 

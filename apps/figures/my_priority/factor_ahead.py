@@ -8,9 +8,9 @@ from typing import Any
 from django.utils import formats, timezone
 from django.utils.translation import gettext as _
 
+from apps.analytics.forecast import FactorPoint, Forecast
 from apps.figures import axes, traces
 from apps.figures.figure import Column, EndLabel, Figure, Table
-from apps.priorities.forecast import FactorPoint, Forecast
 from apps.priorities.sentences import text_of
 from apps.priorities.sentences.numbers import factor as factor_words
 

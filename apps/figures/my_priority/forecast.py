@@ -13,12 +13,12 @@ from django.http import QueryDict
 from django.utils import formats, timezone
 from django.utils.translation import gettext as _
 
+from apps.analytics.forecast import CurvePoint, Forecast, ForecastLevel, days_to_draw
 from apps.core.errors import FieldProblem, Invalid
 from apps.engine.explain import Recovery, RecoveryRange
 from apps.figures import axes, traces
 from apps.figures.controls import Choice, Control, changed
 from apps.figures.figure import Column, EndLabel, Figure, Table, Trace
-from apps.priorities.forecast import CurvePoint, Forecast, ForecastLevel, days_to_draw
 from apps.priorities.sentences import text_of
 from apps.priorities.sentences.numbers import percent, points_phrase
 

@@ -7,9 +7,9 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.analytics.my_priority.records import N_BINS, Bin, MyPlace
 from apps.figures import axes, traces
 from apps.figures.figure import Column, Figure, Table
-from apps.priorities.records.my_priority import N_BINS, Bin, MyPlace
 from apps.priorities.sentences.numbers import count, number
 from apps.priorities.sentences.numbers import factor as factor_words
 

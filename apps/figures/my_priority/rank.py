@@ -12,11 +12,11 @@ from django.utils import formats, timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.analytics.my_priority.records import RankHistory, RankThen
 from apps.core.errors import FieldProblem, Invalid
 from apps.figures import axes, traces
 from apps.figures.controls import Choice, Control, changed
 from apps.figures.figure import Column, EndLabel, Figure, Mark, Table
-from apps.priorities.records.my_priority import RankHistory, RankThen
 from apps.priorities.sentences.numbers import UNKNOWN, count
 from apps.priorities.sentences.numbers import factor as factor_words
 

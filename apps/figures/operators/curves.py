@@ -6,11 +6,11 @@ from math import log, log10
 
 from django.utils.translation import gettext as _
 
+from apps.analytics.operators.records import ExponentPoint, LeafJob, ProfilePoint
 from apps.figures import axes, traces
 from apps.figures.figure import EndLabel, Figure, Trace
 from apps.figures.operators.shown import Shown
 from apps.figures.operators.tables import table_of
-from apps.priorities.operators.records import ExponentPoint, LeafJob, ProfilePoint
 from apps.priorities.sentences.amounts import job_hours
 from apps.priorities.sentences.numbers import number, percent, ratio, signed
 

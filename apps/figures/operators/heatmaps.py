@@ -9,12 +9,8 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from apps.figures import axes, traces
-from apps.figures.figure import Figure, Trace
-from apps.figures.operators.shown import Shown
-from apps.figures.operators.tables import region_label, table_of
-from apps.priorities.operators.pictures import SEVEN
-from apps.priorities.operators.records import (
+from apps.analytics.operators.pictures import SEVEN
+from apps.analytics.operators.records import (
     BitsNeeded,
     InputDensity,
     JobSize,
@@ -23,7 +19,11 @@ from apps.priorities.operators.records import (
     Row,
     Step,
 )
-from apps.priorities.operators.words import resolution_text
+from apps.analytics.operators.words import resolution_text
+from apps.figures import axes, traces
+from apps.figures.figure import Figure, Trace
+from apps.figures.operators.shown import Shown
+from apps.figures.operators.tables import region_label, table_of
 from apps.priorities.sentences.amounts import job_hours
 from apps.priorities.sentences.numbers import count, number, percent, signed
 

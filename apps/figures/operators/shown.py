@@ -9,11 +9,11 @@ from typing import TypeVar
 from django.http import QueryDict
 from django.utils.translation import gettext as _
 
+from apps.analytics.operators.asked import NamedTarget
+from apps.analytics.operators.asking import COUNTS, REGIONS, FigureQuery
+from apps.analytics.operators.records import FigureTable
 from apps.figures.controls import Choice, Control, changed
 from apps.figures.operators.tables import region_label
-from apps.priorities.operators.asked import NamedTarget
-from apps.priorities.operators.asking import COUNTS, REGIONS, FigureQuery
-from apps.priorities.operators.records import FigureTable
 from apps.priorities.sentences.numbers import percent
 
 R = TypeVar("R")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from apps.analytics.operators.tree_check import CheckedTree
+from apps.analytics.operators.words import operator_text, resolution_text
 from apps.core.errors import Invalid, Unavailable
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, Term
-from apps.priorities.operators.tree_check import CheckedTree
-from apps.priorities.operators.words import operator_text, resolution_text
 from apps.priorities.sentences.numbers import count
 from apps.priorities.serving import served
 

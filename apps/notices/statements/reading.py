@@ -11,16 +11,16 @@ import numpy as np
 from django.db.models import Q
 
 from apps.accounts.actor import Actor
+from apps.analytics.series.calendar import day_of, site_zone
+from apps.analytics.series.reading import load_series, series_state
+from apps.analytics.series.storage.columns import DailySeries, Mask, SeriesState
+from apps.analytics.series.telling import as_told
 from apps.core.errors import FieldProblem, Invalid
 from apps.notices.models import Statement
 from apps.notices.statements.reckoning import FIELDS, Figures, Month, corrections_of, month_of, reckon
 from apps.policies.models import Adjustment
 from apps.policies.selectors import entry_history
 from apps.priorities.selectors.rows import PolicyView, open_view
-from apps.priorities.series.calendar import day_of, site_zone
-from apps.priorities.series.reading import load_series, series_state
-from apps.priorities.series.storage.columns import DailySeries, Mask, SeriesState
-from apps.priorities.series.telling import as_told
 
 MONTHS = 12
 MOST_CHILDREN = 500

@@ -21,7 +21,7 @@ from datetime import date, timedelta
 
 import numpy as np
 
-from apps.priorities.series.storage.columns import DailySeries, Mask
+from apps.analytics.series.storage.columns import DailySeries, Mask
 
 AMOUNTS = ("entitled", "used", "lent", "missed", "unclear", "borrowed")
 

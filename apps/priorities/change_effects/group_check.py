@@ -7,12 +7,12 @@ import numpy.typing as npt
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.mapping.rules.placement import match_accounts
+from apps.mapping.rules.resolver import UNMAPPED
+from apps.mapping.rules.rule_set import load_rulebook
 from apps.policies.changesets.checks import Check
 from apps.policies.changesets.review import Review
 from apps.policies.tree.columns import Mask, TreeColumns
-from apps.priorities.mapping.rules.placement import match_accounts
-from apps.priorities.mapping.rules.resolver import UNMAPPED
-from apps.priorities.mapping.rules.rule_set import load_rulebook
 from apps.priorities.serving.answers import ServedSnapshot
 from apps.priorities.snapshots.ordering import ordering_of
 

@@ -16,6 +16,7 @@ from apps.accounts.actor import Actor
 from apps.core import blobs
 from apps.core.errors import Conflict, DomainError, Invalid
 from apps.engine.errors import BadParameter, BadTree
+from apps.mapping.rules.rule_set import load_rulebook
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.changesets.outcomes import outcome_on_head
 from apps.policies.models import ChangeSet, Policy
@@ -26,7 +27,6 @@ from apps.policies.selectors import get_change_set
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
-from apps.priorities.mapping.rules.rule_set import load_rulebook
 from apps.priorities.models import ChangeSetEffect
 from apps.priorities.recompute.carried import simulate, simulate_or_refuse
 from apps.priorities.recompute.corrections import Correction

@@ -22,11 +22,11 @@ import numpy.typing as npt
 
 from apps.accounts.names.roll import Roll, load_roll
 from apps.engine import sweep
+from apps.mapping.rules.placement import place_accounts
+from apps.mapping.rules.resolver import UNMAPPED
+from apps.mapping.rules.rule_set import Rulebook, load_rulebook
 from apps.policies.models import Policy
 from apps.policies.tree.stored import TreeColumns
-from apps.priorities.mapping.rules.placement import place_accounts
-from apps.priorities.mapping.rules.resolver import UNMAPPED
-from apps.priorities.mapping.rules.rule_set import Rulebook, load_rulebook
 from apps.priorities.metering.usage import places_among
 from apps.priorities.recompute.pipeline import one_view
 from apps.usage.buckets import account_sums

@@ -21,10 +21,10 @@ from django.db import connection
 from apps.accounts.models import Account
 from apps.accounts.names.intern import AccountKey
 from apps.engine import sweep
+from apps.mapping.rules.resolver import UNMAPPED
+from apps.mapping.rules.rule_set import load_rulebook
 from apps.policies.models import Policy
 from apps.policies.tree.stored import TreeColumns
-from apps.priorities.mapping.rules.resolver import UNMAPPED
-from apps.priorities.mapping.rules.rule_set import load_rulebook
 from apps.usage.buckets.held_hours import NOT_HELD
 from apps.usage.models import Source
 

@@ -19,14 +19,14 @@ from apps.accounts.names.roll import load_roll
 from apps.engine import sweep
 from apps.engine.algorithms import PriorityResult
 from apps.engine.algorithms import compute as compute_priorities
+from apps.mapping.rules.placement import place_accounts, places_of
+from apps.mapping.rules.resolver import NOTHING_KNOWN, UNMAPPED, KnownAccounts
+from apps.mapping.rules.rule import Rule
 from apps.policies.models import Policy
 from apps.policies.operations.algorithm_fit import refusing_failed_packages
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns, load_tree
 from apps.priorities.fallback.fallen_back import uids_of
-from apps.priorities.mapping.rules.placement import place_accounts, places_of
-from apps.priorities.mapping.rules.resolver import NOTHING_KNOWN, UNMAPPED, KnownAccounts
-from apps.priorities.mapping.rules.rule import Rule
 from apps.priorities.metering.metric import JobClassRow, site_names, weighed
 from apps.priorities.metering.usage import (
     HOUR_S,

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from apps.explain.entry_page import EntryPage, get_entry_page
+from apps.explain.explained import explain
+from apps.explain.my_priority import MyPriority, get_my_priority
+from apps.explain.walk import WalkStep
 from apps.policies.selectors import EntryChange
-from apps.priorities.explain.explained import explain
-from apps.priorities.explain.walk import WalkStep
-from apps.priorities.mapping.unmapped import (
+from apps.priorities.selectors.changesets.differences import RevisionDiff, diff_revisions
+from apps.priorities.selectors.history import EntryHistory, HistoryLine, get_entry_history
+from apps.priorities.selectors.looking.freshness import Freshness, InputAge, freshness
+from apps.priorities.selectors.looking.kept import list_snapshots
+from apps.priorities.selectors.looking.moments import Moment
+from apps.priorities.selectors.overview import Overview, Publish, get_overview
+from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
+from apps.priorities.selectors.tree import Hit, MoreRow, TreePage, get_tree_page, search_entries
+from apps.priorities.selectors.unmapped import (
     UnmappedAccount,
     count_unmapped_accounts,
     count_unmapped_by_source,
@@ -13,16 +23,6 @@ from apps.priorities.mapping.unmapped import (
     count_unmapped_of_source,
     unmapped_accounts,
 )
-from apps.priorities.selectors.changesets.differences import RevisionDiff, diff_revisions
-from apps.priorities.selectors.entry import EntryPage, get_entry_page
-from apps.priorities.selectors.history import EntryHistory, HistoryLine, get_entry_history
-from apps.priorities.selectors.looking.freshness import Freshness, InputAge, freshness
-from apps.priorities.selectors.looking.kept import list_snapshots
-from apps.priorities.selectors.looking.moments import Moment
-from apps.priorities.selectors.me import MyPriority, get_my_priority
-from apps.priorities.selectors.overview import Overview, Publish, get_overview
-from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
-from apps.priorities.selectors.tree import Hit, MoreRow, TreePage, get_tree_page, search_entries
 
 __all__ = [
     "EntryChange", "EntryHistory", "EntryPage", "EntryRow", "Freshness", "HistoryLine", "Hit", "InputAge", "Moment",

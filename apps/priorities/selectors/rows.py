@@ -16,14 +16,14 @@ from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import Unavailable
 from apps.engine.algorithms.inputs import prepare
+from apps.mapping.states import version_number_at
+from apps.mapping.visibility import see, see_then
 from apps.policies.access.scope import Visibility, visible_entries
 from apps.policies.models import Policy, Revision
 from apps.policies.selectors import get_policy, get_revision
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import SCOPES
 from apps.policies.tree.stored import TreeColumns, load_tree
-from apps.priorities.mapping.sight import see, see_then
-from apps.priorities.mapping.states import version_number_at
 from apps.priorities.models import Snapshot
 from apps.priorities.records.entries import EntryRow as EntryRow
 from apps.priorities.serving import served

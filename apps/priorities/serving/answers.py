@@ -20,8 +20,8 @@ from apps.engine.algorithms.gridwide import TIE_POINTS
 from apps.engine.algorithms.inputs import prepare
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns
-from apps.priorities.explain.hints import Hints
 from apps.priorities.fallback.fallen_back import FallenBack
+from apps.priorities.serving.hints import Hints
 from apps.priorities.serving.lookup import AccountQuery, Found, LookupIndex, Query, within
 from apps.priorities.serving.newcomer import Newcomers
 from apps.priorities.snapshots.blob import Values

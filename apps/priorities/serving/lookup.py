@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from apps.accounts.names.entry_names import is_reserved
 from apps.accounts.names.intern import AccountKey, canonical
+from apps.mapping.rules.account_places import AccountPlaces
+from apps.mapping.rules.resolver import UNMAPPED, Match, Resolver
 from apps.policies.tree.stored import TreeColumns
-from apps.priorities.mapping.rules.account_places import AccountPlaces
-from apps.priorities.mapping.rules.resolver import UNMAPPED, Match, Resolver
 from apps.priorities.serving.named_entries import NamedEntries
 
 _MOST_REMEMBERED = 500_000

@@ -23,10 +23,10 @@ from django.db import DatabaseError, InterfaceError, connection
 from apps.accounts.request_cache import once_per_request
 from apps.core.blobs import CorruptBlob
 from apps.core.errors import NotFound, Unavailable
+from apps.mapping.rules.account_places import unpack_places
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns, load_tree
-from apps.priorities.mapping.rules.account_places import unpack_places
 from apps.priorities.models import Snapshot
 from apps.priorities.serving.answers import AccountQuery, Query, ServedSnapshot
 from apps.priorities.serving.lookup import LookupIndex

@@ -6,11 +6,11 @@ from datetime import datetime
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
+from apps.mapping.visibility import own_keys
 from apps.policies.access.scope import Rights, Visibility, visible_entries
 from apps.policies.models import Grant, Policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.columns import Mask, TreeColumns
-from apps.priorities.mapping.sight import own_keys
 from apps.priorities.serving import served
 from apps.priorities.serving.answers import ServedSnapshot
 from apps.priorities.serving.lookup import AccountQuery

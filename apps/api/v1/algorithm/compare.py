@@ -16,7 +16,7 @@ from apps.api.v1.moments import MomentSerializer, moment_of
 from apps.api.v1.my_priority.walks import WalkStepSerializer
 from apps.api.v1.priorities import AlgorithmField
 from apps.api.v1.sentences import SaidSerializer
-from apps.priorities.explain.contrasts import compare_leaves, comparison_json
+from apps.explain.contrasts import compare_leaves, comparison_json
 
 
 class SideSerializer(serializers.Serializer[Any]):

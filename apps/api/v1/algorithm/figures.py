@@ -10,13 +10,13 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from apps.analytics.comparison import get_algorithm_page
 from apps.api.authentication import POLICIES_READ, Scopes, actor_of
 from apps.api.figures import FIGURE_ANSWERS, FigureFilterSerializer, figure_response
 from apps.api.v1.lists import asked
 from apps.core import clock
 from apps.figures.decay import decay_of
 from apps.figures.operator_profile import profile_of
-from apps.priorities.selectors.comparison import get_algorithm_page
 
 _READ: Scopes = {"GET": frozenset({POLICIES_READ})}
 

@@ -10,12 +10,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from apps.analytics.operators.asking import BOUNDS, COUNTS, NAMES, READINGS, REGIONS, read_query
+from apps.analytics.operators.records import OperatorChoice, TreeCheck
+from apps.analytics.operators.selectors import get_figure, get_operators_page
 from apps.api.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.v1.lists import asked
 from apps.api.v1.usage.records import serializer_of
-from apps.priorities.operators.asking import BOUNDS, COUNTS, NAMES, READINGS, REGIONS, read_query
-from apps.priorities.operators.records import OperatorChoice, TreeCheck
-from apps.priorities.operators.selectors import get_figure, get_operators_page
 
 READ: Scopes = {"GET": frozenset({POLICIES_READ, SELF_READ})}
 _LONGEST = 4_096

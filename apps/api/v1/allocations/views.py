@@ -20,6 +20,7 @@ from apps.api.errors import Refusal
 from apps.api.v1.lists import asked, decode_cursor, list_of, listed, sent
 from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid
+from apps.mapping.visibility import see
 from apps.policies.allocations import giving
 from apps.policies.allocations.converting import RESTS
 from apps.policies.allocations.drafting import draft_shares, get_conversion
@@ -29,7 +30,6 @@ from apps.policies.models import Allocation
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import AT_END
-from apps.priorities.mapping.sight import see
 from apps.priorities.selectors.allocations.promises import PAGE, AllocationTable, get_allocation_table
 
 READ_WRITE: Scopes = {

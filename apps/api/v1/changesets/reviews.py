@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from apps.analytics.review import LeafLine, ReviewPage, get_review_page
 from apps.api.authentication import Scopes, actor_of
 from apps.api.v1.changesets.views import READ_WRITE, found_for
 from apps.api.v1.lists import list_of, listed, sent
@@ -17,7 +18,6 @@ from apps.api.v1.priorities import AskedRunSerializer
 from apps.core import clock
 from apps.policies.changesets import reviewing
 from apps.priorities.change_effects import runs as effect_runs
-from apps.priorities.selectors.changesets.review import LeafLine, ReviewPage, get_review_page
 
 MOST_LEAVES = 1_000
 _STATES = ("ready", "stale", "asked", "failed", "absent", "no_snapshot", "conflict", "decided")

@@ -11,14 +11,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from apps.analytics.convergence.numbers import get_numbers
+from apps.analytics.convergence.period import today_of
+from apps.analytics.convergence.reading import get_series_state
 from apps.api.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.v1.policies.places import entry_uid
 from apps.core import clock
 from apps.figures.answer import answer_of
 from apps.figures.convergence.answers import FIGURES, draw_figure, read_figure
-from apps.priorities.convergence.numbers import get_numbers
-from apps.priorities.convergence.period import today_of
-from apps.priorities.convergence.reading import get_series_state
 
 _TEXT: dict[str, str] = {
     "entry": "uid or path whose children are meant; the root by default",

@@ -42,7 +42,7 @@ from apps.api.v1.moments import InstantField
 from apps.api.v1.policies.places import entry_uid
 from apps.core import clock
 from apps.core.errors import FieldProblem, NotFound
-from apps.priorities.mapping.changes import (
+from apps.mapping.changes import (
     AddRule,
     Assign,
     ChangeRule,
@@ -54,11 +54,11 @@ from apps.priorities.mapping.changes import (
     make_change,
     preview_change,
 )
-from apps.priorities.mapping.history import get_version_line, list_version_lines
-from apps.priorities.mapping.permissions import rights_in
-from apps.priorities.mapping.rules.rule import Rule
-from apps.priorities.mapping.selectors import PAGE, get_mapping_page
-from apps.priorities.mapping.states import version_at
+from apps.mapping.history import get_version_line, list_version_lines
+from apps.mapping.permissions import rights_in
+from apps.mapping.rules.rule import Rule
+from apps.mapping.selectors import PAGE, get_mapping_page
+from apps.mapping.states import version_at
 
 _READ: Scopes = {"GET": frozenset({POLICIES_READ, POLICIES_WRITE})}
 _WRITE = frozenset({POLICIES_WRITE})

@@ -13,14 +13,14 @@ from rest_framework.request import Request
 from apps.accounts.names.intern import AccountKey
 from apps.api.errors import Refusal
 from apps.core.errors import FieldProblem
+from apps.mapping.changes import MOST_ASSIGNED, MOST_RULES, Plan
+from apps.mapping.history import VersionLine
+from apps.mapping.permissions import MapRights
+from apps.mapping.rules.resolver import UNMAPPED, reach_of
+from apps.mapping.rules.rule import KINDS, LONGEST_SUFFIX, MOST_SHARES, Rule
+from apps.mapping.selectors import RuleLine, UnmappedLine
+from apps.mapping.suggestions import Suggestion
 from apps.policies.tree.columns import TreeColumns
-from apps.priorities.mapping.changes import MOST_ASSIGNED, MOST_RULES, Plan
-from apps.priorities.mapping.history import VersionLine
-from apps.priorities.mapping.permissions import MapRights
-from apps.priorities.mapping.rules.resolver import UNMAPPED, reach_of
-from apps.priorities.mapping.rules.rule import KINDS, LONGEST_SUFFIX, MOST_SHARES, Rule
-from apps.priorities.mapping.selectors import RuleLine, UnmappedLine
-from apps.priorities.mapping.suggestions import Suggestion
 
 IF_MATCH = OpenApiParameter(
     "If-Match", str, OpenApiParameter.HEADER, description="The mapping's version, quoted", required=True

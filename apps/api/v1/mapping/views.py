@@ -16,8 +16,8 @@ from apps.api.v1.lists import asked, decode_cursor, list_of, listed, sent
 from apps.api.v1.mapping.serializers import IF_MATCH_OF_ONE, AccountNameSerializer, seen_version
 from apps.api.v1.policies.places import entry_uid
 from apps.core import clock
-from apps.priorities.mapping import attachments as attaching
-from apps.priorities.mapping.permissions import rights_in
+from apps.mapping import attachments as attaching
+from apps.mapping.permissions import rights_in
 from apps.priorities.models import Attachment
 
 READ_WRITE: Scopes = {

@@ -10,13 +10,13 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from apps.analytics.my_priority.numbers import get_my_numbers
 from apps.api.authentication import SELF_READ, Scopes, actor_of
 from apps.api.figures import FIGURE_ANSWERS, FigureFilterSerializer, figure_response
 from apps.api.v1.lists import asked
 from apps.core import clock
 from apps.figures.my_priority.by_name import MY_FIGURES, draw_my_figure, read_my_figure
 from apps.figures.my_priority.rank import MEASURES
-from apps.priorities.selectors.my_numbers import get_my_numbers
 
 
 class MyFigureFilterSerializer(FigureFilterSerializer):

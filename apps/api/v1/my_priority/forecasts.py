@@ -10,15 +10,15 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from apps.analytics.forecast import get_forecasts, get_my_forecasts
+from apps.analytics.forecast.shaping import forecast_json
+from apps.analytics.what_if import read_asked, try_out
+from apps.analytics.what_if.shaping import tried_json
 from apps.api.authentication import POLICIES_READ, PRIORITIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.v1.lists import asked
 from apps.api.v1.sentences import SaidSerializer
 from apps.core import clock
-from apps.priorities.forecast import get_forecasts, get_my_forecasts
-from apps.priorities.forecast.shaping import forecast_json
 from apps.priorities.serving.lookup import AccountQuery
-from apps.priorities.what_if import read_asked, try_out
-from apps.priorities.what_if.shaping import tried_json
 
 _READ: Scopes = {"GET": frozenset({PRIORITIES_READ, POLICIES_READ, SELF_READ})}
 _OUTCOMES = ["on_target", "recovers", "never_if_nobody_runs", "not_at_this_pace", "not_within_horizon"]

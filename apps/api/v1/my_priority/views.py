@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from apps.analytics.forecast.level_forecast import outlook_of
 from apps.api.authentication import SELF_READ, Scopes, actor_of
 from apps.api.v1.lists import asked
 from apps.api.v1.moments import MomentSerializer, moment_of
@@ -17,9 +18,8 @@ from apps.api.v1.my_priority.walks import WalkStepSerializer
 from apps.api.v1.priorities import AlgorithmField, NumberField
 from apps.api.v1.sentences import SaidSerializer
 from apps.api.v1.usage.records import serializer_of
-from apps.priorities.explain.myself import explain_me, tell_me
-from apps.priorities.explain.outlooks import outlook_of
-from apps.priorities.operators.path_job import PathJob
+from apps.explain.myself import explain_me, tell_me
+from apps.explain.path_job import PathJob
 
 
 class TokenOfMineSerializer(serializers.Serializer[Any]):

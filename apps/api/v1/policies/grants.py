@@ -17,13 +17,13 @@ from apps.api.errors import Refusal
 from apps.api.v1.lists import asked, list_of, listed, sent
 from apps.core import clock
 from apps.core.errors import FieldProblem
+from apps.mapping.visibility import see
 from apps.policies.access import delegation
 from apps.policies.access import holders as access
 from apps.policies.access.holders import GrantLine, GrantState
 from apps.policies.models import Grant
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
-from apps.priorities.mapping.sight import see
 
 READ_WRITE: Scopes = {
     "GET": frozenset({POLICIES_READ, POLICIES_WRITE}),

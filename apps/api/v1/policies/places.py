@@ -8,9 +8,9 @@ from rest_framework.request import Request
 
 from apps.api.authentication import actor_of
 from apps.core import clock
+from apps.mapping.visibility import see
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
-from apps.priorities.mapping.sight import see
 
 
 def entry_uid(request: Request, policy_slug: str, text: str) -> UUID:

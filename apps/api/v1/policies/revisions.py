@@ -17,10 +17,10 @@ from apps.api.v1.mapping.serializers import reach_json
 from apps.api.v1.moments import moment_of
 from apps.api.v1.policies.tree import EntrySerializer, entry_of
 from apps.core import clock
+from apps.mapping.rules.rule_set import member_rules
 from apps.policies.models import ChangeSet
 from apps.policies.selectors import get_policy
 from apps.policies.tree.revision_diff import EntryDifference
-from apps.priorities.mapping.rules.rule_set import member_rules
 from apps.priorities.selectors import HistoryLine, diff_revisions, get_entry_history, open_view
 from apps.priorities.selectors.changesets.differences import Correction
 from apps.priorities.selectors.rows import PolicyView

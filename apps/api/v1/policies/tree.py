@@ -21,8 +21,8 @@ from apps.api.v1.policies.tree_changes import TreeChangesSerializer, changes_sin
 from apps.api.v1.priorities import NumberField
 from apps.core import clock
 from apps.core.errors import FieldProblem, TooLarge
+from apps.explain.explained import moment_json
 from apps.federation.mounts.provenance import mounted_at
-from apps.priorities.explain.explained import moment_json
 from apps.priorities.selectors import PolicyView, open_view
 from apps.priorities.selectors.looking.moments import moment_of as shown_moment_of
 from apps.priorities.selectors.looking.not_in_revision import require_entry, require_path

@@ -19,12 +19,12 @@ from apps.api.rendering import JSONRenderer
 from apps.api.v1.lists import asked, decode_cursor, list_of, listed
 from apps.api.v1.moments import moment_of
 from apps.core import clock
+from apps.mapping.visibility import load_whole_tree
 from apps.policies import selectors
 from apps.policies.files.exports import Export
 from apps.policies.formats.base import Format
 from apps.policies.formats.registry import get_format, list_formats
 from apps.policies.settings import APPROACHES, RESOURCES, PolicySettings
-from apps.priorities.mapping.sight import load_whole_tree
 
 READ: Scopes = {"GET": frozenset({POLICIES_READ})}
 _PAGE = 100

@@ -9,12 +9,12 @@ from typing import Any
 import orjson
 
 from apps.accounts.actor import COMMAND
+from apps.analytics.operators.asking import BOUNDS, NAMES, read_query
+from apps.analytics.operators.figures import FIGURES
+from apps.analytics.operators.records import FigureTable, OperatorChoice, as_json, columns_of
+from apps.analytics.operators.selectors import OperatorsPage, get_figure, get_operators_page
 from apps.cli.commands import OperatorCommand
 from apps.core import tables
-from apps.priorities.operators.asking import BOUNDS, NAMES, read_query
-from apps.priorities.operators.figures import FIGURES
-from apps.priorities.operators.records import FigureTable, OperatorChoice, as_json, columns_of
-from apps.priorities.operators.selectors import OperatorsPage, get_figure, get_operators_page
 from apps.priorities.serving import served
 
 

@@ -11,6 +11,7 @@ from apps.accounts.actor import COMMAND
 from apps.cli.commands import OperatorCommand
 from apps.core.clock import now
 from apps.core.errors import FieldProblem, Invalid
+from apps.onboarding.name_mapping import count_mapped, map_by_names
 from apps.policies.files.imports import ImportPlan, PolicyImport, import_policy, plan_import
 from apps.policies.formats.registry import FORMATS
 from apps.policies.models import Policy
@@ -18,7 +19,6 @@ from apps.policies.selectors import list_policies
 from apps.policies.services import make_policy
 from apps.policies.tree.comparison import EntryChange
 from apps.policies.tree.stored import load_tree
-from apps.priorities.mapping.after_import import count_mapped, map_by_names
 
 _MOST_LINES = 50
 

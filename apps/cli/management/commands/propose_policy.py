@@ -9,8 +9,8 @@ from apps.accounts.actor import COMMAND
 from apps.cli.commands import OperatorCommand
 from apps.core.clock import now
 from apps.core.errors import FieldProblem, Invalid
+from apps.onboarding.services import propose_policy
 from apps.policies.settings import AGINGS
-from apps.priorities.services import propose_policy
 
 _DAY_S = 86_400
 

@@ -11,12 +11,12 @@ from uuid import UUID
 import numpy as np
 
 from apps.accounts.actor import Actor
+from apps.mapping.visibility import see_then
 from apps.policies.models import Adjustment, Policy, Revision
 from apps.policies.selectors import get_policy, get_revision
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.policies.tree.revision_diff import Change, EntryDifference, diff_settings, diff_trees
 from apps.policies.tree.stored import load_tree
-from apps.priorities.mapping.sight import see_then
 from apps.priorities.selectors.tree import offset
 
 PAGE = 100

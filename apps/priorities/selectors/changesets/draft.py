@@ -13,6 +13,7 @@ import numpy as np
 
 from apps.accounts.actor import Actor
 from apps.core.errors import NotFound
+from apps.mapping.visibility import see
 from apps.policies.access.scope import Visibility, visible_entries
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.changesets.draft_tree import DraftTree, Place, Status
@@ -22,7 +23,6 @@ from apps.policies.operations.apply import Outcome
 from apps.policies.selectors import get_change_set
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Mask, Node, TreeColumns
-from apps.priorities.mapping.sight import see
 from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.selectors.tree import MOST_MATCHES, MOST_ROWS, OPENED_ROWS, PAGE, MoreRow, offset
 from apps.priorities.serving.answers import ServedSnapshot

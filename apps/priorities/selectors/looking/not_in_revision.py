@@ -8,9 +8,9 @@ from django.db.models import Max, Min
 from django.utils.translation import gettext as _
 
 from apps.core.errors import DomainError, FieldProblem, Invalid, NotFound
+from apps.mapping.visibility import see_then
 from apps.policies.models import Entry
 from apps.policies.tree.stored import load_tree
-from apps.priorities.mapping.sight import see_then
 from apps.priorities.selectors.rows import PolicyView
 
 

@@ -1,0 +1,1 @@
+"""What becomes of priorities over time: daily series, convergence, forecasts, trials, comparisons."""

@@ -1,0 +1,195 @@
+"""The verdict: who is at target or idle, who moves away since when, and who waits below the target.
+
+Pure: numbers of days in, sentences out. A share is outside the band where it differs from the target by more than
+the tolerance. *Moves away*: it is outside, further than at its nearest since it was last inside by more than half the
+tolerance, and not on its way back (within a tenth of the furthest since). *Idle*: below the band, with nothing waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from apps.analytics.convergence.before_entry import BEFORE_ENTRY
+from apps.analytics.convergence.words import Sentence, say, side_words
+from apps.analytics.series.storage.columns import F8, Mask
+
+Course = Literal["on", "idle", "moves_away", "starved", "approaching", "steady", "unknown"]
+States = npt.NDArray[np.str_]
+QUIET = ("no_demand", "met", "")
+_MOST_NAMED = 2
+_BACK = 0.9
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """Entries by days as they are judged: fractions, NaN where not known or not told; slack: half the band."""
+
+    names: Sequence[str]
+    on: Sequence[date]
+    actual: F8
+    target: F8
+    slack: F8
+    states: States
+
+    @property
+    def deviation(self) -> F8:
+        found: F8 = self.actual - self.target
+        return found
+
+    @property
+    def is_by_hour(self) -> bool:
+        return bool(self.on) and isinstance(self.on[0], datetime)
+
+    def say_of_steps(self, key: str, **values: Any) -> Sentence:
+        """A sentence that counts days, or hours."""
+        return say(f"{key}_hours" if self.is_by_hour else key, **values)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """One entry on the last day: which way it goes, since when, and how far off it is (points, over positive)."""
+
+    course: Course
+    since: date | None = None
+    first: int = 0  # the place of that day
+    points: float = 0.0
+
+    @property
+    def side(self) -> str:
+        return "over" if self.points > 0 else "under"
+
+
+def judge(shares: Shares) -> list[Judgement]:
+    deviation = shares.deviation
+    return [_judge_one(shares, row, deviation[row]) for row in range(len(shares.names))]
+
+
+def _judge_one(shares: Shares, row: int, deviation: F8) -> Judgement:
+    if not deviation.size or not np.isfinite(deviation[-1]):
+        return Judgement("unknown")
+    state, points = str(shares.states[row, -1]), float(deviation[-1]) * 100
+    if state == "on":
+        return Judgement("on", points=points)
+    if state in QUIET:
+        return Judgement("idle", points=points)
+    if state == "starved":
+        first = _since(shares.states[row] == "starved")
+        return Judgement("starved", shares.on[first], first, points)
+    away, slack = np.abs(deviation), shares.slack[row]
+    first = _last_inside(away, slack)
+    nearest = first + _nearest(away[first:])
+    moved = away[-1] - away[nearest] > slack[-1] / 2
+    if moved and away[-1] >= _BACK * np.nanmax(away[nearest:]):
+        return Judgement("moves_away", shares.on[nearest], nearest, points)
+    if away[-1] < _BACK * np.nanmax(away[first:]):
+        return Judgement("approaching", shares.on[first], first, points)
+    return Judgement("steady", shares.on[first], first, points)
+
+
+def _since(mask: Mask) -> int:
+    """The first day of the stretch that the last day ends."""
+    outside = np.flatnonzero(~mask)
+    return int(outside[-1]) + 1 if outside.size else 0
+
+
+def _last_inside(away: F8, slack: F8) -> int:
+    """The last day within the band; the first known one where there is none."""
+    inside = np.flatnonzero(away <= slack * (1 + 1e-9))
+    return int(inside[-1]) if inside.size else int(np.flatnonzero(np.isfinite(away))[0])
+
+
+def _nearest(away: F8) -> int:
+    """The last one of the days that came nearest."""
+    known = np.where(np.isfinite(away), away, np.inf)
+    return int(len(known) - 1 - np.argmin(known[::-1]))
+
+
+def has_the_only_demand(shares: Shares, row: int, first: int) -> bool:
+    """Nobody beside it wanted more than it got on any day since, as far as is known, and there is somebody."""
+    beside = np.delete(shares.states[:, first:], row, axis=0)
+    return bool(beside.size) and bool(np.isin(beside, QUIET).all())
+
+
+def verdict(shares: Shares, *, n_not_told: int = 0) -> list[Sentence]:
+    """The sentences, the one that counts first."""
+    if not shares.on:
+        return [say("no_days")]
+    judged = judge(shares)
+    known = [one for one in judged if one.course != "unknown"]
+    before = (shares.states == BEFORE_ENTRY).any(axis=0)
+    found = [] if known else [say("before_entries" if before.any() else "nobody_used")]
+    if known:
+        found.append(_fine(sum(one.course in ("on", "idle") for one in known), len(known)))
+        found += _moving(shares, judged) + _waiting(shares, judged)
+        found += [
+            say(course, n=n) for course in ("approaching", "steady") if (n := sum(o.course == course for o in known))
+        ]
+        if before.any():
+            found.append(shares.say_of_steps("before_some_entries", n=int(before.sum())))
+    if n_not_told:
+        found.append(say("not_told", n=n_not_told))
+    return found
+
+
+def verdict_of_one(shares: Shares) -> list[Sentence]:
+    """The same about a single entry."""
+    if not shares.on:
+        return [say("no_days")]
+    name, judged = shares.names[0], judge(shares)[0]
+    if shares.states[0, -1] == BEFORE_ENTRY:
+        return [say("one_before_entry", name=name)]
+    points = round(abs(judged.points), 1)
+    if judged.course == "moves_away":
+        return [_away(shares, 0, judged)]
+    if judged.course == "starved":
+        n = len(shares.on) - judged.first
+        return [shares.say_of_steps("starved", name=name, since=judged.since, n=n)]
+    if judged.course == "approaching":
+        return [say("one_approaching", name=name, points=points, side=side_words(judged.side))]
+    if judged.course == "steady":
+        return [say("one_steady", name=name, points=points, side=side_words(judged.side))]
+    return [say(f"one_{judged.course}", name=name)]
+
+
+def _fine(n: int, of: int) -> Sentence:
+    if n == of:
+        return say("all_at_target_or_idle", n=n)
+    return say("at_target_or_idle", n=n, of=of) if n else say("none_at_target", of=of)
+
+
+def _ranked(judged: Sequence[Judgement], course: Course) -> list[int]:
+    rows = [row for row, one in enumerate(judged) if one.course == course]
+    return sorted(rows, key=lambda row: -abs(judged[row].points))
+
+
+def _moving(shares: Shares, judged: Sequence[Judgement]) -> list[Sentence]:
+    rows = _ranked(judged, "moves_away")
+    found = [_away(shares, row, judged[row]) for row in rows[:_MOST_NAMED]]
+    rest = len(rows) - len(found)
+    return [*found, say("more_move_away", n=rest)] if rest else found
+
+
+def _away(shares: Shares, row: int, one: Judgement) -> Sentence:
+    alone = one.points > 0 and has_the_only_demand(shares, row, one.first)
+    return say(
+        "moves_away_alone" if alone else "moves_away", name=shares.names[row], since=one.since,
+        points=round(abs(one.points), 1), side=side_words(one.side),
+    )  # fmt: skip
+
+
+def _waiting(shares: Shares, judged: Sequence[Judgement]) -> list[Sentence]:
+    rows = _ranked(judged, "starved")
+    found = [
+        shares.say_of_steps(
+            "starved", name=shares.names[row], since=judged[row].since, n=len(shares.on) - judged[row].first
+        )
+        for row in rows[:_MOST_NAMED]
+    ]
+    rest = len(rows) - len(found)
+    return [*found, say("more_starved", n=rest)] if rest else found

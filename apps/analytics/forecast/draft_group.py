@@ -1,0 +1,126 @@
+"""One group of a draft for dividing it: its children, what their shares are parts of, and when each is on target."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from apps.analytics.forecast.group import MemberForecast, forecasts_of
+from apps.engine.explain import Recovery
+from apps.policies.changesets.draft_tree import Place
+from apps.policies.tree.columns import Node
+from apps.priorities.selectors.changesets.draft import DraftRow, DraftView
+
+MOST_MEMBERS = 200
+
+
+@dataclass(frozen=True)
+class DraftGroup:
+    """Children of one entry, those with most shares in the revision first: the order stays while shares change.
+
+    pool, pool_before: what shares are parts of in the draft and in the revision. It exceeds the sum of the rows where
+    more than 200 children exist, where some may not be seen, and where entries elsewhere compete with these.
+    is_closed: the pool is the sum of the children's own shares, so that one of them can give to another.
+    """
+
+    parent: Node
+    rows: Sequence[DraftRow]
+    pool: float
+    pool_before: float
+    n_left_out: int
+    is_closed: bool
+
+    @property
+    def rest(self) -> float:
+        """Shares of those that compete with the rows and are not among them."""
+        return _rest(self.pool, [row.node.shares or 0.0 for row in self.rows])
+
+    @property
+    def rest_before(self) -> float:
+        return _rest(self.pool_before, [_shares_before(row, self.parent) for row in self.rows])
+
+
+def get_draft_group(view: DraftView, parent: Node) -> DraftGroup:
+    """The children that the actor may see, at most 200."""
+    places = view.places(parent.uid)
+    chosen = heapq.nsmallest(MOST_MEMBERS, places, key=lambda place: (-_order(view, place), place.name))
+    sums = view.tree.sum_of(parent.uid)
+    pool = view.tree.pool_of(parent.uid)
+    passes_on = sums.passes_on or (parent.shares is None and parent.parent_uid is not None)
+    return DraftGroup(
+        parent=parent,
+        rows=[view.row(view.tree.node_at(place), position=(k, len(places))) for k, place in enumerate(chosen, 1)],
+        pool=pool,
+        pool_before=view.tree.pool_before(parent.uid),
+        n_left_out=len(places) - len(chosen),
+        is_closed=not passes_on,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class MemberOutlook:
+    """forecast None: its usage may not be shown, or nothing is known of the last days.
+
+    on_target, on_target_before: when it is within tolerance of its target in the draft, and in the revision.
+    """
+
+    row: DraftRow
+    forecast: MemberForecast | None
+    on_target: Recovery | None
+    on_target_before: Recovery | None
+
+
+@dataclass(frozen=True, eq=False)
+class GroupOutlook:
+    """What becomes of each row of a group at present demand; as_of None: nothing has been computed yet."""
+
+    group: DraftGroup
+    as_of: datetime | None
+    members: Sequence[MemberOutlook]
+
+    def instant(self, found: Recovery) -> datetime | None:
+        return None if self.as_of is None or found.in_s is None else self.as_of + timedelta(seconds=found.in_s)
+
+
+def get_group_outlook(view: DraftView, group: DraftGroup) -> GroupOutlook:
+    """Of entries that the draft adds or brings from elsewhere nothing is known: they have no usage in this group."""
+    snapshot = view.snapshot
+    if snapshot is None:
+        return GroupOutlook(group, None, [MemberOutlook(row, None, None, None) for row in group.rows])
+    known = [row.node.uid for row in group.rows if row.actual is not None and _was_here(row, group.parent)]
+    forecasts = forecasts_of(view.policy, snapshot, known)
+
+    def back(row: DraftRow, target: float | None) -> Recovery | None:
+        found = forecasts.get(row.node.uid)
+        return None if found is None or target is None else found.back_within_tolerance(snapshot, target)
+
+    members = [
+        MemberOutlook(row, forecasts.get(row.node.uid), back(row, row.target), back(row, row.target_before))
+        for row in group.rows
+    ]
+    return GroupOutlook(group, snapshot.as_of, members)
+
+
+def _order(view: DraftView, place: Place) -> float:
+    """Shares in the revision, else in the draft."""
+    if place.row is not None:
+        return float(view.base.shares[place.row])
+    node = view.tree.node_at(place)
+    before = view.tree.before(node.uid)
+    return (before or node).shares or 0.0
+
+
+def _was_here(row: DraftRow, parent: Node) -> bool:
+    return row.before is not None and row.before.parent_uid == parent.uid
+
+
+def _shares_before(row: DraftRow, parent: Node) -> float:
+    return (row.before.shares or 0.0) if row.before is not None and _was_here(row, parent) else 0.0
+
+
+def _rest(pool: float, shown: Sequence[float]) -> float:
+    """Nothing where the difference is what rounding leaves."""
+    rest = pool - sum(shown)
+    return rest if rest > 1e-9 * pool else 0.0

@@ -1,0 +1,94 @@
+"""When each entry of a group is within tolerance again, for targets that a draft proposes: the forecast of a level."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from apps.analytics.forecast.asking import standing_of
+from apps.analytics.forecast.outlook import CurvePoint, Outlook, curve_of, foresee, needs_hours, with_target
+from apps.analytics.forecast.reading import read_past
+from apps.engine.explain import Recovery
+from apps.policies.models import Policy
+from apps.priorities.metering.usage import window_of
+from apps.priorities.serving.answers import ServedSnapshot
+
+DAYS_AHEAD = 30
+DAYS_BACK = 14
+_MOST_REMEMBERED = 16
+
+
+@dataclass(frozen=True, eq=False)
+class MemberForecast:
+    """One entry of a group at its present target. so_far: at the ends of days, and the part it had of its group."""
+
+    uid: UUID
+    outlook: Outlook
+    so_far: Sequence[tuple[datetime, float]]
+
+    def curve(self, as_of: datetime) -> Sequence[CurvePoint]:
+        """Its part of the group on each of the next 30 days, today first; no share in the draft changes it."""
+        return curve_of(self.outlook, as_of, days=DAYS_AHEAD, n_points=DAYS_AHEAD + 1)
+
+    def back_within_tolerance(self, snapshot: ServedSnapshot, target: float) -> Recovery:
+        """When it would be, with this target, if demand goes on as in the last days."""
+        tolerance = snapshot.settings.tolerance
+        slack = max(tolerance["relative"] * target, tolerance["points"] / 100)
+        found = with_target(self.outlook, target=target, slack=slack)
+        return Recovery("on_target", 0.0) if found.to_tolerance is None else found.to_tolerance.middle
+
+
+def forecasts_of(policy: Policy, snapshot: ServedSnapshot, uids: Sequence[UUID]) -> Mapping[UUID, MemberForecast]:
+    """Of those entries that compete in the snapshot; empty where nothing is known of the last days.
+
+    The caller leaves out whose numbers may not be shown. Targets play no part in what is worked out here, so that it
+    is kept while somebody tries one number after the other.
+    """
+    return _remembered.of(policy, snapshot, tuple(sorted(uids)))
+
+
+def _foreseen(policy: Policy, snapshot: ServedSnapshot, uids: Sequence[UUID]) -> dict[UUID, MemberForecast]:
+    places = [(uid, i) for uid in uids if (i := snapshot.tree.index_of_uid(uid))]
+    standings = [(uid, i, standing) for uid, i in places if (standing := standing_of(snapshot, i)) is not None]
+    if not standings:
+        return {}
+    window = window_of(snapshot.settings.window)
+    pasts = read_past(policy, snapshot, [i for _uid, i, _standing in standings], hourly=needs_hours(window))
+    if pasts is None:
+        return {}
+    as_of_s = snapshot.as_of.timestamp()
+    return {
+        uid: MemberForecast(uid, foresee(standing, past, window, as_of_s=as_of_s), past.so_far[-DAYS_BACK:])
+        for (uid, _i, standing), past in zip(standings, pasts, strict=True)
+    }
+
+
+_Key = tuple[str, int, str, tuple[UUID, ...]]
+
+
+class _Remembered:
+    """Of the last few groups: the same snapshot says the same of them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: OrderedDict[_Key, dict[UUID, MemberForecast]] = OrderedDict()
+
+    def of(self, policy: Policy, snapshot: ServedSnapshot, uids: tuple[UUID, ...]) -> dict[UUID, MemberForecast]:
+        key = (policy.slug, snapshot.snapshot_id, snapshot.computed_at.isoformat(), uids)
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+                return self._known[key]
+        found = _foreseen(policy, snapshot, uids)
+        with self._lock:
+            self._known[key] = found
+            while len(self._known) > _MOST_REMEMBERED:
+                self._known.popitem(last=False)
+        return found
+
+
+_remembered = _Remembered()

@@ -1,0 +1,1 @@
+"""Figures of *My priority*: rank, place, waiting times, forecast."""

@@ -1,0 +1,124 @@
+"""What an operator at a resolution does to the order of one tree: against exact numbers, and against jobs."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from threading import Lock
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from apps.analytics.operators.asking import FigureQuery
+from apps.core.errors import FieldProblem, Invalid
+from apps.engine.algorithms import PriorityResult, read_algorithm
+from apps.engine.algorithms.aequus import operator_of
+from apps.engine.analysis.bits import TreeBits, bits_now
+from apps.engine.analysis.collisions import Collisions, SafeBits, collisions_at, safe_bits
+from apps.engine.analysis.smallest_job import smallest_jobs
+from apps.engine.errors import BadParameter
+from apps.policies.tree.columns import Mask, TreeColumns
+from apps.priorities.metering.usage import HOUR_S
+from apps.priorities.recompute.carried import simulate_or_refuse
+from apps.priorities.serving.answers import ServedSnapshot
+
+Settings = Mapping[str, Any]
+F8 = npt.NDArray[np.float64]
+T = TypeVar("T")
+# Beside the resolution in use: 10,000 and the powers of two that fit a word of a scheduler.
+CANDIDATES = (*(2**bits for bits in range(8, 14)), 10_000, *(2**bits for bits in range(14, 17)))
+MOST_FOR_ALL = 20_000  # leaves up to which every operator is tried out at each of them
+FEW_CANDIDATES = (2**8, 2**12, 10_000, 2**16)
+_MOST_KEPT = 256
+_kept: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+_lock = Lock()
+
+
+def aequus_settings(algorithm: Settings, query: FigureQuery) -> dict[str, Any]:
+    """Settings of `aequus` as asked, else as the policy has them, else the defaults. Raises Invalid."""
+    own = dict(algorithm) if algorithm.get("name") == "aequus" else read_algorithm("aequus")
+    given = {key: value for key, value in own.items() if key in ("name", "zero_shares")}
+    given["operator"] = query.operator or own["operator"]
+    given["resolution"] = query.resolution or own["resolution"]
+    if given["operator"] == "combined":
+        k = own.get("k") if query.k is None else query.k
+        given |= {} if k is None else {"k": k}
+    if given["resolution"] < 4:  # the component of zero shares needs room
+        given.pop("zero_shares", None)
+    try:
+        return read_algorithm(given)
+    except BadParameter as error:
+        place = error.place.removeprefix("algorithm.")
+        raise Invalid(f"{error.message}.", fields=[FieldProblem(place, error.message)]) from None
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedTree:
+    """One tree with the usage of one snapshot, under `aequus` with these settings.
+
+    leaves: (n,) those that count. job_leaves: of these, those of which the smallest job may be told; see `Asked`.
+    """
+
+    snapshot: ServedSnapshot
+    tree: TreeColumns
+    settings: Settings
+    leaves: Mask
+    job_leaves: Mask | None = None
+
+    @property
+    def counted_jobs(self) -> Mask:
+        return self.leaves if self.job_leaves is None else self.job_leaves
+
+    @cached_property
+    def result(self) -> PriorityResult:
+        """Priorities as a recompute would give them. Raises Invalid where an operator's package fails."""
+        return simulate_or_refuse(self.snapshot, self.tree, algorithm=self.settings)
+
+    @cached_property
+    def _name(self) -> tuple[Any, ...]:
+        settings = orjson.dumps(self.settings, option=orjson.OPT_SORT_KEYS)
+        masks = np.packbits(self.leaves).tobytes(), np.packbits(self.counted_jobs).tobytes()
+        return self.snapshot.snapshot_id, self.tree.digest, settings, *masks
+
+    def at(self, resolutions: Sequence[int]) -> list[Collisions]:
+        return self._once(("at", *resolutions), lambda: collisions_at(self.result, resolutions, leaves=self.leaves))
+
+    def safe(self) -> SafeBits:
+        return self._once(("safe",), lambda: safe_bits(self.result, leaves=self.leaves))
+
+    def job_bits(self, job_h: float) -> TreeBits:
+        """Bits at which a job shows on every level, of the leaves that count and the groups above them."""
+        return self._once(("bits", job_h), lambda: self._job_bits(job_h))
+
+    def _job_bits(self, job_h: float) -> TreeBits:
+        entries, parent = self.counted_jobs.copy(), self.tree.parent
+        for lo, hi in zip(self.tree.level_starts[-2:0:-1], self.tree.level_starts[:1:-1], strict=True):
+            entries[parent[lo:hi][entries[lo:hi]]] = True
+        return bits_now(self.result, operator_of(self.settings), job_h * HOUR_S, entries=entries)
+
+    def jobs(self) -> tuple[F8, F8]:
+        """(any level, every level) of `counted_jobs`, in hours of the metric; infinite where no job shows."""
+        return self._once(("jobs",), self._jobs)
+
+    def _jobs(self) -> tuple[F8, F8]:
+        found = smallest_jobs(self.result)
+        return found.anywhere[self.counted_jobs] / HOUR_S, found.everywhere[self.counted_jobs] / HOUR_S
+
+    def _once(self, what: tuple[Any, ...], count: Callable[[], T]) -> T:
+        """Computed once for a snapshot, which never changes; a draft's tree has no digest, so it is not kept."""
+        if not self.tree.digest:
+            return count()
+        name = (*self._name, *what)
+        with _lock:
+            found: T | None = _kept.get(name)
+        if found is None:
+            found = count()
+            with _lock:
+                _kept[name] = found
+                while len(_kept) > _MOST_KEPT:
+                    _kept.popitem(last=False)
+        return found

@@ -1,0 +1,378 @@
+"""A change set as one reader may see it: what it states, whose target follows, and who stands where, now and later."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Literal
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+from django.utils.translation import gettext as _
+
+from apps.accounts.actor import Actor
+from apps.analytics.operators.review_check import check_resolution
+from apps.mapping.visibility import see
+from apps.policies.access.scope import Visibility
+from apps.policies.changesets.checks import Check, list_checks
+from apps.policies.changesets.review import Review, open_review
+from apps.policies.tree.columns import Mask, Node, TreeColumns
+from apps.policies.tree.target_moves import TargetMoves
+from apps.priorities.change_effects.group_check import check_groups
+from apps.priorities.change_effects.runs import Effect, effect_ahead
+from apps.priorities.recompute.projection import Projection
+from apps.priorities.selectors.rows import newest_or_none
+from apps.priorities.serving.answers import ServedSnapshot
+
+Reason = Literal[
+    "new", "archived", "moved", "own_shares", "above_rises", "above_falls", "diluted", "enlarged", "settings", "others"
+]
+I8 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class StatedEdit:
+    """One operation. `before` and `after`: its entry, None where there is none; of_total: change of its target, or
+    None where the entry has none. Hidden ones say nothing but that there is one.
+    """
+
+    index: int
+    operation: Mapping[str, Any]
+    uid: UUID | None
+    name: str
+    path: str
+    before: Node | None
+    after: Node | None
+    of_total: float | None
+    is_hidden: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TargetLine:
+    """One entry whose target among siblings changes; None where there is no such entry."""
+
+    uid: UUID
+    name: str
+    above: str  # the path of its parent
+    old: float | None
+    new: float | None
+    is_stated: bool
+    status: Literal["", "new", "gone", "moved"]
+
+    @property
+    def change(self) -> float:
+        return (self.new or 0.0) - (self.old or 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class LeafLine:
+    """One leaf at each horizon, without the change and with it; None for no rank."""
+
+    uid: UUID
+    name: str
+    above: str
+    without: tuple[int | None, ...]
+    with_it: tuple[int | None, ...]
+    factors: tuple[float | None, float | None]
+    reason: Reason
+    reason_name: str
+
+    @property
+    def moved(self) -> int | None:
+        """Places nearer to the front; < 0 back."""
+        before, after = self.without[0], self.with_it[0]
+        return None if before is None or after is None else before - after
+
+
+@dataclass(frozen=True)
+class Outside:
+    """What the reader may only know the number of."""
+
+    n_edits: int
+    n_entries: int
+    points: float  # of the whole, signed, together
+
+
+@dataclass(frozen=True, eq=False)
+class ReviewPage:
+    """Everything a review shows; layers are worked out when they are asked for."""
+
+    review: Review
+    actor: Actor
+    now: datetime
+
+    # --- What may be seen ---------------------------------------------------------------------------------------------
+    @cached_property
+    def sees_before(self) -> Mask:
+        return self._sight_before.mask
+
+    @cached_property
+    def _sight_before(self) -> Visibility:
+        return see(policy=self.review.policy, tree=self.review.before, at=self.now, actor=self.actor)
+
+    @cached_property
+    def sees(self) -> Mask:
+        """Of the tree after the change: an entry that it brings is seen where the one above it is."""
+        place, tree = self.review.moves.place, self.review.after
+        mask = np.where(place >= 0, self.sees_before[place], False)
+        for i in np.flatnonzero(place < 0).tolist():  # parents come before their children
+            mask[i] = mask[tree.parent[i]]
+        return np.asarray(mask, dtype=np.bool_)
+
+    # --- Layers -------------------------------------------------------------------------------------------------------
+    @cached_property
+    def edits(self) -> list[StatedEdit]:
+        return [self._edit(index, operation) for index, operation in enumerate(self.review.change_set.operations)]
+
+    @cached_property
+    def targets(self) -> list[TargetLine]:
+        """Visible entries whose target changes, those that move furthest first."""
+        moves = self.review.moves
+        here = [self._target(i) for i in np.flatnonzero(moves.changed & self.sees).tolist()]
+        gone = [self._gone(n) for n, i in enumerate(moves.gone.tolist()) if self.sees_before[i]]
+        return sorted([*here, *gone], key=lambda line: (-abs(line.change), line.above, line.name))
+
+    @cached_property
+    def n_people(self) -> int:
+        """Ranked leaves whose part of the whole changes, whoever may see them."""
+        moves, tree = self.review.moves, self.review.after
+        differs = np.abs(np.nan_to_num(moves.new_global) - np.nan_to_num(moves.old_global)) > 1e-12
+        gone = self.review.before.engine_tree().is_ranked[moves.gone].sum()
+        return int((tree.engine_tree().is_ranked & differs).sum() + gone)
+
+    @property
+    def n_leaves(self) -> int:
+        return int(self.review.before.engine_tree().is_ranked.sum())
+
+    @cached_property
+    def outside(self) -> Outside:
+        moves = self.review.moves
+        hidden = moves.changed & ~self.sees
+        change = np.nan_to_num(moves.new_global) - np.nan_to_num(moves.old_global)
+        is_top = hidden & ~_below(hidden, self.review.after)  # an entry and what is below it is one loss, not two
+        gone = ~self.sees_before[moves.gone]
+        n_edits = sum(edit.is_hidden for edit in self.edits)
+        return Outside(n_edits, int(hidden.sum() + gone.sum()), float(change[is_top].sum()))
+
+    @cached_property
+    def checks(self) -> list[Check]:
+        found = list_checks(self.review, sees=self.sees, actor=self.actor)
+        if self.review.is_open and self.review.outcome is not None and self.effect.state != "conflict":
+            snapshot = newest_or_none(self.review.policy.slug)
+            if snapshot is not None:
+                found.append(check_groups(self.review, snapshot, sees=self.sees))
+                found += self._resolution(snapshot)
+            found.append(_simulation(self.effect))
+        return found
+
+    def _resolution(self, snapshot: ServedSnapshot) -> list[Check]:
+        """Nothing for an algorithm that does not round. Counts leaves whose numbers this person may see."""
+        place = self.review.moves.place
+        told = self.sees_before & self._sight_before.outright
+        told_after = np.where(place >= 0, told[place], self.sees)
+        check = check_resolution(self.review, snapshot, told_before=told, told_after=told_after)
+        return [] if check is None else [check]
+
+    @cached_property
+    def effect(self) -> Effect:
+        return effect_ahead(self.review.change_set, at=self.now)
+
+    # --- Ranks --------------------------------------------------------------------------------------------------------
+    @cached_property
+    def _leaves(self) -> tuple[I8, I8, I8]:
+        """Rows of the projection that may be seen and that move; their places in the tree after, and before."""
+        found = self.effect.projection
+        if found is None:
+            none = np.zeros(0, dtype=np.int64)
+            return none, none, none
+        after, before = _places(found, self.review.after), _places(found, self.review.before)
+        seen = np.where(after >= 0, self.sees[after], np.where(before >= 0, self.sees_before[before], False))
+        moves = (found.rank_without != found.rank_with).any(axis=0)
+        rows = np.flatnonzero(seen & self._told(found) & moves)
+        now, week = _distance(found, 0)[rows], _distance(found, min(2, len(found.horizons_days) - 1))[rows]
+        rows = rows[np.lexsort((-week, -now))]
+        return rows, after[rows], before[rows]
+
+    @property
+    def n_moving(self) -> int:
+        return len(self._leaves[0])
+
+    def leaves(self, most: int) -> list[LeafLine]:
+        """Those that move furthest, now first."""
+        found = self.effect.projection
+        rows, after, before = self._leaves
+        if found is None:
+            return []
+        return [
+            self._leaf(found, row, i, j)
+            for row, i, j in zip(rows[:most].tolist(), after[:most].tolist(), before[:most].tolist(), strict=True)
+        ]
+
+    @cached_property
+    def histogram(self) -> list[tuple[int, int]]:
+        """(power of ten of the places moved, signed; how many leaves): −2 is a hundred places back or more, 0 the same.
+
+        Of the ranked leaves that have a rank on both sides and that this person is told of: whoever may try out changes
+        could else find out, one by one, who used more than whom.
+        """
+        found = self.effect.projection
+        if found is None:
+            return []
+        both = (found.rank_without[0] > 0) & (found.rank_with[0] > 0) & self._told(found)
+        moved = (found.rank_without[0] - found.rank_with[0])[both]
+        size = np.minimum(np.floor(np.log10(np.maximum(np.abs(moved), 1))), 2) + 1
+        counts = Counter((np.sign(moved) * size).astype(int).tolist())
+        return [(step, counts[step]) for step in range(-3, 4)]
+
+    def _told(self, found: Projection) -> Mask:
+        """Leaves of the projection whose ranks this person may be told. One that the change brings has used nothing."""
+        see_before = self._sight_before
+        if (see_before.outright | ~see_before.mask).all() and see_before.all_visible:
+            return np.ones(len(found.uid), dtype=np.bool_)
+        before, after = _places(found, self.review.before), _places(found, self.review.after)
+        fresh = (before < 0) & (after >= 0) & self.sees[after]
+        return np.asarray(fresh | ((before >= 0) & see_before.outright[before]), dtype=np.bool_)
+
+    # --- Lines --------------------------------------------------------------------------------------------------------
+    def _edit(self, index: int, operation: Mapping[str, Any]) -> StatedEdit:
+        named = operation.get("entry") or operation.get("uid")
+        if not named:
+            return StatedEdit(index, operation, None, "", "", None, None, None, False)
+        uid = UUID(str(named))
+        i, j = self.review.after.index_of_uid(uid), self.review.before.index_of_uid(uid)
+        changes = self.review.outcome.changes if self.review.outcome else {}
+        before = self.review.before.node(j) if j is not None else None
+        after = changes[uid][1] if uid in changes else before
+        hidden = not (self.sees[i] if i is not None else self.sees_before[j] if j is not None else False)
+        if hidden:
+            return StatedEdit(index, {"op": ""}, None, "", "", None, None, None, True)
+        tree, at = (self.review.after, i) if i is not None else (self.review.before, j)
+        name, path = (tree.name[at], tree.path(at)) if at is not None else ("", "")
+        return StatedEdit(index, operation, uid, name, path, before, after, self._of_total(i, j), False)
+
+    def _of_total(self, i: int | None, j: int | None) -> float | None:
+        moves = self.review.moves
+        if i is not None:
+            if np.isnan(moves.new_global[i]) and np.isnan(moves.old_global[i]):
+                return None
+            return float(np.nan_to_num(moves.new_global[i]) - np.nan_to_num(moves.old_global[i]))
+        at = np.flatnonzero(moves.gone == j)
+        return -float(np.nan_to_num(moves.gone_old_global[at[0]])) if len(at) else None
+
+    @cached_property
+    def _stated(self) -> set[UUID]:
+        return set(self.review.outcome.changes) if self.review.outcome else set()
+
+    def _target(self, i: int) -> TargetLine:
+        moves, tree = self.review.moves, self.review.after
+        uid = tree.uuid(i)
+        status: Any = "new" if moves.is_new[i] else "moved" if moves.came[i] else ""
+        above = tree.path(int(tree.parent[i]))
+        return TargetLine(uid, tree.name[i], above, _or_none(moves.old[i]), _or_none(moves.new[i]),
+                          uid in self._stated, status)  # fmt: skip
+
+    def _gone(self, n: int) -> TargetLine:
+        tree, i = self.review.before, int(self.review.moves.gone[n])
+        above, old = tree.path(int(tree.parent[i])), _or_none(self.review.moves.gone_old[n])
+        return TargetLine(tree.uuid(i), tree.name[i], above, old, None, True, "gone")
+
+    def _leaf(self, found: Projection, row: int, i: int, j: int) -> LeafLine:
+        tree, at = (self.review.after, i) if i >= 0 else (self.review.before, j)
+        forward = int(found.rank_without[0, row]) - int(found.rank_with[0, row])
+        reason, about = self._reason(i, j, forward)
+        return LeafLine(
+            uid=tree.uuid(at), name=tree.name[at], above=tree.path(int(tree.parent[at])),
+            without=tuple(int(rank) or None for rank in found.rank_without[:, row]),
+            with_it=tuple(int(rank) or None for rank in found.rank_with[:, row]),
+            factors=(_or_none(found.factor_without[0, row]), _or_none(found.factor_with[0, row])),
+            reason=reason, reason_name=about,
+        )  # fmt: skip
+
+    def _reason(self, i: int, j: int, forward: int) -> tuple[Reason, str]:
+        """The level of its way down at which its target changes most, in proportion, in the direction of its move."""
+        if i < 0:
+            return "archived", ""
+        if j < 0:
+            return "new", ""
+        moves, tree = self.review.moves, self.review.after
+        way = [*tree.ancestors(i), i][1:]
+        came = next((step for step in way if moves.came[step]), None)
+        if came is not None:
+            return "moved", tree.name[came] if came != i else ""
+        sign = 1 if forward > 0 else -1
+        step = max(way, key=lambda at: sign * _proportion(moves, at), default=None)
+        if step is None or sign * _proportion(moves, step) <= 0 or not forward:
+            return ("settings" if self.review.changed_settings else "others"), ""
+        rises = forward > 0
+        if tree.uuid(step) not in self._stated:
+            return ("enlarged" if rises else "diluted"), tree.name[int(tree.parent[step])]
+        if step == i:
+            return "own_shares", ""
+        return ("above_rises" if rises else "above_falls"), tree.name[step]
+
+
+def _simulation(effect: Effect) -> Check:
+    """Whether the effect that is shown is that of today."""
+    if effect.state == "ready":
+        return Check("simulation", "ok", _("The effect is worked out on the newest usage"))
+    if effect.state == "no_snapshot":
+        return Check("simulation", "ok", _("No priorities are known yet"), _("Its effect on ranks can’t be foreseen."))
+    titles = {
+        "stale": _("The effect was worked out on what was known before"), "asked": _("The effect is being worked out"),
+        "failed": _("The effect could not be worked out"), "absent": _("Its effect on ranks isn’t worked out yet"),
+    }  # fmt: skip
+    remedy = "" if effect.state == "asked" else _("Have it worked out, on the tab Effect.")
+    return Check("simulation", "warn", titles[effect.state], effect.problem, remedy)
+
+
+def get_review_page(*, id: int, actor: Actor, at: datetime) -> ReviewPage:
+    """For whoever may see the change set."""
+    return ReviewPage(open_review(id=id, actor=actor, at=at), actor, at)
+
+
+def _proportion(moves: TargetMoves, at: int) -> float:
+    """How many times more its target is, as a logarithm; < 0 for less."""
+    old, new = float(np.nan_to_num(moves.old[at])), float(np.nan_to_num(moves.new[at]))
+    if abs(old - new) <= 1e-12:
+        return 0.0
+    return float(np.log(max(new, 1e-9) / max(old, 1e-9)))
+
+
+def _below(marked: Mask, tree: TreeColumns) -> Mask:
+    """Entries somewhere below a marked one."""
+    below = np.zeros(len(tree), dtype=np.bool_)
+    for lo, hi in zip(tree.level_starts[1:-1], tree.level_starts[2:], strict=True):
+        parent = tree.parent[lo:hi]
+        below[lo:hi] = marked[parent] | below[parent]
+    return below
+
+
+def _places(found: Projection, tree: TreeColumns) -> I8:
+    known = {uid: at for at, uid in enumerate(_keys(tree.uid))}
+    return np.array([known.get(uid, -1) for uid in _keys(found.uid)], dtype=np.int64)
+
+
+def _keys(uids: npt.NDArray[np.uint8]) -> Iterator[bytes]:
+    raw = np.ascontiguousarray(uids).tobytes()
+    return (raw[at : at + 16] for at in range(0, len(raw), 16))
+
+
+def _distance(found: Projection, horizon: int) -> I8:
+    """Places moved; one that comes or goes moves as far as there are places."""
+    before, after = found.rank_without[horizon], found.rank_with[horizon]
+    one_side = (before == 0) != (after == 0)
+    distance: I8 = np.where(one_side, found.rank_with.shape[1], np.abs(after - before)).astype(np.int64)
+    return distance
+
+
+def _or_none(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def shown_targets(lines: Sequence[TargetLine], *, stated: bool) -> list[TargetLine]:
+    """Those of entries that somebody edited, or those of entries that nobody did."""
+    return [line for line in lines if line.is_stated == stated]

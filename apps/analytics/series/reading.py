@@ -1,0 +1,136 @@
+"""The series of some entries as arrays: two queries, whatever the size of the tree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+from django.db.models import Q
+
+from apps.accounts.request_cache import once_per_request
+from apps.analytics.series.calendar import site_zone
+from apps.analytics.series.inputs import read_inputs, stale_from
+from apps.analytics.series.runs import KIND, subject_of
+from apps.analytics.series.storage.columns import DailySeries, SeriesDays, SeriesState
+from apps.analytics.series.storage.fields import AMOUNTS, COMPETES, EXISTS, KNOWS_WAITING
+from apps.analytics.series.storage.tiles import BLOCK, Month, empty_month, find_slots, read_tiles
+from apps.policies.models import Entry, Policy
+from apps.priorities.models import Series, SeriesDay
+from apps.priorities.recompute.pipeline import one_view
+from apps.runs.models import Run
+
+IndexArray = npt.NDArray[np.int64]
+_ON = ("on", "ends_at", "revision_number", "is_before_first", "root_used", "root_decayed")
+
+
+def load_series(policy: Policy, uids: Sequence[UUID], *, from_on: date, to_on: date) -> DailySeries:
+    """Of these entries in their order, on the days from `from_on` to `to_on`, both included, as far as they are built.
+
+    An entry that the series doesn't know is there with zeros and `exists` false.
+    """
+    with one_view():
+        days = _days(policy, from_on, to_on)
+        slots = find_slots(policy, uids)
+        months = list(_by_month(days.on))
+        tiles = read_tiles(policy, months, {slot // BLOCK for slot in slots.values()}) if slots and months else {}
+    found = empty_month(len(uids), len(days.on))
+    places = by_block([slots.get(uid, -1) for uid in uids])
+    spans = {block: (_span(of_block), _span(columns)) for block, (of_block, columns) in places.items()}
+    for month_on, there in _by_month(days.on).items():
+        rows = _span(np.array([days.on[at].day - 1 for at in there]))
+        at = slice(there[0], there[-1] + 1)  # days of a month stand beside each other
+        for block, (of_block, columns) in spans.items():
+            for name, values in tiles.get((block, month_on), {}).items():
+                found[name][of_block, at] = values[rows][:, columns].T
+    return series_of(uids, days, found)
+
+
+def load_children(policy: Policy, parent_uid: UUID, *, from_on: date, to_on: date) -> DailySeries:
+    """Of all entries that were children of it on any of these days, by name."""
+    found = SeriesDay.objects.filter(policy=policy, on__range=(from_on, to_on))
+    revisions = sorted(found.order_by().distinct().values_list("revision_number", flat=True))
+    if not revisions:
+        return load_series(policy, (), from_on=from_on, to_on=to_on)
+    entries = Entry.objects.filter(policy=policy, parent_uid=parent_uid, since__lte=revisions[-1])
+    spans = entries.filter(Q(until=None) | Q(until__gt=revisions[0])).order_by("name", "since")
+    uids = {
+        uid: None
+        for uid, since, until in spans.values_list("uid", "since", "until")
+        if any(since <= number and (until is None or number < until) for number in revisions)
+    }
+    return load_series(policy, list(uids), from_on=from_on, to_on=to_on)
+
+
+def series_state(policy: Policy) -> SeriesState:
+    """How far it is built and whether it still holds; builds nothing. A page asks several times."""
+    return once_per_request(("series state", policy.pk, policy.head_number), lambda: _state(policy))
+
+
+def _state(policy: Policy) -> SeriesState:
+    series = Series.objects.filter(policy=policy).defer("carry").first()
+    runs = Run.objects.filter(kind=KIND, subject=subject_of(policy), state__in=(Run.State.QUEUED, Run.State.RUNNING))
+    run = runs.order_by("-state", "-id").first()  # the one at work before the one that waits
+    progress = None if run is None else run.progress_done / run.progress_total if run.progress_total else 0.0
+    run_id = None if run is None else run.pk
+    hours = {} if series is None else {name: getattr(series, name) for name in ("hours_from_at", "hours_through_at")}
+    if series is None or series.through_on is None:
+        return SeriesState(run_id=run_id, progress=progress, **hours)
+    zone = site_zone()
+    stale_on = stale_from(policy, series, read_inputs(policy, zone), zone)
+    fallen = {UUID(uid): datetime.fromisoformat(since) for uid, since in series.inputs.get("fallbacks", {}).items()}
+    return SeriesState(series.first_on, series.through_on, stale_on, run_id, progress, local_since=fallen, **hours)
+
+
+def _days(policy: Policy, from_on: date, to_on: date) -> SeriesDays:
+    rows = SeriesDay.objects.filter(policy=policy, on__range=(from_on, to_on)).order_by("on").values_list(*_ON)
+    on, ends_at, revision, is_first, used, decayed = zip(*rows, strict=True) if rows else ((),) * len(_ON)
+    return SeriesDays(
+        on=tuple(on),
+        ends_s=np.array([at.timestamp() for at in ends_at], np.float64),
+        revision=np.array(revision, np.int32),
+        is_before_first=np.array(is_first, np.bool_),
+        root_used=np.array(used, np.float64),
+        root_decayed=np.array(decayed, np.float64),
+    )
+
+
+def _by_month(days: Sequence[date]) -> dict[date, list[int]]:
+    """The places of the days of each month, by its first day."""
+    found: dict[tuple[int, int], list[int]] = {}
+    for at, on in enumerate(days):
+        found.setdefault((on.year, on.month), []).append(at)
+    return {date(year, month, 1): places for (year, month), places in found.items()}
+
+
+def by_block(slots: Sequence[int]) -> dict[int, tuple[IndexArray, IndexArray]]:
+    """The places of entries and their columns, by the block that they lie in; −1 lies in none."""
+    found: dict[int, tuple[list[int], list[int]]] = {}
+    for place, slot in enumerate(slots):
+        if slot >= 0:
+            places, columns = found.setdefault(slot // BLOCK, ([], []))
+            places.append(place)
+            columns.append(slot % BLOCK)
+    return {block: (np.array(places), np.array(columns)) for block, (places, columns) in found.items()}
+
+
+def _span(places: IndexArray) -> IndexArray | slice:
+    """A slice where they follow each other, as siblings and days mostly do: it is copied as a whole."""
+    return slice(int(places[0]), int(places[-1]) + 1) if (np.diff(places) == 1).all() else places
+
+
+def series_of(uids: Sequence[UUID], days: SeriesDays, found: Month) -> DailySeries:
+    """found: fields by entries and days."""
+    n = len(days.on)
+    flags = found["flags"][:, :n]
+    return DailySeries(
+        uids=tuple(uids),
+        days=days,
+        exists=(flags & EXISTS) > 0,
+        competes=(flags & COMPETES) > 0,
+        knows_waiting=(flags & KNOWS_WAITING) > 0,
+        n_active=found["n_active"][:, :n],
+        **{name: found[name][:, :n] for name in AMOUNTS},
+    )

@@ -1,0 +1,192 @@
+"""When a series is built: by a run of its own, months and then hours, behind everything that waits for nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from apps.analytics.series.building import Builder
+from apps.analytics.series.calendar import HOUR_S, Day, days_of, last_ended, months_of, site_zone
+from apps.analytics.series.hours import build_hours, hours_between, is_hour_missing, note_hours, plan_hours
+from apps.analytics.series.inputs import built_from, is_all_other, read_inputs, stale_from
+from apps.analytics.series.storage.storing import BuiltMonth
+from apps.analytics.series.storage.tiles import Slots
+from apps.policies.models import Policy
+from apps.priorities.models import Series
+from apps.runs.faults import fault_point
+from apps.runs.leases import Lease
+from apps.runs.models import Run
+from apps.runs.services import enqueue_run, let_others_go_first
+
+KIND = "series"
+SETTLES = timedelta(hours=1)  # late usage comes all the time: days that changed are made again once in a while
+
+
+def build_series_stale(*, at: datetime) -> list[int]:
+    """Ask for a run for each policy whose series lacks a day or an hour that is over, or isn't what it would be now."""
+    return [
+        ask_for_series(policy, at=at).pk
+        for policy in Policy.objects.filter(head_number__gte=1).order_by("id")
+        if is_wanted(policy, at=at)
+    ]
+
+
+def ask_for_series(policy: Policy, *, at: datetime) -> Run:
+    """A run that brings the series up to date; joins one that waits already."""
+    return enqueue_run(kind=KIND, subject=subject_of(policy), at=at)
+
+
+def subject_of(policy: Policy) -> str:
+    return f"policy:{policy.slug}"
+
+
+def is_wanted(policy: Policy, *, at: datetime) -> bool:
+    """Whether a day is missing, or some changed since and were left alone for a while."""
+    zone = site_zone()
+    series = Series.objects.filter(policy=policy).defer("carry").first()
+    now = read_inputs(policy, zone)
+    if series is None or series.redo_from_on is not None:
+        return plan(policy, at=at) is not None
+    if series.through_on is None:  # its first day
+        is_other = bool(series.hours_inputs) and is_all_other(policy, series.hours_inputs, now)
+        is_due = is_other or is_hour_missing(series, policy, at=at)
+        return is_due or _days_to_make(policy, series, now, at=at) is not None
+    if series.through_on < last_ended(at, zone) or is_hour_missing(series, policy, at=at):
+        return True
+    if series.built_at is not None and at - series.built_at < SETTLES and _same_rules(series, now):
+        return False
+    return stale_from(policy, series, now, zone) is not None
+
+
+def plan(policy: Policy, *, at: datetime) -> dict[str, Any] | None:
+    """Which days and hours are to be made, and from what, as JSON; None where nothing is to be done."""
+    zone = site_zone()
+    series = Series.objects.filter(policy=policy).defer("carry").first()
+    inputs = read_inputs(policy, zone)
+    days = _days_to_make(policy, series, inputs, at=at)
+    hours = plan_hours(policy, series, inputs, at=at)
+    if days is None and hours is None:
+        return None
+    todo: dict[str, Any] = {"inputs": built_from(policy, zone)}
+    if days is not None:
+        todo |= {"from": days[0].isoformat(), "next": days[0].isoformat(), "through": days[1].isoformat()}
+    if hours is not None:
+        todo |= {"hours_from": hours[0], "hours_next": hours[0], "hours_to": hours[1]}
+    return todo
+
+
+def _days_to_make(
+    policy: Policy, series: Series | None, inputs: dict[str, Any], *, at: datetime
+) -> tuple[date, date] | None:
+    """The first and the last one."""
+    zone = site_zone()
+    from_on, through_on = stale_from(policy, series, inputs, zone), last_ended(at, zone)
+    if from_on is None and series is not None and series.through_on is not None:
+        from_on = series.through_on + timedelta(days=1)
+    return None if from_on is None or from_on > through_on else (from_on, through_on)
+
+
+def work_series(run: Run, lease: Lease) -> dict[str, Any]:
+    """Handler of `series`: each month, and each day of hours, in one fenced transaction.
+
+    Goes on behind the last one that was committed. Days come first: hours begin with what they carry.
+    """
+    policy = Policy.objects.get(slug=run.subject.removeprefix("policy:"))
+    todo = dict(run.cursor) or plan(policy, at=lease.clock())
+    if todo is None:
+        return {"days": 0}
+    days = _days_left(todo)
+    hours = hours_between(todo["hours_next"], todo["hours_to"], site_zone()) if "hours_to" in todo else []
+    work = _Work(policy, todo, Slots(policy), lease, done=_n_days(todo) - len(days))
+    lease.report(done=work.done, total=_n_days(todo) + len({hour.from_at.date() for hour in hours}))
+    if days:
+        work.make_days(days, is_end=not hours)
+    if hours:
+        work.make_hours(hours)
+    return _result(todo)
+
+
+def _days_left(todo: dict[str, Any]) -> list[Day]:
+    if "next" not in todo:
+        return []
+    return days_of(date.fromisoformat(todo["next"]), date.fromisoformat(todo["through"]), site_zone())
+
+
+def _n_days(todo: dict[str, Any]) -> int:
+    if "from" not in todo:
+        return 0
+    return (date.fromisoformat(todo["through"]) - date.fromisoformat(todo["from"])).days + 1
+
+
+def _result(todo: dict[str, Any]) -> dict[str, Any]:
+    days = {name: todo[name] for name in ("from", "through") if name in todo}
+    hours = (todo["hours_to"] - todo["hours_from"]) // HOUR_S if "hours_to" in todo else 0
+    return {"days": _n_days(todo), **days, "hours": hours}
+
+
+@dataclass(eq=False)
+class _Work:
+    """One run at work. done: days and groups of hours that are stored."""
+
+    policy: Policy
+    todo: dict[str, Any]
+    slots: Slots
+    lease: Lease
+    done: int
+
+    def make_days(self, days: Sequence[Day], *, is_end: bool) -> None:
+        builder = Builder(self.policy, days)
+        for month_on, of_month in months_of(days):
+            month = BuiltMonth(self.policy, month_on, of_month, self.slots)
+            month.add_all(builder, of_month)
+            is_last = of_month[-1].on == days[-1].on
+            with self._step(len(of_month), is_end=is_end and is_last):
+                month.store()
+                self.todo["next"] = (of_month[-1].on + timedelta(days=1)).isoformat()
+                _note(self.policy, self.todo, self.slots, is_last=is_last, at=self.lease.clock())
+                if is_last:
+                    builder.keep()
+
+    def make_hours(self, hours: Sequence[Day]) -> None:
+        for built in build_hours(self.policy, hours, self.slots):
+            through_s = int(built.rows[-1].begins_at.timestamp()) + HOUR_S
+            with self._step(1, is_end=through_s == hours[-1].to_s):
+                built.store(self.slots)
+                self.todo["hours_next"] = through_s
+                note_hours(self.policy, self.todo["inputs"], from_s=self.todo["hours_from"], through_s=through_s)
+
+    @contextmanager
+    def _step(self, n: int, *, is_end: bool) -> Iterator[None]:
+        """What is stored, how far the run is and, at the end, that it is over: committed together."""
+        with self.lease.fenced() as held:
+            yield
+            self.done += n
+            held.cursor, held.progress_done = self.todo, self.done
+            held.save(update_fields=["cursor", "progress_done"])
+            fault_point("series.before_commit")
+            if is_end:
+                self.lease.finish(_result(self.todo), self.lease.clock())
+        fault_point("series.after_commit")
+        if not self.lease.finished:
+            let_others_go_first(self.lease)
+
+
+def _note(policy: Policy, todo: dict[str, Any], slots: Slots, *, is_last: bool, at: datetime) -> None:
+    """How far the series is: days before `redo_from_on` are made of these inputs."""
+    Series.objects.get_or_create(policy=policy)
+    series = Series.objects.defer("carry").get(policy=policy)
+    from_on, next_on = (date.fromisoformat(todo[name]) for name in ("from", "next"))
+    last_on = next_on - timedelta(days=1)
+    series.first_on = from_on if series.first_on is None else min(series.first_on, from_on)
+    series.through_on = last_on if series.through_on is None else max(series.through_on, last_on)
+    series.redo_from_on = None if is_last else next_on
+    series.inputs, series.n_slots, series.built_at = todo["inputs"], len(slots), at
+    series.save()
+
+
+def _same_rules(series: Series, now: dict[str, Any]) -> bool:
+    """Nothing but usage changed."""
+    return all(series.inputs.get(name) == value for name, value in now.items() if name != "watermarks")

@@ -1,0 +1,293 @@
+"""Why them first: two leaves that somebody is told of side by side, the level that decides, and what would turn it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from django.utils.translation import gettext as _
+
+from apps.accounts.actor import Actor
+from apps.core.errors import FieldProblem, Invalid, NotFound
+from apps.engine.algorithms import PriorityResult, read_algorithm
+from apps.engine.explain import Contrast, Turn, contrast
+from apps.explain.explained import moment_json, scope_of
+from apps.explain.walk import WalkStep, step_at, step_json, untold
+from apps.policies.operations.algorithm_fit import refusing_failed_packages
+from apps.priorities.recompute.again import needing_the_algorithm
+from apps.priorities.selectors.looking.policy import Look, look_at
+from apps.priorities.sentences import Said, say, text_of, unit_of_metric
+from apps.priorities.serving.answers import ServedSnapshot, instant
+from apps.priorities.serving.lookup import AccountQuery
+from apps.priorities.visibility.sight import own_queries
+
+_MOST_HITS = 20
+_MOST_NEAR = 5
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two: a leaf as it stands in the snapshot."""
+
+    index: int
+    name: str
+    path: str
+    rank: int
+    factor: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two leaves, what decides between them, and the sentences; `turn` is None for a tie and where it isn't told."""
+
+    look: Look
+    one: Side
+    other: Side
+    found: Contrast
+    ahead_step: WalkStep | None
+    behind_step: WalkStep | None
+    turn: Turn | None
+    sentences: list[Said]
+
+    @property
+    def ahead(self) -> Side | None:
+        if self.found.ahead is None:
+            return None
+        return self.one if self.found.ahead == self.one.index else self.other
+
+
+def compare_leaves(
+    *, policy_slug: str, other: str, one: str = "", actor: Actor, at: int | datetime | None = None
+) -> Comparison:
+    """Each is an account (alice, c1:alice) or an entry's path; `one` left out is the actor's own best.
+
+    Raises:
+        NotFound: there is no such leaf, or the actor isn't told its numbers: both read the same.
+        Invalid: both are the same, or one has no rank.
+    """
+    look = look_at(policy_slug=policy_slug, actor=actor, at=at, scope=scope_of(actor))
+    first = _own(look, actor) if not one else _leaf(look, one, "one")
+    second = _leaf(look, other, "other")
+    if first == second:
+        raise Invalid(_("These are the same entry: name two different ones."), fields=[
+            FieldProblem("other", _("is the same as one"))
+        ])  # fmt: skip
+    return _compared(look, first, second)
+
+
+@dataclass(frozen=True)
+class LeafHit:
+    """A leaf that can be compared with."""
+
+    name: str
+    path: str
+    rank: int
+    parent_name: str
+
+
+def find_leaves(
+    *, policy_slug: str, entry_uid: UUID, query: str = "", actor: Actor, at: int | datetime | None = None
+) -> list[LeafHit]:
+    """Ranked leaves besides an entry that the actor is told of: by a part of their name, names that begin so first;
+    without one, those that are next ahead. Empty where there is nobody to compare with.
+    """
+    look = look_at(policy_slug=policy_slug, actor=actor, at=at, scope=scope_of(actor))
+    tree, rank = look.snapshot.tree, look.snapshot.values.rank
+    own = tree.index_of_uid(entry_uid)
+    offered = look.told & look.snapshot.values.is_ranked
+    if own is None or not look.told[own]:
+        return []
+    offered[own] = False
+    wanted, places = query.strip().casefold(), np.flatnonzero(offered)
+    if wanted:
+        hits = [i for i in places.tolist() if wanted in tree.name[i].casefold()]
+        hits.sort(key=lambda i: (not tree.name[i].casefold().startswith(wanted), int(rank[i])))
+        hits = hits[:_MOST_HITS]
+    else:
+        distance = np.where(rank[places] <= rank[own], rank[own] - rank[places], len(tree) + rank[places])
+        hits = places[np.argsort(distance, kind="stable")[:_MOST_NEAR]].tolist()
+    return [
+        LeafHit(tree.name[i], look.snapshot.index.path(i), int(rank[i]), tree.name[int(tree.parent[i])]) for i in hits
+    ]
+
+
+def result_of(snapshot: ServedSnapshot) -> PriorityResult:
+    """The numbers of a snapshot as the engine reads them; nothing is computed again."""
+    values = snapshot.values
+    return PriorityResult(
+        settings=read_algorithm(snapshot.algorithm), tree=snapshot.tree.engine_tree(), usage=values.usage,
+        group_usage=values.group_usage, target=values.target, actual=values.actual, priority=values.priority,
+        target_global=values.target_global, competes=values.competes, scalar=values.scalar.astype(np.int64),
+        rank=values.rank.astype(np.int64), factor=values.factor, has_rank=values.has_rank,
+        has_factor=values.has_factor, is_ranked=values.is_ranked, n_ranked=snapshot.n_ranked, depth=snapshot.depth,
+        columns=values.columns,
+    )  # fmt: skip
+
+
+def comparison_json(compared: Comparison) -> dict[str, Any]:
+    """As REST tells it."""
+    snapshot, ahead, turn = compared.look.snapshot, compared.ahead, compared.turn
+    behind = None if ahead is None else compared.other if ahead is compared.one else compared.one
+    return {
+        "policy": snapshot.policy_slug, "snapshot": snapshot.snapshot_id, "revision": snapshot.revision,
+        "as_of": instant(snapshot.as_of), "algorithm": snapshot.algorithm,
+        "moment": moment_json(compared.look.moment), "of": snapshot.n_ranked,
+        "one": _side_json(compared.one), "other": _side_json(compared.other),
+        "ahead": ahead.path if ahead else None, "behind": behind.path if behind else None,
+        "decided_by": compared.found.decided_by, "level": compared.found.level,
+        "ahead_step": _step_json(compared.ahead_step), "behind_step": _step_json(compared.behind_step),
+        "turn": None if turn is None else {
+            "ahead_gains_usage_s": turn.ahead_gains_usage, "behind_sheds_usage_s": turn.behind_sheds_usage,
+            "ahead_shares_at_most": turn.ahead_shares_at_most, "behind_shares_at_least": turn.behind_shares_at_least,
+        },
+        "sentence": text_of(compared.sentences[:2]), "sentences": [one.json() for one in compared.sentences],
+    }  # fmt: skip
+
+
+def _side_json(side: Side) -> dict[str, Any]:
+    return {"entry": side.path, "name": side.name, "rank": side.rank, "factor": side.factor}
+
+
+def _step_json(step: WalkStep | None) -> dict[str, Any] | None:
+    return None if step is None else step_json(step, [_standing(step)])
+
+
+def _own(look: Look, actor: Actor) -> int:
+    results = [one for query in own_queries(actor) for one in look.snapshot.lookup([query], mask=look.told)]
+    ranked = sorted((one["rank"], one["entry"]) for one in results if one.get("rank") is not None)
+    at = look.snapshot.tree.index_of_path(ranked[0][1]) if ranked else None
+    if at is None or not look.snapshot.values.is_ranked[at]:
+        raise NotFound(_("None of your accounts has a rank in this policy: name both entries."))
+    return at
+
+
+def _leaf(look: Look, text: str, where: str) -> int:
+    """The ranked leaf of an account or a path; what the actor isn't told reads like what isn't there."""
+    tree, values = look.snapshot.tree, look.snapshot.values
+    at = tree.index_of_path(text) if text.startswith("/") else _of_account(look, text)
+    if at is None or at <= 0 or not look.told[at]:
+        raise NotFound(_("There is no “%(name)s” among the entries whose numbers you are told.") % {"name": text[:120]})
+    if not values.is_ranked[at]:
+        message = _("has no rank of its own: name a leaf in which somebody runs")
+        raise Invalid(f"{text[:120]} {message}.", fields=[FieldProblem(where, message)])
+    return at
+
+
+def _of_account(look: Look, text: str) -> int | None:
+    namespace, colon, user = text.partition(":")
+    queries = [AccountQuery(text), *([AccountQuery(user, namespace=namespace)] if colon else [])]
+    for query in queries:
+        (best, *_rest) = look.snapshot.lookup([query], mask=look.told)
+        if best["entry"] is not None and not best.get("provisional"):
+            return look.snapshot.tree.index_of_path(best["entry"])
+    return None
+
+
+def _compared(look: Look, one: int, other: int) -> Comparison:
+    snapshot = look.snapshot
+    with needing_the_algorithm(), refusing_failed_packages():
+        found = contrast(result_of(snapshot), one, other)
+    sides = _side(snapshot, one), _side(snapshot, other)
+    steps = [None if step is None else _told_step(look, step.entry) for step in (found.ahead_step, found.behind_step)]
+    is_told = all(step is None or not step.is_suppressed for step in steps)
+    turn = found.turn if is_told else None
+    said = [
+        *_order(snapshot, sides, found), *_level(snapshot, found, steps), *_factors(found, sides),
+        *_rounded(look, found),
+    ]  # fmt: skip
+    if found.turn is not None:
+        said += _turn(snapshot, steps, turn) if turn is not None else [say("turn.suppressed")]
+    return Comparison(look, *sides, found, steps[0], steps[1], turn, said)
+
+
+def _side(snapshot: ServedSnapshot, at: int) -> Side:
+    values = snapshot.values
+    return Side(
+        at, snapshot.tree.name[at], snapshot.index.path(at), int(values.rank[at]), float(values.factor[at])
+    )  # fmt: skip
+
+
+def _told_step(look: Look, at: int) -> WalkStep:
+    step = step_at(look.snapshot, at)
+    return step if look.told[at] else untold(step)
+
+
+def _order(snapshot: ServedSnapshot, sides: tuple[Side, Side], found: Contrast) -> list[Said]:
+    one, other = sides
+    same = one.name == other.name
+    if found.ahead is None:
+        return [
+            say("contrast.tie", ahead=one.path if same else one.name, behind=other.path if same else other.name,
+                rank=one.rank, of=snapshot.n_ranked)
+        ]  # fmt: skip
+    ahead, behind = (one, other) if found.ahead == one.index else (other, one)
+    return [
+        say("contrast.ahead", ahead=ahead.path if same else ahead.name, behind=behind.path if same else behind.name,
+            rank=ahead.rank, other_rank=behind.rank, of=snapshot.n_ranked)
+    ]  # fmt: skip
+
+
+def _level(snapshot: ServedSnapshot, found: Contrast, steps: list[WalkStep | None]) -> list[Said]:
+    if found.decided_by == "tie":
+        return []
+    algorithm = str(snapshot.algorithm["name"])
+    standing = [_standing(step) for step in steps if step is not None]
+    ahead, behind = steps
+    if found.decided_by == "own_order":
+        return [say("contrast.own_order", algorithm=algorithm), *standing]
+    if ahead is None or behind is None:
+        ended = say("contrast.ended", level=found.level)
+        return [ended if found.decided_by == "level" else say("contrast.one_number", algorithm=algorithm), *standing]
+    between = {"level": found.level, "ahead": ahead.name, "behind": behind.name, "algorithm": algorithm}
+    return [say(f"contrast.{found.decided_by}", **between), *standing]
+
+
+def _rounded(look: Look, found: Contrast) -> list[Said]:
+    """Levels at which rounding alone makes the two equal; nothing of an entry that isn't shown."""
+    said = []
+    for level, one, other in found.rounded:
+        if look.told[one.entry] and look.told[other.entry]:
+            names = {"ahead": look.snapshot.tree.name[one.entry], "behind": look.snapshot.tree.name[other.entry]}
+            numbers = {"priority": one.priority, "other_priority": other.priority, "part": one.scalar}
+            said.append(say("contrast.rounded", level=level, **names, **numbers))
+    return [*said, say("contrast.rounded_tie")] if said and found.decided_by == "tie" else said
+
+
+def _factors(found: Contrast, sides: tuple[Side, Side]) -> list[Said]:
+    """Under one number of the whole path: which numbers these are."""
+    if found.decided_by != "whole_path":
+        return []
+    ahead, behind = sides if found.ahead == sides[0].index else sides[::-1]
+    return [
+        say("contrast.factors", ahead=ahead.name, behind=behind.name, factor=ahead.factor, other_factor=behind.factor)
+    ]
+
+
+def _standing(step: WalkStep) -> Said:
+    facts = {"name": step.name, "parent": step.parent_name, "target": step.target}
+    if step.is_suppressed:
+        return say("contrast.one.suppressed", **facts)
+    state = "on" if step.state == "unknown" else step.state
+    points = abs(step.deviation_points or 0.0)
+    return say(f"contrast.one.{state}", **facts, actual=step.actual, points=points)
+
+
+def _turn(snapshot: ServedSnapshot, steps: list[WalkStep | None], turn: Turn) -> list[Said]:
+    """Each single change that would be enough."""
+    ahead, behind = steps
+    unit = unit_of_metric(snapshot.settings.metric["weights"])
+    said = []
+    if ahead is not None and turn.ahead_gains_usage is not None:
+        said.append(say("turn.ahead_gains", name=ahead.name, hours=turn.ahead_gains_usage / 3600, unit=unit))
+    if behind is not None and turn.behind_sheds_usage is not None:
+        said.append(say("turn.behind_sheds", name=behind.name, hours=turn.behind_sheds_usage / 3600, unit=unit))
+    if ahead is not None and turn.ahead_shares_at_most is not None:
+        wished = turn.ahead_shares_at_most
+        said.append(say("turn.ahead_shares", name=ahead.name, wished_shares=wished, shares=ahead.shares))
+    if behind is not None and turn.behind_shares_at_least is not None:
+        wished = turn.behind_shares_at_least
+        said.append(say("turn.behind_shares", name=behind.name, wished_shares=wished, shares=behind.shares))
+    return said or [say("turn.none")]

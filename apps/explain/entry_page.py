@@ -1,0 +1,126 @@
+"""The page of one entry: the way to it, its children, its siblings, its history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.utils.translation import gettext as _
+
+from apps.accounts.actor import Actor
+from apps.explain.walk import why_unranked
+from apps.policies.selectors import last_change, last_seen
+from apps.policies.settings import PolicySettings
+from apps.priorities.selectors.history import HistoryLine, history_lines
+from apps.priorities.selectors.looking.fallen import LocalOnly, local_only_among
+from apps.priorities.selectors.looking.moments import Moment, moment_of
+from apps.priorities.selectors.looking.not_in_revision import require_entry
+from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
+from apps.priorities.selectors.tree import offset
+from apps.priorities.sentences import text_of
+
+_MOST_ROWS = 100
+_MOST_CHANGES = 20
+
+
+@dataclass(frozen=True)
+class EntryPage:
+    """Everything the entry page shows; lists are cut at 100 rows, `n_children` counts all that may be seen."""
+
+    policy_slug: str
+    policy_name: str
+    revision: int
+    as_of: datetime | None
+    settings: PolicySettings
+    entry: EntryRow
+    ancestors: list[EntryRow]
+    children: list[EntryRow]
+    n_children: int
+    siblings: list[EntryRow]
+    usage_core_s: float | None
+    history: list[HistoryLine]
+    may_change: bool
+    why_not: str
+    last_changed_revision: int
+    next_cursor: str | None = None
+    why_unranked: str = ""
+    algorithm: dict[str, Any] = field(default_factory=dict)  # that the numbers were computed with
+    scope: str = "local"  # whose usage its children are compared by
+    scope_sources: tuple[str, ...] = ()  # of these sources alone; () for all of the scope
+    compared_by: tuple[str, tuple[str, ...]] = ("local", ())  # the same of the entry itself: its parent's scope
+    moment: Moment | None = None  # of the past
+    archived_in: int | None = None  # the revision with which it left, seen from the past
+    local_only: list[LocalOnly] = field(default_factory=list)  # by whose usage it and its children are compared
+
+
+def get_entry_page(
+    *, policy_slug: str, uid: UUID, actor: Actor, cursor: str | None = None, at: int | datetime | None = None
+) -> EntryPage:
+    """`cursor`: from which child on. `at`: as of a revision or an instant."""
+    view = open_view(policy_slug=policy_slug, actor=actor, at=at)
+    i = require_entry(view, uid)
+    entry = view.row(i)
+    children = view.visible_children(i)
+    siblings = view.visible_children(int(view.tree.parent[i])) if i else [0]
+    start = offset(cursor)
+    shown = _numbered(view, children, start)
+    scope, scope_sources = view.tree.effective_scope(i)
+    return EntryPage(
+        policy_slug=view.policy.slug,
+        policy_name=view.policy.name,
+        revision=view.revision,
+        as_of=view.as_of,
+        settings=view.settings,
+        entry=entry,
+        ancestors=view.rows(above for above in view.tree.ancestors(i) if view.visibility.may_see(above)),
+        children=shown,
+        n_children=len(children),
+        siblings=_numbered(view, _around(siblings, i)),
+        usage_core_s=entry.usage_core_s,
+        history=history_lines(view, uid, until=view.revision, limit=_MOST_CHANGES),
+        may_change=entry.may_change,
+        why_not="" if entry.may_change or view.asked is not None else _why_not(view, i),
+        last_changed_revision=last_change(policy=view.policy, uid=uid),
+        next_cursor=str(start + _MOST_ROWS) if len(children) > start + _MOST_ROWS else None,
+        why_unranked=_why_unranked(view, i),
+        algorithm=view.snapshot.algorithm if view.snapshot else view.settings.algorithm,
+        scope=scope,
+        scope_sources=scope_sources,
+        compared_by=view.tree.effective_scope(max(int(view.tree.parent[i]), 0)),
+        moment=moment_of(view),
+        archived_in=_archived_in(view, uid),
+        local_only=local_only_among(view, [uid, *(row.uid for row in shown)]),
+    )
+
+
+def _archived_in(view: PolicyView, uid: UUID) -> int | None:
+    last = None if view.asked is None else last_seen(policy_slug=view.policy.slug, uid=uid)
+    return None if last is None else last + 1
+
+
+def _why_unranked(view: PolicyView, i: int) -> str:
+    at = int(view.place[i]) if view.snapshot is not None else -1
+    return text_of(why_unranked(view.snapshot, at)) if view.snapshot is not None and at > 0 else ""
+
+
+def _numbered(view: PolicyView, siblings: list[int], start: int = 0) -> list[EntryRow]:
+    shown = siblings[start : start + _MOST_ROWS]
+    return [view.row(i, position=(at, len(siblings))) for at, i in enumerate(shown, start=start + 1)]
+
+
+def _around(siblings: list[int], i: int) -> list[int]:
+    """Of very many siblings those near the entry, itself included."""
+    at = siblings.index(i)
+    start = max(0, min(at - _MOST_ROWS // 2, len(siblings) - _MOST_ROWS))
+    return siblings[start : start + _MOST_ROWS]
+
+
+def _why_not(view: PolicyView, i: int) -> str:
+    if i == 0:
+        return _("The root has all there is: its shares can't change.")
+    if view.tree.locked[i] and view.visibility.may_divide(int(view.tree.parent[i])):
+        return _("It is locked; whoever locked it, or an administrator, can change it.")
+    parent = view.tree.name[int(view.tree.parent[i])]
+    return _("Only an authority of %(parent)s decides how it is divided.") % {"parent": parent}

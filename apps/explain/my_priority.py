@@ -1,0 +1,219 @@
+"""My priority: for each of a person's accounts where it stands, level by level, now or at an instant of the past."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from django.utils.translation import gettext as _
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import Token
+from apps.core.errors import FieldProblem, Invalid, NotAllowed, NotFound
+from apps.engine.algorithms.explanation import Kind
+from apps.explain.path_job import PathJob, path_job
+from apps.explain.walk import WalkStep, walk_to, why_unranked, without_reason
+from apps.policies.models import Policy
+from apps.policies.selectors import list_policies
+from apps.policies.tree.columns import Mask
+from apps.priorities.selectors.looking.freshness import freshness
+from apps.priorities.selectors.looking.moments import Moment, moment_of
+from apps.priorities.selectors.looking.policy import look_at, look_back
+from apps.priorities.selectors.rows import newest_or_none, open_view
+from apps.priorities.sentences import Said, say
+from apps.priorities.serving.answers import ServedSnapshot
+from apps.priorities.serving.lookup import AccountQuery
+from apps.priorities.visibility.sight import own_queries
+
+
+@dataclass(frozen=True)
+class MyPriority:
+    """One account in one policy; `error` is "", "unmapped" or "no_snapshot", and then most is empty."""
+
+    account: str
+    namespace: str
+    policy_slug: str
+    policy_name: str
+    group: str = ""
+    error: str = ""
+    entry_uid: UUID | None = None
+    entry_name: str = ""
+    entry_path: str = ""
+    walk: tuple[WalkStep, ...] = ()
+    deciding: int | None = None
+    rank: int | None = None
+    of: int = 0
+    factor: float | None = None
+    usage_core_s: float = 0.0
+    priorities: tuple[float, ...] = ()
+    vector: tuple[int, ...] = ()
+    key: str = ""
+    algorithm: str = ""
+    operator: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)  # the algorithm with all its parameters
+    revision: int | None = None
+    snapshot_id: int | None = None
+    as_of: datetime | None = None
+    provisional: bool = False
+    compares: str = "vector"  # or "deviations", or "ranks": what of the levels decides
+    explained_by: Kind = "levels"  # one by one from the top, or one number made of all of them
+    is_decided_above: bool = False  # the main reason is at a level that isn't shown
+    why_unranked: tuple[Said, ...] = ()
+    problems: tuple[str, ...] = ()  # why these numbers may be behind
+    moment: Moment | None = None  # of the past
+    smallest_job: PathJob | None = None  # that shows in the vector; None where nothing is rounded
+
+    @property
+    def n_ahead(self) -> int | None:
+        """Ranked leaves that go first."""
+        return None if self.rank is None else self.rank - 1
+
+    @property
+    def levels_decide(self) -> bool:
+        return self.explained_by == "levels"
+
+    @property
+    def name(self) -> str:
+        """c1:alice, as people and schedulers write it."""
+        return f"{self.namespace}:{self.account}" if self.namespace else self.account
+
+
+def get_my_priority(
+    *, actor: Actor, at: int | datetime | None = None, policy_slug: str | None = None
+) -> list[MyPriority]:
+    """Best first, then what has no rank. An account that some policy knows isn't called unknown by the others.
+
+    at: an instant to look back at, or (with a policy) a revision. Rights are those of now.
+    """
+    if actor.user is None or not actor.has_scope(Token.Scope.SELF_READ):
+        raise NotAllowed("Sign in, or use a token with self:read, to see your own priority.")
+    if isinstance(at, int) and policy_slug is None:
+        raise Invalid(
+            _("A revision belongs to one policy: name that too, or give a time."),
+            fields=[FieldProblem("at", _("is a revision, and no policy is named"))],
+        )
+    policies = [policy for policy in list_policies(actor=actor) if policy_slug in (None, policy.slug)]
+    opened = [_opened(policy, actor, at) for policy in policies]
+    found: list[MyPriority] = []
+    for query in own_queries(actor):
+        answers = [answer for one in opened for answer in _in_policy(one, query)]
+        known = [answer for answer in answers if not answer.error]
+        waiting = [answer for answer in answers if answer.error == "no_snapshot"]
+        found += known or waiting or answers[:1]
+    return sorted(found, key=lambda one: (one.rank is None, -(one.factor or 0.0), one.account, one.entry_path))
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """One policy with the snapshot that is asked, and what of it may be told; None for all of the own path."""
+
+    policy: Policy
+    snapshot: ServedSnapshot | None
+    told: Mask | None = None
+    moment: Moment | None = None
+    problems: tuple[str, ...] = ()
+
+
+def _opened(policy: Policy, actor: Actor, at: int | datetime | None) -> _Opened:
+    if at is not None:
+        return _opened_then(policy, actor, at)
+    try:
+        snapshot = newest_or_none(policy.slug)
+    except NotFound:
+        snapshot = None
+    fresh = freshness(policy_slug=policy.slug, actor=actor)
+    problems = () if fresh.state == "ok" else tuple(fresh.problems)
+    if snapshot is None or actor.token is None or actor.token.subtree_uid is None:
+        return _Opened(policy, snapshot, problems=problems)
+    look = look_at(policy_slug=policy.slug, actor=actor, scope=Token.Scope.SELF_READ)
+    return _Opened(policy, look.snapshot, look.told, problems=problems)
+
+
+def _opened_then(policy: Policy, actor: Actor, at: int | datetime) -> _Opened:
+    try:
+        view = open_view(policy_slug=policy.slug, actor=actor, at=at, scope=Token.Scope.SELF_READ, is_live=True)
+    except NotFound:
+        if isinstance(at, int):
+            raise
+        return _Opened(policy, None)  # it didn't exist yet
+    if view.snapshot is None:
+        return _Opened(policy, None, moment=moment_of(view))
+    look = look_back(view)
+    return _Opened(policy, look.snapshot, look.told, look.moment)
+
+
+def _in_policy(opened: _Opened, query: AccountQuery) -> Iterable[MyPriority]:
+    about = partial(
+        MyPriority,
+        account=query.user or query.dn or query.group,
+        namespace=query.namespace,
+        group=query.group,
+        policy_slug=opened.policy.slug,
+        policy_name=opened.policy.name,
+        moment=opened.moment,
+        problems=opened.problems,
+    )
+    snapshot = opened.snapshot
+    if snapshot is None:
+        return [about(error="no_snapshot")]
+    return [
+        about(error="unmapped", factor=result["factor"])
+        if result["entry"] is None
+        else _of_entry(snapshot, about, result, opened.told)
+        for result in snapshot.lookup([query], mask=opened.told)
+    ]
+
+
+def _of_entry(
+    snapshot: ServedSnapshot, about: partial[MyPriority], result: dict[str, Any], told: Mask | None
+) -> MyPriority:
+    entry = snapshot.tree.index_of_path(result["entry"])
+    if entry is None:
+        raise NotFound("There is no such entry in this policy.")
+    walk = walk_to(snapshot, entry)
+    shown = [at for at, i in enumerate(walk.chain) if told is None or told[i]]
+    steps = walk.steps if told is None else [without_reason(snapshot, step, told) for step in walk.steps]
+    return about(
+        entry_uid=snapshot.tree.uuid(entry),
+        entry_name=snapshot.tree.name[entry],
+        entry_path=result["entry"],
+        walk=tuple(steps[at] for at in shown),
+        deciding=shown.index(walk.deciding) if walk.deciding in shown else None,
+        rank=result["rank"],
+        of=result["of"],
+        factor=result["factor"],
+        usage_core_s=float(snapshot.values.usage[entry]),
+        priorities=tuple(float(value) for value in result["priorities"]),
+        vector=tuple(result["vector"] or ()),
+        key=result["key"] or "",
+        algorithm=str(snapshot.algorithm["name"]),
+        operator=str(snapshot.algorithm.get("operator", "")),
+        settings=snapshot.algorithm,
+        revision=snapshot.revision,
+        snapshot_id=snapshot.snapshot_id,
+        as_of=snapshot.as_of,
+        provisional=bool(result.get("provisional", False)),
+        compares=snapshot.order.decides,
+        explained_by=snapshot.order.explanation.kind,
+        is_decided_above=walk.deciding is not None and walk.deciding not in shown,
+        why_unranked=tuple(unranked_said(snapshot, result, entry)),
+        smallest_job=path_job(snapshot, entry) if _is_whole(steps, shown) else None,
+    )
+
+
+def _is_whole(steps: Sequence[WalkStep], shown: Sequence[int]) -> bool:
+    """Whether all levels may be shown: the smallest job is a part of what the groups on the way used."""
+    return len(shown) == len(steps) and not any(step.is_suppressed for step in steps)
+
+
+def unranked_said(snapshot: ServedSnapshot, result: dict[str, Any], entry: int) -> list[Said]:
+    """Why a look-up has no rank; nothing where it has one."""
+    if result["rank"] is not None:
+        return []
+    if not result.get("provisional"):
+        return why_unranked(snapshot, entry)
+    return [say("unranked.later")]

@@ -1,0 +1,183 @@
+"""What is said of one account's priority: the verdict, the reason, each level, the scheduler's number, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from apps.explain.advice import Outlook, advise
+from apps.explain.level_terms import effect_said
+from apps.explain.my_priority import MyPriority
+from apps.explain.walk import WalkStep, ahead_said, equal_said, fallen_said, level_said
+from apps.priorities.sentences import Said, say, text_of
+
+
+@dataclass(frozen=True)
+class LevelStory:
+    """One level as it is told to whom it is about."""
+
+    step: WalkStep
+    standing: Said
+    ahead: Said
+    decides: bool
+    is_you: bool
+    fallen: Said | None = None  # that others' usage doesn't count here
+    effects: Sequence[Said] = ()  # on the number of the whole path
+    equal: Sequence[Said] = ()  # who beside it is equal, and whether rounding makes it so
+
+    @property
+    def said(self) -> list[Said]:
+        """All of it."""
+        return [self.standing, *self.effects, self.ahead, *self.equal, *([self.fallen] if self.fallen else [])]
+
+
+@dataclass(frozen=True)
+class Story:
+    """Everything said about one account in one policy, in the order in which it is told."""
+
+    verdict: Said
+    reason: Sequence[Said]
+    own: Said | None
+    levels: Sequence[LevelStory]
+    number: Said | None
+    advice: Sequence[Said]
+    stale: Said | None
+
+    @property
+    def summary(self) -> list[Said]:
+        """The sentence, and what belongs to it."""
+        return [self.verdict, *self.reason, *([self.own] if self.own else [])]
+
+
+def story_of(mine: MyPriority, others: Sequence[MyPriority] = (), outlook: Outlook | None = None) -> Story:
+    """others: further accounts of the same person. outlook: when the deciding level comes back, where that is known."""
+    deciding = mine.walk[mine.deciding] if mine.deciding is not None else None
+    return Story(
+        verdict=_verdict(mine),
+        reason=_reason(mine, deciding),
+        own=_own(mine, deciding),
+        levels=[_level(mine, step, at) for at, step in enumerate(mine.walk)],
+        number=_number(mine),
+        advice=advise(mine, others, outlook),
+        stale=say("fresh.behind", problems=list(mine.problems)) if mine.problems and not mine.moment else None,
+    )
+
+
+def reason_in_short(mine: MyPriority) -> str:
+    """For a line of a table: why an account is where it is."""
+    deciding = mine.walk[mine.deciding] if mine.deciding is not None else None
+    return text_of(_reason(mine, deciding))
+
+
+def _verdict(mine: MyPriority) -> Said:
+    """Where somebody stands, by thirds: words first, rank after them."""
+    if mine.error:
+        is_not_kept = mine.moment and mine.error == "no_snapshot"
+        return say("verdict.nothing_kept" if is_not_kept else f"verdict.{mine.error}", policy=mine.policy_name)
+    if mine.rank is None or not mine.of:
+        return say("verdict.newcomer" if mine.provisional else "verdict.unranked")
+    if mine.of == 1:
+        return say("verdict.only")
+    place = (mine.rank - 1) / (mine.of - 1)
+    word = "ahead" if place <= 1 / 3 else "middle" if place <= 2 / 3 else "behind"
+    return say(f"verdict.{word}", rank=mine.rank, of=mine.of)
+
+
+def _reason(mine: MyPriority, deciding: WalkStep | None) -> list[Said]:
+    if mine.error == "unmapped":
+        return [say("rank.unmapped", policy=mine.policy_name, factor=mine.factor)]
+    if mine.error:  # of the past the advice says it all
+        return [] if mine.moment else [say("rank.no_snapshot", policy=mine.policy_name)]
+    if mine.why_unranked:
+        return list(mine.why_unranked)
+    if mine.of == 1:
+        return [say("reason.alone")]
+    if deciding is None:
+        return [_no_level(mine)]
+    whom = "you" if deciding is mine.walk[-1] else "group"
+    return [_of_levels(mine, deciding, whom) if mine.levels_decide else _of_factor(deciding, whom)]
+
+
+def _no_level(mine: MyPriority) -> Said:
+    if mine.is_decided_above:
+        return say("reason.above")
+    if mine.explained_by == "number":
+        return say("reason.number", algorithm=mine.algorithm)
+    if all(step.target is None for step in mine.walk):
+        return say("reason.no_level")
+    return say("reason.equal" if mine.levels_decide else "reason.factor_same")
+
+
+def _of_levels(mine: MyPriority, deciding: WalkStep, whom: str) -> Said:
+    """The level that puts most others ahead; where nobody is ahead, what helps."""
+    key = f"reason.{whom}"
+    names = {
+        "name": deciding.name, "parent": deciding.parent_name, "actual": deciding.actual, "target": deciding.target,
+    }  # fmt: skip
+    if mine.n_ahead and not deciding.n_ahead and mine.compares != "ranks":
+        key = "reason.ended" if mine.walk[-1].target is not None else "reason.no_own_shares"
+        return say(key, parent=mine.walk[-1].parent_name)
+    if mine.n_ahead and not deciding.n_ahead:
+        return say(f"{key}_listed", name=deciding.name, parent=deciding.parent_name, algorithm=mine.algorithm)
+    if mine.n_ahead:
+        return say(key if deciding.state == "over" else f"{key}_less", **names)
+    return say(f"{key}_under" if deciding.state in ("under", "idle") else f"{key}_first", **names)
+
+
+def _of_factor(deciding: WalkStep, whom: str) -> Said:
+    """The level that changes the one number most."""
+    effect = deciding.effect
+    facts = {
+        "name": deciding.name, "parent": deciding.parent_name, "actual": deciding.actual, "target": deciding.target,
+    }  # fmt: skip
+    if effect is None or effect.ratio is None:
+        return say(f"factor.{whom}_no_shares", **facts, factor=0.0)
+    way = "lowers" if effect.lowers else "raises"
+    return say(f"factor.{whom}_{way}", **facts, factor=effect.factor, other_factor=effect.factor_above)
+
+
+def _own(mine: MyPriority, deciding: WalkStep | None) -> Said | None:
+    """What the person's own use adds, when another level decides."""
+    last = mine.walk[-1] if mine.walk else None
+    if last is None or last is deciding or last.state == "unknown":
+        return None
+    is_over_too = deciding is not None and deciding.state == "over"
+    key = "over_alone" if last.state == "over" and not is_over_too else last.state
+    return say(f"own.{key}", parent=last.parent_name)
+
+
+def _level(mine: MyPriority, step: WalkStep, at: int) -> LevelStory:
+    is_you, decides = at == len(mine.walk) - 1, at == mine.deciding
+    standing = level_said(step, is_you=is_you, decides=decides)[0]
+    ahead = ahead_said(step, is_you=is_you, is_yours=not is_you)
+    fallen = fallen_said(step.fallen) if step.fallen else None
+    return LevelStory(step, standing, ahead, decides, is_you, fallen, effect_said(step.effect), equal_said(step))
+
+
+_BY_ALGORITHM = {
+    "slurm-fair-tree": "fair_tree", "flux": "flux", "slurm-classic": "classic",
+    "slurm-depth-oblivious": "depth_oblivious",
+}  # fmt: skip
+
+
+def _number(mine: MyPriority) -> Said | None:
+    """What the scheduler gets, and how it is made."""
+    if mine.error:
+        return None
+    if mine.rank is None:
+        return say("number.fallback" if mine.levels_decide else "number.unranked", factor=mine.factor)
+    place: dict[str, Any] = {"rank": mine.rank, "of": mine.of, "factor": mine.factor, "algorithm": mine.algorithm}
+    if mine.algorithm in _BY_ALGORITHM:
+        place["damping"] = mine.settings.get("damping_factor", 1)
+        return say(f"number.{_BY_ALGORITHM[mine.algorithm]}", **place)
+    if mine.compares == "deviations":
+        return say("number.deviations", **place, deviations=list(mine.priorities))
+    if mine.compares == "ranks":
+        return say("number.walk" if mine.levels_decide else "number.one", **place)
+    place |= {"vector": list(mine.priorities), "parts": list(mine.vector)}
+    if "resolution" not in mine.settings:
+        return say("number.levels", **place)
+    is_key = mine.settings.get("factor_from") == "key"
+    most = int(mine.settings["resolution"]) - 1
+    return say("number.vector_key" if is_key else "number.vector", **place, resolution=most)

@@ -1,0 +1,279 @@
+"""The walk root→entry through one snapshot: its stored numbers, level by level, and which level is the main reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from apps.engine.algorithms.explanation import Kind
+from apps.explain.level_terms import Effect, effect_said, effects_of, weightiest
+from apps.explain.siblings import Beside, deciding_level, siblings_of
+from apps.policies.tree.columns import Mask
+from apps.priorities.fallback.fallen_back import FallenBack
+from apps.priorities.sentences import Said, adjustment_sentence, say, text_of
+from apps.priorities.serving.answers import ServedSnapshot, instant
+from apps.priorities.snapshots.ordering import json_number, own_numbers
+from apps.priorities.snapshots.states import State, state_of
+
+_COMPARES: dict[Kind, Literal["level", "factor", "priority"]] = {
+    "levels": "level", "ratio": "factor", "number": "priority",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class CountedAdjustment:
+    """A correction of an entry's usage as it counts in a snapshot: seconds of a resource, and what is left of them.
+
+    counted: in the metric's unit, after aging; both are below 0 where usage was given back.
+    """
+
+    uid: str
+    resource: str
+    amount_s: float
+    at: datetime
+    note: str
+    counted: float
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class WalkStep:
+    """One level. `n_siblings` counts those it is compared with, without itself and reserves; `n_ahead` of them.
+
+    compares: by what they are counted: `level`, where everybody in a sibling that is ahead goes first; `factor` or
+    `priority`, where one number of the whole path decides and theirs is higher; n_equal: those with the same component;
+    n_rounded: of these, those whose priority differs and whose component is the same whole number. Both for `level`.
+    """
+
+    uid: UUID
+    name: str
+    parent_name: str
+    path: str
+    kind: str
+    shares: float | None
+    target: float | None
+    target_global: float | None
+    actual: float | None
+    priority: float | None
+    state: State
+    n_ahead: int
+    n_siblings: int
+    message_key: str
+    columns: dict[str, float | None] = field(default_factory=dict)  # the algorithm's own, by its scheduler's names
+    adjustments: tuple[CountedAdjustment, ...] = ()
+    is_group: bool = False
+    is_suppressed: bool = False  # what was used here may not be told
+    fallen: FallenBack | None = None  # compared by this site's usage alone, for now
+    compares: Literal["level", "factor", "priority"] = "level"
+    n_equal: int = 0
+    n_rounded: int = 0
+    effect: Effect | None = None  # on the number of the whole path, where the algorithm makes one
+
+    @property
+    def deviation_points(self) -> float | None:
+        """actual − target in points: above 0 is over."""
+        return None if self.actual is None or self.target is None else (self.actual - self.target) * 100
+
+
+@dataclass(frozen=True)
+class Walk:
+    """All levels below the root, and the index of the main reason.
+
+    Where levels decide that is the one at which most leaves ahead part from this entry (most of those behind, where
+    nobody is ahead); where one number does, the one that changes it most; None where neither can be said.
+    """
+
+    entry: int
+    chain: list[int]  # the entry of each step
+    steps: list[WalkStep]
+    deciding: int | None
+
+
+def walk_to(snapshot: ServedSnapshot, entry: int) -> Walk:
+    """Numbers as they are stored in the snapshot, never computed again."""
+    tree = snapshot.tree
+    chain = [*tree.ancestors(entry), entry][1:]
+    damping = float(snapshot.algorithm.get("damping_factor", 1))
+    effects = effects_of(snapshot.order.explanation, snapshot.values, chain, damping)
+    steps = [replace(step_at(snapshot, i), effect=effect) for i, effect in zip(chain, effects, strict=True)]
+    if snapshot.order.explanation.kind == "levels":
+        deciding = deciding_level(snapshot, entry)
+        return Walk(entry, chain, steps, None if deciding is None else chain.index(deciding))
+    return Walk(entry, chain, steps, weightiest(effects))
+
+
+def why_unranked(snapshot: ServedSnapshot, entry: int) -> list[Said]:
+    """Why an entry has no rank, and what schedulers get for it; nothing for one that has."""
+    tree, values = snapshot.tree, snapshot.values
+    if values.has_rank[entry]:
+        return []
+    if tree.is_reserve[entry]:
+        key = "reserve"
+    elif tree.n_children[entry]:
+        key = "group"
+    elif tree.is_group[entry]:
+        key = "empty"
+    else:
+        key = "not_user"
+    kind = tree.kind_names[int(tree.kind_code[entry])]
+    said = [say(f"unranked.{key}", name=tree.name[entry], kind=kind, algorithm=str(snapshot.algorithm["name"]))]
+    return said if values.has_factor[entry] else [*said, say("unranked.fallback")]
+
+
+def level_said(step: WalkStep, *, is_you: bool = False, decides: bool = False) -> list[Said]:
+    """One level in words: how it stands to its target, and how many beside it are ahead. is_you: told to whom it is."""
+    said = [
+        _standing(step, is_you=is_you, decides=decides), *effect_said(step.effect), ahead_said(step, is_you=is_you),
+        *equal_said(step),
+    ]  # fmt: skip
+    return said if step.fallen is None else [*said, fallen_said(step.fallen)]
+
+
+def fallen_said(fallen: FallenBack) -> Said:
+    """That others' usage doesn't count here for now, since when and, as far as it may be told, why."""
+    if not fallen.reason:
+        return say("walk.local_only_above", at=fallen.since)
+    return say("walk.local_only", at=fallen.since, reason=fallen.reason)
+
+
+def without_reason(snapshot: ServedSnapshot, step: WalkStep, told: Mask) -> WalkStep:
+    """For whom the entry that fell back isn't told: its reason names what lies there."""
+    i = None if step.fallen is None else snapshot.tree.index_of_uid(step.fallen.uid)
+    if step.fallen is None or (i is not None and told[i]):
+        return step
+    return replace(step, fallen=replace(step.fallen, reason=""))
+
+
+def ahead_said(step: WalkStep, *, is_you: bool = False, is_yours: bool = False) -> Said:
+    """How many of the others at this level go first; never which."""
+    if not step.n_siblings:
+        return say("ahead.alone")
+    if step.is_suppressed:
+        return say("ahead.suppressed")
+    if step.compares != "level":
+        key = f"ahead.{step.compares}" if step.n_ahead else f"ahead.{step.compares}_highest"
+        return say(key, n_ahead=step.n_ahead, n_siblings=step.n_siblings)
+    suffix = "_you" if is_you else "_yours" if is_yours else ""
+    if not step.n_ahead:
+        return say(f"ahead.nobody{suffix}")
+    return say(f"ahead.some{suffix}", n_ahead=step.n_ahead, n_siblings=step.n_siblings)
+
+
+def equal_said(step: WalkStep) -> list[Said]:
+    """How many of the others have the same component, and whether that is rounding alone."""
+    if step.is_suppressed or not step.n_equal:
+        return []
+    said = [say("ahead.equal", n=step.n_equal, n_siblings=step.n_siblings)]
+    return [*said, say("ahead.rounded", n=step.n_rounded)] if step.n_rounded else said
+
+
+def _standing(step: WalkStep, *, is_you: bool, decides: bool) -> Said:
+    names = {"name": step.name, "parent": step.parent_name}
+    if step.target is None:
+        return say("walk.dissolved_you" if is_you else "walk.dissolved", **names)
+    if step.is_suppressed:
+        return say("walk.suppressed", **names, target=step.target)
+    numbers = {**names, "target": step.target, "actual": step.actual}
+    key = f"walk.{step.state}"
+    if step.state in ("over", "under"):
+        numbers["points"] = abs(step.deviation_points or 0.0)
+    if step.state == "on" and decides:
+        key += "_decides"
+    return say(f"{key}_you" if is_you else key, **numbers)
+
+
+def step_json(step: WalkStep, said: Sequence[Said]) -> dict[str, Any]:
+    """One level as REST tells it, with what is said of it."""
+    return {
+        "entry": step.path, "name": step.name, "kind": step.kind,
+        "shares": "parent" if step.shares is None else step.shares, "target": step.target,
+        "target_global": step.target_global, "actual": step.actual,
+        "priority": json_number(step.priority),
+        "columns": {name: json_number(value) for name, value in step.columns.items()},
+        "state": step.state, "n_ahead": None if step.is_suppressed else step.n_ahead, "n_siblings": step.n_siblings,
+        "n_equal": None if step.is_suppressed else step.n_equal,
+        "n_rounded": None if step.is_suppressed else step.n_rounded, "effect": _effect_json(step.effect),
+        "message": {"key": f"walk.{step.message_key}", "numbers": _numbers(step)}, "sentence": text_of(said),
+        "sentences": [one.json() for one in said], "deviation_points": step.deviation_points,
+        "suppressed": step.is_suppressed,
+        "adjustments": [
+            {
+                "uid": each.uid, "resource": each.resource, "amount_s": each.amount_s, "at": instant(each.at),
+                "note": each.note, "counted": each.counted, "sentence": each.sentence,
+            }
+            for each in step.adjustments
+        ],
+    }  # fmt: skip
+
+
+def _effect_json(effect: Effect | None) -> dict[str, Any] | None:
+    if effect is None:
+        return None
+    return {
+        "ratio_above": effect.above, "ratio": effect.ratio, "local_ratio": effect.own_ratio, "k": effect.exponent,
+        "factor_above": effect.factor_above, "factor": effect.factor, "log2_change": json_number(effect.change),
+    }  # fmt: skip
+
+
+def step_at(snapshot: ServedSnapshot, i: int) -> WalkStep:
+    """The level of one entry, whichever way leads to it."""
+    tree, values = snapshot.tree, snapshot.values
+    competes = bool(values.competes[i])
+    target = float(values.target[i]) if competes else None
+    actual = float(values.actual[i]) if competes else None
+    state = state_of(
+        target=target,
+        actual=actual,
+        has_usage=bool(values.usage[i] > 0),
+        has_demand=bool(values.has_demand[i]),
+        tolerance=snapshot.settings.tolerance,
+    )
+    parent = int(tree.parent[i])
+    beside = siblings_of(snapshot, i) if competes else Beside()
+    key = state if competes else "dissolved"
+    is_group = bool(tree.is_group[i]) or bool(tree.n_children[i])
+    name, parent_name = tree.name[i], tree.name[parent]
+    return WalkStep(
+        uid=tree.uuid(i), name=name, parent_name=parent_name, path=snapshot.index.path(i),
+        kind=tree.kind_names[int(tree.kind_code[i])], shares=None if tree.inherit[i] else float(tree.shares[i]),
+        target=target, target_global=float(values.target_global[i]) if competes else None, actual=actual,
+        priority=float(values.priority[i]) if competes else None, state=state,
+        n_ahead=beside.n_ahead, n_siblings=beside.n_siblings, n_equal=beside.n_equal, n_rounded=beside.n_rounded,
+        compares=_COMPARES[snapshot.order.explanation.kind], message_key=key,
+        columns=own_numbers(values, i), adjustments=adjustments_of(snapshot, i), is_group=is_group,
+        fallen=snapshot.fallen.get(parent),
+    )  # fmt: skip
+
+
+def untold(step: WalkStep) -> WalkStep:
+    """Entitlements alone."""
+    return replace(
+        step, actual=None, priority=None, state="unknown", n_ahead=0, n_equal=0, n_rounded=0, effect=None,
+        message_key="suppressed", columns={}, adjustments=(), is_suppressed=True,
+    )  # fmt: skip
+
+
+def adjustments_of(snapshot: ServedSnapshot, i: int) -> tuple[CountedAdjustment, ...]:
+    """The corrections at this very entry that count in a snapshot; the oldest first."""
+    found = sorted(snapshot.corrections.get(i, ()), key=lambda each: (each["at_s"], each["uid"]))
+    return tuple(
+        CountedAdjustment(
+            uid=each["uid"], resource=each["resource"], amount_s=each["amount_s"],
+            at=datetime.fromtimestamp(each["at_s"], UTC), note=each["note"], counted=each["counted"],
+            sentence=adjustment_sentence(
+                each["resource"], each["amount_s"], datetime.fromtimestamp(each["at_s"], UTC), each["note"]
+            ),
+        )
+        for each in found
+    )  # fmt: skip
+
+
+def _numbers(step: WalkStep) -> dict[str, Any]:
+    return {
+        "name": step.name, "parent": step.parent_name, "target": step.target, "actual": step.actual,
+        "deviation_points": step.deviation_points,
+        "n_ahead": None if step.is_suppressed else step.n_ahead, "n_siblings": step.n_siblings,
+    }  # fmt: skip

@@ -1,0 +1,174 @@
+"""Accounts placed at entries by hand: by whoever says which account belongs to which entry, at both of its ends."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from apps.accounts.actor import Actor
+from apps.accounts.audit import log as audit
+from apps.accounts.models import Account
+from apps.accounts.names.entry_names import refuse_reserved
+from apps.accounts.names.intern import AccountKey, canonical
+from apps.core.errors import FieldProblem, Invalid, NotAllowed, NotFound
+from apps.mapping.moves import Wanted, find_moves, refusal_of
+from apps.mapping.permissions import WRITE, MapRights
+from apps.mapping.rules.rule_set import load_rulebook
+from apps.mapping.states import Placement
+from apps.mapping.versions import keep_version, refuse_stale, who_took
+from apps.policies.access.scope import require_scope
+from apps.policies.changesets.change_sets import require_reason
+from apps.policies.publishing.revisions import lock_policy
+from apps.policies.selectors import get_policy
+from apps.policies.tree.stored import load_tree
+from apps.priorities.models import Attachment
+
+_MOST = 1_000
+
+
+def attach_account(
+    *,
+    policy_slug: str,
+    entry_uid: UUID,
+    account: AccountKey,
+    reason: str,
+    version: int | None = None,
+    at: datetime,
+    actor: Actor,
+) -> Attachment:
+    """From the next recompute on the account counts at this entry, whatever rules say.
+
+    One that counts at an entry of others stays there: a move needs rights at both ends. version: of the mapping that
+    the caller has seen.
+    """
+    require_scope(actor, WRITE)
+    said = require_reason(reason)
+    account = canonical(account)
+    refuse_reserved(account.namespace, where="account")
+    with transaction.atomic():
+        rights = _locked(policy_slug, at=at, actor=actor)
+        no_place_for_accounts(rights, rights.require(entry_uid))
+        refuse_stale(rights.policy, version)
+        found = Account.objects.filter(**account._asdict()).first()
+        if found is None or not _is_free(rights, account):
+            raise _not_free(account)
+        was = Attachment.objects.filter(policy=rights.policy, account=found).values_list("entry_uid", flat=True).first()
+        attachment, _made = Attachment.objects.update_or_create(
+            policy=rights.policy, account=found,
+            defaults={
+                "entry_uid": entry_uid, "reason": said, "author": actor.user, "author_name": actor.name,
+                "created_at": at,
+            },
+        )  # fmt: skip
+        _changed(rights, "account.attached", attachment, (was, entry_uid), said, at=at, actor=actor)
+    return attachment
+
+
+def no_place_for_accounts(rights: MapRights, i: int) -> None:
+    if i == 0 or rights.tree.is_reserve[i]:
+        raise _invalid("entry", _("is no place for accounts: choose one below the root that isn't a reserve"))
+
+
+def detach_account(
+    *, policy_slug: str, attachment_id: int, reason: str, version: int | None = None, at: datetime, actor: Actor
+) -> None:
+    """The rules decide again where the account counts; not at entries of others, unless these agree.
+
+    An account that the rules leave free is let go by who took it, or by those who map accounts of the whole policy.
+    """
+    require_scope(actor, WRITE)
+    said = require_reason(reason)
+    with transaction.atomic():
+        rights = _locked(policy_slug, at=at, actor=actor)
+        attachment = get_attachment(rights, attachment_id)
+        i = rights.tree.index_of_uid(attachment.entry_uid)
+        if i is None:  # its entry is archived
+            i = 0
+        if not rights.may_map(i):
+            raise NotAllowed(_("You may not say which accounts belong there: ask whoever leads it."))
+        refuse_stale(rights.policy, version)
+        _refuse_to_let_go(rights, attachment, at=at)
+        _changed(rights, "account.detached", attachment, (attachment.entry_uid, None), said, at=at, actor=actor)
+        attachment.delete()
+
+
+def _refuse_to_let_go(rights: MapRights, attachment: Attachment, *, at: datetime) -> None:
+    moves = find_moves(rights, Wanted(places={attachment.account_id: None}), at=at)
+    took = who_took(rights.policy, attachment.account_id)
+    is_own = rights.actor.user is not None and took == rights.actor.user.pk
+    refusal = refusal_of(rights, moves, taken={attachment.account_id} if is_own else ())
+    if refusal:
+        raise NotAllowed(refusal.text, code="not_yours")
+
+
+def get_attachment(rights: MapRights, attachment_id: int) -> Attachment:
+    found = Attachment.objects.select_related("account").filter(policy=rights.policy, pk=attachment_id).first()
+    i = rights.tree.index_of_uid(found.entry_uid) if found is not None else None
+    if found is None or not rights.may_name(0 if i is None else i):
+        raise NotFound(_("There is no such attached account."))
+    return found
+
+
+def list_attachments(
+    rights: MapRights, *, entry_uid: UUID | None = None, after: int = 0, limit: int = 100
+) -> list[Attachment]:
+    """At an entry and below it (None: anywhere) where the actor may read names; by their number."""
+    tree = rights.tree
+    within = None if entry_uid is None else tree.subtree_mask(rights.sees.require(tree.index_of_uid(entry_uid)))
+    found: list[Attachment] = []
+    rows = Attachment.objects.filter(policy=rights.policy, pk__gt=after).select_related("account").order_by("pk")
+    for row in rows.iterator(chunk_size=_MOST):
+        i = tree.index_of_uid(row.entry_uid)
+        if within is not None and (i is None or not within[i]):
+            continue
+        if rights.may_name(0 if i is None else i):
+            found.append(row)
+            if len(found) >= limit:
+                break
+    return found
+
+
+def key_of(account: Account) -> AccountKey:
+    return AccountKey(*(getattr(account, name) for name in AccountKey._fields))
+
+
+def _is_free(rights: MapRights, account: AccountKey) -> bool:
+    """It counts nowhere, at the entry of a default rule, or where the actor maps accounts too."""
+    resolver = load_rulebook(rights.policy, rights.tree).on(rights.tree)
+    decided = resolver.decide(account)
+    return resolver.is_free(decided) or rights.may_map(decided[0].entry)
+
+
+def _locked(policy_slug: str, *, at: datetime, actor: Actor) -> MapRights:
+    policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
+    policy = lock_policy(policy.pk)
+    return MapRights(policy, load_tree(policy), actor, at)
+
+
+def _changed(
+    rights: MapRights, verb: str, attachment: Attachment, ends: tuple[UUID | None, UUID | None], reason: str, *,
+    at: datetime, actor: Actor,
+) -> None:  # fmt: skip
+    moved = Placement(attachment.account_id, *ends)
+    number = keep_version(rights.policy, attached=[moved], reason=reason, at=at, actor=actor)
+    audit.record(
+        actor=actor, verb=verb, at=at, policy_slug=rights.policy.slug, entry_uid=attachment.entry_uid,
+        subject=str(attachment.account), reason=reason,
+        details={"account": key_of(attachment.account)._asdict(), "version": number},
+    )  # fmt: skip
+
+
+def _not_free(account: AccountKey) -> Invalid:
+    """The same words for what isn't there and what is somebody else's: neither is the actor's to know."""
+    name = account.user_name or account.dn or account.group_name
+    message = _(
+        "%(name)s is no account that is free here: nobody ran anything by that name yet, or it counts elsewhere"
+    )
+    return _invalid("account", message % {"name": name[:80]})
+
+
+def _invalid(where: str, message: str) -> Invalid:
+    return Invalid(f"{where} {message}.", fields=[FieldProblem(where, message)])

@@ -1,0 +1,372 @@
+"""The mapping is changed: tried first, then made, as one version that can be undone. See mapping_moves for who may."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import ClassVar, Protocol
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from apps.accounts.actor import Actor
+from apps.accounts.audit import log as audit
+from apps.accounts.models import Account
+from apps.accounts.names.entry_names import RESERVED
+from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
+from apps.mapping.attachments import no_place_for_accounts
+from apps.mapping.moves import Move, Wanted, find_moves, may_read, refusal_of, refusal_of_rules
+from apps.mapping.permissions import WRITE, MapRights, rights_in
+from apps.mapping.rules.rule import Rule, rule_problems
+from apps.mapping.rules.rule_set import tier_of
+from apps.mapping.states import MappingState, Placement, as_asked, state_now, state_of, version_of
+from apps.mapping.versions import get_version, keep_version, refuse_stale, who_took
+from apps.policies.access.scope import require_scope
+from apps.policies.allocations.records import refusals_on_record
+from apps.policies.changesets.change_sets import require_reason
+from apps.policies.models import Policy
+from apps.policies.publishing.revisions import lock_policy
+from apps.policies.selectors import get_policy
+from apps.policies.tree.stored import load_tree
+from apps.priorities.models import Attachment, MappingRule
+from apps.usage.models import Source
+
+MOST_RULES = 10_000
+MOST_ASSIGNED = 10_000
+
+
+class Edit(Protocol):
+    """Something to do to the mapping as it stands."""
+
+    verb: ClassVar[str]  # of the log
+
+    def wanted(self, rights: MapRights, state: MappingState) -> Wanted: ...
+
+
+@dataclass(frozen=True)
+class AddRule:
+    """Before the rule that stands at a place now; None: after all others that are asked as late."""
+
+    rule: Rule
+    to: int | None = None
+    verb: ClassVar[str] = "mapping.changed"
+
+    def wanted(self, rights: MapRights, state: MappingState) -> Wanted:
+        return Wanted(_put(state.rules, self.rule, self.to))
+
+
+@dataclass(frozen=True)
+class ChangeRule:
+    """In its place, or in another one."""
+
+    at: int
+    rule: Rule
+    to: int | None = None
+    verb: ClassVar[str] = "mapping.changed"
+
+    def wanted(self, rights: MapRights, state: MappingState) -> Wanted:
+        old = chosen(rights, state.rules, self.at)
+        to = self.to
+        if to is None and tier_of(old) == tier_of(self.rule):
+            to = self.at
+        return Wanted(_put((*state.rules[: self.at], *state.rules[self.at + 1 :]), self.rule, to))
+
+
+@dataclass(frozen=True)
+class MoveRule:
+    at: int
+    to: int
+    verb: ClassVar[str] = "mapping.changed"
+
+    def wanted(self, rights: MapRights, state: MappingState) -> Wanted:
+        rule = chosen(rights, state.rules, self.at)
+        return Wanted(_put((*state.rules[: self.at], *state.rules[self.at + 1 :]), rule, self.to))
+
+
+@dataclass(frozen=True)
+class RemoveRule:
+    at: int
+    verb: ClassVar[str] = "mapping.changed"
+
+    def wanted(self, rights: MapRights, state: MappingState) -> Wanted:
+        chosen(rights, state.rules, self.at)
+        return Wanted((*state.rules[: self.at], *state.rules[self.at + 1 :]))
+
+
+@dataclass(frozen=True)
+class ReplaceRules:
+    rules: Sequence[Rule]
+    verb: ClassVar[str] = "mapping.changed"
+
+    def wanted(self, rights: MapRights, state: MappingState) -> Wanted:
+        refuse_bad_rules(rights, self.rules, state.rules)
+        return Wanted(as_asked(self.rules))
+
+
+@dataclass(frozen=True)
+class Assign:
+    """Accounts, by id, each to an entry: whatever rules say."""
+
+    places: Mapping[int, UUID]
+    verb: ClassVar[str] = "mapping.assigned"
+
+    def wanted(self, rights: MapRights, state: MappingState) -> Wanted:
+        if not 0 < len(self.places) <= MOST_ASSIGNED:
+            raise _invalid("accounts", _("must be 1 to %(most)d accounts") % {"most": MOST_ASSIGNED})
+        for uid in set(self.places.values()):
+            no_place_for_accounts(rights, rights.require(uid))
+        return Wanted(places=self.places)
+
+
+@dataclass(frozen=True)
+class LetGo:
+    """Attached accounts, by id: rules decide about them again."""
+
+    accounts: Sequence[int]
+    verb: ClassVar[str] = "mapping.let_go"
+
+    def wanted(self, rights: MapRights, state: MappingState) -> Wanted:
+        tree = rights.tree
+        for account in self.accounts:
+            at = state.attached.get(account)
+            if at is None or not rights.may_name(tree.index_of_uid(at) or 0):
+                raise NotFound(_("There is no such attached account."))
+            if not rights.may_map(tree.index_of_uid(at) or 0):
+                raise NotAllowed(_("You may not say which accounts belong there: ask whoever leads it."))
+        return Wanted(places=dict.fromkeys(self.accounts))
+
+
+@dataclass(frozen=True)
+class Restore:
+    """Rules and attached accounts as they were after a version."""
+
+    number: int
+    verb: ClassVar[str] = "mapping.restored"
+
+    def wanted(self, rights: MapRights, state: MappingState) -> Wanted:
+        get_version(rights.policy, self.number)
+        before = state_of(rights.policy, self.number)
+        there = Account.objects.filter(pk__in=list(before.attached)).values_list("pk", flat=True)
+        places = {
+            account: before.attached.get(account)
+            for account in {*state.attached, *there}
+            if state.attached.get(account) != before.attached.get(account)
+        }
+        gone = [uid for uid in places.values() if uid is not None and rights.tree.index_of_uid(uid) is None]
+        gone += [rule.target_uid for rule in before.rules if rights.tree.index_of_uid(rule.target_uid) is None]
+        if gone:
+            message = _("%(n)d entries to which that version led are archived: bring them back first.")
+            raise Conflict(message % {"n": len(set(gone))}, code="entry_gone")
+        stated = [rule.stated for rule in before.rules]
+        return Wanted(before.rules if stated != [rule.stated for rule in state.rules] else None, places)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an edit comes to. `refusal`: why the actor may not make it, with its key.
+
+    `moves` are all, for whoever decides; `readable` those that the actor may know of.
+    """
+
+    rights: MapRights
+    version: int
+    wanted: Wanted
+    moves: Sequence[Move]
+    refusal: str = ""
+    refusal_key: str = ""
+    before: MappingState = field(repr=False, default_factory=lambda: MappingState((), {}))
+
+    @cached_property
+    def readable(self) -> list[Move]:
+        return [move for move in self.moves if may_read(self.rights, move)]
+
+    @property
+    def n_of_others(self) -> int | None:
+        """How many moves the actor doesn't read; None for fewer than the rule of five lets them know."""
+        n = len(self.moves) - len(self.readable)
+        return n if not n or n >= settings.FAIRSHARE_SMALLEST_GROUP else None
+
+    @property
+    def core_s(self) -> float:
+        """The usage at stake, of the last days, in the moves that the actor reads."""
+        return sum(move.stake.core_s for move in self.readable)
+
+
+def preview_change(*, policy_slug: str, edit: Edit, at: datetime, actor: Actor) -> Plan:
+    """What would move, before anything is written. Raises what making it would raise for a wrong edit."""
+    rights = rights_in(policy_slug, at=at, actor=actor)
+    rights.require_anywhere()
+    return _plan(rights, edit, at)
+
+
+def make_change(*, policy_slug: str, edit: Edit, reason: str, version: int | None, at: datetime, actor: Actor) -> int:
+    """Make it the next version; return its number. version: what the caller has seen, None to take what there is."""
+    require_scope(actor, WRITE)
+    policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
+    with refusals_on_record(edit.verb, actor, at, policy_slug=policy.slug), transaction.atomic():
+        policy = lock_policy(policy.pk)
+        rights = MapRights(policy, load_tree(policy), actor, at)
+        rights.require_anywhere()
+        refuse_stale(policy, version)
+        plan = _plan(rights, edit, at)
+        if plan.refusal:
+            raise NotAllowed(plan.refusal, code="not_yours")
+        return _make(plan, edit, require_reason(reason), at=at, actor=actor)
+
+
+def chosen(rights: MapRights, rules: Sequence[Rule], at: int) -> Rule:
+    """The rule at a place; NotFound where there is none, or one that the actor may not read."""
+    rule = rules[at] if 0 <= at < len(rules) else None
+    if rule is None or not may_read_rule(rights, rule):
+        raise NotFound(_("There is no such rule in this mapping."))
+    return rule
+
+
+def may_read_rule(rights: MapRights, rule: Rule) -> bool:
+    """Rules name people: whoever reads names at the entry reads them. Of an archived one: whoever does at the root."""
+    return rights.may_name(rights.tree.index_of_uid(rule.target_uid) or 0)
+
+
+def refuse_bad_rules(rights: MapRights, rules: Sequence[Rule], known: Sequence[Rule] = ()) -> None:
+    """known: rules that stand already; their entry may have been archived since, and their source removed."""
+    if len(rules) > MOST_RULES:
+        raise Invalid(_("A policy has at most %(most)d mapping rules.") % {"most": MOST_RULES})
+    tree, standing = rights.tree, {rule.stated for rule in known}
+    slugs = set(Source.objects.values_list("slug", flat=True))
+    problems = []
+    for at, rule in enumerate(rules):
+        where = f"rules[{at}]"
+        if rule.stated in standing:
+            continue
+        problems += rule_problems(rule, where)
+        target = tree.index_of_uid(rule.target_uid)
+        if target is None or tree.is_reserve[target] or not rights.sees.may_see(target):
+            problems.append(FieldProblem(f"{where}.target_uid", "names no entry that may have accounts"))
+        if rule.source and rule.source not in slugs:
+            problems.append(FieldProblem(f"{where}.source", "names no usage source"))
+    if problems:
+        raise Invalid(f"{problems[0].where} {problems[0].message}.", code="bad_rules", fields=problems)
+
+
+def with_reach(rights: MapRights, wanted: Sequence[Rule], before: Sequence[Rule], *, at: datetime) -> tuple[Rule, ...]:
+    """Rules as they are stored: those that were there keep their reach, new ones have that of the actor's rights."""
+    known: dict[Rule, list[Rule]] = {}
+    for rule in reversed(before):
+        known.setdefault(rule.stated, []).append(rule)
+    found = []
+    for rule in wanted:
+        same = known.get(rule.stated)
+        found.append(same.pop() if same else _recorded(rights, rule, at))
+    return tuple(found)
+
+
+def _recorded(rights: MapRights, rule: Rule, at: datetime) -> Rule:
+    written_at = at.astimezone(UTC).isoformat()
+    if rights.may_map(0):  # an earlier rule that is restored keeps what it had
+        return replace(rule, written_at=rule.written_at or written_at)
+    target = rights.tree.index_of_uid(rule.target_uid)
+    reach = rule.target_uid if target is None else rights.reach_of(target)
+    return replace(rule, reach_uid=reach, written_at=written_at)
+
+
+def _plan(rights: MapRights, edit: Edit, at: datetime) -> Plan:
+    state = state_now(rights.policy)
+    wanted = edit.wanted(rights, state)
+    if wanted.rules is not None:
+        refuse_bad_rules(rights, wanted.rules, state.rules)
+        wanted = replace(wanted, rules=with_reach(rights, wanted.rules, state.rules, at=at))
+    if not _says_something(wanted, state):
+        raise Invalid(_("That is how it is already: nothing would change."), code="nothing_to_change")
+    moves = find_moves(rights, wanted, at=at)
+    refusal = None if wanted.rules is None else refusal_of_rules(rights, state.rules, wanted.rules)
+    if isinstance(edit, Assign):
+        _refuse_taken(rights, edit, moves)
+    taken = _taken_by(rights, edit.accounts) if isinstance(edit, LetGo) else ()
+    key, text = refusal or refusal_of(rights, moves, taken=taken) or ("", "")
+    return Plan(rights, version_of(rights.policy), wanted, moves, text, key, state)
+
+
+def _taken_by(rights: MapRights, accounts: Sequence[int]) -> set[int]:
+    """Those that the actor took from nobody."""
+    user = rights.actor.user
+    return {account for account in accounts if user is not None and who_took(rights.policy, account) == user.pk}
+
+
+def _says_something(wanted: Wanted, state: MappingState) -> bool:
+    if wanted.rules is not None and wanted.rules != state.rules:
+        return True
+    return any(state.attached.get(account) != uid for account, uid in (wanted.places or {}).items())
+
+
+def _refuse_taken(rights: MapRights, edit: Assign, moves: Sequence[Move]) -> None:
+    """What isn't there and what is somebody else's read the same: neither is the actor's to know."""
+    there = Account.objects.filter(pk__in=list(edit.places)).exclude(namespace__startswith=RESERVED)
+    unfit = set(edit.places) - set(there.values_list("pk", flat=True))
+    if not rights.may_map(0):
+        unfit |= {move.account for move in moves if not move.was_free and not rights.may_map(move.before)}
+    if unfit:
+        message = _("must be accounts that are free here: %(n)d of them are not there, or count elsewhere")
+        raise _invalid("accounts", message % {"n": len(unfit)})
+
+
+def _make(plan: Plan, edit: Edit, reason: str, *, at: datetime, actor: Actor) -> int:
+    policy, wanted = plan.rights.policy, plan.wanted
+    rules = wanted.rules if wanted.rules != plan.before.rules else None
+    if rules is not None:
+        write_rules(policy, rules)
+    attached = _write_places(policy, plan, reason, at=at, actor=actor)
+    number = keep_version(policy, rules=rules, attached=attached, reason=reason, at=at, actor=actor)
+    ends = {one.after for one in attached if one.after is not None}
+    audit.record(
+        actor=actor, verb=edit.verb, at=at, policy_slug=policy.slug, reason=reason,
+        entry_uid=next(iter(ends)) if len(ends) == 1 and rules is None else None,
+        subject=_("version %(n)d of the mapping") % {"n": number},
+        details={
+            "version": number, "n_moved": len(plan.moves), "core_s": plan.core_s,
+            **({} if rules is None else {"rules": [rule.to_json() for rule in rules[:100]]}),
+            **({"attached": [one.to_json() for one in attached[:100]]} if attached else {}),
+        },
+    )  # fmt: skip
+    return number
+
+
+def write_rules(policy: Policy, rules: Sequence[Rule]) -> None:
+    MappingRule.objects.filter(policy=policy).delete()
+    MappingRule.objects.bulk_create(
+        [MappingRule(policy=policy, position=position, **rule.to_json()) for position, rule in enumerate(rules)]
+    )
+
+
+def _write_places(policy: Policy, plan: Plan, reason: str, *, at: datetime, actor: Actor) -> list[Placement]:
+    before = plan.before.attached
+    changed = [
+        Placement(account, before.get(account), uid)
+        for account, uid in sorted((plan.wanted.places or {}).items())
+        if before.get(account) != uid
+    ]
+    Attachment.objects.filter(policy=policy, account_id__in=[one.account for one in changed]).delete()
+    Attachment.objects.bulk_create(
+        Attachment(
+            policy=policy, account_id=one.account, entry_uid=one.after, reason=reason, author=actor.user,
+            author_name=actor.name, created_at=at,
+        )
+        for one in changed
+        if one.after is not None
+    )  # fmt: skip
+    return changed
+
+
+def _put(rules: Sequence[Rule], rule: Rule, to: int | None) -> tuple[Rule, ...]:
+    """At a place, as far as the order of kinds allows; None: the last of its kind of rules."""
+    first = sum(tier_of(one) < tier_of(rule) for one in rules)
+    last = sum(tier_of(one) <= tier_of(rule) for one in rules)
+    at = last if to is None else min(max(to, first), last)
+    return (*rules[:at], rule, *rules[at:])
+
+
+def _invalid(where: str, message: str) -> Invalid:
+    return Invalid(f"{where} {message}.", fields=[FieldProblem(where, message)])

@@ -1,0 +1,263 @@
+"""Which accounts a change of the mapping moves, from where to where, and the usage at stake; and who may move them.
+
+An account moves only by who maps accounts at both of its ends: where it counts now, and where it would count. One that
+counts nowhere, or only at the entry of a default rule, is free for whoever maps accounts where it is led. Leaving an
+account without an entry is for those who map accounts of the whole policy: usage would vanish from a group's sum. The
+one exception is letting go of an account that one took oneself.
+
+Rules also decide about accounts that nobody has seen yet. So those who map accounts of a part alone
+- change only rules that lead into their part, and leave all others as they stand;
+- put new and changed ones below all rules that lead elsewhere, where they take what would else be free;
+- write neither exact rules (they attach accounts that are there) nor default rules;
+- let every user become a child (*each*) only where they may change the structure.
+
+Changes of a tree and confirmed claims move accounts as well: `refusal_of` decides about all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from django.conf import settings
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.accounts.models import Account, User
+from apps.accounts.names.intern import AccountKey, canonical
+from apps.accounts.selectors import groups_of
+from apps.mapping.affected_usage import NOTHING, Stake, load_stakes
+from apps.mapping.permissions import MapRights
+from apps.mapping.rules.placement import decide_accounts
+from apps.mapping.rules.resolver import UNMAPPED, KnownAccounts, Resolver
+from apps.mapping.rules.rule import Person, Rule
+from apps.mapping.rules.rule_set import load_rulebook, rulebook_of, tier_of
+from apps.policies.access.scope import Verb
+from apps.policies.models import Policy
+from apps.policies.tree.columns import TreeColumns
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be: rules (None: as they are), and accounts by id at entries, or let go (None)."""
+
+    rules: tuple[Rule, ...] | None = None
+    places: Mapping[int, UUID | None] | None = None
+
+
+class Move(NamedTuple):
+    """One account that counts elsewhere after a change. Entries are places in the tree, UNMAPPED for none.
+
+    was_free, is_free: it counted, or will count, nowhere or only at the entry of a default rule.
+    """
+
+    account: int
+    key: AccountKey
+    before: int
+    after: int
+    was_free: bool
+    is_free: bool
+    stake: Stake = NOTHING
+
+
+def find_moves(rights: MapRights, wanted: Wanted, *, at: datetime) -> list[Move]:
+    """The most usage first."""
+    book = load_rulebook(rights.policy, rights.tree)
+    then = book if wanted.rules is None else rulebook_of(rights.policy, rights.tree, wanted.rules)
+    places = dict(wanted.places or {})
+    accounts = Account.objects.order_by("id")
+    if wanted.rules is None:
+        accounts = accounts.filter(pk__in=list(places))
+    ids, keys = [], []
+    for pk, *names in accounts.values_list("id", *AccountKey._fields).iterator(chunk_size=20_000):
+        ids.append(pk)
+        keys.append(AccountKey(*names))
+    known = _with_places(then.known, dict(zip(ids, keys, strict=True)), places)
+    moves = _between(book.on(rights.tree), Resolver(then.rules, rights.tree, known), ids, keys)
+    stakes = load_stakes([move.account for move in moves], at=at) if moves else {}
+    told = [move._replace(stake=stakes.get(move.account, NOTHING)) for move in moves]
+    return sorted(told, key=lambda move: (-move.stake.core_s, move.key))
+
+
+def may_read(rights: MapRights, move: Move) -> bool:
+    """Whether the actor may know of a move: of their own accounts, and of free ones that come to them."""
+    if rights.may_name(0):
+        return True
+    if not move.was_free:
+        return rights.may_name(move.before)
+    return move.after != UNMAPPED and rights.holds(move.after, Verb.MAP_ACCOUNTS)
+
+
+def moves_of_tree(policy: Policy, before: TreeColumns, after: TreeColumns) -> list[Move]:
+    """What a changed tree moves, with the rules for members that it has. `after` is a place in the tree after it."""
+    rows = list(Account.objects.order_by("id").values_list("id", *AccountKey._fields).iterator(chunk_size=20_000))
+    ids, keys = [row[0] for row in rows], [AccountKey(*row[1:]) for row in rows]
+    was, now = load_rulebook(policy, before).on(before), load_rulebook(policy, after).on(after)
+    return _between(was, now, ids, keys)
+
+
+def moves_of_people(rights: MapRights, owners: Mapping[int, User]) -> list[Move]:
+    """What moves when accounts, by id, become somebody's: rules may be for people of a group."""
+    book = load_rulebook(rights.policy, rights.tree)
+    rows = Account.objects.filter(pk__in=list(owners)).order_by("id").values_list("id", *AccountKey._fields)
+    keys = {row[0]: AccountKey(*row[1:]) for row in rows}
+    persons = dict(book.known.persons)
+    for account, key in keys.items():
+        owner = owners[account]
+        persons[key] = Person(str(owner.username), frozenset(groups_of(owner)))
+    then = Resolver(book.rules, rights.tree, replace(book.known, persons=persons))
+    return _between(book.on(rights.tree), then, list(keys), list(keys.values()))
+
+
+def _between(before: Resolver, after: Resolver, ids: Sequence[int], keys: Sequence[AccountKey]) -> list[Move]:
+    """Accounts that count at another entry, by its uid: an entry that moves takes its accounts along."""
+    was = decide_accounts(before.tree, before.rules, before.known, keys)
+    now = decide_accounts(after.tree, after.rules, after.known, keys)
+    return [
+        Move(pk, key, one[0].entry, other[0].entry, before.is_free(one), after.is_free(other))
+        for pk, key, one, other in zip(ids, keys, was, now, strict=True)
+        if not _is_same(before.tree, one[0].entry, after.tree, other[0].entry)
+    ]
+
+
+def _is_same(tree: TreeColumns, i: int, other: TreeColumns, j: int) -> bool:
+    if tree is other or UNMAPPED in (i, j):
+        return i == j
+    return tree.uuid(i) == other.uuid(j)
+
+
+class Refusal(NamedTuple):
+    """Why the actor may not: a key that stays, and the sentence."""
+
+    key: str
+    text: str
+
+
+def refusal_of(rights: MapRights, moves: Sequence[Move], *, taken: Collection[int] = ()) -> Refusal | None:
+    """Why these moves aren't the actor's to make, without names that aren't theirs to read; None when they are.
+
+    taken: accounts that the actor took from nobody, and may let go again.
+    """
+    if rights.may_map(0):
+        return None
+    may = Remembered(rights.may_map)
+    return _refusal(moves, may, may, taken)
+
+
+def refusal_of_tree(before: MapRights, after: MapRights, moves: Sequence[Move]) -> Refusal | None:
+    """The same for what a changed tree moves: rights before are asked in the tree before, those after in the other.
+
+    Whoever changes the structure of an entry decides about its accounts, too.
+    """
+    if before.may_place(0):
+        return None
+    return _refusal(moves, Remembered(before.may_place), Remembered(after.may_place), ())
+
+
+def _refusal(
+    moves: Sequence[Move], may_take: Mapping[int, bool], may_put: Mapping[int, bool], taken: Collection[int]
+) -> Refusal | None:
+    """Whoever lacks the right at an account's present place can't move it, nor to a place where they lack it."""
+    pulled = sum(not move.was_free and not may_take[move.before] for move in moves)
+    if pulled:
+        text = _("%(accounts)s at entries of others would move: whoever maps accounts there has to agree.")
+        return Refusal("pulls", text % {"accounts": _accounts_of_others(pulled)})
+    pushed = sum(
+        move.after != UNMAPPED and not may_put[move.after] and not (move.is_free and move.account in taken)
+        for move in moves
+    )
+    if pushed:
+        text = _("%(accounts)s would count at entries of others: whoever maps accounts there has to agree.")
+        return Refusal("pushes", text % {"accounts": _accounts(pushed)})
+    dropped = sum(move.after == UNMAPPED and move.account not in taken for move in moves)
+    if dropped:
+        text = _("%(accounts)s would be without an entry: only whoever maps accounts of the whole policy does that.")
+        return Refusal("drops", text % {"accounts": _accounts(dropped)})
+    return None
+
+
+def _accounts_of_others(n: int) -> str:
+    """By the rule of five: how many there are of others tells of them."""
+    smallest = settings.FAIRSHARE_SMALLEST_GROUP
+    if n < smallest:
+        return _("Fewer than %(n)d accounts") % {"n": smallest}
+    return _accounts(n)
+
+
+def _accounts(n: int) -> str:
+    return ngettext("%(n)d account", "%(n)d accounts", n) % {"n": n}
+
+
+def refusal_of_rules(rights: MapRights, before: Sequence[Rule], after: Sequence[Rule]) -> Refusal | None:
+    """Why this isn't the actor's list of rules to write, whatever accounts there are; None when it is."""
+    if rights.may_map(0):
+        return None
+    if [rule for rule in before if not is_own(rights, rule)] != [rule for rule in after if not is_own(rights, rule)]:
+        text = _("Rules that lead to entries of others are changed by whoever maps accounts there.")
+        return Refusal("rules_of_others", text)
+    known = _below(rights, before)
+    lowest = sum(not is_own(rights, rule) and tier_of(rule) < 2 for rule in after)
+    for rule, n_others in _below(rights, after):
+        stood = next((at for at, (one, n) in enumerate(known) if one == rule and n <= n_others), None)
+        if stood is not None:
+            known.pop(stood)
+        elif tier_of(rule) != 1:
+            text = _("Exact and default rules are for those who map accounts of the whole policy: attach them instead.")
+            return Refusal("exact_or_default", text)
+        elif n_others < lowest:
+            text = _("Your new and changed rules stand below all rules that lead elsewhere: move it further down.")
+            return Refusal("above_others", text)
+        elif rule.kind == "each" and not _may_add(rights, rule):
+            text = _("You may not let users become children there: ask whoever changes the structure of that entry.")
+            return Refusal("makes_children", text)
+    return None
+
+
+def is_own(rights: MapRights, rule: Rule) -> bool:
+    """Whether a rule leads into the part where the actor maps accounts."""
+    entry = rights.tree.index_of_uid(rule.target_uid)
+    return entry is not None and rights.may_map(entry)
+
+
+def _below(rights: MapRights, rules: Sequence[Rule]) -> list[tuple[Rule, int]]:
+    """The actor's rules, each with the number of others' rules above it."""
+    found, n_others = [], 0
+    for rule in rules:
+        if is_own(rights, rule):
+            found.append((rule, n_others))
+        elif tier_of(rule) < 2:
+            n_others += 1
+    return found
+
+
+def _may_add(rights: MapRights, rule: Rule) -> bool:
+    entry = rights.tree.index_of_uid(rule.target_uid)
+    return entry is not None and rights.holds(entry, Verb.EDIT_STRUCTURE)
+
+
+class Remembered(dict[int, bool]):
+    """Whether a right is held at an entry, asked once an entry; nobody's place is nobody's."""
+
+    def __init__(self, holds: Callable[[int], bool]) -> None:
+        super().__init__({UNMAPPED: False})
+        self._holds = holds
+
+    def __missing__(self, entry: int) -> bool:
+        self[entry] = found = self._holds(entry)
+        return found
+
+
+def _with_places(
+    known: KnownAccounts, keys: Mapping[int, AccountKey], places: Mapping[int, UUID | None]
+) -> KnownAccounts:
+    found = dict(known.places)
+    for account, uid in places.items():
+        for key in {keys[account], canonical(keys[account])} if account in keys else ():
+            if uid is None:
+                found.pop(key, None)
+            else:
+                found[key] = uid
+    return replace(known, places=found)

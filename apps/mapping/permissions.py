@@ -1,0 +1,103 @@
+"""Who says which accounts count where, and who reads whose they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from itertools import islice
+from uuid import UUID
+
+from django.utils.translation import gettext as _
+
+from apps.accounts.actor import Actor
+from apps.core.errors import NotAllowed, NotFound
+from apps.mapping.visibility import see
+from apps.policies.access.scope import Rights, Verb, Visibility, rules_all
+from apps.policies.models import Policy
+from apps.policies.selectors import get_policy
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.stored import load_tree
+
+WRITE = "policies:write"
+
+
+@dataclass(frozen=True)
+class MapRights:
+    """At which entries of a tree an actor may say whose accounts are there, and at which they read who that is."""
+
+    policy: Policy
+    tree: TreeColumns
+    actor: Actor
+    at: datetime
+
+    @cached_property
+    def sees(self) -> Visibility:
+        return see(policy=self.policy, tree=self.tree, at=self.at, actor=self.actor, rights=self._rights)
+
+    @cached_property
+    def _rights(self) -> Rights:
+        return Rights(self.policy, self.actor, self.at)
+
+    def may_map(self, i: int) -> bool:
+        return self.actor.has_scope(WRITE) and self.holds(i, Verb.MAP_ACCOUNTS)
+
+    def may_place(self, i: int) -> bool:
+        """Whether a change of the tree may take accounts from an entry, or lead them there."""
+        return self.actor.has_scope(WRITE) and self.holds(i, Verb.MAP_ACCOUNTS, Verb.EDIT_STRUCTURE)
+
+    def reach_of(self, i: int) -> UUID | None:
+        """How far a rule of the actor's reaches that leads to this entry; None: in the whole policy."""
+        lineage = [*self.tree.ancestors(i), i]
+        top = next((step for step in lineage if self.may_map(step)), i)
+        return self.tree.uuid(top) if top else None
+
+    def may_name(self, i: int) -> bool:
+        """Whether names of accounts and people may be told."""
+        return self.holds(i, Verb.MAP_ACCOUNTS, Verb.VIEW_MEMBERS)
+
+    @property
+    def maps_anywhere(self) -> bool:
+        """Whether there is an entry at which the actor says whose accounts are there."""
+        if not self.actor.has_scope(WRITE):
+            return False
+        return rules_all(self.actor) or bool(self._rights.at(Verb.MAP_ACCOUNTS))
+
+    def entries_mapped(self, limit: int) -> list[int]:
+        """Entries at which the actor may place accounts, the highest first, at most so many."""
+        tree = self.tree
+        granted = (tree.index_of_uid(uid) for uid in self._rights.at(Verb.MAP_ACCOUNTS))
+        tops = [0] if self.may_map(0) else sorted(i for i in granted if i is not None and self.may_map(i))
+        below = (i for top in tops for level in tree.subtree(top) for i in level)
+        fit = (i for i in below if i > 0 and not tree.is_reserve[i] and self.sees.may_see(i))
+        return list(dict.fromkeys(islice(fit, limit)))
+
+    def require_anywhere(self) -> None:
+        """Whether there is an entry at which the actor reads names; NotFound for those who see nothing at all."""
+        if not self.sees.mask.any():
+            raise NotFound(_("There is no such entry in this policy."))
+        if not (rules_all(self.actor, "policies:read") or self._rights.at(Verb.MAP_ACCOUNTS, Verb.VIEW_MEMBERS)):
+            raise NotAllowed(_("Which account counts where is read by those who lead a part of this policy."))
+
+    def require(self, uid: UUID) -> int:
+        """An entry at which the actor maps accounts; NotFound for what they may not see."""
+        i = self.sees.require(self.tree.index_of_uid(uid))
+        if not self.may_map(i):
+            raise NotAllowed(
+                _("You may not say which accounts belong to %(path)s: ask whoever leads it.")
+                % {"path": self.tree.path(i)}
+            )
+        return i
+
+    def holds(self, i: int, *verbs: str) -> bool:
+        """Whether one of these verbs is held at an entry or above it."""
+        lineage = {self.tree.uuid(at) for at in (*self.tree.ancestors(i), i)}
+        bound = self.actor.token.subtree_uid if self.actor.token else None
+        if bound is not None and bound not in lineage:
+            return False
+        return rules_all(self.actor) or not self._rights.at(*verbs).isdisjoint(lineage)
+
+
+def rights_in(policy_slug: str, *, at: datetime, actor: Actor, scope: str = "policies:read") -> MapRights:
+    policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
+    return MapRights(policy, load_tree(policy), actor, at)

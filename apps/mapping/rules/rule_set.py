@@ -1,0 +1,213 @@
+"""All that says which account counts where in a policy, in the one order in which it is asked.
+
+1. An account that was attached to an entry by hand counts there.
+2. Stored rules for exactly named accounts.
+3. Rules for members, which belong to entries of the tree: those of deeper entries before those of shallower ones, then
+   in the tree's order, then in the entry's own.
+4. All other stored rules in their stored order.
+5. The default rules.
+
+The first that matches decides. Rules whose entry is gone are passed over, and those that lead no deeper than the root.
+
+Rules whose author maps accounts in a part of the policy only come after all of these but the defaults, and take no
+account from entries outside that part: see `mapping.Resolver.decide`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from uuid import UUID
+
+from django.contrib.auth.models import Group
+from django.db import connection
+
+from apps.accounts.models import Account, User
+from apps.accounts.names.intern import AccountKey, canonical
+from apps.accounts.people import clean_group
+from apps.accounts.request_cache import once_per_request
+from apps.mapping.rules.resolver import KnownAccounts, Resolver, reach_of
+from apps.mapping.rules.rule import Person, Rule
+from apps.policies.models import Policy
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.terms import WHOLE_POLICY, Members, read_members
+from apps.priorities.models import Attachment, MappingRule
+from apps.usage.models import Source
+
+_TIERS = {"exact": 0, "default": 2}  # of stored rules; members' rules are asked after the first tier
+_STORED = (
+    "kind", "target_uid", "namespace", "source", "user_pattern", "group_pattern", "fqan_pattern", "suffix",
+    "member_shares", "archive_after_idle_days", "reach_uid", "written_at",
+)  # fmt: skip
+_NO_SOURCE = "\0"  # a namespace that nothing has
+
+
+@dataclass(frozen=True, eq=False)
+class Rulebook:
+    """The rules of a policy with those of one of its trees, and what is known of single accounts."""
+
+    rules: tuple[Rule, ...]
+    known: KnownAccounts
+
+    def on(self, tree: TreeColumns) -> Resolver:
+        return Resolver(self.rules, tree, self.known)
+
+    @property
+    def has_members(self) -> bool:
+        return any(rule.kind == "each" for rule in self.rules)
+
+
+def load_rulebook(policy: Policy, tree: TreeColumns, *, of: User | None = None) -> Rulebook:
+    """As the database stands now. of: only what is known of this person's accounts."""
+    return rulebook_of(policy, tree, load_rules(policy), of=of)
+
+
+def rulebook_of(policy: Policy, tree: TreeColumns, stored: Sequence[Rule], *, of: User | None = None) -> Rulebook:
+    """The same with other stored rules: what they would do."""
+    namespaces = _namespaces(tree, stored)
+    rules = in_order(with_namespaces(stored, namespaces), rules_of_tree(tree, namespaces, early_rules(policy)))
+    return Rulebook(rules, load_known(policy, rules, of=of))
+
+
+def with_namespaces(stored: Sequence[Rule], namespaces: Mapping[str, str]) -> list[Rule]:
+    """Each source by the namespace of its accounts; one that isn't there matches nothing."""
+    return [
+        replace(rule, namespace=namespaces.get(rule.source, _NO_SOURCE), source="") if rule.source else rule
+        for rule in stored
+    ]
+
+
+def load_rules(policy: Policy) -> tuple[Rule, ...]:
+    """The policy's stored mapping rules in their order, without those of its tree."""
+    rows = MappingRule.objects.filter(policy=policy).order_by("position").values(*_STORED)
+    return once_per_request(("rules", policy.pk), lambda: tuple(Rule(**row) for row in rows))
+
+
+def in_order(stored: Sequence[Rule], of_tree: Iterable[Rule]) -> tuple[Rule, ...]:
+    """Stored rules and those of a tree as they are asked. See above."""
+    tiers: list[list[Rule]] = [[], [], []]
+    for rule in stored:
+        tiers[tier_of(rule)].append(rule)
+    return (*tiers[0], *of_tree, *tiers[1], *tiers[2])
+
+
+def tier_of(rule: Rule) -> int:
+    """0: exactly named accounts, before rules for members; 1: patterns; 2: all the rest."""
+    return _TIERS.get(rule.kind, 1)
+
+
+def early_rules(policy: Policy) -> frozenset[tuple[UUID, Members]]:
+    """Rules for members, each with its entry, that reach everywhere although that isn't recorded with them."""
+    return frozenset((UUID(uid), rule) for uid, given in policy.early_rules.items() for rule in read_members(given))
+
+
+def rules_of_tree(
+    tree: TreeColumns, namespaces: Mapping[str, str], early: Collection[tuple[UUID, Members]] = ()
+) -> list[Rule]:
+    """The rules for members of all entries, deeper ones first. namespaces: of the sources, by slug."""
+    entries = sorted(tree.members, key=lambda i: (-int(tree.level[i]), i))
+    return [rule_of(tree, i, members, namespaces, early) for i in entries for members in tree.members[i]]
+
+
+def rule_of(
+    tree: TreeColumns, i: int, members: Members, namespaces: Mapping[str, str],
+    early: Collection[tuple[UUID, Members]] = (),
+) -> Rule:  # fmt: skip
+    """One rule for members as a mapping rule; one for a source that isn't there matches nothing."""
+    uid = tree.uuid(i)
+    reaches_all = members.reach == WHOLE_POLICY or (not members.reach and (uid, members) in early)
+    return Rule(
+        kind="each", target_uid=uid, written_at=members.written_at,
+        reach_uid=None if reaches_all else UUID(members.reach) if members.reach else uid,
+        namespace=namespaces.get(members.source, _NO_SOURCE) if members.source else "",
+        group_pattern=_only_stars(members.group), fqan_pattern=_only_stars(members.fqan),
+        people=_only_stars(_group(members.people)), member_shares=members.shares, member_kind=members.kind,
+        archive_after_idle_days=members.archive_after_days,
+    )  # fmt: skip
+
+
+def member_rules(policy: Policy, tree: TreeColumns, i: int) -> list[tuple[Members, int | None]]:
+    """The rules for members of an entry, each with its reach: an entry, or None for the whole policy."""
+    early = early_rules(policy)
+    return [(members, reach_of(tree, rule_of(tree, i, members, {}, early), i)) for members in tree.members.get(i, ())]
+
+
+def load_known(policy: Policy, rules: Sequence[Rule], *, of: User | None = None) -> KnownAccounts:
+    """Accounts attached by hand, and those of people in groups that the rules name."""
+    names = people_named(rules)
+    persons = Account.objects.filter(person__groups__name__in=names, person__is_active=True) if names else None
+    if of is not None:
+        persons = None if persons is None else persons.filter(person=of)
+    found: dict[AccountKey, tuple[str, set[str]]] = {}
+    if persons is not None:
+        rows = persons.values_list("person__username", "person__groups__name", *AccountKey._fields)
+        for username, group, *key in rows.iterator(chunk_size=20_000):
+            found.setdefault(AccountKey(*key), (username, set()))[1].add(group)
+    people = {key: Person(name, frozenset(groups)) for key, (name, groups) in found.items()}
+    return KnownAccounts(_attached(policy, of), people)
+
+
+def _attached(policy: Policy, of: User | None) -> dict[AccountKey, UUID]:
+    """The entries of accounts that were attached by hand. What one person's are is asked for several times a page."""
+    if of is not None:
+        return dict(once_per_request(("attached", policy.pk, of.pk), lambda: _read_attached(policy, of)))
+    return _read_attached(policy, None)
+
+
+def _read_attached(policy: Policy, of: User | None) -> dict[AccountKey, UUID]:
+    attached = Attachment.objects.filter(policy=policy)
+    if of is not None:
+        attached = attached.filter(account__person=of) | attached.filter(account__user_name=of.username)
+    keys = [f"account__{name}" for name in AccountKey._fields]
+    places = {AccountKey(*row[1:]): row[0] for row in attached.order_by("pk").values_list("entry_uid", *keys)}
+    return places | {canonical(key): uid for key, uid in places.items() if canonical(key) not in places}
+
+
+def people_named(rules: Iterable[Rule]) -> list[str]:
+    """The groups of sign-in that some rule is for."""
+    patterns = {rule.people for rule in rules if rule.people}
+    if not patterns:
+        return []
+    names = Group.objects.order_by("name").values_list("name", flat=True)
+    return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
+
+
+def people_digest(tree: TreeColumns) -> str:
+    """Another one when somebody joins or leaves a group that the tree's rules name, or an account becomes somebody's.
+
+    "" where no rule is for people.
+    """
+    if not any(rule.people for rules in tree.members.values() for rule in rules):
+        return ""
+    names = people_named(rules_of_tree(tree, {}))
+    with connection.cursor() as cursor:
+        cursor.execute(_PEOPLE, [names])
+        return str(cursor.fetchone()[0])
+
+
+_PEOPLE = """
+SELECT md5(COALESCE(string_agg(concat_ws(':', account.id, person.username, team.name), ',' ORDER BY account.id, team.id), ''))
+FROM accounts_account AS account
+JOIN accounts_user AS person ON person.id = account.person_id AND person.is_active
+JOIN accounts_user_groups AS belongs ON belongs.user_id = person.id
+JOIN auth_group AS team ON team.id = belongs.group_id AND team.name = ANY(%s)
+"""  # noqa: E501
+
+
+def _namespaces(tree: TreeColumns, stored: Sequence[Rule]) -> dict[str, str]:
+    slugs = {rule.source for rules in tree.members.values() for rule in rules} | {rule.source for rule in stored}
+    slugs.discard("")
+    return dict(Source.objects.filter(slug__in=slugs).values_list("slug", "namespace")) if slugs else {}
+
+
+def _group(people: str) -> str:
+    try:
+        return clean_group(people) if people else ""
+    except ValueError:
+        return people
+
+
+def _only_stars(pattern: str) -> str:
+    """Rules for members know * and ?, and no sets of characters."""
+    return pattern.replace("[", "[[]")

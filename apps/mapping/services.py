@@ -1,0 +1,45 @@
+"""All mapping rules of a policy are replaced at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from apps.accounts.actor import Actor
+from apps.accounts.audit import log as audit
+from apps.core.errors import NotAllowed
+from apps.mapping.changes import refuse_bad_rules, with_reach, write_rules
+from apps.mapping.permissions import MapRights
+from apps.mapping.rules.rule import Rule
+from apps.mapping.rules.rule_set import load_rules
+from apps.mapping.states import as_asked, version_of
+from apps.mapping.versions import keep_version
+from apps.policies.publishing.revisions import lock_policy
+from apps.policies.selectors import get_policy
+from apps.policies.tree.stored import load_tree
+
+
+@transaction.atomic
+def set_rules(*, policy_slug: str, rules: Sequence[Rule], reason: str = "", at: datetime, actor: Actor) -> int:
+    """Replace the rules of a policy; return its new version. The same rules again change nothing.
+
+    For who makes policies; on pages and by REST rules are changed with a reason: see mapping_changes.
+    """
+    policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
+    policy = lock_policy(policy.pk)
+    rights = MapRights(policy, load_tree(policy), actor, at)
+    if not (actor.is_admin and rights.may_map(0)):  # a token may be bound to a part of the tree
+        raise NotAllowed(_("Only an administrator changes the mapping of accounts."))
+    stored = as_asked(list(load_rules(policy)))
+    refuse_bad_rules(rights, rules)
+    wanted = with_reach(rights, as_asked(rules), stored, at=at)
+    if stored == wanted:
+        return version_of(policy)
+    write_rules(policy, wanted)
+    number = keep_version(policy, rules=wanted, reason=reason, at=at, actor=actor)
+    details = {"version": number, "rules": [rule.to_json() for rule in wanted[:100]]}
+    audit.record(actor=actor, verb="mapping.changed", at=at, policy_slug=policy.slug, reason=reason, details=details)
+    return number

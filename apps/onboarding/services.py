@@ -1,0 +1,127 @@
+"""A policy is proposed from the groups and users that a source has seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import connection, transaction
+from django.utils.translation import gettext as _
+
+from apps.accounts.actor import Actor
+from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed
+from apps.mapping.rules.rule import Rule
+from apps.mapping.rules.rule_set import load_rules
+from apps.mapping.services import set_rules
+from apps.onboarding.proposed_tree import GroupUsage, operations_towards, propose_tree
+from apps.policies.models import ChangeSet, Policy, Revision
+from apps.policies.selectors import get_revision
+from apps.policies.services import make_change_set, make_policy, publish_document
+from apps.policies.settings import PolicySettings
+from apps.policies.tree.stored import load_tree
+from apps.usage.models import Source
+
+_USED = """
+SELECT account.group_name, account.user_name, account.dn, sum(bucket.cpu_s)
+FROM usage_bucket AS bucket JOIN accounts_account AS account ON account.id = bucket.account_id
+WHERE bucket.source_id = %s
+GROUP BY account.group_name, account.user_name, account.dn
+ORDER BY 1, 2, 3
+"""
+
+
+# A proposed policy counts the whole log as it was; the manager then chooses how fast usage fades.
+_OF_A_PROPOSAL: Mapping[str, Any] = {"window": {"length_s": None, "aging": "none"}}
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """The policy made of a source's groups and users: a draft, or in force as `revision`."""
+
+    n_groups: int
+    n_users: int
+    change_set: ChangeSet
+    revision: Revision | None
+
+
+def propose_policy(
+    *,
+    policy_slug: str,
+    source_slug: str,
+    proportional: bool = False,
+    settings: Mapping[str, Any] | None = None,
+    publish: bool = False,
+    reason: str = "",
+    at: datetime,
+    actor: Actor,
+) -> Proposal:
+    """Groups and their users as a tree, with equal shares or in proportion to use, and the rule that maps them.
+
+    The policy is made if there is none. `settings` are parts of PolicySettings; what they leave out stays as it is. A
+    draft adds to the tree and changes shares; publishing makes the tree what the source says, and archives the rest.
+    """
+    if not actor.is_admin:
+        raise NotAllowed(_("Only an administrator proposes a whole policy."))
+    source = Source.objects.filter(slug=source_slug).first()
+    if source is None:
+        raise Invalid(
+            _("There is no usage source %(slug)s: import its records first.") % {"slug": source_slug},
+            fields=[FieldProblem("source", "is unknown")],
+        )
+    used = _used(source)
+    if not used:
+        raise Conflict(
+            _("Source %(slug)s has no usage yet: import its records first.") % {"slug": source_slug}, code="no_usage"
+        )
+    root, n_groups, n_users = propose_tree(used, proportional=proportional, name=policy_slug)
+    with transaction.atomic():
+        policy, wanted, is_new = _policy_for(policy_slug, settings or {}, at=at, actor=actor)
+        revision = None
+        if publish:
+            document = {"policy": policy_slug, "settings": wanted.to_json(), "root": root}
+            revision = publish_document(policy_slug=policy_slug, document=document, reason=reason, at=at, actor=actor)
+            change_set = revision.change_set
+        else:
+            operations = operations_towards(load_tree(policy), root)
+            if wanted != _settings_of(policy):
+                operations.append({"op": "set_policy", "settings": wanted.to_json()})
+            change_set = make_change_set(
+                policy_slug=policy_slug, operations=operations, reason=reason, at=at, actor=actor
+            )
+        if publish or is_new:
+            policy.refresh_from_db()
+            rules = _with_rule_of(policy, source, load_tree(policy).uuid(0))
+            set_rules(policy_slug=policy_slug, rules=rules, at=at, actor=actor)
+    return Proposal(n_groups, n_users, change_set, revision)
+
+
+def _policy_for(
+    slug: str, settings: Mapping[str, Any], *, at: datetime, actor: Actor
+) -> tuple[Policy, PolicySettings, bool]:
+    """The policy, the settings it is to have, and whether it was made just now."""
+    policy = Policy.objects.filter(slug=slug).first()
+    if policy is not None:
+        return policy, PolicySettings.from_json(settings, base=_settings_of(policy)), False
+    wanted = PolicySettings.from_json(settings, base=PolicySettings.from_json(_OF_A_PROPOSAL))
+    return make_policy(slug=slug, name=slug, settings=wanted, at=at, actor=actor), wanted, True
+
+
+def _with_rule_of(policy: Policy, source: Source, root_uid: UUID) -> list[Rule]:
+    """The policy's rules, and one for every group and user of the source's names, unless it has that already."""
+    suffix = "/{group}/{user}"
+    rule = Rule(kind="glob", namespace=source.namespace, target_uid=root_uid, user_pattern="*", suffix=suffix)
+    known = list(load_rules(policy))
+    return known if any(one.stated == rule for one in known) else [*known, rule]
+
+
+def _used(source: Source) -> list[GroupUsage]:
+    with connection.cursor() as cursor:
+        cursor.execute(_USED, [source.pk])
+        return [GroupUsage(group, user or dn, float(cpu_s)) for group, user, dn, cpu_s in cursor.fetchall()]
+
+
+def _settings_of(policy: Policy) -> PolicySettings:
+    return PolicySettings.from_json(get_revision(policy=policy).settings)

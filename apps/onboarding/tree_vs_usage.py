@@ -1,0 +1,185 @@
+"""Your tree against your last 90 days: the log's usage by day, placed in a tree that is in no policy yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import numpy.typing as npt
+from django.db import connection
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import Account
+from apps.accounts.names.intern import AccountKey
+from apps.mapping.rules.resolver import UNMAPPED, Resolver
+from apps.mapping.suggestions import Suggester, Suggestion, find_neighbours, groups_of
+from apps.onboarding.default_rules import default_rules
+from apps.onboarding.entitlements import Ledger, hold_against
+from apps.onboarding.first_policy_draft import require_beginner, tree_of
+from apps.policies.settings import PolicySettings
+from apps.policies.tree.columns import TreeColumns
+from apps.priorities.models import Beginning
+from apps.usage.models import Source
+
+F8 = npt.NDArray[np.float64]
+I4 = npt.NDArray[np.int32]
+DAYS = 90
+_CURRENT = timedelta(days=2)  # a log that ends longer ago is looked at from its own end
+_MOST_LISTED = 50
+_DAY_S = 86_400
+
+_USED = """
+SELECT bucket.account_id, (bucket.hour_at AT TIME ZONE %s)::date, sum(bucket.cpu_s)::float8
+FROM usage_bucket AS bucket
+WHERE bucket.source_id = %s AND bucket.hour_at >= %s AND bucket.hour_at < %s
+GROUP BY 1, 2 HAVING sum(bucket.cpu_s) > 0
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """90 days up to today, or up to the end of a log that is older; `used_from_on` the first of them with usage."""
+
+    first_on: date
+    last_on: date
+    ends_with_log: bool
+    used_from_on: date | None = None
+
+    @property
+    def n_used_days(self) -> int:
+        return 0 if self.used_from_on is None else (self.last_on - self.used_from_on).days + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Unplaced:
+    """An account that no rule leads to an entry, what it used, and where it may belong."""
+
+    names: AccountKey
+    core_s: float
+    suggestions: Sequence[Suggestion]
+
+
+@dataclass(frozen=True)
+class Against:
+    """`n_users`: accounts with usage below each of the ledger's entries. `at_groups`: accounts and core-seconds that
+    count for a group, because the tree has no entry of that person in it."""
+
+    tree: TreeColumns
+    span: Span
+    ledger: Ledger
+    n_users: dict[int, int]
+    unplaced: Sequence[Unplaced]
+    n_unplaced: int
+    unplaced_core_s: float
+    at_groups: tuple[int, float]
+    placed: Sequence[tuple[AccountKey, str]]  # accounts that somebody placed, with the entry's path
+    half_life_days: float
+    settings: PolicySettings
+
+    @property
+    def used_core_s(self) -> float:
+        """Of the log in these days, by everybody."""
+        return self.ledger.used_core_s + self.unplaced_core_s
+
+
+def hold_against_log(beginning: Beginning, *, zone: ZoneInfo, at: datetime, actor: Actor) -> Against:
+    """For administrators. The source has usage."""
+    require_beginner(actor)
+    if beginning.source is None:
+        raise ValueError("There is no log yet.")
+    tree, settings = tree_of(beginning), PolicySettings.from_json(beginning.file_settings)
+    span = span_of(beginning.source, zone=zone, at=at)
+    account_ids, used = load_used(beginning.source, span, zone)
+    keys = _keys(account_ids)
+    resolver = Resolver(default_rules(tree, beginning.source.namespace, beginning.decisions), tree)
+    entry = resolver.resolve_many(keys)
+    by_account = used.sum(axis=1)
+    half_life_days = float(settings.window["half_life_s"]) / _DAY_S
+    used_days = np.flatnonzero(used.sum(axis=0))
+    if len(used_days):
+        first_used = span.first_on + timedelta(days=int(used_days[0]))
+        span = Span(span.first_on, span.last_on, span.ends_with_log, first_used)
+    ledger = hold_against(tree, entry, used, half_life_days=half_life_days, tolerance=settings.tolerance)
+    lost = entry == UNMAPPED
+    return Against(
+        tree=tree, span=span, ledger=ledger, n_users=_users_below(tree, ledger, entry),
+        unplaced=_unplaced(tree, keys, entry, by_account), n_unplaced=int(lost.sum()),
+        unplaced_core_s=float(by_account[lost].sum()), at_groups=_at_groups(tree, entry, by_account),
+        placed=_placed(tree, beginning), half_life_days=half_life_days, settings=settings,
+    )  # fmt: skip
+
+
+def span_of(source: Source, *, zone: ZoneInfo, at: datetime) -> Span:
+    """Relative to the log's end where that is more than two days ago."""
+    ended_at = source.last_record_end_at
+    is_old = ended_at is not None and at - ended_at > _CURRENT
+    last_at = ended_at if is_old and ended_at is not None else at
+    last_on = last_at.astimezone(zone).date()
+    return Span(last_on - timedelta(days=DAYS - 1), last_on, is_old)
+
+
+def load_used(source: Source, span: Span, zone: ZoneInfo) -> tuple[list[int], F8]:
+    """Account ids, ascending, and (accounts, 90 days) core-seconds; a day is one of the site's time zone."""
+    from_at = datetime.combine(span.first_on, time(), zone).astimezone(UTC)
+    to_at = datetime.combine(span.last_on + timedelta(days=1), time(), zone).astimezone(UTC)
+    with connection.cursor() as cursor:
+        cursor.execute(_USED, [zone.key, source.pk, from_at, to_at])
+        rows = cursor.fetchall()
+    account_ids = sorted({row[0] for row in rows})
+    place = {account: i for i, account in enumerate(account_ids)}
+    used = np.zeros((len(account_ids), DAYS))
+    for account, day, core_s in rows:
+        used[place[account], (day - span.first_on).days] = core_s
+    return account_ids, used
+
+
+def _keys(account_ids: Sequence[int]) -> list[AccountKey]:
+    names = dict.fromkeys(account_ids, AccountKey(""))
+    for start in range(0, len(account_ids), 20_000):
+        rows = Account.objects.filter(pk__in=account_ids[start : start + 20_000])
+        for pk, *key in rows.values_list("pk", *AccountKey._fields):
+            names[pk] = AccountKey(*key)
+    return list(names.values())
+
+
+def _users_below(tree: TreeColumns, ledger: Ledger, entry: I4) -> dict[int, int]:
+    """Accounts by the top entry they count for."""
+    is_top = {row.entry for row in ledger.top}
+    counted = dict.fromkeys(is_top, 0)
+    for place in entry[entry != UNMAPPED].tolist():
+        found = next((i for i in (place, *tree.ancestors(place)) if i in is_top), None)
+        if found is not None:
+            counted[found] += 1
+    return counted
+
+
+def _unplaced(tree: TreeColumns, keys: Sequence[AccountKey], entry: I4, core_s: F8) -> list[Unplaced]:
+    lost = np.flatnonzero(entry == UNMAPPED)
+    order = lost[np.argsort(-core_s[lost], kind="stable")][:_MOST_LISTED].tolist()
+    if not order:
+        return []
+    wanted = {group for i in order for group in groups_of(keys[i])}
+    suggester = Suggester(tree, find_neighbours(tree, keys, entry.tolist(), wanted))
+    return [Unplaced(keys[i], float(core_s[i]), suggester.suggest(keys[i])) for i in order]
+
+
+def _at_groups(tree: TreeColumns, entry: I4, core_s: F8) -> tuple[int, float]:
+    placed = entry != UNMAPPED
+    is_group = placed & tree.is_group[np.maximum(entry, 0)]
+    return int(is_group.sum()), float(core_s[is_group].sum())
+
+
+def _placed(tree: TreeColumns, beginning: Beginning) -> list[tuple[AccountKey, str]]:
+    namespace = beginning.source.namespace if beginning.source else ""
+    found = []
+    for one in beginning.decisions:
+        i = tree.index_of_uid(UUID(one["entry"]))
+        key = AccountKey(namespace, one.get("user_pattern", ""), one.get("group_pattern", ""),
+                         fqan=one.get("fqan_pattern", ""))  # fmt: skip
+        if i is not None:
+            found.append((key, tree.path(i)))
+    return found

@@ -1,0 +1,264 @@
+"""The members of one entry: who they are, by which rules they came, what the rules did lately and would do now."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import Account
+from apps.accounts.names.intern import AccountKey
+from apps.core.errors import NotAllowed
+from apps.mapping.attachments import list_attachments
+from apps.mapping.claims import OpenClaim, list_claims
+from apps.mapping.membership.activity import load_people
+from apps.mapping.membership.plan import Census, plan_joining
+from apps.mapping.permissions import MapRights
+from apps.mapping.rules.resolver import UNMAPPED
+from apps.mapping.rules.rule import Rule
+from apps.mapping.rules.rule_set import Rulebook, load_rulebook, member_rules, people_named
+from apps.policies.access.authority import ActorGuard
+from apps.policies.access.scope import Verb
+from apps.policies.changesets.drafts import may_edit
+from apps.policies.models import ChangeSet, Entry, Revision
+from apps.policies.operations.rule_reach import record_reach
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.terms import Members
+from apps.policies.tree.working_tree import WorkingTree
+from apps.priorities.models import Attachment
+from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
+from apps.priorities.selectors.tree import offset
+
+_MOST_ROWS = 100
+_MOST_RUNS = 50  # change sets by rule that are looked at for what happened lately
+_MOST_EVENTS = 20
+_MOST_NAMES = 12
+_MOST_WAITING = 50
+
+
+@dataclass(frozen=True, slots=True)
+class MemberAccount:
+    """One account that counts at an entry; person: the user name of whose it is, "" where nobody said so."""
+
+    key: AccountKey
+    person: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemberLine:
+    entry: EntryRow
+    accounts: Sequence[MemberAccount]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleEvent:
+    """What a rule did to one member; what: joined, back or idle."""
+
+    name: str
+    uid: UUID
+    what: str
+    at: datetime
+    revision: int
+    is_here: bool  # its page can be opened
+
+
+@dataclass(frozen=True)
+class MembersPage:
+    """`members` and `waiting` (accounts at the entry itself) are empty where names may not be told."""
+
+    view: PolicyView
+    entry: EntryRow
+    rules: Sequence[Members]
+    reaches: Sequence[int | None]  # of each rule: the entry below which it takes accounts, None: the whole policy
+    members: Sequence[MemberLine]
+    n_members: int
+    next_cursor: str | None
+    waiting: Sequence[MemberAccount]
+    n_waiting: int
+    lately: Sequence[RuleEvent]
+    attached: Sequence[Attachment]
+    claims: Sequence[OpenClaim]
+    may_name: bool
+    may_map: bool
+    may_rule: bool  # set rules, and put them in force
+    may_draft: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MembersPreview:
+    """What rules would do at once. names: only those that the actor may know. n_taken: accounts from other entries."""
+
+    n_joined: int
+    n_back: int
+    n_matched: int
+    n_taken: int
+    names: Sequence[str]
+
+
+def get_members_page(*, policy_slug: str, uid: UUID, actor: Actor, cursor: str | None = None) -> MembersPage:
+    """`cursor`: from which member on."""
+    view = open_view(policy_slug=policy_slug, actor=actor)
+    i = view.require(uid)
+    rights = MapRights(view.policy, view.tree, actor, view.now)
+    may_name = rights.may_name(i)
+    leaves = [j for j in view.visible_children(i) if not view.tree.n_children[j] and not view.tree.is_reserve[j]]
+    start = offset(cursor)
+    shown = leaves[start : start + _MOST_ROWS]
+    accounts = _accounts_at(view, [i, *shown]) if may_name else {}
+    waiting = accounts.get(i, [])
+    return MembersPage(
+        view=view,
+        entry=view.row(i),
+        rules=view.tree.members.get(i, ()),
+        reaches=[reach for _rule, reach in member_rules(view.policy, view.tree, i)],
+        members=[MemberLine(view.row(j, position=(1, 1)), accounts.get(j, [])) for j in shown] if may_name else [],
+        n_members=len(leaves),
+        next_cursor=str(start + _MOST_ROWS) if len(leaves) > start + _MOST_ROWS else None,
+        waiting=waiting[:_MOST_WAITING],
+        n_waiting=len(waiting),
+        lately=_lately(view, uid) if may_name else [],
+        attached=list_attachments(rights, entry_uid=uid) if may_name else [],
+        claims=list_claims(rights, view.tree.subtree_mask(i)) if rights.may_map(i) else [],
+        may_name=may_name,
+        may_map=rights.may_map(i) and i > 0,
+        may_rule=may_rule(rights, i),
+        may_draft=may_edit(view.policy, actor, view.now),
+    )
+
+
+def may_rule(rights: MapRights, i: int) -> bool:
+    """Say who becomes a child of an entry, and put it in force."""
+    if rights.tree.is_reserve[i] or not rights.actor.has_scope("policies:write"):
+        return False
+    return all(rights.holds(i, verb) for verb in (Verb.EDIT_STRUCTURE, Verb.MAP_ACCOUNTS, Verb.PUBLISH))
+
+
+def preview_members(
+    *, policy_slug: str, entry_uid: UUID, members: Sequence[Members], at: datetime, actor: Actor
+) -> MembersPreview:
+    """What these rules would do at an entry instead of its present ones; for whoever may set them.
+
+    Names are told of accounts that count here already; of others only to who rules the whole policy.
+    """
+    view = open_view(policy_slug=policy_slug, actor=actor)
+    i = view.require(entry_uid)
+    rights = MapRights(view.policy, view.tree, actor, view.now)
+    if not may_rule(rights, i):
+        raise NotAllowed("You may not say who becomes a member here: propose the rule instead.")
+    working = WorkingTree(view.tree)
+    guard = ActorGuard(policy=view.policy, tree=view.tree, actor=actor, at=view.now, only_see=True)
+    author = guard.author(working, view.tree.node(i))
+    standing = view.tree.members.get(i, ())
+    after = _with_members(view.tree, i, record_reach(members, standing=standing, author=author, tree=working))
+    book = load_rulebook(view.policy, after)
+    own = [rule for rule in book.rules if rule.kind == "each" and rule.target_uid == entry_uid]
+    census = _census_of(after, book, own)
+    joining = {place: one for place, one in census.joining().items() if one.entry == i}
+    back, joined = plan_joining(view.policy, census, joining, at=at)
+    matched, n_taken, here = _taken(view, census, i)
+    tells_all = actor.is_admin
+    named = [one.name for one in joining.values() if tells_all or (one.accounts and set(one.accounts) <= here)]
+    added = {operation["name"] for operation in joined}
+    names = [name for name in sorted(named) if name in added][:_MOST_NAMES]
+    return MembersPreview(len(joined), len(back), matched, n_taken, names)
+
+
+def _with_members(tree: TreeColumns, i: int, members: Sequence[Members]) -> TreeColumns:
+    others = {at: rules for at, rules in tree.members.items() if at != i}
+    return replace(tree, members={**others, i: tuple(members)} if members else others, digest="")
+
+
+def _census_of(tree: TreeColumns, book: Rulebook, own: Sequence[Rule]) -> Census:
+    """Of those accounts and people only that some of these rules may be for."""
+    wanted = Q(pk__in=[])
+    for rule in own:
+        condition = Q()
+        if rule.namespace:
+            condition &= Q(namespace=rule.namespace) if "\0" not in rule.namespace else Q(pk__in=[])
+        if rule.group_pattern:
+            condition &= Q(group_name__regex=f"^{_regex(rule.group_pattern)}$")
+        if rule.fqan_pattern:
+            condition &= Q(fqan__regex=f"^{_regex(rule.fqan_pattern.rstrip('/'))}(/.*)?$")
+        if rule.people:
+            condition &= Q(person__groups__name__in=people_named([rule]))
+        wanted |= condition
+    found = Account.objects.filter(wanted).distinct().order_by("id") if own else Account.objects.none()
+    rows = list(found.values_list("id", *AccountKey._fields))
+    people = load_people(people_named(own))
+    return Census(tree, book, [row[0] for row in rows], [AccountKey(*row[1:]) for row in rows], people)
+
+
+def _taken(view: PolicyView, census: Census, i: int) -> tuple[int, int, set[int]]:
+    """How many accounts the rules lead here; of them, those that count elsewhere now, and those that count here."""
+    book = load_rulebook(view.policy, view.tree)
+    resolver, below = book.on(view.tree), view.tree.subtree_mask(i)
+    n_matched = n_taken = 0
+    here: set[int] = set()
+    for account, key, match in zip(census.ids, census.keys, census.matches, strict=True):
+        number = match.joins if match.joins is not None else match.member
+        if number is None or census.book.rules[number].target_uid != census.tree.uuid(i):
+            continue
+        n_matched += 1
+        now, decided = resolver.decide(key)
+        if now.entry != UNMAPPED and below[now.entry]:
+            here.add(account)
+        elif not resolver.is_free((now, decided)):
+            n_taken += 1
+    return n_matched, n_taken, here
+
+
+def _accounts_at(view: PolicyView, entries: Sequence[int]) -> dict[int, list[MemberAccount]]:
+    """The accounts that the newest snapshot counts at each of these entries."""
+    if view.snapshot is None:
+        return {}
+    keys: dict[int, list[AccountKey]] = {}
+    for i in entries:
+        at = int(view.place[i])
+        if at >= 0:
+            keys[i] = view.snapshot.index.accounts_of(at)
+    persons = _persons({key for found in keys.values() for key in found[:_MOST_ROWS]})
+    return {i: [MemberAccount(key, persons.get(key, "")) for key in found] for i, found in keys.items()}
+
+
+def _persons(keys: set[AccountKey]) -> dict[AccountKey, str]:
+    if not keys:
+        return {}
+    names = {key.user_name for key in keys if key.user_name}
+    dns = {key.dn for key in keys if key.dn}
+    owned = Account.objects.filter(Q(user_name__in=names) | Q(dn__in=dns), person__isnull=False)
+    rows: list[Any] = list(owned.values_list("person__username", *AccountKey._fields))
+    return {AccountKey(*row[1:]): row[0] for row in rows}
+
+
+def _lately(view: PolicyView, uid: UUID) -> list[RuleEvent]:
+    """The last of what rules did to children of an entry, newest first."""
+    runs = Revision.objects.filter(policy=view.policy, change_set__origin=ChangeSet.Origin.RULE)
+    at = dict(runs.order_by("-number").values_list("number", "published_at")[:_MOST_RUNS])
+    if not at:
+        return []
+    rows = Entry.objects.filter(policy=view.policy, parent_uid=uid)
+    opened = rows.filter(since__in=at).order_by("-since", "name").values_list("uid", "name", "since")[:_MOST_EVENTS]
+    closed = rows.filter(until__in=at).order_by("-until", "name").values_list("uid", "name", "until")[:_MOST_EVENTS]
+    before = Entry.objects.filter(policy=view.policy, uid__in=[known for known, _name, _since in opened])
+    first: dict[UUID, int] = {}
+    for known, since in before.values_list("uid", "since"):
+        first[known] = min(since, first.get(known, since))
+    events = [(number, name, known, "joined" if first[known] == number else "back") for known, name, number in opened]
+    events += [(number, name, known, "idle") for known, name, number in closed if number is not None]
+    events.sort(key=lambda event: (-event[0], event[1]))
+    return [
+        RuleEvent(name, known, what, at[number], number, view.tree.index_of_uid(known) is not None)
+        for number, name, known, what in events[:_MOST_EVENTS]
+    ]
+
+
+def _regex(pattern: str) -> str:
+    """A pattern of `*` and `?` as the database reads it; a bracket stands for itself."""
+    literal = pattern.replace("[[]", "[")
+    return "".join(".*" if one == "*" else "." if one == "?" else re.escape(one) for one in literal)

@@ -1,0 +1,98 @@
+"""Accounts that no entry is for, with what they used: shown, never dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db import connection
+from django.db.models import Max
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import Account
+from apps.accounts.names.intern import AccountKey
+from apps.mapping.rules.resolver import UNMAPPED
+from apps.mapping.rules.rule_set import load_rulebook
+from apps.policies.models import Policy
+from apps.policies.tree.stored import load_tree
+from apps.priorities.models import Snapshot, UnmappedUsage
+from apps.usage.authority import may_read_all
+from apps.usage.models import Import
+
+# An account is unmapped when it is so in every policy that was computed.
+_BY_SOURCE = """
+SELECT source.slug, count(DISTINCT bucket.account_id), sum(bucket.cpu_s)
+FROM usage_bucket AS bucket JOIN usage_source AS source ON source.id = bucket.source_id
+WHERE bucket.account_id IN (
+    SELECT account_id FROM priorities_unmappedusage WHERE snapshot_id = ANY(%s)
+    GROUP BY account_id HAVING count(*) = %s)
+GROUP BY source.slug
+"""
+
+
+@dataclass(frozen=True)
+class UnmappedAccount:
+    """One account and its usage in the policy's metric and window."""
+
+    account: Account
+    usage: float
+
+
+def unmapped_accounts(policy: Policy, *, limit: int = 1_000) -> list[UnmappedAccount]:
+    """Of the newest snapshot, the greatest usage first. For those who may see the whole policy."""
+    newest = Snapshot.objects.filter(policy=policy, is_live=True).aggregate(newest=Max("pk"))["newest"]
+    rows = UnmappedUsage.objects.filter(snapshot_id=newest).select_related("account").order_by("-usage", "account_id")
+    return [UnmappedAccount(row.account, row.usage) for row in rows[:limit]]
+
+
+def count_unmapped_by_source(*, actor: Actor) -> dict[str, tuple[int, float | None]]:
+    """For each source with such accounts: how many, and the core-seconds of all their buckets, which are often one
+    person's: None for who may not read all usage. No names.
+    """
+    if actor.user is not None and not actor.user.is_active:
+        return {}
+    tells = may_read_all(actor)
+    return {slug: (n, core_s if tells else None) for slug, (n, core_s) in _by_source().items()}
+
+
+def count_unmapped_of_source(source_slug: str) -> int:
+    return _by_source().get(source_slug, (0, 0.0))[0]
+
+
+def count_unmapped_accounts(account_ids: Sequence[int]) -> int:
+    """How many of these no policy has a place for, by the rules and trees of now: no recompute is waited for."""
+    rows = Account.objects.filter(pk__in=account_ids)
+    return _count_unmapped([AccountKey(r.namespace, r.user_name, r.group_name, r.dn, r.fqan, r.project) for r in rows])
+
+
+def count_unmapped_of_import(usage_import: Import) -> int | None:
+    """The same for the accounts of a file; of a dry run by their names, which are nobody's yet.
+
+    None: there is no policy, or too many names to have been kept.
+    """
+    if not Policy.objects.filter(head_number__gt=0).exists():
+        return None
+    result, namespace = usage_import.run.result, usage_import.source.namespace
+    if "names" in result:
+        return _count_unmapped([AccountKey(namespace, *name) for name in result["names"]])
+    account_ids = usage_import.run.cursor.get("accounts")
+    return None if account_ids is None else count_unmapped_accounts(account_ids)
+
+
+def _count_unmapped(unmapped: list[AccountKey]) -> int:
+    for policy in Policy.objects.filter(head_number__gt=0):
+        if unmapped:
+            tree = load_tree(policy)
+            resolver = load_rulebook(policy, tree).on(tree)
+            unmapped = [key for key in unmapped if resolver.resolve(key).entry == UNMAPPED]
+    return len(unmapped)
+
+
+def _by_source() -> dict[str, tuple[int, float]]:
+    live = Snapshot.objects.filter(is_live=True).values("policy_id").annotate(newest=Max("pk"))
+    newest = [row["newest"] for row in live]
+    if not newest:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(_BY_SOURCE, [newest, len(newest)])
+        return {slug: (count, float(core_s)) for slug, count, core_s in cursor.fetchall()}

@@ -1,8 +1,0 @@
-"""What would become of a priority if somebody ran more or less, or had another target. Nothing is kept."""
-
-from __future__ import annotations
-
-from apps.priorities.what_if.asked import Asked, read_asked
-from apps.priorities.what_if.trying import Place, Tried, try_out, try_out_mine
-
-__all__ = ["Asked", "Place", "Tried", "read_asked", "try_out", "try_out_mine"]
