@@ -328,7 +328,7 @@ def _stored() -> str:
     from django.db import connection
 
     with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*), pg_total_relation_size('priorities_seriestile') FROM priorities_seriestile")
+        cursor.execute("SELECT count(*), pg_total_relation_size('analytics_seriestile') FROM analytics_seriestile")
         n_tiles, n_bytes = cursor.fetchone()
     return f"{n_tiles:,} tiles of {n_bytes / 1e6:.0f} MB"
 

@@ -29,6 +29,7 @@ from apps.federation.usage_feeds.subscribing import subscribe
 from apps.mapping.attachments import attach_account
 from apps.mapping.changes import AddRule, make_change
 from apps.mapping.claims import claim_account
+from apps.mapping.models import Attachment, Claim
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.notices.models import Notice
@@ -48,7 +49,6 @@ from apps.policies.requests.asking import ask_upward
 from apps.policies.requests.dividing import Division, MemberTerms, divide_group
 from apps.policies.services import make_change_set, propose_change_set, publish_change_set
 from apps.policies.tree.stored import load_tree
-from apps.priorities.models import Attachment, Claim
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Record

@@ -8,7 +8,7 @@ from django.contrib.sessions.backends.db import SessionStore
 from django.test import Client
 
 from apps.accounts.models import User
-from apps.priorities.receivers import own_accounts_after_sign_in
+from apps.mapping.receivers import own_accounts_after_sign_in
 
 _BACKEND = "django.contrib.auth.backends.ModelBackend"
 

@@ -14,8 +14,8 @@ from apps.policies.access.scope import require_policy
 from apps.policies.selectors import READ, get_policy
 from apps.priorities.serving import served
 
-SERIES = ("built_at", "through_on", "redo_from_on", "hours_through_at")  # of priorities_series
-_SERIES = f"SELECT {', '.join(SERIES)} FROM priorities_series WHERE policy_id = %s"  # noqa: S608 - constants only
+SERIES = ("built_at", "through_on", "redo_from_on", "hours_through_at")  # of analytics_series
+_SERIES = f"SELECT {', '.join(SERIES)} FROM analytics_series WHERE policy_id = %s"  # noqa: S608 - constants only
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from django.db import connection
 from django.db.models import Count, Min, Sum
 
 from apps.accounts.models import AuditEvent
-from apps.priorities.models import Series, SeriesDay, SeriesSlot, SeriesTile, Snapshot
+from apps.analytics.models import Series, SeriesDay, SeriesSlot, SeriesTile
+from apps.priorities.models import Snapshot
 from apps.priorities.snapshots.retention import ALL_FOR, DAILY_FOR, HOURLY_FOR
 from apps.usage.models import Bucket, Record, Source, SourceDay
 

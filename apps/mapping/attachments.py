@@ -14,6 +14,7 @@ from apps.accounts.models import Account
 from apps.accounts.names.entry_names import refuse_reserved
 from apps.accounts.names.intern import AccountKey, canonical
 from apps.core.errors import FieldProblem, Invalid, NotAllowed, NotFound
+from apps.mapping.models import Attachment
 from apps.mapping.moves import Wanted, find_moves, refusal_of
 from apps.mapping.permissions import WRITE, MapRights
 from apps.mapping.rules.rule_set import load_rulebook
@@ -24,7 +25,6 @@ from apps.policies.changesets.change_sets import require_reason
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
-from apps.priorities.models import Attachment
 
 _MOST = 1_000
 

@@ -19,6 +19,7 @@ from apps.accounts.models import Account
 from apps.accounts.names.entry_names import RESERVED
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.mapping.attachments import no_place_for_accounts
+from apps.mapping.models import Attachment, MappingRule
 from apps.mapping.moves import Move, Wanted, find_moves, may_read, refusal_of, refusal_of_rules
 from apps.mapping.permissions import WRITE, MapRights, rights_in
 from apps.mapping.rules.rule import Rule, rule_problems
@@ -32,7 +33,6 @@ from apps.policies.models import Policy
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
-from apps.priorities.models import Attachment, MappingRule
 from apps.usage.models import Source
 
 MOST_RULES = 10_000

@@ -15,13 +15,13 @@ from apps.accounts.models import Account, Token, User
 from apps.accounts.names.entry_names import RESERVED, refuse_reserved
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.mapping.attachments import key_of
+from apps.mapping.models import Claim
 from apps.mapping.moves import moves_of_people, refusal_of
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule_set import load_rulebook
 from apps.policies.changesets.change_sets import clean_reason
 from apps.policies.tree.columns import Mask
-from apps.priorities.models import Claim
 from apps.usage.models import Source
 
 MOST_CLAIMS = 20

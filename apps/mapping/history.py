@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from apps.accounts.models import Account
 from apps.accounts.names.intern import AccountKey
 from apps.core.errors import NotFound
+from apps.mapping.models import MappingVersion
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.rule import Rule
 from apps.mapping.states import Placement, rules_of
 from apps.mapping.versions import get_version
-from apps.priorities.models import MappingVersion
 
 PAGE = 30
 

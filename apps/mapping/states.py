@@ -11,11 +11,11 @@ from uuid import UUID
 from django.utils.translation import gettext as _
 
 from apps.core.errors import NotFound
+from apps.mapping.models import Attachment, MappingVersion
+from apps.mapping.models import Mapping as MappingRow
 from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.rule_set import load_rules, tier_of
 from apps.policies.models import Policy
-from apps.priorities.models import Attachment, MappingVersion
-from apps.priorities.models import Mapping as MappingRow
 
 
 class Placement(NamedTuple):

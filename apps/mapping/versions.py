@@ -10,12 +10,12 @@ from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.core.errors import FieldProblem, NotFound, Stale
+from apps.mapping.models import Mapping as MappingRow
+from apps.mapping.models import MappingVersion
 from apps.mapping.rules.rule import Rule
 from apps.mapping.states import Placement, version_of
 from apps.policies.models import Policy
 from apps.policies.recompute_runs import nudge
-from apps.priorities.models import Mapping as MappingRow
-from apps.priorities.models import MappingVersion
 
 
 def refuse_stale(policy: Policy, version: int | None) -> None:

@@ -14,10 +14,10 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.accounts.audit import log as audit
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale
+from apps.onboarding.models import Beginning
 from apps.policies.formats.registry import get_format, guess_format, read_file, text_of
 from apps.policies.publishing.first_revision import first_tree
 from apps.policies.tree.columns import TreeColumns, pack_tree, unpack_tree
-from apps.priorities.models import Beginning
 from apps.runs.models import Run
 from apps.usage.models import Source
 from apps.usage.parsers.registry import AUTO

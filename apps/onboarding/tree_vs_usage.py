@@ -20,9 +20,9 @@ from apps.mapping.suggestions import Suggester, Suggestion, find_neighbours, gro
 from apps.onboarding.default_rules import default_rules
 from apps.onboarding.entitlements import Ledger, hold_against
 from apps.onboarding.first_policy_draft import require_beginner, tree_of
+from apps.onboarding.models import Beginning
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
-from apps.priorities.models import Beginning
 from apps.usage.models import Source
 
 F8 = npt.NDArray[np.float64]

@@ -1,17 +1,11 @@
-"""Break-glass: mapping rules and snapshots, to look at. Rules change by a service, which counts their version."""
+"""Break-glass: snapshots, to look at."""
 
 from __future__ import annotations
 
 from django.contrib import admin
 
 from apps.accounts.admin import ReadOnlyAdmin
-from apps.priorities.models import MappingRule, Snapshot
-
-
-@admin.register(MappingRule)
-class MappingRuleAdmin(ReadOnlyAdmin):
-    list_display = ("policy", "position", "kind", "namespace", "user_pattern", "group_pattern", "suffix")
-    list_filter = ("policy", "kind")
+from apps.priorities.models import Snapshot
 
 
 @admin.register(Snapshot)

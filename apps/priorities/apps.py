@@ -8,28 +8,21 @@ class PrioritiesConfig(AppConfig):
     label = "priorities"
 
     def ready(self) -> None:
-        from django.contrib.auth.signals import user_logged_in
         from django.core.checks import register as register_check
 
-        from apps.analytics.series import runs
-        from apps.mapping import tree_moves
-        from apps.policies.changesets.account_moves import register_account_moves
         from apps.policies.operations.algorithm_fit import register_trial
         from apps.policies.publishing.signals import policy_published
         from apps.policies.publishing.size_guard import register_rank_count
         from apps.policies.recompute_runs import KIND
         from apps.priorities.change_effects import runs as effect_runs
         from apps.priorities.checks import check_packages
-        from apps.priorities.receivers import nudge_after_publish, own_accounts_after_sign_in
+        from apps.priorities.receivers import nudge_after_publish
         from apps.priorities.recompute import staleness as recompute
         from apps.runs.registry import register
 
         register_check(check_packages)
         register(KIND, recompute.work_recompute)
         register(effect_runs.KIND, effect_runs.work_effect)
-        register(runs.KIND, runs.work_series, is_patient=True)
         register_rank_count(effect_runs.count_rank_moves)
-        register_account_moves(tree_moves.account_moves_of_tree)
         register_trial(effect_runs.try_on_present_usage)
         policy_published.connect(nudge_after_publish, dispatch_uid="priorities.nudge_after_publish")
-        user_logged_in.connect(own_accounts_after_sign_in, dispatch_uid="priorities.own_accounts_after_sign_in")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 from datetime import datetime
-from importlib import import_module
 
 import pytest
-from django.apps import apps
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -161,18 +159,3 @@ def test_a_name_that_would_grow_beyond_its_place_stays_as_it_is() -> None:
     key = AccountKey("arc", dn=long)
     assert len(canonical_dn(long)) > 1024
     assert canonical(key) == key
-
-
-@pytest.mark.django_db
-def test_stored_names_are_spelled_anew_and_twins_are_left_with_their_records(at: datetime) -> None:
-    kept = Account.objects.create(namespace="arc", dn="CN=Kim Svan,O=NorduGrid,C=SE", first_seen_at=at)
-    twin = Account.objects.create(namespace="arc", dn="/c=SE/O=NorduGrid/CN=Kim Svan", first_seen_at=at)
-    plain = Account.objects.create(namespace="arc", user_name="a=b", first_seen_at=at)
-    null = Account.objects.create(namespace="arc", user_name="x", fqan="/bio/Role=NULL", first_seen_at=at)
-    import_module("apps.accounts.migrations.0005_one_spelling_of_grid_names").spell(apps, None)
-    told = {account.pk: (account.dn, account.user_name, account.fqan) for account in Account.objects.all()}
-    assert told == {
-        kept.pk: (KIM, "", ""), twin.pk: ("/c=SE/O=NorduGrid/CN=Kim Svan", "", ""), plain.pk: ("", "a=b", ""),
-        null.pk: ("", "x", "/bio"),
-    }  # fmt: skip
-    assert account_ids([AccountKey("arc", dn=twin.dn)], at=at)[AccountKey("arc", dn=twin.dn)] == kept.pk

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apps.priorities.models import Attachment, MappingVersion
+from apps.mapping.models import Attachment, MappingVersion
 from tests.api.conftest import refused
 from tests.api.small_site import Site, push, record
 from tests.api.test_mappings import call as plain_call

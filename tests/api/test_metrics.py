@@ -18,12 +18,12 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.registry import Collector
 
 from apps.accounts.actor import SYSTEM
+from apps.analytics.models import Series
 from apps.analytics.series import runs as series_runs
 from apps.api.gauges import entries, policies
 from apps.api.gauges.sources import unmapped_of_sources
 from apps.policies.recompute_runs import nudge
 from apps.policies.services import publish_document
-from apps.priorities.models import Series
 from apps.priorities.serving import served
 from apps.runs.models import Run
 from apps.runs.services import work_run_now

@@ -8,12 +8,10 @@ import json
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 import pyarrow.parquet
 import pytest
-from django.apps import apps as django_apps
 from django.conf import LazySettings
 from django.core.management import call_command
 from django.db import OperationalError
@@ -243,21 +241,3 @@ def test_an_open_policy_needs_no_grant(people: Site) -> None:
     text = documented_token()
     assert not Grant.objects.filter(user__username="slurm").exists()
     assert len(lines_of(body(Caller(token=text).get(ALL)))) == 3
-
-
-def test_owners_of_tokens_from_before_get_the_sight_that_their_tokens_had(people: Site) -> None:
-    migration = import_module("apps.policies.migrations.0009_owners_of_reading_tokens")
-    whole = people.token("priorities:read", user=people.nobody)
-    part = people.token(
-        "priorities:read", user=people.alice, policy_slug="grid", subtree_uid=people.uid("/biology"), days=9
-    )
-    people.token("priorities:read", user=people.ben, at=AT - timedelta(days=300), days=9)
-    for _again in range(2):
-        migration.let_owners_read(django_apps, None)
-    given = Grant.objects.filter(reason__startswith="Reads priorities")
-    found = set(given.values_list("user__username", "entry_uid"))
-    others = people.other.pk, Grant.objects.get(policy=people.other).entry_uid
-    assert others[0] != people.policy.pk
-    assert found == {("nobody", people.uid("/")), ("nobody", others[1]), ("alice", people.uid("/biology"))}
-    assert len(lines_of(body(Caller(token=whole).get(ALL)))) == 3
-    assert [line["entry"] for line in lines_of(body(Caller(token=part).get(ALL)))] == ["/biology/carol"]

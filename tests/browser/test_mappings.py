@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-from apps.priorities.models import Attachment, MappingRule
+from apps.mapping.models import Attachment, MappingRule
 from tests.browser.conftest import Open, Visit, in_windows
 from tests.dashboard.grid import Grid
 from tests.dashboard.test_mappings import PAGE, send

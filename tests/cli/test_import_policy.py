@@ -19,12 +19,12 @@ from apps.accounts.actor import COMMAND
 from apps.accounts.names.intern import AccountKey, account_ids
 from apps.core.clock import now
 from apps.core.errors import Conflict, Invalid
+from apps.mapping.models import MappingRule
 from apps.policies.formats.registry import FORMATS
 from apps.policies.models import ChangeSet, Policy, ProposedTree, Revision
 from apps.policies.operations import apply as operations
 from apps.policies.services import effect_of, make_policy, publish_change_set, publish_document
 from apps.policies.tree.stored import load_tree, load_tree_from_rows
-from apps.priorities.models import MappingRule
 from apps.priorities.recompute.staleness import request_recompute
 from apps.priorities.serving import served
 from apps.runs.services import work_run_now

@@ -19,7 +19,7 @@ from tests.dashboard.grid import SLUG, Grid
 from tests.sign_in import sign_in
 
 LIVE = f"/policy/{SLUG}/live"
-ABOUT_WHO = ("django_session", "accounts_user", "priorities_series")
+ABOUT_WHO = ("django_session", "accounts_user", "analytics_series")
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ from apps.accounts.models import Account, User
 from apps.analytics.operators.asking import FigureQuery
 from apps.analytics.operators.selectors import get_figure
 from apps.core import clock
+from apps.explain.my_priority import get_my_priority
 from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
 from apps.priorities.recompute.again import compute_again
-from apps.priorities.selectors import get_my_priority
 from apps.priorities.serving import served
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow

@@ -11,9 +11,9 @@ from django.test import Client
 from apps.accounts.models import Account, User
 from apps.core import clock
 from apps.mapping.membership.plan import apply_members
+from apps.mapping.models import Attachment, Claim
 from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Adjustment, ChangeSet, Grant, Revision
-from apps.priorities.models import Attachment, Claim
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read, text_of
 from tests.sign_in import sign_in

@@ -18,9 +18,10 @@ from django.test.utils import CaptureQueriesContext
 from apps.accounts.actor import COMMAND, SYSTEM
 from apps.accounts.models import AuditEvent, User
 from apps.core import clock
+from apps.mapping.models import MappingRule
+from apps.onboarding.models import Beginning
 from apps.policies.models import Policy, Revision
 from apps.policies.tree.stored import load_tree
-from apps.priorities.models import Beginning, MappingRule
 from apps.priorities.recompute.staleness import request_recompute
 from apps.priorities.selectors import get_overview
 from apps.priorities.serving import served

@@ -10,7 +10,8 @@ from uuid import uuid4
 import pytest
 
 from apps.dashboard.my_priority.walk import tell
-from apps.priorities.selectors import MyPriority, WalkStep
+from apps.explain.my_priority import MyPriority
+from apps.explain.walk import WalkStep
 from apps.priorities.sentences import say
 
 

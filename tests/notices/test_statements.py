@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
+from apps.analytics.models import SeriesDay
 from apps.analytics.series.runs import ask_for_series
 from apps.core.errors import Invalid, NotFound
 from apps.mapping.rules.rule import Rule
@@ -23,7 +24,6 @@ from apps.notices.statements.reckoning import AMOUNTS, Month, corrections_of, re
 from apps.policies.models import Adjustment, Policy
 from apps.policies.services import make_policy, publish_document
 from apps.policies.tree.stored import load_tree
-from apps.priorities.models import SeriesDay
 from apps.runs.services import work_run_now
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow

@@ -10,10 +10,12 @@ import pytest
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
+from apps.explain.entry_page import get_entry_page
+from apps.explain.explained import explain
+from apps.explain.my_priority import get_my_priority
 from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Adjustment, Grant
 from apps.policies.publishing.at_once import publish_operations
-from apps.priorities import selectors
 from apps.priorities.adjustments import get_adjustments_page, list_adjustments, preview_adjustment
 from tests.priorities.conftest import AS_OF, PROJECTS, Site
 from tests.priorities.test_membership import uid_of
@@ -42,13 +44,13 @@ def test_a_preview_says_what_the_next_recompute_finds(site: Site, as_eva: Actor,
     site.recompute()
     used_at = AS_OF - timedelta(hours=2)
     found = preview(site, path, core_h, as_eva, used_at)
-    before = selectors.get_entry_page(policy_slug=site.slug, uid=UUID(uid_of(site, path)), actor=as_eva).entry
+    before = get_entry_page(policy_slug=site.slug, uid=UUID(uid_of(site, path)), actor=as_eva).entry
     assert (found.before.usage, found.before.actual, found.before.rank) == (
         before.usage_core_s, before.actual, before.rank,
     )  # fmt: skip
     adjust(site, path, core_h)
     site.recompute()
-    after = selectors.get_entry_page(policy_slug=site.slug, uid=UUID(uid_of(site, path)), actor=as_eva).entry
+    after = get_entry_page(policy_slug=site.slug, uid=UUID(uid_of(site, path)), actor=as_eva).entry
     assert found.after.usage == pytest.approx(after.usage_core_s, rel=1e-12, abs=1e-6)
     assert found.after.actual == pytest.approx(after.actual, rel=1e-12)
     assert (found.after.rank, found.after.factor) == (after.rank, after.factor)
@@ -82,7 +84,7 @@ def test_a_revoked_one_stays_on_the_list_and_counts_for_nothing(site: Site, as_e
     (line,), _ = list_adjustments(policy_slug=site.slug, actor=as_eva)
     assert (line.is_in_force, line.counted) == (False, 0.0)
     assert list_adjustments(policy_slug=site.slug, with_revoked=False, actor=as_eva)[0] == []
-    assert selectors.get_entry_page(policy_slug=site.slug, uid=UUID(entry), actor=as_eva).entry.adjusted == 0.0
+    assert get_entry_page(policy_slug=site.slug, uid=UUID(entry), actor=as_eva).entry.adjusted == 0.0
 
 
 def test_an_entry_shows_its_own_those_below_and_those_above_it(site: Site, as_eva: Actor) -> None:
@@ -113,11 +115,11 @@ def test_the_walk_tells_of_what_was_given_back_on_the_way(site: Site) -> None:
     alice = Actor(user=User.objects.create_user("alice"), via="page")
     adjust(site, "/physics", -10, ago=timedelta(days=2), note="node failure")
     site.recompute()
-    (mine,) = selectors.get_my_priority(actor=alice)
+    (mine,) = get_my_priority(actor=alice)
     assert [len(step.adjustments) for step in mine.walk] == [1, 0]
     (told,) = mine.walk[0].adjustments
     assert [each for each in ("\u221210", "18 Nov 2026", "node failure") if each not in told.sentence] == []
-    explained = selectors.explain(policy_slug=site.slug, account="alice", actor=alice)
+    explained = explain(policy_slug=site.slug, account="alice", actor=alice)
     assert explained["results"][0]["steps"][0]["adjustments"] == [
         {
             "uid": told.uid, "resource": "cpu_s", "amount_s": -36000.0, "at": "2026-11-18T12:00:00Z",

@@ -14,11 +14,11 @@ from apps.accounts.names.intern import AccountKey
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound
 from apps.mapping import claims
 from apps.mapping.attachments import attach_account, detach_account, list_attachments
+from apps.mapping.models import Attachment, Claim
 from apps.mapping.permissions import rights_in
 from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant
 from apps.policies.tree.terms import Members
-from apps.priorities.models import Attachment, Claim
 from apps.priorities.selectors.members import get_members_page, preview_members
 from apps.priorities.serving import served
 from tests.priorities.conftest import AS_OF, Site

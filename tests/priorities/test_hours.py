@@ -14,6 +14,7 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.analytics.convergence.by_hour import get_convergence_by_hour
 from apps.analytics.convergence.counting import Counting
+from apps.analytics.models import Series, SeriesHour, SeriesHourTile
 from apps.analytics.series import hours, runs
 from apps.analytics.series.hours_reading import load_hours
 from apps.analytics.series.reading import load_series, series_state
@@ -21,7 +22,6 @@ from apps.analytics.series.storage.columns import DailySeries
 from apps.core.errors import Invalid
 from apps.policies.models import Grant, Policy
 from apps.policies.tree.stored import load_tree
-from apps.priorities.models import Series, SeriesHour, SeriesHourTile
 from apps.priorities.recompute import pipeline as assembly
 from apps.runs.models import Run
 from apps.runs.services import claim_run, work_lease

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from importlib import import_module
 from typing import Any
 from uuid import UUID
 
 import pytest
-from django.apps import apps
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, AuditEvent, User
@@ -29,6 +27,7 @@ from apps.mapping.changes import (
     make_change,
     preview_change,
 )
+from apps.mapping.models import Attachment, MappingRule, MappingVersion
 from apps.mapping.moves import Wanted, find_moves, refusal_of
 from apps.mapping.permissions import rights_in
 from apps.mapping.rules.rule import Rule
@@ -36,7 +35,6 @@ from apps.mapping.states import MappingState, state_now, state_of, version_at, v
 from apps.mapping.versions import get_version
 from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant
-from apps.priorities.models import Attachment, MappingRule, MappingVersion
 from apps.priorities.recompute.staleness import is_stale
 from apps.priorities.serving import served
 from apps.runs.models import Run
@@ -241,18 +239,6 @@ def test_a_version_whose_entries_are_archived_is_not_brought_back(site: Site) ->
     with pytest.raises(Conflict) as refused:
         change(site, Restore(number - 1))
     assert refused.value.code == "entry_gone"
-
-
-def test_what_was_mapped_before_versions_were_kept_is_the_first_one(site: Site) -> None:
-    change(site, Assign({account("alice"): UUID(uid_of(site, "/physics/bob"))}))
-    state, number = state_now(site.policy), version_of(site.policy)
-    MappingVersion.objects.all().delete()
-    import_module("apps.priorities.migrations.0004_mapping_versions").keep_what_is(apps, None)
-    assert MappingVersion.objects.get().number == number
-    change(site, ReplaceRules([]))
-    assert stated(state_of(site.policy, number)) == stated(state)
-    change(site, Restore(number))
-    assert stated(state_now(site.policy)) == stated(state)
 
 
 # --- Who may ----------------------------------------------------------------------------------------------------------

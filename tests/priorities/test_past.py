@@ -14,10 +14,11 @@ from apps.accounts.models import User
 from apps.core.errors import Invalid, NotFound
 from apps.explain.entry_page import get_entry_page
 from apps.explain.explained import explain
+from apps.mapping.models import MappingVersion
 from apps.mapping.states import version_number_at
 from apps.policies.services import make_change_set, publish_change_set
 from apps.policies.tree.stored import load_tree
-from apps.priorities.models import MappingVersion, Snapshot
+from apps.priorities.models import Snapshot
 from apps.priorities.recompute import staleness as recompute
 from apps.priorities.selectors.looking.moments import moment_of
 from apps.priorities.selectors.rows import open_view

@@ -9,7 +9,7 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, AuditEvent
 from apps.accounts.names.pseudonyms import pseudonym_of
 from apps.core.errors import Invalid, NotAllowed
-from apps.priorities.models import Attachment
+from apps.mapping.models import Attachment
 from apps.priorities.serving import served
 from apps.priorities.visibility.pseudonyms import Hidden, pseudonymise_idle
 from apps.usage.models import Bucket, Record

@@ -11,6 +11,9 @@ from django.db import OperationalError, connection
 from apps.accounts.actor import COMMAND, Actor, TokenBounds
 from apps.accounts.models import Account, User
 from apps.core.errors import NotAllowed, NotFound
+from apps.explain.entry_page import get_entry_page
+from apps.explain.explained import explain
+from apps.explain.my_priority import get_my_priority
 from apps.explain.walk import level_said
 from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant
@@ -21,10 +24,7 @@ from apps.priorities.selectors import (
     EntryRow,
     count_unmapped_by_source,
     count_unmapped_of_source,
-    explain,
     freshness,
-    get_entry_page,
-    get_my_priority,
     get_overview,
     get_tree_page,
     list_snapshots,

@@ -12,12 +12,12 @@ from django.db import transaction
 from django.test import override_settings
 
 from apps.accounts.actor import COMMAND
+from apps.analytics.models import Series, SeriesDay, SeriesTile
 from apps.analytics.series import runs
 from apps.analytics.series.calendar import day_at, days_of, site_zone
 from apps.analytics.series.reading import load_series, series_state
 from apps.mapping.rules.rule import Rule
 from apps.policies.recompute_runs import nudge
-from apps.priorities.models import Series, SeriesDay, SeriesTile
 from apps.runs.models import Run
 from apps.runs.services import claim_run, work_lease
 from apps.usage.buckets import proof

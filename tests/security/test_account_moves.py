@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
-from importlib import import_module
 from typing import Any
 from uuid import UUID
 
 import pytest
-from django.apps import apps
 from django.test import Client
 
 from apps.accounts.actor import Actor
@@ -21,7 +18,7 @@ from apps.mapping.changes import AddRule, Assign, RemoveRule, ReplaceRules, make
 from apps.mapping.membership.plan import apply_members
 from apps.mapping.permissions import rights_in
 from apps.mapping.rules.rule import Rule
-from apps.mapping.rules.rule_set import load_rules, rules_of_tree
+from apps.mapping.rules.rule_set import load_rules
 from apps.mapping.selectors import get_mapping_page
 from apps.policies.changesets.checks import Check, list_checks
 from apps.policies.changesets.review import review_of
@@ -31,7 +28,6 @@ from apps.policies.publishing.reverting import restore_revision
 from apps.policies.services import make_change_set, propose_change_set, publish_change_set
 from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import Members
-from apps.priorities.models import MappingRule, MappingVersion
 from tests.dashboard.page import read, text_of
 from tests.security.delegated_world import AT, SLUG, Outside, State, add_account, make_world
 
@@ -215,36 +211,6 @@ def test_a_trial_lists_free_and_own_accounts_and_counts_no_few_others(people: di
         make_change(policy_slug=SLUG, edit=ReplaceRules([rule]), reason="r", version=None, at=AT, actor=cleo)
     removed = preview_change(policy_slug=SLUG, edit=RemoveRule(0), at=AT, actor=people["admin"])
     assert plan_json(removed)["accounts"] == len(removed.moves), "an administrator reads all"
-
-
-def test_rules_of_before_reach_everywhere_where_administrators_wrote_them(people: dict[str, Actor]) -> None:
-    policy = Policy.objects.get(slug=SLUG)
-    publish(people["cleo"], EVERYBODY)
-    import_module("apps.policies.migrations.0008_reach_of_rules").find_early_rules(apps, None)
-    policy.refresh_from_db()
-    found = {key: [one["group"] for one in rules] for key, rules in policy.early_rules.items()}
-    assert found == {str(uid("/biology")): ["bio*"]}
-    early = {(UUID(key), Members(group=group)) for key, groups in found.items() for group in groups}
-    tree = load_tree(policy)
-    bare = {i: tuple(Members(group=one.group) for one in rules) for i, rules in tree.members.items()}
-    tree = replace(tree, members=bare)
-    reaches = {rule.group_pattern: rule.reach_uid for rule in rules_of_tree(tree, {}, early)}
-    assert reaches == {"bio*": None, "*": uid("/climate")}
-
-
-def test_mapping_rules_of_before_reach_everywhere_where_administrators_wrote_them(people: dict[str, Actor]) -> None:
-    rule = Rule("group", uid("/climate"), group_pattern="visitors")
-    make_change(policy_slug=SLUG, edit=AddRule(rule), reason="r", version=None, at=AT, actor=people["cleo"])
-    assert MappingRule.objects.get(group_pattern="visitors").reach_uid == uid("/climate")
-    MappingRule.objects.update(reach_uid=None, written_at="")
-    for version in MappingVersion.objects.exclude(rules=None):
-        version.rules = [Rule.from_json(one).stated.to_json() for one in version.rules or ()]
-        version.save()
-    import_module("apps.priorities.migrations.0009_reach_of_rules").record_reach(apps, None)
-    found = dict(MappingRule.objects.values_list("group_pattern", "reach_uid"))
-    assert found == {"visitors": uid("/climate"), "*": None}
-    last = MappingVersion.objects.exclude(rules=None).latest("number").rules or ()
-    assert {one["group_pattern"]: one.get("reach_uid") for one in last} == {"visitors": str(uid("/climate")), "*": None}
 
 
 def test_an_account_counted_by_a_default_rule_below_its_entry_is_not_free(people: dict[str, Actor]) -> None:

@@ -29,6 +29,7 @@ from apps.mapping.attachments import attach_account, detach_account
 from apps.mapping.changes import make_change, preview_change
 from apps.mapping.claims import claim_account, decide_claim
 from apps.mapping.membership.plan import apply_members
+from apps.mapping.models import Attachment, Claim
 from apps.mapping.rules.rule import KINDS as RULE_KINDS
 from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.rule_set import load_rules
@@ -43,7 +44,6 @@ from apps.policies.publishing.at_once import publish_operations
 from apps.policies.publishing.reverting import restore_revision, revert_revision
 from apps.policies.services import make_change_set, propose_change_set, publish_change_set
 from apps.policies.tree.terms import Members
-from apps.priorities.models import Attachment, Claim
 from apps.priorities.selectors.members import preview_members
 from tests.examples import examples
 from tests.security.delegated_world import AT, DELEGATES, SLUG, Outside, State, add_account, make_world

@@ -21,5 +21,5 @@ DROP FUNCTION accounts_audit_refuse();
 
 
 class Migration(migrations.Migration):
-    dependencies = [("accounts", "0001_first_model")]
+    dependencies = [("accounts", "0001_first_models")]
     operations = [migrations.RunSQL(FORWARD, BACKWARD)]

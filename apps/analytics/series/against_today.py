@@ -13,6 +13,7 @@ import numpy as np
 from django.db import connection
 from django.utils.translation import gettext as _
 
+from apps.analytics.models import SeriesDay
 from apps.analytics.series.building import Builder, BuiltDay
 from apps.analytics.series.calendar import days_of, site_zone
 from apps.analytics.series.reading import series_of
@@ -22,7 +23,6 @@ from apps.core.errors import TooLarge
 from apps.policies.models import Policy
 from apps.policies.tree.adoption import indexes_of
 from apps.policies.tree.stored import load_tree
-from apps.priorities.models import SeriesDay
 
 MOST_DAYS = 100
 MOST_BUCKETS = 1_000_000  # of usage in the period: some seconds of work

@@ -18,8 +18,8 @@ from apps.usage.records import pgbinary
 I8 = npt.NDArray[np.int64]
 
 _MOST_BYTES = 256 * 1024 * 1024  # of sums; beyond that, reading buckets again is no slower
-_WRITE = "UPDATE priorities_series SET carry = %b, carry_digest = %s WHERE policy_id = %s"
-_READ = "SELECT carry, carry_digest FROM priorities_series WHERE policy_id = %s AND carry IS NOT NULL"
+_WRITE = "UPDATE analytics_series SET carry = %b, carry_digest = %s WHERE policy_id = %s"
+_READ = "SELECT carry, carry_digest FROM analytics_series WHERE policy_id = %s AND carry IS NOT NULL"
 
 
 class Carry:

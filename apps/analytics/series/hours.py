@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from apps.analytics.models import Series, SeriesHour, SeriesHourTile
 from apps.analytics.series.building import Builder
 from apps.analytics.series.calendar import HOUR_S, Day, day_at
 from apps.analytics.series.inputs import changed_policy, first_at, is_all_other
@@ -28,7 +29,6 @@ from apps.analytics.series.storage.tiles import (
 )
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
-from apps.priorities.models import Series, SeriesHour, SeriesHourTile
 from apps.usage.buckets.changed_hours import earliest_change
 
 MOST_HOURS = 7 * 24

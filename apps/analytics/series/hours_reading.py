@@ -8,12 +8,12 @@ from uuid import UUID
 
 import numpy as np
 
+from apps.analytics.models import SeriesHour
 from apps.analytics.series.calendar import HOUR_S, site_zone
 from apps.analytics.series.reading import by_block, series_of
 from apps.analytics.series.storage.columns import DailySeries, SeriesDays
 from apps.analytics.series.storage.tiles import BLOCK, DAYS, empty_month, find_slots, read_tiles
 from apps.policies.models import Policy
-from apps.priorities.models import SeriesHour
 from apps.priorities.recompute.pipeline import one_view
 
 

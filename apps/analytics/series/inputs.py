@@ -11,14 +11,14 @@ from django.db import connection
 
 from apps import engine
 from apps.accounts.names.roll import load_roll
+from apps.analytics.models import Series
 from apps.analytics.series.calendar import day_at
 from apps.analytics.series.later_entries import has_new_places, unplaced_accounts
+from apps.mapping.models import Mapping as MappingRow
 from apps.mapping.rules.rule_set import people_digest
 from apps.policies.models import Policy, Revision
 from apps.policies.tree.stored import load_tree
 from apps.priorities.fallback.fallen_back import list_fallen_back
-from apps.priorities.models import Mapping as MappingRow
-from apps.priorities.models import Series
 from apps.usage.buckets.changed_hours import earliest_change
 from apps.usage.selectors import watermarks
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from django.db.models import Q
 
 from apps.accounts.request_cache import once_per_request
+from apps.analytics.models import Series, SeriesDay
 from apps.analytics.series.calendar import site_zone
 from apps.analytics.series.inputs import read_inputs, stale_from
 from apps.analytics.series.runs import KIND, subject_of
@@ -18,7 +19,6 @@ from apps.analytics.series.storage.columns import DailySeries, SeriesDays, Serie
 from apps.analytics.series.storage.fields import AMOUNTS, COMPETES, EXISTS, KNOWS_WAITING
 from apps.analytics.series.storage.tiles import BLOCK, Month, empty_month, find_slots, read_tiles
 from apps.policies.models import Entry, Policy
-from apps.priorities.models import Series, SeriesDay
 from apps.priorities.recompute.pipeline import one_view
 from apps.runs.models import Run
 

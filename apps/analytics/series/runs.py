@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
+from apps.analytics.models import Series
 from apps.analytics.series.building import Builder
 from apps.analytics.series.calendar import HOUR_S, Day, days_of, last_ended, months_of, site_zone
 from apps.analytics.series.hours import build_hours, hours_between, is_hour_missing, note_hours, plan_hours
@@ -15,7 +16,6 @@ from apps.analytics.series.inputs import built_from, is_all_other, read_inputs, 
 from apps.analytics.series.storage.storing import BuiltMonth
 from apps.analytics.series.storage.tiles import Slots
 from apps.policies.models import Policy
-from apps.priorities.models import Series
 from apps.runs.faults import fault_point
 from apps.runs.leases import Lease
 from apps.runs.models import Run

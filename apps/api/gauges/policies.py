@@ -12,13 +12,14 @@ import numpy.typing as npt
 from django.db.models import Count, Sum
 from prometheus_client.core import Metric
 
+from apps.analytics.models import Series
 from apps.analytics.series.calendar import site_zone
 from apps.analytics.series.runs import KIND as SERIES_BUILD
 from apps.analytics.series.runs import subject_of
 from apps.api.gauges.family import gauge
 from apps.core import clock
 from apps.policies.models import Policy
-from apps.priorities.models import Series, Snapshot, UnmappedUsage
+from apps.priorities.models import Snapshot, UnmappedUsage
 from apps.priorities.serving.answers import ServedSnapshot
 from apps.priorities.snapshots.states import out_of_tolerance
 from apps.runs.models import Run

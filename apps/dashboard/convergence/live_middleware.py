@@ -30,7 +30,7 @@ SELECT session.session_data, {", ".join(f"series.{name}" for name in SERIES)},
     {", ".join(f'who."{field.column}"' for field in User._meta.concrete_fields)}
 FROM django_session AS session
 JOIN accounts_user AS who ON who.id = %s
-LEFT JOIN priorities_series AS series ON series.policy_id = %s
+LEFT JOIN analytics_series AS series ON series.policy_id = %s
 WHERE session.session_key = %s AND session.expire_date > clock_timestamp()
 """  # noqa: S608 - constants only
 

@@ -23,13 +23,12 @@ from apps.dashboard.history import difference_lines
 from apps.dashboard.shell import lines, origins, presentation, scope_words, time_travel
 from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.htmx import SeeOther, fragment
+from apps.explain.entry_page import EntryPage, get_entry_page
 from apps.policies import selectors as policy_selectors
 from apps.policies import services as policy_services
 from apps.policies.changesets.conflicts import EditConflict
-from apps.priorities import selectors
 from apps.priorities.pins import pinned_among
 from apps.priorities.recompute import preview as previews
-from apps.priorities.selectors import EntryPage
 
 
 def page_url(policy: str, uid: UUID, **_kwargs: Any) -> str:
@@ -58,12 +57,12 @@ def _page_of(request: HttpRequest, policy: str, uid: UUID, cursor: str | None = 
     """As of the moment that is asked for; an archived entry without one as it last was."""
     actor, at = actor_of(request), time_travel.moment_asked(request)
     try:
-        return selectors.get_entry_page(policy_slug=policy, uid=uid, actor=actor, cursor=cursor, at=at)
+        return get_entry_page(policy_slug=policy, uid=uid, actor=actor, cursor=cursor, at=at)
     except NotFound:
         last = None if at is not None else policy_selectors.last_seen(policy_slug=policy, uid=uid)
         if last is None:
             raise
-        return selectors.get_entry_page(policy_slug=policy, uid=uid, actor=actor, cursor=cursor, at=last)
+        return get_entry_page(policy_slug=policy, uid=uid, actor=actor, cursor=cursor, at=last)
 
 
 def _moment(page: EntryPage) -> str:
@@ -133,7 +132,7 @@ def _show_form(
     status: int = 200,
 ) -> HttpResponse:
     """The page again with what was typed; after a conflict the change is on top of the new revision."""
-    page = selectors.get_entry_page(policy_slug=policy, uid=uid, actor=actor_of(request))
+    page = get_entry_page(policy_slug=policy, uid=uid, actor=actor_of(request))
     extra: dict[str, Any] = {"form": form, "conflict": conflict, "conflict_lines": _conflict_lines(conflict)}
     if shares is not None:
         extra |= _preview_context(request, policy, uid, shares)
@@ -153,7 +152,7 @@ def _conflict_lines(conflict: Conflict | None) -> list[str]:
 def _preview_context(request: HttpRequest, policy: str, uid: UUID, shares: Shares) -> dict[str, Any]:
     actor = actor_of(request)
     found = previews.preview_shares(policy_slug=policy, entry_uid=uid, shares=shares, actor=actor)
-    page = selectors.get_entry_page(policy_slug=policy, uid=uid, actor=actor)
+    page = get_entry_page(policy_slug=policy, uid=uid, actor=actor)
     groups = {row.uid for row in page.siblings if row.n_children or row.hidden_children}
     return {"effect": draw_preview(found, policy_slug=policy, groups=groups)}
 

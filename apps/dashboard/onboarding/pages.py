@@ -30,11 +30,11 @@ from apps.dashboard.onboarding.forms import (
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.actor import actor_of
 from apps.onboarding.first_policy_draft import LogState, get_beginning, log_state, require_beginner, tree_of
+from apps.onboarding.models import Beginning
 from apps.onboarding.tree_vs_usage import Against, hold_against_log
 from apps.policies.selectors import list_policies
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
-from apps.priorities.models import Beginning
 from apps.usage import selectors as usage
 from apps.usage.models import Import, RejectedLine
 from apps.usage.parsers.sacct_header import COMMAND

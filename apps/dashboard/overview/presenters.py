@@ -35,8 +35,8 @@ from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.lines import Line
 from apps.dashboard.sources.pages import lines_of
 from apps.engine import convergence
+from apps.explain.my_priority import get_my_priority
 from apps.policies.requests.dividing import list_led_groups
-from apps.priorities import selectors
 from apps.priorities.pins import list_pinned, pinned_among
 from apps.priorities.selectors import Overview
 from apps.priorities.selectors.overview import overview_of
@@ -172,7 +172,7 @@ def _mine(desk: Desk) -> Mapping[str, Any] | None:
 def own_story(actor: Actor) -> Story | None:
     if actor.is_admin:
         return None
-    ranked = [mine for mine in selectors.get_my_priority(actor=actor) if not mine.error]
+    ranked = [mine for mine in get_my_priority(actor=actor) if not mine.error]
     return tell(ranked[0]) if ranked else None
 
 

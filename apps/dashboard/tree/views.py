@@ -22,8 +22,9 @@ from apps.dashboard.shell import lines, origins, scope_words, time_travel
 from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.htmx import SeeOther, fragment
 from apps.dashboard.shell.trends import draw_trends
+from apps.explain.entry_page import EntryPage, get_entry_page
 from apps.priorities import selectors
-from apps.priorities.selectors import EntryPage, TreePage
+from apps.priorities.selectors import TreePage
 from apps.priorities.selectors.looking.fallen import LocalOnly, local_only_among
 
 MAX_QUERY = 128
@@ -136,7 +137,7 @@ def panel_context(request: HttpRequest, policy: str, uid: UUID | None) -> dict[s
     if uid is None:
         return {"chosen": None}
     at = time_travel.moment_asked(request)
-    page = selectors.get_entry_page(policy_slug=policy, uid=uid, actor=actor_of(request), at=at)
+    page = get_entry_page(policy_slug=policy, uid=uid, actor=actor_of(request), at=at)
     tolerance = lines.tolerance_of(page.settings)
     parent = page.ancestors[-1] if page.ancestors else None
     return {
@@ -175,7 +176,7 @@ def _large(page: EntryPage, moment: str = "") -> lines.Line | None:
 def _now(request: HttpRequest, policy: str, uid: UUID) -> dict[str, Any] | None:
     """The same entry today, if it is still there."""
     try:
-        page = selectors.get_entry_page(policy_slug=policy, uid=uid, actor=actor_of(request))
+        page = get_entry_page(policy_slug=policy, uid=uid, actor=actor_of(request))
     except NotFound:
         return None
     return {"page": page, "line": _large(page), "parent": page.ancestors[-1] if page.ancestors else None}

@@ -27,12 +27,12 @@ from apps.accounts.models import Account, User
 from apps.accounts.names.intern import AccountKey, canonical
 from apps.accounts.people import clean_group
 from apps.accounts.request_cache import once_per_request
+from apps.mapping.models import Attachment, MappingRule
 from apps.mapping.rules.resolver import KnownAccounts, Resolver, reach_of
 from apps.mapping.rules.rule import Person, Rule
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.terms import WHOLE_POLICY, Members, read_members
-from apps.priorities.models import Attachment, MappingRule
 from apps.usage.models import Source
 
 _TIERS = {"exact": 0, "default": 2}  # of stored rules; members' rules are asked after the first tier

@@ -4,7 +4,7 @@ Checks look at sets, not at rows one by one: few changed entries are walked up t
 many are answered by one breadth-first walk of the whole tree.
 """
 
-from django.db import migrations, models
+from django.db import migrations
 
 FORWARD = r"""
 ALTER TABLE policies_revision ALTER COLUMN tree SET STORAGE EXTERNAL;  -- compressed already
@@ -45,10 +45,10 @@ CREATE TRIGGER policies_entry_rewritten BEFORE UPDATE ON policies_entry FOR EACH
     WHEN (
         OLD.until IS NOT NULL OR NEW.until IS NULL
         OR (OLD.id, OLD.policy_id, OLD.uid, OLD.parent_uid, OLD.name, OLD.kind, OLD.shares, OLD.is_group, OLD.scope,
-            OLD.scope_sources, OLD.locked, OLD.since)
+            OLD.scope_sources, OLD.locked, OLD.dates, OLD.members, OLD.since)
         IS DISTINCT FROM
            (NEW.id, NEW.policy_id, NEW.uid, NEW.parent_uid, NEW.name, NEW.kind, NEW.shares, NEW.is_group, NEW.scope,
-            NEW.scope_sources, NEW.locked, NEW.since)
+            NEW.scope_sources, NEW.locked, NEW.dates, NEW.members, NEW.since)
     )
     EXECUTE FUNCTION policies_entry_rewritten();
 
@@ -257,36 +257,6 @@ ALTER TABLE policies_revision ALTER COLUMN tree SET STORAGE EXTENDED;
 
 
 class Migration(migrations.Migration):
-    dependencies = [("policies", "0001_first_model")]
+    dependencies = [("policies", "0001_first_models")]
 
-    operations = [
-        # A million entries are written at once: no index that a unique constraint's index can stand in for.
-        migrations.RemoveIndex(model_name="entry", name="policies_entry_history"),
-        migrations.RemoveIndex(model_name="entry", name="policies_entry_children"),
-        migrations.RemoveIndex(model_name="entry", name="policies_entry_closed"),
-        # Django takes every index on `policy` alone for the foreign key's: this one steps aside meanwhile.
-        migrations.RemoveConstraint(model_name="entry", name="policies_entry_one_root"),
-        migrations.AlterField(
-            model_name="entry",
-            name="policy",
-            field=models.ForeignKey(
-                db_index=False, on_delete=models.PROTECT, related_name="entries", to="policies.policy"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="entry",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(until=None, parent_uid=None), fields=["policy"], name="policies_entry_one_root"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="entry", index=models.Index(fields=["policy", "since"], name="policies_entry_opened")
-        ),
-        migrations.AddIndex(
-            model_name="entry",
-            index=models.Index(
-                condition=~models.Q(until=None), fields=["policy", "until"], name="policies_entry_closed"
-            ),
-        ),
-        migrations.RunSQL(FORWARD, BACKWARD),
-    ]
+    operations = [migrations.RunSQL(FORWARD, BACKWARD)]

@@ -13,13 +13,14 @@ from django.utils.translation import gettext as _
 from apps.accounts.models import Account
 from apps.accounts.names.intern import AccountKey, canonical
 from apps.core.errors import FieldProblem, Invalid
+from apps.mapping.models import MappingVersion
 from apps.mapping.rules.resolver import KnownAccounts
 from apps.mapping.rules.rule_set import Rulebook, load_rulebook, rulebook_of
 from apps.mapping.states import MappingState, state_of, version_number_at, version_of
 from apps.policies.models import Adjustment, Policy, Revision
 from apps.policies.selectors import get_revision
 from apps.policies.tree.columns import TreeColumns
-from apps.priorities.models import MappingVersion, Snapshot
+from apps.priorities.models import Snapshot
 from apps.usage.buckets.changed_hours import earliest_change
 
 

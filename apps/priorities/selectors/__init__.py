@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from apps.explain.entry_page import EntryPage, get_entry_page
-from apps.explain.explained import explain
-from apps.explain.my_priority import MyPriority, get_my_priority
-from apps.explain.walk import WalkStep
 from apps.policies.selectors import EntryChange
 from apps.priorities.selectors.changesets.differences import RevisionDiff, diff_revisions
 from apps.priorities.selectors.history import EntryHistory, HistoryLine, get_entry_history
@@ -25,11 +21,11 @@ from apps.priorities.selectors.unmapped import (
 )
 
 __all__ = [
-    "EntryChange", "EntryHistory", "EntryPage", "EntryRow", "Freshness", "HistoryLine", "Hit", "InputAge", "Moment",
-    "MoreRow", "MyPriority", "Overview", "PolicyView", "Publish", "RevisionDiff", "TreePage", "UnmappedAccount",
-    "WalkStep", "count_unmapped_accounts", "count_unmapped_by_source", "count_unmapped_of_import",
+    "EntryChange", "EntryHistory", "EntryRow", "Freshness", "HistoryLine", "Hit", "InputAge", "Moment",
+    "MoreRow", "Overview", "PolicyView", "Publish", "RevisionDiff", "TreePage", "UnmappedAccount",
+    "count_unmapped_accounts", "count_unmapped_by_source", "count_unmapped_of_import",
     "count_unmapped_of_source",
     "diff_revisions",
-    "explain", "freshness", "get_entry_history", "get_entry_page", "get_my_priority", "get_overview", "get_tree_page",
+    "freshness", "get_entry_history", "get_overview", "get_tree_page",
     "list_snapshots", "open_view", "search_entries", "unmapped_accounts",
 ]  # fmt: skip

@@ -19,6 +19,7 @@ from apps.mapping.attachments import list_attachments
 from apps.mapping.claims import OpenClaim, list_claims
 from apps.mapping.membership.activity import load_people
 from apps.mapping.membership.plan import Census, plan_joining
+from apps.mapping.models import Attachment
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule import Rule
@@ -31,7 +32,6 @@ from apps.policies.operations.rule_reach import record_reach
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.terms import Members
 from apps.policies.tree.working_tree import WorkingTree
-from apps.priorities.models import Attachment
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.selectors.tree import offset
 

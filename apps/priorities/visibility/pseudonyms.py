@@ -18,6 +18,7 @@ from apps.accounts.audit import log as audit
 from apps.accounts.models import Account
 from apps.accounts.names.intern import AccountKey, pseudonymous
 from apps.core.errors import FieldProblem, Invalid, NotAllowed
+from apps.mapping.models import Attachment
 from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule_set import load_rulebook
 from apps.mapping.states import Placement
@@ -26,7 +27,6 @@ from apps.policies.changesets.change_sets import require_reason
 from apps.policies.models import Policy
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.tree.stored import load_tree
-from apps.priorities.models import Attachment
 
 _DAY = timedelta(days=1)
 _IDLE = """

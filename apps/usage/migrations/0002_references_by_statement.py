@@ -65,6 +65,6 @@ DROP FUNCTION usage_references_exist();
 
 
 class Migration(migrations.Migration):
-    dependencies = [("usage", "0001_first_model"), ("accounts", "0001_first_model")]
+    dependencies = [("usage", "0001_first_models"), ("accounts", "0001_first_models")]
 
     operations = [migrations.RunSQL(_GUARDS, _NO_GUARDS)]

@@ -7,13 +7,13 @@ from datetime import date
 
 import numpy as np
 
+from apps.analytics.models import SeriesDay
 from apps.analytics.series.building import Builder, BuiltDay
 from apps.analytics.series.calendar import Day
 from apps.analytics.series.standing import Standing
 from apps.analytics.series.storage.fields import KNOWS_WAITING
 from apps.analytics.series.storage.tiles import Month, Slots, empty_month, put_day, read_month, widened, write_month
 from apps.policies.models import Policy
-from apps.priorities.models import SeriesDay
 
 
 class BuiltMonth:

@@ -28,8 +28,8 @@ _UUID = 2950  # the type's number
 I8 = npt.NDArray[np.int64]
 Month = dict[str, npt.NDArray[Any]]
 
-_READ_SLOTS = "SELECT string_agg(uuid_send(uid), '' ORDER BY slot) FROM priorities_seriesslot WHERE policy_id = %s"
-_COPY_SLOTS = "COPY priorities_seriesslot (policy_id, uid, slot) FROM STDIN (FORMAT BINARY)"
+_READ_SLOTS = "SELECT string_agg(uuid_send(uid), '' ORDER BY slot) FROM analytics_seriesslot WHERE policy_id = %s"
+_COPY_SLOTS = "COPY analytics_seriesslot (policy_id, uid, slot) FROM STDIN (FORMAT BINARY)"
 
 
 class Tiles(NamedTuple):
@@ -54,8 +54,8 @@ WHERE policy_id = %s AND {self.begins_on} = ANY(%s::date[]) AND (block = ANY(%s:
         return f"DELETE FROM {self.table} WHERE policy_id = %s AND {self.begins_on} = %s"  # noqa: S608 - constants only
 
 
-MONTHS = Tiles("priorities_seriestile", "month_on")  # a row for each day of a month
-DAYS = Tiles("priorities_serieshourtile", "day_on")  # a row for each hour of a day of UTC
+MONTHS = Tiles("analytics_seriestile", "month_on")  # a row for each day of a month
+DAYS = Tiles("analytics_serieshourtile", "day_on")  # a row for each hour of a day of UTC
 
 
 class Slots:
@@ -152,7 +152,7 @@ def find_slots(policy: Policy, uids: Sequence[UUID]) -> dict[UUID, int]:
     """Of those that have one."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT uid, slot FROM priorities_seriesslot WHERE policy_id = %s AND uid = ANY(%s::uuid[])",
+            "SELECT uid, slot FROM analytics_seriesslot WHERE policy_id = %s AND uid = ANY(%s::uuid[])",
             [policy.pk, list(uids)],
         )
         return dict(cursor.fetchall())

@@ -17,8 +17,8 @@ from apps.api.v1.mapping.serializers import IF_MATCH_OF_ONE, AccountNameSerializ
 from apps.api.v1.policies.places import entry_uid
 from apps.core import clock
 from apps.mapping import attachments as attaching
+from apps.mapping.models import Attachment
 from apps.mapping.permissions import rights_in
-from apps.priorities.models import Attachment
 
 READ_WRITE: Scopes = {
     "GET": frozenset({POLICIES_READ, POLICIES_WRITE}),

@@ -16,7 +16,7 @@ from apps.api.v1.moments import MomentSerializer, moment_of
 from apps.api.v1.my_priority.views import MyStepSerializer
 from apps.api.v1.priorities import AlgorithmField, PrioritySerializer
 from apps.api.v1.sentences import SaidSerializer
-from apps.priorities import selectors
+from apps.explain.explained import explain
 
 
 class ExplainedSerializer(PrioritySerializer):
@@ -57,4 +57,4 @@ class ExplainView(APIView):
         """The walk from the root to the account's entry: one object a level, numbers that add up, and sentences."""
         given = asked(ExplainFilterSerializer, request)
         at = moment_of(given.pop("at", None))
-        return Response(selectors.explain(policy_slug=policy, **given, at=at, actor=actor_of(request)))
+        return Response(explain(policy_slug=policy, **given, at=at, actor=actor_of(request)))

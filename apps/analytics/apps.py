@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class AnalyticsConfig(AppConfig):
+    name = "apps.analytics"
+    label = "analytics"
+
+    def ready(self) -> None:
+        from apps.analytics.series import runs
+        from apps.runs.registry import register
+
+        register(runs.KIND, runs.work_series, is_patient=True)

@@ -1,0 +1,118 @@
+"""Daily and hourly series: disposable, all of it."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class Series(models.Model):
+    """How far the daily series of a policy is built, and from what: see series. Disposable, all of it.
+
+    `inputs`: what the days before `redo_from_on` were made of; those from then on are to be made again. `n_slots`: how
+    many entries have a place in its tiles. `carry`: what all usage so far came to for each account and source at the
+    end of `through_on`, where the window has no end and aging is one factor for everything (see series.reach).
+    """
+
+    policy = models.OneToOneField(
+        "policies.Policy", on_delete=models.CASCADE, primary_key=True, related_name="daily_series"
+    )
+    first_on = models.DateField(null=True)
+    through_on = models.DateField(null=True)
+    redo_from_on = models.DateField(null=True)
+    inputs = models.JSONField(default=dict)
+    n_slots = models.PositiveIntegerField(default=0)
+    carry = models.BinaryField(null=True)
+    carry_digest = models.CharField(max_length=64, blank=True, default="")
+    built_at = models.DateTimeField(null=True)
+    # The same by the hour, of the last seven days: hours before `hours_through_at` are made of `hours_inputs`.
+    hours_from_at = models.DateTimeField(null=True)
+    hours_through_at = models.DateTimeField(null=True)
+    hours_inputs = models.JSONField(default=dict)
+
+    def __str__(self) -> str:
+        return f"daily series of {self.policy_id} through {self.through_on}"
+
+
+class SeriesSlot(models.Model):
+    """The place of an entry in the tiles: siblings side by side when they were seen first together. Written by COPY."""
+
+    policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="+", db_index=False)
+    uid = models.UUIDField()
+    slot = models.PositiveIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["policy", "uid"], name="analytics_seriesslot_once")]
+
+    def __str__(self) -> str:
+        return f"{self.uid} at {self.slot}"
+
+
+class SeriesDay(models.Model):
+    """What is one number a day."""
+
+    policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="+", db_index=False)
+    on = models.DateField()
+    ends_at = models.DateTimeField()
+    revision_number = models.PositiveIntegerField()
+    is_before_first = models.BooleanField()
+    root_used = models.FloatField()
+    root_decayed = models.FloatField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["policy", "on"], name="analytics_seriesday_once")]
+
+    def __str__(self) -> str:
+        return f"{self.policy_id} on {self.on}"
+
+
+class SeriesTile(models.Model):
+    """The days of one month of some neighbouring slots, as a blob of arrays: see series.tiles."""
+
+    policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="+", db_index=False)
+    month_on = models.DateField()  # its first day
+    block = models.PositiveIntegerField()
+    data = models.BinaryField()
+    digest = models.CharField(max_length=64)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["policy", "block", "month_on"], name="analytics_seriestile_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.policy_id} in the month of {self.month_on}, block {self.block}"
+
+
+class SeriesHour(models.Model):
+    """What is one number an hour, of the last seven days."""
+
+    policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="+", db_index=False)
+    begins_at = models.DateTimeField()
+    revision_number = models.PositiveIntegerField()
+    is_before_first = models.BooleanField()
+    root_used = models.FloatField()
+    root_decayed = models.FloatField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["policy", "begins_at"], name="analytics_serieshour_once")]
+
+    def __str__(self) -> str:
+        return f"{self.policy_id} at {self.begins_at}"
+
+
+class SeriesHourTile(models.Model):
+    """The hours of one day (UTC) of some neighbouring slots, laid out as a SeriesTile."""
+
+    policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="+", db_index=False)
+    day_on = models.DateField()
+    block = models.PositiveIntegerField()
+    data = models.BinaryField()
+    digest = models.CharField(max_length=64)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["policy", "block", "day_on"], name="analytics_serieshourtile_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.policy_id} on {self.day_on}, block {self.block}"

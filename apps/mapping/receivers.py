@@ -1,0 +1,14 @@
+"""What signing in brings about at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apps.accounts.models import User
+from apps.core import clock
+from apps.mapping.claims import take_own_accounts
+
+
+def own_accounts_after_sign_in(sender: object, *, user: User, **_more: Any) -> None:
+    """Whose names are those of people, their accounts are theirs."""
+    take_own_accounts(user=user, at=clock.now())

@@ -1,0 +1,14 @@
+"""What the schedule rings: each task calls one service and may run twice."""
+
+from __future__ import annotations
+
+from celery import shared_task
+
+from apps.core import clock
+from apps.mapping.membership import plan as membership
+
+
+@shared_task(name="apps.mapping.tasks.apply_rules_for_members")
+def apply_rules_for_members() -> int:
+    """In how many policies somebody joined, came back or was archived by rule; safe to run twice and at once."""
+    return len(membership.apply_members(at=clock.now()))

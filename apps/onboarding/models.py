@@ -1,0 +1,40 @@
+"""A first policy on its way."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+
+class Beginning(models.Model):
+    """A first policy on its way: the tree that a file declares, and the log it is held against. Nothing is in force.
+
+    `facts`: what else the file said (its format, cluster, what was ignored). `decisions`: accounts that somebody
+    placed, each with its names and the entry's uid. One is open at a time; anybody who may go on with it can.
+    """
+
+    is_open = models.BooleanField(default=True)
+    file_name = models.CharField(max_length=255)
+    facts = models.JSONField(default=dict)
+    file_settings = models.JSONField(default=dict)
+    tree = models.BinaryField()
+    tree_digest = models.CharField(max_length=64)
+    source = models.ForeignKey("usage.Source", null=True, on_delete=models.SET_NULL, related_name="+")
+    dry_run = models.ForeignKey("usage.Import", null=True, on_delete=models.SET_NULL, related_name="+")
+    usage_import = models.ForeignKey("usage.Import", null=True, on_delete=models.SET_NULL, related_name="+")
+    decisions = models.JSONField(default=list)
+    policy = models.ForeignKey("policies.Policy", null=True, on_delete=models.SET_NULL, related_name="+")
+    version = models.PositiveIntegerField(default=1)
+    author = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    author_name = models.CharField(max_length=256)
+    created_at = models.DateTimeField()
+    updated_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["is_open"], condition=Q(is_open=True), name="onboarding_beginning_one_open")
+        ]
+
+    def __str__(self) -> str:
+        return f"the beginning from {self.file_name}"
