@@ -23,8 +23,6 @@ class Policy(models.Model):
     visibility = models.CharField(max_length=16, choices=Visibility.choices, default=Visibility.PATH)
     head_number = models.PositiveIntegerField(default=0)  # 0: nothing published yet
     is_sample = models.BooleanField(default=False)
-    # Rules for members by entry that had the reach of the whole policy before it was recorded with each rule.
-    early_rules = models.JSONField(default=dict, db_default={}, editable=False)
     created_at = models.DateTimeField()
 
     class Meta:

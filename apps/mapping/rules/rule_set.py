@@ -15,7 +15,7 @@ account from entries outside that part: see `mapping.Resolver.decide`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from uuid import UUID
@@ -32,7 +32,7 @@ from apps.mapping.rules.resolver import KnownAccounts, Resolver, reach_of
 from apps.mapping.rules.rule import Person, Rule
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
-from apps.policies.tree.terms import WHOLE_POLICY, Members, read_members
+from apps.policies.tree.terms import WHOLE_POLICY, Members
 from apps.usage.models import Source
 
 _TIERS = {"exact": 0, "default": 2}  # of stored rules; members' rules are asked after the first tier
@@ -66,7 +66,7 @@ def load_rulebook(policy: Policy, tree: TreeColumns, *, of: User | None = None) 
 def rulebook_of(policy: Policy, tree: TreeColumns, stored: Sequence[Rule], *, of: User | None = None) -> Rulebook:
     """The same with other stored rules: what they would do."""
     namespaces = _namespaces(tree, stored)
-    rules = in_order(with_namespaces(stored, namespaces), rules_of_tree(tree, namespaces, early_rules(policy)))
+    rules = in_order(with_namespaces(stored, namespaces), rules_of_tree(tree, namespaces))
     return Rulebook(rules, load_known(policy, rules, of=of))
 
 
@@ -97,26 +97,16 @@ def tier_of(rule: Rule) -> int:
     return _TIERS.get(rule.kind, 1)
 
 
-def early_rules(policy: Policy) -> frozenset[tuple[UUID, Members]]:
-    """Rules for members, each with its entry, that reach everywhere although that isn't recorded with them."""
-    return frozenset((UUID(uid), rule) for uid, given in policy.early_rules.items() for rule in read_members(given))
-
-
-def rules_of_tree(
-    tree: TreeColumns, namespaces: Mapping[str, str], early: Collection[tuple[UUID, Members]] = ()
-) -> list[Rule]:
+def rules_of_tree(tree: TreeColumns, namespaces: Mapping[str, str]) -> list[Rule]:
     """The rules for members of all entries, deeper ones first. namespaces: of the sources, by slug."""
     entries = sorted(tree.members, key=lambda i: (-int(tree.level[i]), i))
-    return [rule_of(tree, i, members, namespaces, early) for i in entries for members in tree.members[i]]
+    return [rule_of(tree, i, members, namespaces) for i in entries for members in tree.members[i]]
 
 
-def rule_of(
-    tree: TreeColumns, i: int, members: Members, namespaces: Mapping[str, str],
-    early: Collection[tuple[UUID, Members]] = (),
-) -> Rule:  # fmt: skip
+def rule_of(tree: TreeColumns, i: int, members: Members, namespaces: Mapping[str, str]) -> Rule:
     """One rule for members as a mapping rule; one for a source that isn't there matches nothing."""
     uid = tree.uuid(i)
-    reaches_all = members.reach == WHOLE_POLICY or (not members.reach and (uid, members) in early)
+    reaches_all = members.reach == WHOLE_POLICY
     return Rule(
         kind="each", target_uid=uid, written_at=members.written_at,
         reach_uid=None if reaches_all else UUID(members.reach) if members.reach else uid,
@@ -127,10 +117,9 @@ def rule_of(
     )  # fmt: skip
 
 
-def member_rules(policy: Policy, tree: TreeColumns, i: int) -> list[tuple[Members, int | None]]:
+def member_rules(tree: TreeColumns, i: int) -> list[tuple[Members, int | None]]:
     """The rules for members of an entry, each with its reach: an entry, or None for the whole policy."""
-    early = early_rules(policy)
-    return [(members, reach_of(tree, rule_of(tree, i, members, {}, early), i)) for members in tree.members.get(i, ())]
+    return [(members, reach_of(tree, rule_of(tree, i, members, {}), i)) for members in tree.members.get(i, ())]
 
 
 def load_known(policy: Policy, rules: Sequence[Rule], *, of: User | None = None) -> KnownAccounts:

@@ -100,7 +100,6 @@ class Migration(migrations.Migration):
                 ),
                 ("head_number", models.PositiveIntegerField(default=0)),
                 ("is_sample", models.BooleanField(default=False)),
-                ("early_rules", models.JSONField(db_default={}, default=dict, editable=False)),
                 ("created_at", models.DateTimeField()),
             ],
             options={

@@ -116,7 +116,7 @@ def get_members_page(*, policy_slug: str, uid: UUID, actor: Actor, cursor: str |
         view=view,
         entry=view.row(i),
         rules=view.tree.members.get(i, ()),
-        reaches=[reach for _rule, reach in member_rules(view.policy, view.tree, i)],
+        reaches=[reach for _rule, reach in member_rules(view.tree, i)],
         members=[MemberLine(view.row(j, position=(1, 1)), accounts.get(j, [])) for j in shown] if may_name else [],
         n_members=len(leaves),
         next_cursor=str(start + _MOST_ROWS) if len(leaves) > start + _MOST_ROWS else None,

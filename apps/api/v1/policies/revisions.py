@@ -186,7 +186,7 @@ class EntryDetailView(APIView):
 
 
 def _member_rules(view: PolicyView, i: int) -> list[dict[str, Any]]:
-    found = member_rules(view.policy, view.tree, i)
+    found = member_rules(view.tree, i)
     return [{**rule.to_json(), **reach_json(view.tree, reach)} for rule, reach in found]
 
 
