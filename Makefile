@@ -62,8 +62,8 @@ test: setup debian
 
 # Engine and services, without a browser. Goal: three minutes.
 test-fast: setup
-	@$(PYTEST) -m "not browser and not faults" tests/engine tests/accounts tests/policies tests/priorities tests/runs \
-		tests/usage $(TESTS)
+	@$(PYTEST) -m "not browser and not faults" tests/engine tests/accounts tests/policies tests/runs tests/usage \
+		tests/mapping tests/priorities tests/explain tests/analytics tests/onboarding $(TESTS)
 
 # Also what takes long, in random order, with random examples and many of them. Goal: 45 minutes. SEED=1 does it again.
 test-all: setup debian

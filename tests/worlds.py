@@ -29,8 +29,8 @@ from tests.federation.feed_site import Teller, make_told_of
 from tests.federation.grid_site import make_grid_site
 from tests.federation.other_side import OtherSide
 from tests.federation.restored_site import make_restored
-from tests.priorities.conftest import Site as PrioritySite
-from tests.priorities.conftest import make_month_of_days, make_two_projects
+from tests.priority_site import Site as PrioritySite
+from tests.priority_site import make_month_of_days, make_two_projects
 from tests.privacy.known_site import build_known_world
 from tests.rights_world import ISSUER, World
 

@@ -19,7 +19,7 @@ from apps.priorities.models import Fallback
 from apps.usage.models import Source
 from tests.dashboard.page import Page, read, text_of
 from tests.federation.test_grid import _clock, world
-from tests.priorities.conftest import AS_OF, Site, make_site
+from tests.priority_site import AS_OF, Site, make_site
 from tests.sign_in import sign_in
 
 __all__ = ["_clock", "make_site", "world"]

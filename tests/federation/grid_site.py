@@ -14,7 +14,7 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
 from apps.usage.models import Source
 from apps.usage.services import make_source
-from tests.priorities.conftest import AS_OF, Site
+from tests.priority_site import AS_OF, Site
 
 HOUR = timedelta(hours=1)
 SETTINGS = {"window": {"length_s": 10 * 86_400, "aging": "none"}}

@@ -23,7 +23,7 @@ from apps.priorities.serving import served
 from apps.usage.models import Source
 from apps.usage.services import make_source
 from tests.federation.grid_site import SETTINGS, TREE
-from tests.priorities.conftest import AS_OF, Site, as_alice, as_eva, make_site
+from tests.priority_site import AS_OF, Site, as_alice, as_eva, make_site
 
 __all__ = ["as_alice", "as_eva", "make_site"]
 HOUR = timedelta(hours=1)

@@ -17,8 +17,8 @@ from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Adjustment, Grant
 from apps.policies.publishing.at_once import publish_operations
 from apps.priorities.adjustments import get_adjustments_page, list_adjustments, preview_adjustment
-from tests.priorities.conftest import AS_OF, PROJECTS, Site
-from tests.priorities.test_membership import uid_of
+from tests.mapping.test_membership import uid_of
+from tests.priority_site import AS_OF, PROJECTS, Site
 
 HOUR_S = 3600.0
 

@@ -22,7 +22,7 @@ from apps.priorities.delivered.entries import load_delivered
 from apps.priorities.selectors.allocations.promises import AllocationRow, AllocationTable, get_allocation_table
 from apps.usage.models import Overlap, Record
 from tests.examples import examples
-from tests.priorities.conftest import AS_OF, PROJECTS, Site
+from tests.priority_site import AS_OF, PROJECTS, Site
 
 UTC_ZONE = ZoneInfo("UTC")
 YEAR = Period(date(2026, 1, 1), date(2026, 12, 31))

@@ -27,7 +27,7 @@ from apps.priorities.serving import newcomer, served
 from apps.priorities.serving.answers import AccountQuery, ServedSnapshot
 from apps.usage.services import make_source
 from tests.example_package.wheel import build_wheel
-from tests.priorities.conftest import AS_OF, Site
+from tests.priority_site import AS_OF, Site
 
 NO_AGING = {"window": {"length_s": None, "aging": "none"}}
 ALGORITHMS: list[dict[str, Any]] = [

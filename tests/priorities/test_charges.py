@@ -20,7 +20,7 @@ from apps.priorities.serving import served
 from apps.usage.models import Overlap, Record
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from tests.priorities.conftest import AS_OF, PROJECTS, Site
+from tests.priority_site import AS_OF, PROJECTS, Site
 
 SETTINGS = {
     "window": {"length_s": 864_000, "aging": "exponential", "half_life_s": 86_400},

@@ -17,7 +17,7 @@ from apps.policies.tree.stored import load_tree
 from apps.priorities.selectors.allocations.promises import get_allocation_table
 from apps.priorities.selectors.allocations.weeks import get_core_hour_weeks
 from apps.usage.models import Source
-from tests.priorities.conftest import AS_OF, Site
+from tests.priority_site import AS_OF, Site
 
 UTC_ZONE = ZoneInfo("UTC")
 YEAR = Period(date(2026, 1, 1), date(2026, 12, 31))

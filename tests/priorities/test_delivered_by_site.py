@@ -22,7 +22,7 @@ from apps.usage.models import Source
 from apps.usage.records.overlaps import decide_overlap
 from apps.usage.services import make_source
 from apps.usage.sources.services import change_source, tag_of
-from tests.priorities.conftest import AS_OF, PROJECTS, Site
+from tests.priority_site import AS_OF, PROJECTS, Site
 
 pytestmark = pytest.mark.django_db(transaction=True)  # what isn't committed is never remembered
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

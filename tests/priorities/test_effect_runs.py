@@ -19,7 +19,7 @@ from apps.priorities.change_effects.runs import effect_ahead, request_effect
 from apps.priorities.serving import served
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
-from tests.priorities.conftest import AS_OF, Site
+from tests.priority_site import AS_OF, Site
 
 LESS = {"op": "set_shares", "entry": "/physics", "shares": 1}
 

@@ -17,7 +17,7 @@ from apps.policies.files.imports import import_policy
 from apps.policies.services import make_change_set, publish_change_set
 from apps.policies.tree.stored import load_tree
 from apps.priorities.serving import served
-from tests.priorities.conftest import AS_OF, NO_AGING, Site
+from tests.priority_site import AS_OF, NO_AGING, Site
 
 FIGURE_1 = """path,kind,shares
 /VO-A,vo,50

@@ -39,7 +39,7 @@ from apps.priorities.serving.answers import AccountQuery
 from apps.runs.services import work_run_now
 from tests.conftest import REPOSITORY
 from tests.engine.random_cases import ALGORITHMS
-from tests.priorities.conftest import AS_OF, NO_AGING, Site, children
+from tests.priority_site import AS_OF, NO_AGING, Site, children
 
 # What the algorithm of the package does wrong is read where it computes, so that it passes the trial at load.
 CODE = """

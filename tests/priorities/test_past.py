@@ -23,7 +23,7 @@ from apps.priorities.recompute import staleness as recompute
 from apps.priorities.selectors.looking.moments import moment_of
 from apps.priorities.selectors.rows import open_view
 from apps.priorities.serving import served
-from tests.priorities.conftest import AS_OF, NO_AGING, PROJECTS, Site, children
+from tests.priority_site import AS_OF, NO_AGING, PROJECTS, Site, children
 
 pytestmark = pytest.mark.django_db
 DAY = timedelta(days=1)

@@ -44,7 +44,7 @@ from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import make_source, push_records, start_import
 from apps.usage.sources import services as sources
 from tests.dashboard.page import read
-from tests.priorities.conftest import AS_OF, NO_AGING, Site
+from tests.priority_site import AS_OF, NO_AGING, Site
 
 GRIDWIDE = {"algorithm": {"name": "gridwide"}, **NO_AGING}
 OTHER = {"R1": "R2", "R2": "R1"}

@@ -26,7 +26,7 @@ from apps.priorities.serving import served
 from apps.usage.selectors import OpenRecords, UsageArrays
 from tests.examples import examples
 from tests.oracles_projection import HOUR, Bucket, Job, used_ahead
-from tests.priorities.conftest import AS_OF, PROJECTS, Site, finished
+from tests.priority_site import AS_OF, PROJECTS, Site, finished
 
 NOW = datetime(2026, 11, 20, 12, 20, tzinfo=UTC)
 NOW_S = NOW.timestamp()

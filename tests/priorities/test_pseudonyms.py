@@ -13,7 +13,7 @@ from apps.mapping.models import Attachment
 from apps.priorities.serving import served
 from apps.priorities.visibility.pseudonyms import Hidden, pseudonymise_idle
 from apps.usage.models import Bucket, Record
-from tests.priorities.conftest import AS_OF, Site
+from tests.priority_site import AS_OF, Site
 
 pytestmark = pytest.mark.django_db
 LONG_AGO_H = 400 * 24.0

@@ -23,7 +23,7 @@ from apps.priorities.serving import served
 from apps.priorities.snapshots.retention import prune_snapshots
 from apps.runs.models import Run
 from apps.runs.services import LeaseLost, claim_run, work_lease, work_run_now
-from tests.priorities.conftest import AS_OF, PROJECTS, Site
+from tests.priority_site import AS_OF, PROJECTS, Site
 
 pytestmark = pytest.mark.django_db
 NOW = AS_OF + timedelta(seconds=2)

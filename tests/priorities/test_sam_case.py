@@ -20,7 +20,7 @@ from apps.priorities.sam_case import sam_case
 from apps.priorities.serving import served
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read
-from tests.priorities.conftest import Site
+from tests.priority_site import Site
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.listing import take_listing
 from apps.usage.services import make_source
-from tests.priorities.conftest import AS_OF, NO_AGING, Site
+from tests.priority_site import AS_OF, NO_AGING, Site
 
 GRIDWIDE = {"algorithm": {"name": "gridwide"}, **NO_AGING}
 OTHER = {"R1": "R2", "R2": "R1"}

@@ -32,7 +32,7 @@ from apps.priorities.selectors import (
     unmapped_accounts,
 )
 from apps.priorities.serving import served
-from tests.priorities.conftest import AS_OF, PROJECTS, Site, children
+from tests.priority_site import AS_OF, PROJECTS, Site, children
 
 pytestmark = pytest.mark.django_db
 

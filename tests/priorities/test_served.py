@@ -21,7 +21,7 @@ from apps.priorities.selectors import freshness
 from apps.priorities.serving import served
 from apps.priorities.serving.answers import AccountQuery, Query
 from apps.priorities.snapshots import disk, stored
-from tests.priorities.conftest import AS_OF, PROJECTS, Site
+from tests.priority_site import AS_OF, PROJECTS, Site
 
 pytestmark = pytest.mark.django_db
 

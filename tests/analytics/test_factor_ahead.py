@@ -17,7 +17,7 @@ from apps.priorities.models import Snapshot
 from apps.priorities.recompute.pipeline import compute, load_inputs
 from apps.priorities.serving import served
 from apps.priorities.serving.lookup import AccountQuery
-from tests.priorities.conftest import AS_OF, PROJECTS, Site
+from tests.priority_site import AS_OF, PROJECTS, Site
 
 DAY_S = 86_400
 FADING = {"length_s": 60 * DAY_S, "aging": "exponential", "half_life_s": 3 * DAY_S}

@@ -38,8 +38,8 @@ from apps.policies.models import Grant
 from apps.priorities.recompute.staleness import is_stale
 from apps.priorities.serving import served
 from apps.runs.models import Run
-from tests.priorities.conftest import AS_OF, Site
-from tests.priorities.test_membership import uid_of
+from tests.mapping.test_membership import uid_of
+from tests.priority_site import AS_OF, Site
 
 
 def actor_at(site: Site, name: str, path: str, role: str = "lead", verbs: list[str] | None = None) -> Actor:

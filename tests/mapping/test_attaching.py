@@ -21,8 +21,8 @@ from apps.policies.models import Grant
 from apps.policies.tree.terms import Members
 from apps.priorities.selectors.members import get_members_page, preview_members
 from apps.priorities.serving import served
-from tests.priorities.conftest import AS_OF, Site
-from tests.priorities.test_membership import set_members, uid_of
+from tests.mapping.test_membership import set_members, uid_of
+from tests.priority_site import AS_OF, Site
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from apps.policies.models import Grant, Policy
 from apps.policies.services import publish_document
 from apps.policies.tree.stored import load_tree
 from apps.runs.services import work_run_now
-from tests.priorities.conftest import AS_OF, NO_AGING, Site, children
+from tests.priority_site import AS_OF, NO_AGING, Site, children
 
 pytestmark = pytest.mark.django_db
 DAY = timedelta(days=1)

@@ -19,7 +19,7 @@ from apps.priorities.models import Snapshot
 from apps.priorities.recompute.pipeline import compute, load_inputs, pack_result
 from apps.usage.models import Source
 from apps.usage.services import make_source
-from tests.priorities.conftest import AS_OF, PROJECTS, Site
+from tests.priority_site import AS_OF, PROJECTS, Site
 
 GLOBAL = [{**project, "scope": "global"} for project in PROJECTS]
 

@@ -36,7 +36,7 @@ from apps.priorities.serving import served
 from apps.priorities.serving.lookup import AccountQuery
 from tests.engine.test_explain_recovery import history
 from tests.examples import examples
-from tests.priorities.conftest import AS_OF, PROJECTS, Site
+from tests.priority_site import AS_OF, PROJECTS, Site
 
 DAY_S = 86_400.0
 WEEK = Window(aging="exponential", half_life_s=7 * DAY_S)

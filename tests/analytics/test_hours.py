@@ -25,8 +25,8 @@ from apps.policies.tree.stored import load_tree
 from apps.priorities.recompute import pipeline as assembly
 from apps.runs.models import Run
 from apps.runs.services import claim_run, work_lease
-from tests.priorities.conftest import AS_OF, NO_AGING, PROJECTS, WINDOW, Site
-from tests.priorities.test_series import publish
+from tests.analytics.test_series import publish
+from tests.priority_site import AS_OF, NO_AGING, PROJECTS, WINDOW, Site
 
 pytestmark = pytest.mark.django_db
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

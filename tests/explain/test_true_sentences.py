@@ -19,7 +19,7 @@ from apps.explain.my_priority import MyPriority
 from apps.explain.walk import WalkStep, level_said
 from apps.priorities.sentences import Said
 from tests.examples import examples
-from tests.priorities.sentence_world import Told, snapshot_of, worlds
+from tests.explain.sentence_world import Told, snapshot_of, worlds
 
 ALGORITHMS: list[dict[str, Any]] = [
     {"name": "aequus"},

@@ -16,8 +16,8 @@ from apps.analytics.series.storage.columns import DailySeries, SeriesDays
 from apps.policies.models import Policy
 from apps.priorities.serving import served
 from apps.runs.services import work_run_now
-from tests.priorities.conftest import AS_OF, PROJECTS, Site
-from tests.priorities.test_forecast import FADING
+from tests.analytics.test_forecast import FADING
+from tests.priority_site import AS_OF, PROJECTS, Site
 
 
 def _series(uids: list[UUID], used: list[float], peers: list[float]) -> DailySeries:

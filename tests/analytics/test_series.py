@@ -20,8 +20,8 @@ from apps.policies.tree.stored import load_tree
 from apps.priorities.recompute import pipeline as assembly
 from apps.runs.services import work_run_now
 from apps.usage.services import make_source
-from tests.priorities.conftest import AS_OF, NO_AGING, PROJECTS, WINDOW, Site, children
-from tests.priorities.conftest import build_series as build
+from tests.priority_site import AS_OF, NO_AGING, PROJECTS, WINDOW, Site, children
+from tests.priority_site import build_series as build
 
 pytestmark = pytest.mark.django_db
 DAY = timedelta(days=1)

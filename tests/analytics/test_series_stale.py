@@ -31,9 +31,9 @@ from apps.usage.records.versions import lock_source
 from apps.usage.selectors import watermarks
 from apps.usage.services import make_source
 from apps.usage.sources.services import change_source, tag_of
-from tests.priorities.conftest import AS_OF, PROJECTS, WINDOW, Site
-from tests.priorities.conftest import build_series as build
-from tests.priorities.test_series import agrees_with_recomputes, publish, read, uid
+from tests.analytics.test_series import agrees_with_recomputes, publish, read, uid
+from tests.priority_site import AS_OF, PROJECTS, WINDOW, Site
+from tests.priority_site import build_series as build
 
 pytestmark = pytest.mark.django_db
 DAY = timedelta(days=1)

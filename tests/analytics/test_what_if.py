@@ -25,7 +25,7 @@ from apps.priorities.models import Snapshot
 from apps.priorities.recompute.pipeline import compute, load_inputs
 from apps.priorities.serving import served
 from apps.priorities.serving.lookup import AccountQuery
-from tests.priorities.conftest import AS_OF, PROJECTS, Site, children
+from tests.priority_site import AS_OF, PROJECTS, Site, children
 
 FADING = {"window": {"length_s": 60 * 86_400, "aging": "exponential", "half_life_s": 3 * 86_400}}
 USERS = (("alice", "physics", 2), ("bob", "physics", 4), ("carol", "biology", 3), ("dan", "biology", 1))

@@ -32,7 +32,7 @@ from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import WHOLE_POLICY, Members
 from apps.priorities.serving import served
 from apps.priorities.serving.lookup import AccountQuery
-from tests.priorities.conftest import AS_OF, Site
+from tests.priority_site import AS_OF, Site
 
 DAY = timedelta(days=1)
 
