@@ -275,7 +275,7 @@ def _mounted(slug: str, served: _Served, other: _Authority) -> Mount:
 
 def _look(mount: Mount | Subscription, outcome: str) -> float:
     """One run as a worker does it, with what it stores."""
-    from apps.federation.fetching.schedule import ask_for
+    from apps.federation.fetch_schedule import ask_for
     from apps.runs.services import work_run_now
 
     run = ask_for(mount, at=_AT)

@@ -20,7 +20,7 @@ from apps.accounts.models import Account, AuditEvent, Token, User
 from apps.accounts.names.intern import AccountKey
 from apps.accounts.services import make_token, revoke_token
 from apps.dashboard.shell.navigation import Shell
-from apps.federation.fetching.schedule import ask_for
+from apps.federation.fetch_schedule import ask_for
 from apps.federation.models import Mount, Subscription
 from apps.federation.mounts.mounting import make_mount
 from apps.federation.publications.services import make_publication

@@ -6,7 +6,7 @@ class FederationConfig(AppConfig):
     label = "federation"
 
     def ready(self) -> None:
-        from apps.federation.fetching import schedule as fetching
+        from apps.federation import fetch_schedule as fetching
         from apps.runs.registry import register
 
         register(fetching.KIND, fetching.work_fetch)

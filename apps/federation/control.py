@@ -12,8 +12,8 @@ from apps.accounts.actor import Actor
 from apps.accounts.audit import log as audit
 from apps.core.errors import Conflict, FieldProblem, Invalid
 from apps.federation.fallback import stale
+from apps.federation.fetch_schedule import ask_for
 from apps.federation.fetching.looking import NOT_ASKED, Other, sealed_token
-from apps.federation.fetching.schedule import ask_for
 from apps.federation.models import Mount, Remote, Subscription
 from apps.federation.mounts.mounting import clean_fingerprint, clean_settings, get_mount
 from apps.federation.usage_feeds.lines import read_from_0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 
 from apps.core import clock
-from apps.federation.fetching.schedule import ask_for_due
+from apps.federation.fetch_schedule import ask_for_due
 
 
 @shared_task(name="apps.federation.tasks.fetch_due_mounts")

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from apps.accounts.actor import SYSTEM
 from apps.core import clock
-from apps.federation.fetching.schedule import ask_for
+from apps.federation.fetch_schedule import ask_for
 from apps.federation.models import Mount
 from apps.federation.mounts.mounting import make_mount
 from apps.policies.publishing.at_once import publish_operations

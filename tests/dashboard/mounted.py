@@ -11,7 +11,7 @@ from django.test import Client, override_settings
 
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import User
-from apps.federation.fetching.schedule import ask_for
+from apps.federation.fetch_schedule import ask_for
 from apps.federation.models import Mount
 from apps.policies.publishing.at_once import publish_operations
 from apps.runs.services import work_run_now

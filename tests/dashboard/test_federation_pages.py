@@ -14,7 +14,7 @@ from django.test import Client
 
 from apps.accounts.models import AuditEvent
 from apps.core.signing import SigningKey
-from apps.federation.fetching.schedule import ask_for
+from apps.federation.fetch_schedule import ask_for
 from apps.federation.models import Fetch, Mount, Publication, PublishedDocument, Reading
 from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from apps.federation.fetching.schedule import ask_for
+from apps.federation.fetch_schedule import ask_for
 from apps.federation.models import Fetch, Mount, Subscription
 from apps.runs.models import Run
 from apps.runs.services import work_run_now

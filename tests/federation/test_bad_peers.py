@@ -20,7 +20,7 @@ from django.conf import LazySettings
 from apps.accounts.actor import COMMAND
 from apps.core.canonical import MOST_NESTS
 from apps.core.signing import SigningKey, canonical, sign_document
-from apps.federation.fetching.schedule import ask_for_due
+from apps.federation.fetch_schedule import ask_for_due
 from apps.federation.models import Fetch, Mount
 from apps.federation.mounts.mounting import make_mount
 from apps.federation.publications.services import make_publication

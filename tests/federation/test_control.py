@@ -15,7 +15,7 @@ from apps.core.signing import SigningKey
 from apps.dashboard.audit import words as audit_words
 from apps.federation import control
 from apps.federation.control import Kind
-from apps.federation.fetching.schedule import ask_for, ask_for_due
+from apps.federation.fetch_schedule import ask_for, ask_for_due
 from apps.federation.models import Mount, Subscription
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree

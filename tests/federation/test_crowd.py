@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from apps.federation.fetch_schedule import ask_for
 from apps.federation.fetching import crowd, looking
-from apps.federation.fetching.schedule import ask_for
 from apps.federation.models import Mount, Subscription
 from apps.runs import registry
 from apps.runs.leases import Lease

@@ -17,8 +17,8 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound
 from apps.core.signing import BadDocument, SigningKey, hand_over
+from apps.federation.fetch_schedule import ask_for, ask_for_due
 from apps.federation.fetching.looking import no_document
-from apps.federation.fetching.schedule import ask_for, ask_for_due
 from apps.federation.models import Fetch, Mount
 from apps.federation.mounts.mounting import clean_settings, get_mount, list_mounts, make_mount, preview, unmount
 from apps.federation.publications.services import drop_publication, make_publication

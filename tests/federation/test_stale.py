@@ -10,7 +10,7 @@ from apps.accounts.actor import COMMAND
 from apps.accounts.models import AuditEvent
 from apps.federation import control
 from apps.federation.fallback.stale import act_on_stale, is_stale
-from apps.federation.fetching.schedule import ask_for_due
+from apps.federation.fetch_schedule import ask_for_due
 from apps.federation.models import Mount, Subscription
 from apps.federation.mounts.mounting import unmount
 from apps.federation.usage_feeds.subscribing import subscribe, unsubscribe

@@ -13,10 +13,10 @@ import pytest
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import AuditEvent
 from apps.core.signing import SigningKey, hand_over
+from apps.federation import fetch_schedule as fetching
 from apps.federation.control import agree_capacity
+from apps.federation.fetch_schedule import ask_for, ask_for_due
 from apps.federation.fetching import looking
-from apps.federation.fetching import schedule as fetching
-from apps.federation.fetching.schedule import ask_for, ask_for_due
 from apps.federation.models import Fetch, HeldHour, Mount, Subscription
 from apps.federation.usage_feeds import quarantine
 from apps.policies.models import Policy

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from django.test import override_settings
 
 from apps.accounts.actor import COMMAND
-from apps.federation.fetching.schedule import ask_for
+from apps.federation.fetch_schedule import ask_for
 from apps.federation.models import Mount, Subscription
 from apps.federation.mounts.mounting import make_mount
 from apps.federation.publications.services import make_publication

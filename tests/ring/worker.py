@@ -25,9 +25,9 @@ from django.db.models import Count  # noqa: E402
 from apps.accounts.actor import COMMAND  # noqa: E402
 from apps.core import clock  # noqa: E402
 from apps.core.errors import DomainError  # noqa: E402
+from apps.federation import fetch_schedule as fetching  # noqa: E402
 from apps.federation.documents.keys import load_keys  # noqa: E402
 from apps.federation.fetching import looking  # noqa: E402
-from apps.federation.fetching import schedule as fetching  # noqa: E402
 from apps.federation.models import Fetch, Mount, Subscription  # noqa: E402
 from apps.federation.mounts import mounting  # noqa: E402
 from apps.federation.publications import services as publications  # noqa: E402

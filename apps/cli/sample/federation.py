@@ -11,8 +11,8 @@ from apps.cli.sample import peers
 from apps.cli.sample.core_hours import PART
 from apps.cli.sample.grid import POLICY_SLUG, SITES
 from apps.cli.sample.jobs import DAYS
+from apps.federation.fetch_schedule import take_answer
 from apps.federation.fetching import inline
-from apps.federation.fetching.schedule import take_answer
 from apps.federation.models import Mount, Subscription
 from apps.federation.mounts.mounting import make_mount
 from apps.federation.publications.readers import note_reading

@@ -15,7 +15,7 @@ from apps.cli.commands import REFUSED, OperatorCommand
 from apps.cli.federation_status import status_json, status_lines
 from apps.core.clock import now
 from apps.federation.documents.keys import list_keys, load_keys, rotate_key
-from apps.federation.fetching.schedule import BAD_OUTCOMES, ask_for
+from apps.federation.fetch_schedule import BAD_OUTCOMES, ask_for
 from apps.federation.models import Mount, Subscription
 from apps.federation.mounts.mounting import clean_fingerprint, list_mounts, make_mount, preview
 from apps.federation.publications.services import issue_into, list_publications, make_publication

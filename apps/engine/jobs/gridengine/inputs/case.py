@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 from apps.engine.case_text import read_id, shown
 from apps.engine.errors import BadCase
 from apps.engine.jobs.gridengine.inputs.config import LARGEST, Config, read_config, read_object
+from apps.engine.jobs.gridengine.inputs.nodes import Node, read_share_tree
 from apps.engine.jobs.gridengine.inputs.owners import Kind, Owner, Owners
-from apps.engine.jobs.gridengine.nodes import Node, read_share_tree
 from apps.engine.jobs.reading import (
     finite,
     read_integer,
