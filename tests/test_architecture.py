@@ -277,8 +277,11 @@ def test_templates_carry_no_inline_style_or_script() -> None:
     assert found == []
 
 
-def test_nothing_marks_markup_safe_by_hand() -> None:
+def test_one_module_marks_markup_safe_by_hand() -> None:
+    """Elements of drawings, thousands a page, are escaped there; tests/figures/test_elements.py compares with Django."""
     marked = [
-        path for path in OUR_MODULES if re.search(r"\bmark_safe\b|\bSafeString\(", path.read_text(encoding="utf-8"))
+        str(path.relative_to(ROOT))
+        for path in OUR_MODULES
+        if re.search(r"\bmark_safe\b|\bSafeString\(", path.read_text(encoding="utf-8"))
     ]
-    assert marked == []
+    assert marked == ["apps/figures/elements.py"]
