@@ -18,42 +18,14 @@ from rest_framework.response import Response
 from apps.api.rendering import dumps
 from apps.api.requests import request_id
 from apps.core.disk_space import no_room_message
-from apps.core.errors import (
-    Conflict,
-    DomainError,
-    FieldProblem,
-    Invalid,
-    Malformed,
-    NotAllowed,
-    NotFound,
-    Stale,
-    TooLarge,
-    TooOften,
-    Unauthenticated,
-    Unavailable,
-)
+from apps.core.error_status import status_of
+from apps.core.errors import DomainError, FieldProblem, NotFound
 
 log = logging.getLogger(__name__)
 
 CONTENT_TYPE = "application/problem+json"
 RETRY_AFTER_S = 5
 NOT_FOUND = "There is nothing here, or nothing that you may see."
-# 400 or 422? 400: the request can't be read. It is no JSON or no gzip; or a parameter or field is missing, unknown,
-# not known beside another, not of its type, or outside the bounds that are stated for it alone. Serializers, `Refusal`
-# and `Malformed` say so. 422: it was read, and what it says is refused: values that don't go with each other or with
-# what is stored, and mistakes in a language of its own (operations of a change set, records, cases of jobs).
-_STATUS: dict[type[DomainError], int] = {
-    Malformed: 400,
-    Invalid: 422,
-    Unauthenticated: 401,
-    NotAllowed: 403,
-    NotFound: 404,
-    Conflict: 409,
-    Stale: 412,
-    TooLarge: 413,
-    TooOften: 429,
-    Unavailable: 503,
-}
 
 
 class Refusal(DomainError):
@@ -106,7 +78,7 @@ def domain_problem(request: HttpRequest, error: DomainError) -> HttpResponse:
     if isinstance(error, Refusal):
         status, headers = error.status, error.headers
     else:
-        status = _domain_status(error)
+        status = status_of(error)
     if status in (413, 429, 503):
         headers.setdefault("Retry-After", str(RETRY_AFTER_S))
     if status == 401:
@@ -116,12 +88,6 @@ def domain_problem(request: HttpRequest, error: DomainError) -> HttpResponse:
     conflicts = getattr(error, "conflicts", None)
     extra = None if conflicts is None else {"conflicts": [conflict.to_json() for conflict in conflicts]}
     return problem(request, status, error.code, error.message, fields=error.fields, headers=headers, extra=extra)
-
-
-def _domain_status(error: DomainError) -> int:
-    if error.code == "no_database":  # refused only because nobody could be asked
-        return 503
-    return next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 400)
 
 
 def database_problem(request: HttpRequest) -> HttpResponse:

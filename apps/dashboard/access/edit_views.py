@@ -17,6 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from apps.accounts.models import User
 from apps.core import clock
+from apps.core.error_status import status_of
 from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound, Stale
 from apps.dashboard.access import presenters as access_lines
 from apps.dashboard.access.forms import EndForm, GiveForm, TermsForm
@@ -132,7 +133,7 @@ def _end(request: HttpRequest, policy: Policy, line: GrantLine, now: datetime) -
             )
         except (NotAllowed, Stale) as refusal:
             form.add_error(None, refusal.message)
-            status = 412 if isinstance(refusal, Stale) else 422
+            status = status_of(refusal)
         else:
             messages.success(request, _("The grant of %(who)s has ended.") % {"who": access.name_of(line.grant)})
             return SeeOther(page_url(policy.slug))

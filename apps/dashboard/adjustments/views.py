@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.core import clock
+from apps.core.error_status import status_of
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound
 from apps.dashboard.adjustments import presenters as adjustment_lines
 from apps.dashboard.adjustments.forms import AdjustmentForm
@@ -84,7 +85,7 @@ def _decide(request: HttpRequest, page: AdjustmentsPage) -> HttpResponse:
         return put_in_force.publish(request, slug, operations, form.cleaned_data["reason"], page_url(slug, uid))
     except (Invalid, Conflict) as error:
         form.add_error(None, error.message)
-        return _show(request, page, form=form, status=409 if isinstance(error, Conflict) else 422)
+        return _show(request, page, form=form, status=status_of(error))
 
 
 def _revoke(request: HttpRequest, page: AdjustmentsPage) -> HttpResponse:
@@ -99,7 +100,7 @@ def _revoke(request: HttpRequest, page: AdjustmentsPage) -> HttpResponse:
         return put_in_force.publish(request, slug, [operation], request.POST.get("reason", ""), page_url(slug, uid))
     except (Invalid, Conflict) as error:
         messages.error(request, error.message)
-        return _show(request, page, form=AdjustmentForm(), status=409 if isinstance(error, Conflict) else 422)
+        return _show(request, page, form=AdjustmentForm(), status=status_of(error))
 
 
 def _effect(request: HttpRequest, page: AdjustmentsPage, form: AdjustmentForm) -> dict[str, Any]:

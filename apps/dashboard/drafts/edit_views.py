@@ -19,6 +19,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods
 
 from apps.core import clock
+from apps.core.error_status import status_of
 from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound, Stale, TooLarge
 from apps.dashboard.drafts import pages
 from apps.dashboard.drafts import words as draft_words
@@ -262,8 +263,7 @@ def _said(view: DraftView, kind: str, request: HttpRequest) -> str:
 
 def _refused(request: HttpRequest, change_set: int, asked: Asked, error: DomainError) -> HttpResponse:
     """422 or 409 with what was typed kept; 412 with mine and theirs."""
-    status = 412 if isinstance(error, Stale) else 403 if isinstance(error, NotAllowed) else 422
-    status = 409 if isinstance(error, Conflict) else 404 if isinstance(error, NotFound) else status
+    status = status_of(error)
     view = pages.open_view(request, change_set)
     context: dict[str, Any] = {
         "problem": words_of_refusal(error), "problem_code": error.code,

@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
 from apps.core import clock
+from apps.core.error_status import status_of
 from apps.core.errors import Conflict, Invalid
 from apps.dashboard.drafts.table_views import put_in_draft
 from apps.dashboard.shell.actor import actor_of
@@ -52,7 +53,7 @@ def decide(
             actor=actor_of(request),
         )  # fmt: skip
     except (Invalid, Conflict) as error:
-        status = 409 if isinstance(error, Conflict) else 422
+        status = status_of(error)
         return show(status=status, reason=reason, stated=stated, refusal=_refusal(error), refusal_code=error.code)
     messages.success(
         request,

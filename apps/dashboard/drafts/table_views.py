@@ -14,6 +14,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods
 
 from apps.core import clock
+from apps.core.error_status import status_of
 from apps.core.errors import Conflict, Invalid, Stale, TooLarge
 from apps.dashboard.drafts import pages, settings_forms
 from apps.dashboard.drafts import words as draft_words
@@ -49,7 +50,7 @@ def paste(request: HttpRequest, change_set: int) -> HttpResponse:
             id=change_set, version=version, operations=plan.operations, at=clock.now(), actor=actor_of(request)
         )
     except (Invalid, TooLarge, Stale, Conflict) as error:
-        status = 412 if isinstance(error, Stale) else 409 if isinstance(error, Conflict) else 422
+        status = status_of(error)
         return _show_paste(request, view, text=text, status=status, error=error)
     n = len(plan.operations)
     messages.success(request, ngettext("%(n)s edit from the table.", "%(n)s edits from the table.", n) % {"n": n})
@@ -74,7 +75,7 @@ def settings(request: HttpRequest, change_set: int) -> HttpResponse:
             actor=actor_of(request),
         )  # fmt: skip
     except (Invalid, Stale, Conflict) as error:
-        status = 412 if isinstance(error, Stale) else 409 if isinstance(error, Conflict) else 422
+        status = status_of(error)
         return _show_settings(request, view, request.POST, status=status, error=error)
     messages.success(request, _("The settings are part of this draft now."))
     return SeeOther(draft_url(change_set))

@@ -16,6 +16,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.core import clock
+from apps.core.error_status import status_of
 from apps.core.errors import Conflict, DomainError, Invalid
 from apps.dashboard.group import pages
 from apps.dashboard.group.forms import GroupInput, read_group, read_number, take_step
@@ -110,7 +111,7 @@ def ask(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
             at=clock.now(), actor=actor_of(request),
         )  # fmt: skip
     except (Invalid, Conflict) as error:
-        status = 409 if isinstance(error, Conflict) else 422
+        status = status_of(error)
         return pages.show(request, found, status=status, ask=typed, ask_refusal=error)
     messages.success(request, _("Sent to whoever decides above, with usage and effect attached."))
     return SeeOther(f"{pages.group_url(policy, uid)}#ask")

@@ -14,7 +14,8 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods
 
 from apps.core import clock
-from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound, Stale
+from apps.core.error_status import status_of
+from apps.core.errors import DomainError, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.dashboard.mapping import presenters as mapping_lines
 from apps.dashboard.mapping.forms import RuleForm, initial_of
 from apps.dashboard.mapping.views import crumbs_of, page_url, paths_to_choose, source_names
@@ -39,7 +40,6 @@ from apps.mapping.permissions import MapRights, rights_in
 from apps.mapping.states import state_now, version_of
 
 _MOST = 10_000
-_STATUS = ((Stale, 412), (Conflict, 409), (NotAllowed, 403))
 Fields = Sequence[tuple[str, str]]
 
 
@@ -67,7 +67,7 @@ def rule(request: HttpRequest, policy: str) -> HttpResponse:
         raise
     except DomainError as error:
         form.add_refusal(error)
-        return _show_rule(request, rights, context, status=_status(error))
+        return _show_rule(request, rights, context, status=status_of(error))
     context |= {"plan": mapping_lines.plan_context(plan), "previewed": _stated(form)}
     return _show_rule(request, rights, context)
 
@@ -152,7 +152,7 @@ def _ask(request: HttpRequest, policy: str, edit: Edit, question: str, words: st
         except NotFound:
             raise
         except DomainError as error:
-            problem, code, status = error.message, error.code, _status(error)
+            problem, code, status = error.message, error.code, status_of(error)
     rights = _rights(request, policy)
     context: dict[str, Any] = {
         "policy": policy, "policy_name": rights.policy.name, "question": question, "words": words, "fields": fields,
@@ -164,7 +164,7 @@ def _ask(request: HttpRequest, policy: str, edit: Edit, question: str, words: st
     except NotFound:
         raise
     except DomainError as error:
-        context["problem"], status = problem or error.message, max(status, _status(error))
+        context["problem"], status = problem or error.message, max(status, status_of(error))
         code = code or error.code
     context["code"] = code
     return render(request, "dashboard/mapping/ask.html", context, status=status)
@@ -231,10 +231,6 @@ def _refusal(where: str, code: str, message: str) -> Invalid:
 
 def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 18 else -1
-
-
-def _status(error: DomainError) -> int:
-    return next((status for kind, status in _STATUS if isinstance(error, kind)), 422)
 
 
 def _stated(form: RuleForm) -> str:

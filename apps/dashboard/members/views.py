@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.core import clock
+from apps.core.error_status import status_of
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound
 from apps.dashboard.members import presenters as member_lines
 from apps.dashboard.members.forms import AttachForm, RuleForm, seen_tag
@@ -131,7 +132,7 @@ def _remove(request: HttpRequest, page: MembersPage, asked: str) -> HttpResponse
     try:
         return put_in_force.publish(request, slug, [_operation(uid, left)], reason, page_url(slug, uid))
     except (Invalid, Conflict) as error:
-        return _show(request, page, refusal=error, status=409 if isinstance(error, Conflict) else 422)
+        return _show(request, page, refusal=error, status=status_of(error))
 
 
 def _decide(
@@ -145,7 +146,7 @@ def _decide(
         return put_in_force.publish(request, slug, operations, form.cleaned_data["reason"], page_url(slug, uid))
     except (Invalid, Conflict) as error:
         form.add_error(None, error.message)
-        status = 409 if isinstance(error, Conflict) else 422
+        status = status_of(error)
         return _show(request, page, rule_form=form, rule=asked, status=status)
 
 

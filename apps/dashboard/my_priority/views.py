@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.core import clock
+from apps.core.error_status import status_of
 from apps.core.errors import Conflict, Invalid
 from apps.dashboard.convergence.live import live_badge
 from apps.dashboard.members.forms import ClaimForm
@@ -66,7 +67,7 @@ def claim(request: HttpRequest) -> HttpResponse:
         settled = claims.claim_account(**form.cleaned_data, at=clock.now(), actor=actor_of(request))
     except (Conflict, Invalid) as error:
         form.add_error(None, error.message)
-        return _show(request, claim_form=form, status=409 if isinstance(error, Conflict) else 422)
+        return _show(request, claim_form=form, status=status_of(error))
     waiting = _("Whoever leads the group in which this account counts is asked to confirm that it is yours.")
     messages.success(request, _("This account is yours.") if settled else waiting)
     return SeeOther(reverse("dashboard:my-priority") + "#accounts")

@@ -14,6 +14,7 @@ from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.core import clock
+from apps.core.error_status import status_of
 from apps.core.errors import Conflict, DomainError, Invalid, TooLarge
 from apps.dashboard.policy_files.forms import AUTO, PolicyFileForm
 from apps.dashboard.shell import presentation
@@ -94,7 +95,7 @@ def decide(request: HttpRequest, policy: str, change_set: int) -> HttpResponse:
         reason = request.POST.get("reason", "")
         revision = publish_change_set(id=found.pk, version=version, reason=reason, at=now, actor=actor)
     except (Invalid, Conflict) as refusal:
-        status = 409 if isinstance(refusal, Conflict) else 422
+        status = status_of(refusal)
         return _decision(request, found, comparison, status=status, refusal=refusal)
     messages.success(request, _("Published as revision %(n)d.") % {"n": revision.number})
     return SeeOther(reverse("dashboard:policy", kwargs={"policy": policy}))

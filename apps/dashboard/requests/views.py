@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.core import clock
+from apps.core.error_status import status_of
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound, Stale
 from apps.dashboard.requests import pages
 from apps.dashboard.requests.forms import AnswerForm
@@ -73,7 +74,7 @@ def answer(request: HttpRequest, change_set: int) -> HttpResponse:
         if mine:
             messages.warning(request, error.message)
             return SeeOther(back)
-        status = 409 if isinstance(error, Conflict) else 412 if isinstance(error, Stale) else 422
+        status = status_of(error)
         return pages.show(request, status=status, answer=form, at_request=found.pk, refusal=error)
     messages.success(request, said)
     return SeeOther(back)

@@ -15,30 +15,10 @@ from django.template.loader import render_to_string
 from django.utils.translation import gettext as _
 
 from apps.core.disk_space import no_room_message
-from apps.core.errors import (
-    Conflict,
-    DomainError,
-    FieldProblem,
-    Invalid,
-    NotAllowed,
-    NotFound,
-    Stale,
-    TooLarge,
-    TooOften,
-    Unavailable,
-)
+from apps.core.error_status import status_of
+from apps.core.errors import DomainError, FieldProblem
 from apps.dashboard.shell.htmx import is_htmx
 
-_STATUS: dict[type[DomainError], int] = {
-    Invalid: 422,
-    NotAllowed: 403,
-    NotFound: 404,
-    Conflict: 409,
-    Stale: 412,
-    TooLarge: 413,
-    TooOften: 429,
-    Unavailable: 503,
-}
 RETRY_AFTER_S = "10"
 
 
@@ -69,7 +49,7 @@ class DomainErrorMiddleware:
 
 
 def refusal_of(error: DomainError) -> Refusal:
-    status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 422)
+    status = status_of(error)
     return Refusal(status, _title(status), error.message, error.code, error.fields)
 
 
@@ -111,6 +91,7 @@ def session_ended(request: HttpRequest) -> HttpResponse:
 
 def _title(status: int) -> str:
     titles = {
+        400: _("The request could not be read"),
         403: _("This is not allowed for you"),
         404: _("There is nothing here"),
         408: _("That took too long"),
@@ -130,7 +111,7 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
         message = _("The address or the form names more than %(n)s choices. Choose fewer.") % {
             "n": f"{settings.DATA_UPLOAD_MAX_NUMBER_FIELDS:,}"
         }
-    refusal = Refusal(400, _("The request could not be read"), message, "bad_request")
+    refusal = Refusal(400, _title(400), message, "bad_request")
     return _problem(refusal) if _takes_problem(request) else _plain(request, refusal)
 
 
