@@ -26,7 +26,7 @@ from apps.accounts.sign_in.sealing import unseal
 from apps.core.errors import DomainError
 from apps.core.outbound import Limits, Resolve, fetch
 from apps.notices.digests import address
-from apps.notices.kinds import kinds
+from apps.notices.kinds import is_told, kinds
 from apps.notices.models import Delivery, Notice, Webhook
 from apps.notices.sight import Reader
 from apps.notices.watching import Place, may_set
@@ -118,7 +118,7 @@ def is_wanted(webhook: Webhook, notice: Notice, reader: Reader) -> bool:
             return False
         if webhook.entry_uid is not None and not _is_below(webhook, notice):
             return False
-    return reader.is_told(notice)
+    return is_told(reader, notice)
 
 
 def _is_below(webhook: Webhook, notice: Notice) -> bool:

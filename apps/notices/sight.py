@@ -10,8 +10,6 @@ import numpy as np
 
 from apps.accounts.actor import Actor
 from apps.core.errors import DomainError, NotFound
-from apps.notices.kinds import kinds
-from apps.notices.models import Notice
 from apps.policies.access.holders import GrantLine, get_grant_line
 from apps.policies.access.scope import Rights, Verb, require_policy, rules_all
 from apps.policies.changesets.deciding import Decider
@@ -123,10 +121,3 @@ class Reader:
             return sight if sight.view.visibility.mask.any() else None
         except DomainError:
             return None
-
-    def is_told(self, notice: Notice) -> bool:
-        """Whether the notice is for this reader. A kind that is gone is told to nobody."""
-        kind = kinds().get(notice.kind)
-        if kind is None or (self.actor.user is not None and not self.actor.user.is_active):
-            return False
-        return kind.is_for(self, notice)

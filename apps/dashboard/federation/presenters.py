@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 from django.urls import NoReverseMatch, reverse
-from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from apps.dashboard.shell import lines, presentation
-from apps.dashboard.shell.keyed import Keyed, joined
+from apps.dashboard.shell.keyed import Keyed, Standing, joined
 from apps.dashboard.sources.presenters import Meter
 from apps.federation.fallback.conditions import NEEDS_A_LOOK, Condition
 from apps.federation.grid.peers import Direction, Peer
@@ -23,16 +22,6 @@ from apps.policies.tree.target_moves import target_moves
 
 _METER, _TICK = 74.0, 46.0  # as the lag of sources is drawn: the tick is what is allowed
 _SHOWN = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """A condition as a badge: class, icon, word and key."""
-
-    css: str
-    icon: str
-    word: str | Promise
-    key: str
 
 
 STANDINGS: dict[Condition, Standing] = {

@@ -11,10 +11,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.dashboard.federation import presenters as federation_lines
-from apps.dashboard.federation.presenters import STANDINGS, Standing
+from apps.dashboard.federation.presenters import STANDINGS
 from apps.dashboard.grid.presenters import METER
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.keyed import Keyed, joined
+from apps.dashboard.shell.keyed import Keyed, Standing, joined
 from apps.federation.fallback.conditions import Condition, condition_of, is_held
 from apps.federation.fallback.stale import is_stale
 from apps.federation.models import Fetch, Subscription

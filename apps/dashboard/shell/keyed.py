@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from django.utils.functional import Promise
+
 
 @dataclass(frozen=True, slots=True)
 class Keyed:
@@ -18,6 +20,16 @@ class Keyed:
 
     def __bool__(self) -> bool:
         return bool(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A condition as a badge: class, icon, word and key."""
+
+    css: str
+    icon: str
+    word: str | Promise
+    key: str
 
 
 def joined(sentences: Iterable[Keyed]) -> Keyed:

@@ -18,17 +18,35 @@ from apps.dashboard.algorithm.words import OwnNumber, own_number
 from apps.dashboard.figures import bullet
 from apps.dashboard.figures.bullet import Bullet, State, Tolerance
 from apps.dashboard.shell import presentation, scope_words
+from apps.dashboard.shell.keyed import Keyed, Standing
 from apps.dashboard.shell.presentation import Balance
 from apps.dashboard.shell.trends import DrawnTrend
 from apps.policies.settings import PolicySettings
 from apps.priorities.selectors import EntryRow, MoreRow
 
 if TYPE_CHECKING:
-    from apps.dashboard.shell.origins import Origin
     from apps.dashboard.shell.scope_words import ScopeBadge
 
 OF_PARENT = "parent"
 OF_TOTAL = "total"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """words: from vo-a.example, version 41, 3 min old. standing: only where that isn't fresh.
+
+    url: of the mount's page, empty for who may not open it. at: the entry that it is mounted at. version: 0 for
+    nothing yet, and of the past, as age_s None.
+    """
+
+    words: str
+    short: str
+    at: str
+    url: str
+    standing: Standing | None
+    meanwhile: Keyed
+    version: int = 0
+    age_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

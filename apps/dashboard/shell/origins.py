@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
@@ -11,9 +10,9 @@ from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.dashboard.federation import presenters as federation_lines
-from apps.dashboard.federation.presenters import Standing
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.keyed import Keyed
+from apps.dashboard.shell.lines import Origin
 from apps.federation.fallback.conditions import Condition
 from apps.federation.grid.peers import Place
 from apps.federation.mounts.provenance import Provenance, load_provenance, provenance_of
@@ -26,24 +25,6 @@ _QUIET = (Condition.FRESH, Condition.LATE, Condition.NEW, Condition.HELD)  # wha
 
 
 _NOTHING = Keyed("", "")
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """words: from vo-a.example, version 41, 3 min old. standing: only where that isn't fresh.
-
-    url: of the mount's page, empty for who may not open it. at: the entry that it is mounted at. version: 0 for
-    nothing yet, and of the past, as age_s None.
-    """
-
-    words: str
-    short: str
-    at: str
-    url: str
-    standing: Standing | None
-    meanwhile: Keyed
-    version: int = 0
-    age_s: float | None = None
 
 
 def origins_of(policy: Policy, tree: TreeColumns, *, at: datetime, is_past: bool = False) -> dict[UUID, Origin]:

@@ -9,6 +9,8 @@ from functools import cache
 
 from apps.core.errors import NotFound
 from apps.notices.kinds.base import Kind
+from apps.notices.models import Notice
+from apps.notices.sight import Reader
 
 
 @cache
@@ -26,3 +28,11 @@ def kind_of(name: str) -> Kind:
     if name not in kinds():
         raise NotFound(f"There is no kind of notice {name[:40]!r}; known: {', '.join(kinds())}.")
     return kinds()[name]
+
+
+def is_told(reader: Reader, notice: Notice) -> bool:
+    """Whether the notice is for this reader. A kind that is gone is told to nobody."""
+    kind = kinds().get(notice.kind)
+    if kind is None or (reader.actor.user is not None and not reader.actor.user.is_active):
+        return False
+    return kind.is_for(reader, notice)

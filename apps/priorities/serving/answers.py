@@ -21,11 +21,11 @@ from apps.engine.algorithms.inputs import prepare
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns
 from apps.priorities.fallback.fallen_back import FallenBack
+from apps.priorities.serving.group_places import Place, place_of
 from apps.priorities.serving.hints import Hints
 from apps.priorities.serving.lookup import AccountQuery, Found, LookupIndex, Query, within
 from apps.priorities.serving.newcomer import Newcomers
 from apps.priorities.snapshots.blob import Values
-from apps.priorities.snapshots.group_places import Place, place_of
 from apps.priorities.snapshots.ordering import Ordering, json_number, ordering_of
 
 Mask = npt.NDArray[np.bool_]

@@ -13,7 +13,7 @@ import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,17 +25,37 @@ from apps.engine.algorithms.aequus import measure
 from apps.engine.errors import EngineError
 from apps.engine.tree import FairshareTree
 from apps.engine.vectors import lineage
+from apps.policies.tree.columns import TreeColumns
 from apps.priorities.recompute.again import compute_again
+from apps.priorities.serving.lookup import LookupIndex
+from apps.priorities.snapshots.blob import Values
 from apps.priorities.snapshots.ordering import Ordering
-
-if TYPE_CHECKING:
-    from apps.priorities.serving.answers import ServedSnapshot
 
 logger = logging.getLogger(__name__)
 
 _BY_COMPONENTS = ("aequus", "gridwide")
 MOST_AT_ONCE = 50_000  # entries of a tree that is computed while somebody waits: some 50 ms
 _MOST_WAITING = 64
+
+
+class ComputedTree(Protocol):
+    """What a newcomer is compared with: a served snapshot, of which this module needs no more."""
+
+    @property
+    def tree(self) -> TreeColumns: ...
+    @property
+    def values(self) -> Values: ...
+    @property
+    def index(self) -> LookupIndex: ...
+    @property
+    def algorithm(self) -> dict[str, Any]: ...
+    @property
+    def order(self) -> Ordering: ...
+    @property
+    def depth(self) -> int: ...
+    @property
+    def leaf_components(self) -> npt.NDArray[Any]: ...
+    def lineage(self, entries: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]: ...
 
 
 @dataclass(frozen=True)
@@ -52,7 +72,7 @@ class Newcomer:
 class Newcomers:
     """What new members by an *each* rule would get in one snapshot, by entry and rule; each worked out once."""
 
-    def __init__(self, snapshot: ServedSnapshot) -> None:
+    def __init__(self, snapshot: ComputedTree) -> None:
         self._snapshot = snapshot
         self._known: dict[tuple[int, int], Newcomer | None] = {}
         self._waiting: dict[tuple[int, int], None] = {}
@@ -117,7 +137,7 @@ class Newcomers:
             return None
 
 
-def inserted(snapshot: ServedSnapshot, entry: int, shares: float) -> Newcomer:
+def inserted(snapshot: ComputedTree, entry: int, shares: float) -> Newcomer:
     """A new user with `shares` and without usage below `entry`, everybody computed with them."""
     tree, values = snapshot.tree.engine_tree(), snapshot.values
     seniority = tree.seniority or (lambda: np.arange(tree.n_entries))
@@ -149,7 +169,7 @@ def _priorities(result: PriorityResult, entry: int) -> list[float]:
     return priorities
 
 
-def beside(snapshot: ServedSnapshot, entry: int, shares: float) -> Newcomer:
+def beside(snapshot: ComputedTree, entry: int, shares: float) -> Newcomer:
     """The same, compared with everybody as they stand."""
     contest, _, seat, _ = snapshot.tree.engine_tree().competition
     rows, depth_of = snapshot.lineage(np.array([entry]))

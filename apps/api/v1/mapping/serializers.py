@@ -12,6 +12,7 @@ from rest_framework.request import Request
 
 from apps.accounts.names.intern import AccountKey
 from apps.api.errors import Refusal
+from apps.api.v1.policies.places import reach_json
 from apps.core.errors import FieldProblem
 from apps.mapping.changes import MOST_ASSIGNED, MOST_RULES, Plan
 from apps.mapping.history import VersionLine
@@ -20,7 +21,6 @@ from apps.mapping.rules.resolver import UNMAPPED, reach_of
 from apps.mapping.rules.rule import KINDS, LONGEST_SUFFIX, MOST_SHARES, Rule
 from apps.mapping.selectors import RuleLine, UnmappedLine
 from apps.mapping.suggestions import Suggestion
-from apps.policies.tree.columns import TreeColumns
 
 IF_MATCH = OpenApiParameter(
     "If-Match", str, OpenApiParameter.HEADER, description="The mapping's version, quoted", required=True
@@ -242,14 +242,6 @@ def rule_json(rights: MapRights, line: RuleLine, rule: Rule) -> dict[str, Any]:
         "position": line.at + 1, **stated_json(rule), "path": path, **reach_json(rights.tree, reach),
         "accounts": line.n_accounts, "core_s": line.core_s,
     }  # fmt: skip
-
-
-def reach_json(tree: TreeColumns, reach: int | None) -> dict[str, str | None]:
-    """Of a rule: the entry below which it takes accounts, None for the whole policy. It lies above what a rule is for,
-    so that everybody who sees the rule's entry sees it."""
-    if reach is None:
-        return {"reach": None, "reach_path": None}
-    return {"reach": str(tree.uuid(reach)), "reach_path": tree.path(reach)}
 
 
 def account_json(key: AccountKey) -> dict[str, str]:

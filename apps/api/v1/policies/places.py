@@ -10,6 +10,7 @@ from apps.api.authentication import actor_of
 from apps.core import clock
 from apps.mapping.visibility import see
 from apps.policies.selectors import get_policy
+from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
 
 
@@ -24,3 +25,11 @@ def entry_uid(request: Request, policy_slug: str, text: str) -> UUID:
     tree = load_tree(policy)
     sees = see(policy=policy, tree=tree, at=clock.now(), actor=actor)
     return tree.uuid(sees.require(tree.index_of_path(text)))
+
+
+def reach_json(tree: TreeColumns, reach: int | None) -> dict[str, str | None]:
+    """Of a rule: the entry below which it takes accounts, None for the whole policy. It lies above what a rule is for,
+    so that everybody who sees the rule's entry sees it."""
+    if reach is None:
+        return {"reach": None, "reach_path": None}
+    return {"reach": str(tree.uuid(reach)), "reach_path": tree.path(reach)}

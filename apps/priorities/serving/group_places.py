@@ -7,20 +7,17 @@ doesn't have count as on target. `compute` gives groups without children no rank
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from apps.engine import codecs
-from apps.priorities.serving.newcomer import count_ahead, factor_of_vector
-
-if TYPE_CHECKING:
-    from apps.priorities.serving.answers import ServedSnapshot
+from apps.priorities.serving.newcomer import ComputedTree, count_ahead, factor_of_vector
 
 Place = tuple[int | None, int, float | None]  # rank, of how many, factor
 
 
-def place_of(snapshot: ServedSnapshot, entry: int, components: Sequence[Any], computed: Place) -> Place:
+def place_of(snapshot: ComputedTree, entry: int, components: Sequence[Any], computed: Place) -> Place:
     """The place of an entry that is no ranked leaf: among these and itself. components: its vector or deviations.
 
     Unchanged under an algorithm that orders leaves by rules of its own, for the root, and for what is reserved.
