@@ -210,7 +210,7 @@ def _write_usage(slug: str, tree: TreeColumns) -> int:
     from apps.mapping.services import set_rules
     from apps.policies.models import Policy
     from apps.policies.tree.stored import load_tree
-    from apps.usage.records import pgbinary
+    from apps.usage import pgbinary
     from apps.usage.services import make_source
     from bench.series import _BUCKETS
 

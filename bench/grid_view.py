@@ -333,7 +333,7 @@ class _without_indexes:
 
 
 def _copy(source: Any, account: Any, job_class: int, hour: Any, cpu_s: Any) -> None:
-    from apps.usage.records import pgbinary
+    from apps.usage import pgbinary
     from bench.series import _BUCKETS
 
     n = len(hour)

@@ -91,7 +91,7 @@ def _raw(batches: list[RecordBatch]) -> float:
     """The same columns and values, in the same pieces, without keys, checks, accounts and buckets."""
     from django.db import connection, transaction
 
-    from apps.usage.records.pgbinary import copy_payload, cursor
+    from apps.usage.pgbinary import copy_payload, cursor
     from apps.usage.records.record_rows import COPY, record_columns
 
     ones = [np.ones(len(batch), np.int64) for batch in batches]

@@ -143,7 +143,7 @@ def _copy(computed: Computed) -> float:
     """The same values as rows: entry, priority, key and rank."""
     from django.db import connection
 
-    from apps.usage.records import pgbinary
+    from apps.usage import pgbinary
 
     result = computed.result
     columns = [

@@ -143,7 +143,7 @@ def _write_usage(source: int, job_class: int, accounts: Any, n_records: int, fir
 def _write_records(
     source: int, job_class: int, account: Any, start_us: Any, length_us: Any, waited_us: Any, cpus: Any, begin: int
 ) -> None:
-    from apps.usage.records import pgbinary
+    from apps.usage import pgbinary
     from apps.usage.records.record_rows import COPY
 
     n = len(account)
@@ -188,7 +188,7 @@ class _Hours:
 
     def write(self, before_hour: int) -> None:
         """The keys are sorted by hour."""
-        from apps.usage.records import pgbinary
+        from apps.usage import pgbinary
 
         n = int(np.searchsorted(self._key, before_hour * len(self._accounts)))
         hour, account = np.divmod(self._key[:n], len(self._accounts))

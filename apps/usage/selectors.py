@@ -21,8 +21,8 @@ from apps.usage.buckets.held_hours import NOT_HELD
 from apps.usage.buckets.hourly import AMOUNTS, RESOURCES
 from apps.usage.models import Import, Overlap, RejectedLine, Source
 from apps.usage.parsers.base import F8, I8, Flags
+from apps.usage.pgbinary import fetch_columns
 from apps.usage.quality.coverage import SourceDays, list_days
-from apps.usage.records.pgbinary import fetch_columns
 
 _MOST_ROWS = 10_001
 

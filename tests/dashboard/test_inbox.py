@@ -13,8 +13,8 @@ from apps.accounts.models import User
 from apps.policies import services
 from apps.policies.models import ChangeSet, Comment, Grant
 from apps.policies.requests.asking import ask_upward
+from apps.priorities.change_effects.requests import tell_request
 from apps.priorities.models import Snapshot
-from apps.priorities.selectors.changesets.requests import tell_request
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read, text_of
 from tests.dashboard.test_group import HTMX, give, head, in_force, lead, manager, page, said  # noqa: F401 - fixtures

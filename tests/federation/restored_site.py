@@ -23,7 +23,7 @@ from apps.policies import services
 from apps.policies.models import Policy
 from apps.policies.publishing.at_once import publish_operations
 from apps.policies.tree.stored import load_tree
-from apps.usage.buckets.peer_sums import make_peer_source
+from apps.usage.records.peer_sums import make_peer_source
 from tests.federation.feed_site import HOUR, Teller, make_teller
 from tests.federation.looks import Counted, cores_running, counted, look_at
 from tests.federation.other_side import OtherSide, serving

@@ -26,8 +26,8 @@ from apps.priorities.recompute.pipeline import compute, load_inputs
 from apps.runs.models import Run
 from apps.runs.services import claim_run, work_lease
 from apps.runs.tasks import work_runs
-from apps.usage.buckets.proof import prove
 from apps.usage.models import Source
+from apps.usage.quality.proof import prove
 from tests.federation.conftest import AT
 from tests.federation.looks import cores_running, counted, everything, look_at
 from tests.federation.other_side import ANNA, KEY, P1, P2, U2, OtherFeed

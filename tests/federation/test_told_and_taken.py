@@ -16,8 +16,8 @@ from apps.federation.models import Fetch, Subscription
 from apps.federation.publications.services import make_publication
 from apps.federation.usage_feeds.feeds import tell
 from apps.federation.usage_feeds.subscribing import subscribe
-from apps.usage.buckets.proof import prove
 from apps.usage.models import Source
+from apps.usage.quality.proof import prove
 from tests.federation.conftest import AT
 from tests.federation.feed_site import HOUR, make_teller
 from tests.federation.looks import cores_running, counted, look_at

@@ -20,9 +20,9 @@ from apps.explain.explained import explain
 from apps.policies.services import change_settings, change_shares, make_change_set
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
+from apps.priorities.change_effects.carried import carried_totals, simulate
+from apps.priorities.change_effects.preview import preview_shares
 from apps.priorities.change_effects.ranks import simulate_change_set
-from apps.priorities.recompute.carried import carried_totals, simulate
-from apps.priorities.recompute.preview import preview_shares
 from apps.priorities.serving import newcomer, served
 from apps.priorities.serving.answers import AccountQuery, ServedSnapshot
 from apps.usage.services import make_source

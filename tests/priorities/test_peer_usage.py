@@ -37,10 +37,10 @@ from apps.priorities.recompute.fingerprint import read_fingerprint
 from apps.priorities.serving import served
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.visibility.pseudonyms import pseudonymise_idle
-from apps.usage.buckets.peer_sums import HourSums, Running, make_peer_source, replace_running, replace_sums
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
+from apps.usage.records.peer_sums import HourSums, Running, make_peer_source, replace_running, replace_sums
 from apps.usage.services import make_source, push_records, start_import
 from apps.usage.sources import services as sources
 from tests.dashboard.page import read

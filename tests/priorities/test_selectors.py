@@ -19,7 +19,7 @@ from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant
 from apps.policies.services import change_shares
 from apps.policies.tree.stored import load_tree
-from apps.priorities.recompute.preview import preview_shares
+from apps.priorities.change_effects.preview import preview_shares
 from apps.priorities.selectors import (
     EntryRow,
     count_unmapped_by_source,

@@ -15,9 +15,9 @@ from apps.accounts.actor import COMMAND
 from apps.core.errors import Conflict
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
-from apps.usage.buckets.proof import prove
 from apps.usage.models import Bucket, Import, Record, Source
 from apps.usage.parsers.base import RecordRow
+from apps.usage.quality.proof import prove
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.listing import take_listing
 from apps.usage.records.undo import undo_import

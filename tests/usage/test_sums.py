@@ -17,7 +17,11 @@ from apps.accounts.names.intern import account_ids
 from apps.core.errors import Conflict, Invalid
 from apps.usage.buckets.changed_hours import earliest_change
 from apps.usage.buckets.hourly import HOUR_US
-from apps.usage.buckets.peer_sums import (
+from apps.usage.models import Bucket, Overlap, Record, SealedHour, SiteDay, Source
+from apps.usage.parsers.base import RecordRow
+from apps.usage.quality.proof import prove
+from apps.usage.records.ingest import ingest_batch
+from apps.usage.records.peer_sums import (
     HourSums,
     Running,
     forget_peer,
@@ -26,10 +30,6 @@ from apps.usage.buckets.peer_sums import (
     replace_running,
     replace_sums,
 )
-from apps.usage.buckets.proof import prove
-from apps.usage.models import Bucket, Overlap, Record, SealedHour, SiteDay, Source
-from apps.usage.parsers.base import RecordRow
-from apps.usage.records.ingest import ingest_batch
 from apps.usage.selectors import load_open_records, load_usage, watermarks
 from apps.usage.services import make_source
 from tests.examples import examples

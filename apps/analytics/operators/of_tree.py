@@ -17,7 +17,7 @@ from apps.core.errors import NotFound
 from apps.engine.algorithms import read_algorithm
 from apps.engine.analysis.exponent import curve
 from apps.engine.operators import Operator
-from apps.priorities.recompute.carried import simulate
+from apps.priorities.change_effects.carried import simulate
 
 F8 = npt.NDArray[np.float64]
 MOST_LEAVES = 1_000

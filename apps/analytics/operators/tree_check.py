@@ -22,8 +22,8 @@ from apps.engine.analysis.collisions import Collisions, SafeBits, collisions_at,
 from apps.engine.analysis.smallest_job import smallest_jobs
 from apps.engine.errors import BadParameter
 from apps.policies.tree.columns import Mask, TreeColumns
+from apps.priorities.change_effects.carried import simulate_or_refuse
 from apps.priorities.metering.usage import HOUR_S
-from apps.priorities.recompute.carried import simulate_or_refuse
 from apps.priorities.serving.answers import ServedSnapshot
 
 Settings = Mapping[str, Any]

@@ -13,7 +13,7 @@ from apps.analytics.series.calendar import Day
 from apps.analytics.series.reach import DaySums
 from apps.core import blobs
 from apps.policies.models import Policy
-from apps.usage.records import pgbinary
+from apps.usage import pgbinary
 
 I8 = npt.NDArray[np.int64]
 

@@ -13,7 +13,7 @@ from django.db import connection
 from apps.analytics.series.calendar import Day
 from apps.priorities.metering.usage import SourceRow
 from apps.usage.parsers.base import NO_TIME
-from apps.usage.records.pgbinary import fetch_columns
+from apps.usage.pgbinary import fetch_columns
 
 F8 = npt.NDArray[np.float64]
 I1 = npt.NDArray[np.int8]

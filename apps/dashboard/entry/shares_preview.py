@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from apps.dashboard.figures import bullet
 from apps.dashboard.figures.bullet import USUAL_TOLERANCE, Bullet
 from apps.dashboard.shell import lines, presentation
-from apps.priorities.recompute.preview import PreviewRow, SharesPreview
+from apps.priorities.change_effects.preview import PreviewRow, SharesPreview
 
 SHOWN = 12
 

@@ -27,8 +27,8 @@ from apps.explain.entry_page import EntryPage, get_entry_page
 from apps.policies import selectors as policy_selectors
 from apps.policies import services as policy_services
 from apps.policies.changesets.conflicts import EditConflict
+from apps.priorities.change_effects import preview as previews
 from apps.priorities.pins import pinned_among
-from apps.priorities.recompute import preview as previews
 
 
 def page_url(policy: str, uid: UUID, **_kwargs: Any) -> str:

@@ -27,8 +27,8 @@ from apps.policies.models import Comment, Policy
 from apps.policies.operations.apply import Operation
 from apps.policies.requests.asking import RequestState, requests_for
 from apps.policies.requests.dividing import latest_divisions, list_led_groups, plan_division
+from apps.priorities.change_effects.requests import tell_request
 from apps.priorities.selectors.changesets.group import GroupPage, get_group_page
-from apps.priorities.selectors.changesets.requests import tell_request
 
 __all__ = ["Found", "context_of", "group_url", "open_group", "page_url", "show", "tell", "work_out"]
 _MOST_REQUESTS = 3

@@ -25,8 +25,8 @@ from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.htmx import SeeOther, fragment
 from apps.policies.requests.asking import ask_upward, plan_request
 from apps.policies.requests.dividing import divide_group, list_led_groups, undo_division
+from apps.priorities.change_effects.requests import preview_request
 from apps.priorities.selectors.changesets.group import load_members
-from apps.priorities.selectors.changesets.requests import preview_request
 
 
 @require_safe

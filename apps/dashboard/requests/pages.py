@@ -30,7 +30,7 @@ from apps.policies.operations.whole_trees import is_document
 from apps.policies.requests.asking import RequestState, state_of_request, wish_of
 from apps.policies.requests.inbox import EndingGrant, EndingShares, Inbox, get_inbox, last_words
 from apps.policies.tree.stored import load_tree
-from apps.priorities.selectors.changesets.requests import tell_request
+from apps.priorities.change_effects.requests import tell_request
 
 SHOWN = 20  # requests with their whole story; the rest is a list
 

@@ -25,7 +25,7 @@ from apps.policies.requests.asking import decline_request, grant_request
 from apps.policies.requests.inbox import get_inbox
 from apps.policies.selectors import get_change_set
 from apps.policies.services import withdraw_change_set
-from apps.priorities.selectors.changesets.requests import tell_request
+from apps.priorities.change_effects.requests import tell_request
 
 
 def page_url(**_kwargs: Any) -> str:

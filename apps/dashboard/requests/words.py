@@ -18,7 +18,7 @@ from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.presentation import Balance
 from apps.policies.models import ChangeSet, Comment
 from apps.policies.requests.asking import RequestState, Wish
-from apps.priorities.selectors.changesets.requests import RequestStory, Week
+from apps.priorities.change_effects.requests import RequestStory, Week
 
 _STATES = {
     RequestState.DRAFT: ("", "pencil"),

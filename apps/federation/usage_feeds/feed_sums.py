@@ -20,7 +20,7 @@ from apps.usage.buckets.held_hours import NOT_HELD
 from apps.usage.buckets.hourly import AMOUNTS, HOUR_US
 from apps.usage.models import Bucket, Overlap
 from apps.usage.parsers.base import F8, I8
-from apps.usage.records.pgbinary import Int8Array, TimestamptzArray, fetch_columns
+from apps.usage.pgbinary import Int8Array, TimestamptzArray, fetch_columns
 from apps.usage.selectors import load_open_records
 
 U1 = npt.NDArray[np.uint8]

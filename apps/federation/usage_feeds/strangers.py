@@ -18,8 +18,8 @@ from apps.accounts.names.entry_names import ENTRY_NAMESPACE
 from apps.federation.models import Subscription
 from apps.policies.tree.stored import load_tree
 from apps.usage.buckets.hourly import AMOUNTS
-from apps.usage.buckets.peer_sums import HourSums, Running, replace_running, replace_sums
 from apps.usage.models import Bucket, Record
+from apps.usage.records.peer_sums import HourSums, Running, replace_running, replace_sums
 
 _HOUR_S = 3_600
 _TOLD_OF = """

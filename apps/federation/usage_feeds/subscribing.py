@@ -30,8 +30,8 @@ from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.mounts import mount_of
 from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import clean_authority
-from apps.usage.buckets.peer_sums import forget_peer, make_peer_source
 from apps.usage.models import Source
+from apps.usage.records.peer_sums import forget_peer, make_peer_source
 
 PREVIEW_S = 20.0
 _LONGEST_SLUG = 64

@@ -32,9 +32,9 @@ from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.mounts import mount_of
 from apps.policies.tree.stored import load_tree
 from apps.runs.faults import fault_point
-from apps.usage.buckets.peer_sums import HourSums, Running, note_heard, replace_running, replace_sums
 from apps.usage.models import SiteDay, Source
 from apps.usage.parsers.base import I8
+from apps.usage.records.peer_sums import HourSums, Running, note_heard, replace_running, replace_sums
 
 _MB = 1024.0  # in a GB
 _MOST_REQUESTED_S = 31 * 86_400.0  # capacity says how many cores a job may have, and nothing else says for how long

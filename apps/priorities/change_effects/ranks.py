@@ -13,7 +13,7 @@ from apps.policies.models import ChangeSet
 from apps.policies.operations.apply import Outcome, work_out
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_archived
-from apps.priorities.recompute.carried import places, simulate
+from apps.priorities.change_effects.carried import places, simulate
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.serving.answers import ServedSnapshot
 

@@ -27,8 +27,8 @@ from apps.policies.selectors import get_change_set
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
+from apps.priorities.change_effects.carried import simulate, simulate_or_refuse
 from apps.priorities.models import ChangeSetEffect
-from apps.priorities.recompute.carried import simulate, simulate_or_refuse
 from apps.priorities.recompute.corrections import Correction
 from apps.priorities.recompute.pipeline import Inputs, load_inputs, oldest
 from apps.priorities.recompute.projection import DEMAND_DAYS, HORIZONS_DAYS, Projection, Side, compare

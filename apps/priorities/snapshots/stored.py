@@ -6,7 +6,7 @@ from django.db import InternalError, connection, transaction
 
 from apps.core.blobs import CorruptBlob
 from apps.priorities.models import Snapshot
-from apps.usage.records.pgbinary import cursor
+from apps.usage.pgbinary import cursor
 
 _WRITE = "UPDATE priorities_snapshot SET data = %b WHERE id = %s"
 _VERIFY = "SELECT encode(sha256(data), 'hex') = digest FROM priorities_snapshot WHERE id = %s"

@@ -20,7 +20,7 @@ from apps.usage.buckets.changed_hours import earliest_change
 from apps.usage.buckets.held_hours import NOT_HELD
 from apps.usage.models import Overlap, Source
 from apps.usage.parsers.base import F8, I8
-from apps.usage.records.pgbinary import fetch_columns
+from apps.usage.pgbinary import fetch_columns
 
 _HOUR_US = 3_600_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

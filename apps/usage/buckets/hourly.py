@@ -14,7 +14,7 @@ import numpy as np
 from apps.runs.faults import fault_point
 from apps.usage.buckets import changed_hours
 from apps.usage.parsers.base import F8, I8, Bytes, Flags
-from apps.usage.records.pgbinary import (
+from apps.usage.pgbinary import (
     Float8Array,
     Int8Array,
     TextArray,

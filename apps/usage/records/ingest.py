@@ -29,10 +29,10 @@ from apps.usage.parsers.base import (
     instant,
     microseconds,
 )
+from apps.usage.pgbinary import Int8Array
+from apps.usage.pgbinary import cursor as binary_cursor
 from apps.usage.records import overlaps, repetitions, skew, too_late
 from apps.usage.records.days import count_day
-from apps.usage.records.pgbinary import Int8Array
-from apps.usage.records.pgbinary import cursor as binary_cursor
 from apps.usage.records.record_rows import copy_records, finished_of, take_out, undo_records
 from apps.usage.records.versions import Counts, Stored, Verdict, find_stored, judge, lock_source
 

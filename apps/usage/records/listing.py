@@ -9,12 +9,13 @@ import numpy as np
 from django.db import connection, transaction
 
 from apps.runs.models import Run
+from apps.usage import pgbinary
 from apps.usage.buckets import hourly as buckets
 from apps.usage.models import Source
 from apps.usage.parsers.base import I8, RecordBatch, RecordRow, instant
-from apps.usage.records import overlaps, pgbinary
+from apps.usage.pgbinary import Int8Array
+from apps.usage.records import overlaps
 from apps.usage.records.ingest import ingest_batch, read_limits
-from apps.usage.records.pgbinary import Int8Array
 from apps.usage.records.record_rows import FINISHED_COLUMNS, taken_back
 from apps.usage.records.versions import VANISHED, Counts, lock_source
 

@@ -25,7 +25,7 @@ from apps.usage.buckets import changed_hours
 from apps.usage.buckets.hourly import RESOURCES, Delta
 from apps.usage.models import Overlap, Source
 from apps.usage.parsers.base import I8, RecordBatch
-from apps.usage.records.pgbinary import Int8Array, TextArray, cursor
+from apps.usage.pgbinary import Int8Array, TextArray, cursor
 from apps.usage.records.versions import find_stored, lock_source
 
 HOUR = timedelta(hours=1)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from apps.usage import pgbinary
 from apps.usage.buckets import hourly as buckets
 from apps.usage.parsers.base import FINISHED, I8, NO_TIME, RUNNING, STATES, RecordBatch, microseconds
-from apps.usage.records import pgbinary
-from apps.usage.records.pgbinary import Int8Array
+from apps.usage.pgbinary import Int8Array
 
 _STATE_NAMES = np.array([name.encode() for name in STATES])
 COLUMNS = (

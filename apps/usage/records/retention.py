@@ -20,11 +20,11 @@ from apps.runs.faults import fault_point
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
+from apps.usage import pgbinary
 from apps.usage.buckets import hourly as buckets
 from apps.usage.models import IdempotentAnswer, Record, Source
 from apps.usage.parsers.base import F8, I8
-from apps.usage.records import pgbinary
-from apps.usage.records.pgbinary import Float8Array, Int8Array, TimestamptzArray
+from apps.usage.pgbinary import Float8Array, Int8Array, TimestamptzArray
 from apps.usage.records.versions import lock_source
 
 KIND = "usage_retention"

@@ -11,7 +11,7 @@ import numpy as np
 
 from apps.runs.models import Run
 from apps.usage.parsers.base import FINISHED, I8, NO_TIME, STATES, WITHDRAWN, Flags, RecordBatch
-from apps.usage.records.pgbinary import Float8Array, Int8Array, TextArray, TimestamptzArray, cursor
+from apps.usage.pgbinary import Float8Array, Int8Array, TextArray, TimestamptzArray, cursor
 from apps.usage.records.versions import Stored
 
 NOTE = "too_late"  # of an open record whose end came too late

@@ -20,10 +20,10 @@ from apps.runs.faults import fault_point
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
+from apps.usage import pgbinary
 from apps.usage.authority import refuse_peer, require_write
 from apps.usage.models import Import, Repetition, ReplacedRecord, Source, TooLateRecord
 from apps.usage.parsers.base import instant
-from apps.usage.records import pgbinary
 from apps.usage.records.ingest import IMPORT
 from apps.usage.records.overlaps import forget_hours
 from apps.usage.records.record_rows import undo_records

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from django.db import connection, transaction
 
+from apps.usage import pgbinary
 from apps.usage.parsers.base import (
     FINISHED,
     I8,
@@ -21,8 +22,7 @@ from apps.usage.parsers.base import (
     Rejection,
     microseconds,
 )
-from apps.usage.records import pgbinary
-from apps.usage.records.pgbinary import Int8Array, TextArray, TimestamptzArray
+from apps.usage.pgbinary import Int8Array, TextArray, TimestamptzArray
 
 VANISHED = "vanished"  # the note of an open record that a whole listing missed
 _LOCK = 0x66735573  # one writer of a source at a time

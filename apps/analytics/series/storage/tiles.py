@@ -20,7 +20,7 @@ from apps.analytics.series.storage.fields import DTYPES, DayValues
 from apps.core import blobs
 from apps.policies.models import Policy
 from apps.policies.tree.stored import TreeColumns
-from apps.usage.records import pgbinary
+from apps.usage import pgbinary
 
 BLOCK = 256
 _UUID = 2950  # the type's number

@@ -10,7 +10,7 @@ from rest_framework import serializers
 from apps.api.errors import Refusal
 from apps.core.errors import NotFound, TooLarge
 from apps.priorities.selectors import PolicyView
-from apps.priorities.snapshots.tree_changes import changed, view_at
+from apps.priorities.selectors.tree_changes import changed, view_at
 
 MOST_CHANGED = 20_000
 

@@ -19,14 +19,15 @@ from apps.accounts.audit import log as audit
 from apps.accounts.names.entry_names import ENTRY_NAMESPACE
 from apps.core.errors import Conflict, FieldProblem, Invalid
 from apps.runs.faults import fault_point
+from apps.usage import pgbinary
 from apps.usage.buckets import changed_hours
 from apps.usage.buckets import hourly as buckets
 from apps.usage.buckets.hourly import AMOUNTS, QUANTA, RESOURCES
 from apps.usage.models import JobClass, Overlap, Source
 from apps.usage.parsers.base import F8, I8, NO_TIME, RUNNING, Flags, RecordBatch, instant, text_column
-from apps.usage.records import overlaps, pgbinary
+from apps.usage.pgbinary import Float8Array, Int8Array, TimestamptzArray
+from apps.usage.records import overlaps
 from apps.usage.records.ingest import read_limits
-from apps.usage.records.pgbinary import Float8Array, Int8Array, TimestamptzArray
 from apps.usage.records.record_rows import copy_records
 from apps.usage.records.versions import lock_source
 

@@ -11,11 +11,12 @@ from django.db.models import F
 from apps.accounts.actor import Actor
 from apps.accounts.audit import log as audit
 from apps.core.errors import FieldProblem, Invalid
+from apps.usage import pgbinary
 from apps.usage.authority import require_maker
 from apps.usage.buckets import hourly as buckets
 from apps.usage.buckets.hourly import AMOUNTS
 from apps.usage.models import Source
-from apps.usage.records import overlaps, pgbinary
+from apps.usage.records import overlaps
 from apps.usage.records.record_rows import FINISHED_COLUMNS, taken_back
 from apps.usage.records.versions import lock_source
 
