@@ -106,7 +106,7 @@ lint: setup
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
-	@$(VENV)/bin/lint-imports --no-logo
+	@$(VENV)/bin/lint-imports --no-logo --no-cache
 	@$(PY) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
 	@$(PY) manage.py check --fail-level WARNING
 	@$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker/compose.yaml

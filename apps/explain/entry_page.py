@@ -13,9 +13,11 @@ from apps.accounts.actor import Actor
 from apps.explain.walk import why_unranked
 from apps.policies.selectors import last_change, last_seen
 from apps.policies.settings import PolicySettings
+from apps.priorities.records.local_only import LocalOnly
+from apps.priorities.records.moment import Moment
 from apps.priorities.selectors.history import HistoryLine, history_lines
-from apps.priorities.selectors.looking.fallen import LocalOnly, local_only_among
-from apps.priorities.selectors.looking.moments import Moment, moment_of
+from apps.priorities.selectors.looking.fallen import local_only_among
+from apps.priorities.selectors.looking.moments import moment_of
 from apps.priorities.selectors.looking.not_in_revision import require_entry
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.selectors.tree import offset

@@ -9,7 +9,7 @@ from apps.accounts.actor import Actor
 from apps.engine.algorithms.explanation import Kind
 from apps.explain.my_priority import unranked_said
 from apps.explain.walk import Walk, WalkStep, level_said, step_json, walk_to, without_reason
-from apps.priorities.selectors.looking.moments import Moment
+from apps.priorities.records.moment import Moment
 from apps.priorities.selectors.looking.policy import Look, look_at
 from apps.priorities.sentences import Said, say, text_of
 from apps.priorities.serving.answers import instant

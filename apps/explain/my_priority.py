@@ -20,8 +20,9 @@ from apps.explain.walk import WalkStep, walk_to, why_unranked, without_reason
 from apps.policies.models import Policy
 from apps.policies.selectors import list_policies
 from apps.policies.tree.columns import Mask
+from apps.priorities.records.moment import Moment
 from apps.priorities.selectors.looking.freshness import freshness
-from apps.priorities.selectors.looking.moments import Moment, moment_of
+from apps.priorities.selectors.looking.moments import moment_of
 from apps.priorities.selectors.looking.policy import look_at, look_back
 from apps.priorities.selectors.rows import newest_or_none, open_view
 from apps.priorities.sentences import Said, say

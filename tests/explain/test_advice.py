@@ -14,7 +14,7 @@ from apps.explain.advice import Outlook, advise, better_account, is_near_front
 from apps.explain.my_priority import MyPriority
 from apps.explain.stories import story_of
 from apps.explain.walk import WalkStep
-from apps.priorities.selectors.looking.moments import Moment
+from apps.priorities.records.moment import Moment
 from apps.priorities.snapshots.states import State
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)

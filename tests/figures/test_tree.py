@@ -20,8 +20,8 @@ from apps.figures.paint_tree import squarify, tree_boxes
 from apps.figures.tree.asked import read_tree_asked
 from apps.figures.tree.figure import tree_figure
 from apps.policies.settings import PolicySettings
+from apps.priorities.records.tree import IciclePage, Sector
 from apps.priorities.selectors import EntryRow
-from apps.priorities.selectors.icicle_records import IciclePage, Sector
 from tests.examples import examples
 from tests.figures.schema import check_schema
 

@@ -23,8 +23,8 @@ from apps.dashboard.tree.views import panel_context
 from apps.figures import Figure
 from apps.figures.tree.asked import TreeAsked, read_tree_asked
 from apps.figures.tree.figure import tree_figure
+from apps.priorities.records.tree import IciclePage
 from apps.priorities.selectors.icicle import get_icicle
-from apps.priorities.selectors.icicle_records import IciclePage
 
 
 @require_safe

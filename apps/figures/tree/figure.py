@@ -26,7 +26,7 @@ from apps.figures.tree.words import (
     words_of,
 )
 from apps.priorities.records.entries import EntryRow
-from apps.priorities.selectors.icicle_records import IciclePage, Sector
+from apps.priorities.records.tree import IciclePage, Sector
 from apps.priorities.sentences.numbers import percent
 
 HEADER = 20  # pixels of a treemap's parent above its children

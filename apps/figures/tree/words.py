@@ -11,7 +11,7 @@ from apps.figures.convergence.words import short_balance, used_words
 from apps.figures.tree.asked import TreeAsked
 from apps.policies.tree.names import RESERVE
 from apps.priorities.records.entries import EntryRow
-from apps.priorities.selectors.icicle_records import IciclePage, Sector
+from apps.priorities.records.tree import IciclePage, Sector
 from apps.priorities.sentences.numbers import count, percent
 
 _STATES = {"idle": "no_demand"}  # as the figures of convergence call them

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from apps.policies.selectors import EntryChange
+from apps.priorities.records.moment import Moment
 from apps.priorities.selectors.changesets.differences import RevisionDiff, diff_revisions
 from apps.priorities.selectors.history import EntryHistory, HistoryLine, get_entry_history
 from apps.priorities.selectors.looking.freshness import Freshness, InputAge, freshness
 from apps.priorities.selectors.looking.kept import list_snapshots
-from apps.priorities.selectors.looking.moments import Moment
 from apps.priorities.selectors.overview import Overview, Publish, get_overview
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.selectors.tree import Hit, MoreRow, TreePage, get_tree_page, search_entries

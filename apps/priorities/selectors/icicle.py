@@ -9,7 +9,7 @@ from uuid import UUID
 import numpy as np
 
 from apps.accounts.actor import Actor
-from apps.priorities.selectors.icicle_records import IciclePage, Sector
+from apps.priorities.records.tree import IciclePage, Sector
 from apps.priorities.selectors.looking.fallen import local_only_among
 from apps.priorities.selectors.looking.moments import moment_of
 from apps.priorities.selectors.looking.not_in_revision import require_entry

@@ -10,7 +10,8 @@ from uuid import UUID
 
 from apps.accounts.actor import Actor
 from apps.policies.settings import PolicySettings
-from apps.priorities.selectors.looking.moments import Moment, moment_of
+from apps.priorities.records.moment import Moment
+from apps.priorities.selectors.looking.moments import moment_of
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 
 PAGE = 100  # children shown of one entry before "more"

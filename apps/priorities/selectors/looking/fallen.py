@@ -3,46 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import datetime
 from uuid import UUID
 
 from apps.priorities.fallback.fallen_back import FallenBack
+from apps.priorities.records.local_only import LocalOnly
 from apps.priorities.selectors.rows import PolicyView
-from apps.priorities.sentences import Said, say
-
-
-@dataclass(frozen=True, slots=True)
-class LocalOnly:
-    """An entry below which others' usage doesn't count. Who doesn't see it is told neither its path nor the reason.
-
-    was_then: it is told of the past.
-    """
-
-    uid: UUID
-    path: str
-    since: datetime
-    reason: str
-    was_then: bool = False
-
-    @property
-    def said(self) -> Said:
-        """The one sentence for it beside numbers of an instant."""
-        key = "fallback.below" if self.path else "fallback.above"
-        named = {"name": self.path, "reason": self.reason} if self.path else {}
-        return say(f"{key}_then" if self.was_then else key, **named, at=self.since)
-
-    @property
-    def title(self) -> Said:
-        """The same without the reason, for a line under which that stands."""
-        return say("fallback.since", name=self.path, at=self.since)
-
-    @property
-    def key(self) -> str:
-        return self.said.key
-
-    def __str__(self) -> str:
-        return self.said.text
 
 
 def list_local_only(view: PolicyView) -> list[LocalOnly]:

@@ -14,8 +14,9 @@ from apps.core.errors import FieldProblem, Invalid
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.columns import Mask
+from apps.priorities.records.moment import Moment
 from apps.priorities.selectors.looking.kept import oldest_kept
-from apps.priorities.selectors.looking.moments import Moment, moment_of
+from apps.priorities.selectors.looking.moments import moment_of
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.serving import served
 from apps.priorities.serving.answers import ServedSnapshot, instant

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from apps.policies.settings import PolicySettings
 from apps.priorities.records.entries import EntryRow
-
-if TYPE_CHECKING:  # at run time their modules import this one
-    from apps.priorities.selectors.looking.fallen import LocalOnly
-    from apps.priorities.selectors.looking.moments import Moment
+from apps.priorities.records.local_only import LocalOnly
+from apps.priorities.records.moment import Moment
 
 
 @dataclass(frozen=True)
