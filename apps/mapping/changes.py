@@ -1,4 +1,4 @@
-"""The mapping is changed: tried first, then made, as one version that can be undone. See mapping_moves for who may."""
+"""The mapping is changed: tried first, then made, as one version that can be undone. See moves for who may."""
 
 from __future__ import annotations
 

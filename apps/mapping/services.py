@@ -26,7 +26,7 @@ from apps.policies.tree.stored import load_tree
 def set_rules(*, policy_slug: str, rules: Sequence[Rule], reason: str = "", at: datetime, actor: Actor) -> int:
     """Replace the rules of a policy; return its new version. The same rules again change nothing.
 
-    For who makes policies; on pages and by REST rules are changed with a reason: see mapping_changes.
+    For who makes policies; on pages and by REST rules are changed with a reason: see changes.
     """
     policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
     policy = lock_policy(policy.pk)

@@ -1,4 +1,4 @@
-"""What a changed tree does to accounts, and whether an actor may publish it: see mapping_moves for the rule."""
+"""What a changed tree does to accounts, and whether an actor may publish it: see moves for the rule."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class UnmappedUsage(models.Model):
 
 
 class ChangeSetEffect(models.Model):
-    """What an open change set was last found to lead to, worked out in the background: see priorities.projection.
+    """What an open change set was last found to lead to, worked out in the background: see recompute.projection.
 
     It stands for `digest_of` (operations and base), the head and the snapshot that it was worked out on; it is shown,
     and marked, when these have moved on.
