@@ -29,7 +29,7 @@ from apps.mapping.changes import Assign, make_change
 from apps.mapping.rules import resolver as mapping
 from apps.mapping.rules.rule import Rule
 from apps.mapping.selectors import get_mapping_page
-from apps.onboarding import services
+from apps.mapping.services import set_rules
 from apps.policies.tree.stored import load_tree
 from apps.priorities.fallback.services import fall_back, load_fallbacks, recover
 from apps.priorities.models import UnmappedUsage
@@ -343,7 +343,7 @@ def test_no_rule_attachment_or_claim_takes_what_a_peer_tells(make_site: Callable
         Rule(kind="default", namespace="@other", target_uid=b),
     ):
         with pytest.raises(Invalid):
-            services.set_rules(policy_slug=site.slug, rules=[rule], at=AS_OF, actor=COMMAND)
+            set_rules(policy_slug=site.slug, rules=[rule], at=AS_OF, actor=COMMAND)
     site.map(Rule(kind="glob", user_pattern="*", target_uid=b, suffix=""))
     with pytest.raises(Invalid):
         attaching.attach_account(

@@ -156,7 +156,7 @@ def panel_context(request: HttpRequest, policy: str, uid: UUID | None) -> dict[s
     }  # fmt: skip
 
 
-def _origins(page: TreePage) -> Mapping[UUID, origins.Origin]:
+def _origins(page: TreePage) -> Mapping[UUID, lines.Origin]:
     if page.view is None:
         return {}
     return origins.origins_of(page.view.policy, page.view.tree, at=clock.now(), is_past=page.moment is not None)
