@@ -169,9 +169,7 @@ def flux(case: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Weight, rank and factor by path."""
     root = read(case)
     entries = list(root.depth_first())
-    weights: dict[str, float] = {}
-    for entry in entries:
-        weights[entry.path] = _flux_weight(entry)
+    weights = {entry.path: _flux_weight(entry) for entry in entries}
     ahead: dict[str, int] = {}
     _flux_visit(root.listed, weights, ahead, [0])
     n_leaves = sum(entry.is_leaf for entry in entries)
@@ -179,32 +177,31 @@ def flux(case: dict[str, Any]) -> dict[str, dict[str, Any]]:
     for entry in entries:
         count = ahead.get(entry.path)
         rows[entry.path] = {
-            "weight": weights[entry.path],
+            "weight": float(weights[entry.path]),
             "rank": None if count is None else count + 1,
             "factor": None if count is None else float(Fraction(n_leaves - count, n_leaves)),
         }
     return rows
 
 
-def _flux_weight(entry: Entry) -> float:
+def _flux_weight(entry: Entry) -> Fraction:
     assert entry.list_of is not None
     group = entry.list_of.children
-    shares, whole = entry.shares or Fraction(0), sum((other.shares or Fraction(0) for other in group), Fraction(0))
-    if shares == 0 or float(shares / whole) == 0.0:
-        return 0.0
+    if not entry.shares:
+        return Fraction(0)
     if entry.usage < Fraction(1e-9):
-        return 2.0**64
+        return Fraction(2**64)
     used = sum((other.usage for other in group), Fraction(0))
-    weight = Fraction(float(shares / whole)) / Fraction(float(entry.usage / used))
-    return float(min(weight, Fraction(sys.float_info.max)))
+    shares = sum((other.shares or Fraction(0) for other in group), Fraction(0))
+    return min((entry.shares / shares) / (entry.usage / used), Fraction(sys.float_info.max))
 
 
-def _flux_visit(entries: list[Entry], weights: dict[str, float], ahead: dict[str, int], count: list[int]) -> None:
+def _flux_visit(entries: list[Entry], weights: dict[str, Fraction], ahead: dict[str, int], count: list[int]) -> None:
     classes: list[list[Entry]] = []
-    heavier: float | None = None
+    heavier: Fraction | None = None
     for entry in sorted(entries, key=lambda entry: -weights[entry.path]):
         weight = weights[entry.path]
-        if heavier is None or heavier - weight >= 2.0**-52 * max(heavier, weight, 1.0):
+        if heavier is None or heavier - weight >= Fraction(1, 2**52) * max(heavier, Fraction(1)):
             classes.append([])
         classes[-1].append(entry)
         heavier = weight
@@ -216,7 +213,7 @@ def _flux_visit(entries: list[Entry], weights: dict[str, float], ahead: dict[str
         _flux_visit_all([entry for entry in tied if not entry.is_leaf], weights, ahead, count)
 
 
-def _flux_visit_all(banks: list[Entry], weights: dict[str, float], ahead: dict[str, int], count: list[int]) -> None:
+def _flux_visit_all(banks: list[Entry], weights: dict[str, Fraction], ahead: dict[str, int], count: list[int]) -> None:
     below = [child for bank in banks for child in bank.listed]
     if below:
         _flux_visit(below, weights, ahead, count)

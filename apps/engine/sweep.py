@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from apps.engine.arrays import CHUNK, BoolArray, FloatArray, IntArray, LongArray
 from apps.engine.tree import FairshareTree, Level
@@ -23,15 +24,15 @@ def shrink_huge(values: FloatArray) -> tuple[FloatArray, float]:
     return values * shrink, 1.0 / shrink
 
 
-def sibling_sum(tree: FairshareTree, values: FloatArray) -> FloatArray:
+def sibling_sum(tree: FairshareTree, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Sum over the children of each entry, shape (n,): `out[g] = Σ values[c]`; 0 for entries without children."""
-    sums = np.zeros(tree.n_entries)
+    sums = np.zeros(tree.n_entries, dtype=values.dtype)
     for level in tree.levels:
         sums[level.parents] = np.add.reduceat(values[level.lo : level.hi], level.starts)
     return sums
 
 
-def sum_up(tree: FairshareTree, own: FloatArray) -> tuple[FloatArray, FloatArray]:
+def sum_up(tree: FairshareTree, own: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Return (totals, child sums), each (n,): `total = own + Σ totals of the children`, in the unit of `own`."""
     totals = own.copy()
     sums = np.zeros(tree.n_entries, dtype=own.dtype)
@@ -62,8 +63,21 @@ def divide_by_group(tree: FairshareTree, values: FloatArray, sums: FloatArray) -
         empty = divisor == 0
         if empty.any():
             divisor = np.where(empty, np.inf, divisor)
-        np.divide(values[level.lo : level.hi], np.repeat(divisor, level.counts), out=out[level.lo : level.hi])
+        here, there = values[level.lo : level.hi], out[level.lo : level.hi]
+        for groups, slots in _in_cache(level):
+            np.divide(here[slots], np.repeat(divisor[groups], level.counts[groups]), out=there[slots])
     return out
+
+
+def multiply_by_group(
+    tree: FairshareTree, values: npt.NDArray[Any], dividend: npt.NDArray[Any], divisor: npt.NDArray[Any]
+) -> None:
+    """`values[c] *= dividend[p] / divisor[p]` in place, p the parent of c; the root becomes 1."""
+    values[0] = 1
+    for level in tree.levels:
+        factor, here = dividend[level.parents] / divisor[level.parents], values[level.lo : level.hi]
+        for groups, slots in _in_cache(level):
+            here[slots] *= np.repeat(factor[groups], level.counts[groups])
 
 
 def normalise_siblings(tree: FairshareTree, values: FloatArray) -> FloatArray:
@@ -185,6 +199,9 @@ def _slots_of(level: Level, groups: IntArray) -> IntArray:
 
 def _in_cache(level: Level) -> Iterator[tuple[slice, slice]]:
     """Groups of a level, and their slots, a few at a time."""
+    if level.hi - level.lo <= CHUNK:
+        yield slice(None), slice(None)
+        return
     step = max(1, 2 * CHUNK * len(level.counts) // (level.hi - level.lo))
     for number in range(0, len(level.counts), step):
         last = min(number + step, len(level.counts)) - 1
@@ -245,10 +262,13 @@ def _classify_rows(
         found.n_on[continued] = np.add.reduceat(component == balance, heads, dtype=np.int64)
 
 
-def classes_of_numbers(values: FloatArray, tolerance: float, heads: FloatArray | None = None) -> Classify:
+def classes_of_numbers(
+    values: FloatArray, tolerance: float, heads: FloatArray | None = None, *, is_root_listed: bool = False
+) -> Classify:
     """Classes of real components: neighbours within `tolerance` tie; shorter vectors go on with 0.
 
-    heads: (n,) filled level by level with one number for all of a class: its least, or 0 where a shorter vector is in.
+    is_root_listed: whether any entry has the root's empty vector; else that one makes no others tie. heads: (n,) filled
+    level by level with one number for all of a class: its least, or 0 where a shorter vector is in.
     """
 
     def classify(level: Level, class_of_group: IntArray, n_above: int) -> Classes:
@@ -259,6 +279,8 @@ def classes_of_numbers(values: FloatArray, tolerance: float, heads: FloatArray |
         order = segment_sort(segment, number)
         first = np.ones(n + n_above, dtype=np.bool_)
         first[1:] = (np.diff(segment[order]) != 0) | (np.diff(number[order]) > tolerance)
+        if level.lo == 1 and not is_root_listed:
+            _cut_at_root(number[order], first, int(np.flatnonzero(order == n)[0]), tolerance)
         item_class = np.empty(n + n_above, dtype=np.int64)
         item_class[order] = np.cumsum(first) - 1
         is_real = np.zeros(int(first.sum()), dtype=np.bool_)
@@ -274,6 +296,13 @@ def classes_of_numbers(values: FloatArray, tolerance: float, heads: FloatArray |
         return Classes(real_below[item_class[:n]], int(real_below[-1]), begin, real_below[pads], is_real[pads])
 
     return classify
+
+
+def _cut_at_root(number: FloatArray, first: BoolArray, at: int, tolerance: float) -> None:
+    """Where numbers in order tie only through the root's own 0 `at` this place, it ties with the nearer one alone."""
+    below, above = number[at - 1 : at], number[at + 1 : at + 2]
+    if len(below) and len(above) and above[0] - below[0] > tolerance and not first[at : at + 2].any():
+        first[at if above[0] <= -below[0] else at + 1] = True
 
 
 def _sort_keys(key: IntArray, limit: int) -> tuple[IntArray, IntArray]:
@@ -305,10 +334,12 @@ def count_ahead(tree: FairshareTree, classify: Classify, ends: IntArray) -> IntA
     return _place(tree, steps, seated, running, classes)
 
 
-def class_heads(tree: FairshareTree, values: FloatArray, tolerance: float, ends: IntArray) -> FloatArray:
+def class_heads(
+    tree: FairshareTree, values: FloatArray, tolerance: float, ends: IntArray, *, is_root_listed: bool
+) -> FloatArray:
     """Each entry's number, or that of its class where it ties, (n,): compared exactly they order as `count_ahead`."""
     heads = values.copy()
-    _classify_levels(tree, classes_of_numbers(values, tolerance, heads), ends)
+    _classify_levels(tree, classes_of_numbers(values, tolerance, heads, is_root_listed=is_root_listed), ends)
     return heads
 
 

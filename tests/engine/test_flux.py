@@ -73,6 +73,29 @@ def test_the_slow_twin_agrees_on_any_amounts(case: dict[str, Any]) -> None:
     assert_as_the_twin(case)
 
 
+DECIMALS = st.integers(1, 99).map(lambda tenths: tenths / 10)
+
+
+@examples(60)
+@given(st.lists(DECIMALS, min_size=1, max_size=5), st.lists(DECIMALS, min_size=1, max_size=4), st.integers(1, 9))
+def test_exact_weights_decide_where_usage_is_in_proportion_to_decimal_shares(
+    ours: list[float], theirs: list[float], per_share: int
+) -> None:
+    """Everybody is on target but for the last bits of the decimals: siblings, the two banks, and their cousins."""
+    banks: list[dict[str, Any]] = []
+    usage: dict[str, float] = {}
+    for name, shares in (("a", ours), ("b", theirs)):
+        banks.append(bank(name, sum(shares), *(user(f"{name}{number}", own) for number, own in enumerate(shares))))
+        usage |= {f"/{name}/{name}{number}": per_share * own for number, own in enumerate(shares)}
+    assert_as_the_twin(case_of(banks, usage))
+
+
+def test_a_gap_of_just_the_tolerance_is_none_that_ties() -> None:
+    """Weights 2a/(a + b) and 2b/(a + b) tie where (a − b)/a < 2⁻⁵², and (a − b)/a is exactly 2⁻⁵² in the second."""
+    assert ranks(case_of([user("ann", 2**52 + 1), user("bob", 2**52)], {"/ann": 1, "/bob": 1})) == {"ann": 1, "bob": 1}
+    assert ranks(case_of([user("ann", 2**52), user("bob", 2**52 - 1)], {"/ann": 1, "/bob": 1})) == {"ann": 1, "bob": 2}
+
+
 @examples(30)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 2)), min_size=62, max_size=62))
 def test_the_slow_twin_agrees_to_a_depth_of_64(levels: list[tuple[int, int, int]]) -> None:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from apps.engine import operators
+from apps.engine import operators, sweep
 from apps.engine.algorithms.base import Column, PriorityResult, finish
 from apps.engine.algorithms.explanation import Explanation
-from apps.engine.algorithms.inputs import Compared, Prepared
-from apps.engine.arrays import BoolArray, FloatArray
-from apps.engine.numerics.rulers import ToleranceRuler, balance
+from apps.engine.algorithms.inputs import LARGE, Compared, Prepared
+from apps.engine.arrays import BoolArray, FloatArray, IntArray
+from apps.engine.numerics.exact import WholeNumbers, whole_numbers
+from apps.engine.numerics.rulers import balance
 from apps.engine.numerics.walk_order import Manners, count_ahead
+from apps.engine.numerics.weights import POINT, WeightRuler
 from apps.engine.parameters import Parameter, Settings
 
 # Less usage than this is none; who has none, and shares, has the highest weight.
 IDLE_BELOW = 1e-9
 IDLE_WEIGHT = 2.0**64
-TIE = float(np.finfo(np.float64).eps)
 
+_MOST = float(np.finfo(np.float64).max)
 _MANNERS = Manners(merges=True, hands_down=False)
 
 
@@ -44,8 +46,9 @@ class Flux:
         """Weights of every entry, ranks and factors of leaves."""
         target, actual = prepared.target, compared.actual
         idle = compared.total < IDLE_BELOW / compared.scale
-        weight = weigh(target, actual, idle)
-        ahead = count_ahead(prepared.leaves, ToleranceRuler(weight, TIE), _MANNERS)
+        weight = weigh(prepared, compared, idle)
+        ruler = WeightRuler(weight, prepared.tree.parent, lambda some: _weigh_exactly(prepared, compared, idle, some))
+        ahead = count_ahead(prepared.leaves, ruler, _MANNERS)
         is_leaf, n_leaves = prepared.tree.is_ranked, prepared.n_ranked
         return finish(
             prepared, compared, settings, actual=actual, priority=balance(target, np.where(idle, 0.0, actual)),
@@ -55,11 +58,41 @@ class Flux:
         )  # fmt: skip
 
 
-def weigh(target: FloatArray, actual: FloatArray, idle: BoolArray) -> FloatArray:
-    """target / actual, (n,) ≥ 0 and finite; 0 without shares, else 2^64 where `idle`."""
+def weigh(prepared: Prepared, compared: Compared, idle: BoolArray) -> FloatArray:
+    """(shares / Σ shares) / (usage / Σ usage) among siblings, ≥ 0 and finite; 0 without shares, else 2^64 where `idle`.
+
+    Ratios are rounded once, and then multiplied by one number in each group: siblings whose ratios are equal in
+    fractions have equal weights.
+    """
+    tree, shares, usage = prepared.tree, prepared.tree.shares, compared.total
+    whole_shares, whole_usage = prepared.sibling_shares, compared.sibling_usage
+    is_ordinary = prepared.has_ordinary_shares and float(usage.max()) < LARGE
+    if not is_ordinary:  # quotients may be beyond doubles
+        shares, usage = shares.astype(np.longdouble), usage.astype(np.longdouble)
+        whole_shares, whole_usage = sweep.sibling_sum(tree, shares), sweep.sibling_sum(tree, usage)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        weight = target / actual
+        weight = shares / usage
+        sweep.multiply_by_group(tree, weight, whole_usage, whole_shares)
     weight[idle] = IDLE_WEIGHT
-    weight[target == 0] = 0.0
-    np.minimum(weight, np.finfo(np.float64).max, out=weight)
+    weight[prepared.without_shares] = 0.0
+    if not is_ordinary:
+        weight = np.minimum(weight, _MOST).astype(np.float64)
+    return weight
+
+
+def _weigh_exactly(prepared: Prepared, compared: Compared, idle: BoolArray, entries: IntArray) -> WholeNumbers:
+    """Weights · 2^POINT of these entries, rounded down, from the exact sums over their siblings."""
+    tree = prepared.tree
+    groups, group = np.unique(tree.parent[entries], return_inverse=True)
+    counts = tree.child_count[groups].astype(np.int64)
+    starts = np.cumsum(counts) - counts
+    siblings = np.arange(int(counts.sum())) + np.repeat(tree.first_child[groups] - starts, counts)
+    place = np.searchsorted(siblings, entries)
+    shares, usage = whole_numbers(tree.shares[siblings]), compared.exact_totals(siblings)
+    whole_shares, whole_usage = np.add.reduceat(shares, starts)[group], np.add.reduceat(usage, starts)[group]
+    has_shares, is_idle = tree.shares[entries] > 0, idle[entries]
+    divisor = np.where(has_shares, whole_shares, 1) * np.where(is_idle, 1, usage[place])
+    weight: WholeNumbers = np.minimum((shares[place] * whole_usage << POINT) // divisor, int(_MOST) << POINT)
+    weight[is_idle] = int(IDLE_WEIGHT) << POINT
+    weight[~has_shares] = 0
     return weight

@@ -39,7 +39,7 @@ class Gridwide:
         deviation = (target - actual) * 100.0
         deviation[operators.on_target(target, actual)] = 0.0
         deviation[0] = 0.0
-        classify = sweep.classes_of_numbers(deviation, TIE_POINTS)
+        classify = sweep.classes_of_numbers(deviation, TIE_POINTS, is_root_listed=prepared.is_root_listed)
         ahead = sweep.count_ahead(prepared.contest, classify, prepared.ends)
         scalar = np.full(prepared.contest.n_entries, -1, dtype=np.int64)
         return assemble(prepared, compared, settings, priority=deviation, scalar=scalar, ahead=ahead, key_factor=None)

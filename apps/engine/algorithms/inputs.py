@@ -14,6 +14,7 @@ import numpy.typing as npt
 from apps.engine import associations, sweep
 from apps.engine.arrays import CHUNK, BoolArray, FloatArray, IntArray, LongArray
 from apps.engine.errors import BadUsage
+from apps.engine.numerics.exact import WholeNumbers, whole_numbers
 from apps.engine.numerics.listing import Listing, list_entries
 from apps.engine.tree import FairshareTree
 
@@ -49,6 +50,11 @@ class Prepared:
         found.flags.writeable = False
         return found
 
+    @property
+    def is_root_listed(self) -> bool:
+        """Whether the vector of any entry is the root's, empty: top ones whose shares are *inherit*."""
+        return not self.is_whole and bool((self.seat[1:] == 0).any())
+
     def spread(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Values of competing entries, handed to every entry by its seat."""
         return values if self.is_whole else values[self.seat]
@@ -66,6 +72,25 @@ class Prepared:
         return found
 
     @cached_property
+    def sibling_shares(self) -> FloatArray:
+        """(n,) sum of the shares of each entry's children, perhaps infinite."""
+        with np.errstate(over="ignore"):
+            sums: FloatArray = sweep.sibling_sum(self.tree, self.tree.shares)
+        return sums
+
+    @cached_property
+    def has_ordinary_shares(self) -> bool:
+        """Whether quotients and products of shares and usage below `LARGE` are doubles that lose nothing."""
+        shares = self.tree.shares
+        least = float(np.min(shares, where=shares > 0, initial=1.0))
+        return least > 1.0 / LARGE and float(shares.max()) < LARGE
+
+    @cached_property
+    def without_shares(self) -> IntArray:
+        """The entries whose shares are 0."""
+        return np.flatnonzero(self.tree.shares == 0)
+
+    @cached_property
     def users(self) -> Listing:
         """The lists that Slurm walks to give each user a place."""
         return list_entries(self.tree, self.fairshare_parent, associations.users_of(self.tree))
@@ -80,6 +105,9 @@ class Prepared:
 SMALLEST = float(np.finfo(np.float64).tiny)
 
 _EXACT = 2.0**53
+
+# Numbers below this, and above its inverse, can be multiplied and divided by each other a few times.
+LARGE = 2.0**240
 
 # Kept in the tree itself: a table of trees would keep them for ever, as what is prepared names its tree.
 _KEPT = "_prepared"
@@ -167,14 +195,35 @@ class Compared:
         entries = np.arange(tree.n_entries)
         return totals[self.scope[np.maximum(self.prepared.fairshare_parent, 0)], entries], totals[self.scope, entries]
 
+    def exact_totals(self, entries: IntArray) -> WholeNumbers:
+        """Totals of some entries as exact numbers, all in one unit."""
+        if self.own is None or self.adds_up_exactly:
+            return whole_numbers(self.total[entries])
+        tree = self.prepared.tree
+        is_below = np.zeros(tree.n_entries, dtype=np.bool_)
+        is_below[entries] = True
+        for level in tree.levels:
+            is_below[level.lo : level.hi] |= is_below[tree.parent[level.lo : level.hi]]
+        own = np.zeros(self.own.shape, dtype=np.object_)
+        own[..., is_below] = whole_numbers(self.own[..., is_below])
+        if self.scope is None:
+            return sweep.sum_up(tree, own)[0][entries]
+        totals = np.stack([sweep.sum_up(tree, row)[0] for row in own])
+        return totals[self.scope[np.maximum(self.prepared.fairshare_parent[entries], 0)], entries]
+
+    @cached_property
+    def sibling_usage(self) -> FloatArray:
+        """(n,) sum of the totals of each entry's children, in the scope these are compared by."""
+        if self.child_sum is not None:
+            return self.child_sum
+        return sweep.sibling_sum(self.prepared.tree, self.total)
+
     @cached_property
     def actual(self) -> FloatArray:
         """Part of the sum over siblings, (m,) over the competing entries; 0 where nobody used anything."""
         prepared = self.prepared
         total = self.total if prepared.is_whole else self.total[prepared.entry]
-        child_sum = self.child_sum
-        if child_sum is None or not prepared.is_whole:
-            child_sum = sweep.sibling_sum(prepared.contest, total)
+        child_sum = self.sibling_usage if prepared.is_whole else sweep.sibling_sum(prepared.contest, total)
         actual = sweep.divide_by_group(prepared.contest, total, child_sum)
         actual[0] = 1.0 if total[0] > 0 else 0.0
         return actual

@@ -157,7 +157,9 @@ def safe_bits(result: PriorityResult, *, leaves: BoolArray | None = None) -> Saf
 def exact_ahead(result: PriorityResult) -> IntArray:
     """Leaves ahead of each ranked leaf by unrounded priorities, level by level, ties within the tolerance."""
     prepared = prepare(result.tree)
-    classify = sweep.classes_of_numbers(result.priority[prepared.entry], ON_TARGET_TOLERANCE)
+    classify = sweep.classes_of_numbers(
+        result.priority[prepared.entry], ON_TARGET_TOLERANCE, is_root_listed=prepared.is_root_listed
+    )
     return sweep.count_ahead(prepared.contest, classify, prepared.ends)[prepared.seat[result.tree.is_ranked]]
 
 

@@ -1,4 +1,4 @@
-"""When two values of a share tree tie: Slurm's long doubles bit by bit, flux's doubles by a tolerance."""
+"""When two levels of Slurm's share tree tie: long doubles, bit by bit."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class LongRuler:
         Only runs of one list without sums: there `whole` is the same number in all levels, however it is rounded.
         """
         run = np.cumsum(~near) - 1
-        members = _members(run, apart)
+        members = members_of_runs(run, apart)
         entry, begins = slots.entry[order[members]], np.flatnonzero(np.diff(run[members], prepend=-1))
         above = self.above[entry]
         is_alike = (above == np.repeat(above[begins], np.diff(begins, append=len(members)))) & ~self.is_sum[entry]
@@ -90,7 +90,7 @@ class LongRuler:
 
     def _divide_again(self, slots: Slots, order: IntArray, near: BoolArray, doubtful: IntArray) -> BoolArray:
         run = np.cumsum(~near) - 1
-        members = _members(run, doubtful)
+        members = members_of_runs(run, doubtful)
         run, slot = run[members], order[members]
         level = self._measure(slots.entry[slot])
         late = np.zeros(len(slot), dtype=np.bool_) if slots.is_late is None else slots.is_late[slot]
@@ -130,7 +130,7 @@ class LongRuler:
         return long_quotients.levels(self.shares[entries], usage[entries], whole[self.above[entries]])
 
 
-def _members(run: IntArray, some: IntArray) -> IntArray:
+def members_of_runs(run: IntArray, some: IntArray) -> IntArray:
     """Where the runs are that `some` places belong to."""
     is_chosen = np.zeros(int(run[-1]) + 1, dtype=np.bool_)
     is_chosen[run[some]] = True
@@ -161,46 +161,6 @@ def _is_out_of_order(run: IntArray, level: LongNumbers, late: BoolArray, slot: I
     is_earlier = (late[1:] < late[:-1]) | ((late[1:] == late[:-1]) & (slot[1:] < slot[:-1]))
     misplaced = long_quotients.is_above(after, before) | (_are_equal(before, after) & is_earlier)
     return bool((misplaced & (run[1:] == run[:-1])).any())
-
-
-@dataclass(frozen=True, eq=False)
-class ToleranceRuler:
-    """Values tie where neighbours a, b in sorted order have |a − b| < tolerance · max(|a|, |b|, 1)."""
-
-    value: FloatArray
-    tolerance: float
-
-    def settle(self, slots: Slots, order: IntArray, near: BoolArray) -> BoolArray:
-        """Exact values decide the order; then, among those that tie, late ones come last."""
-        value = self.value[slots.entry[order]]
-        is_first = np.zeros(slots.lists.size, dtype=np.bool_)
-        is_first[slots.lists.starts] = True
-        misplaced = np.zeros(len(value), dtype=np.bool_)
-        np.greater(value[1:], value[:-1], out=misplaced[1:])
-        misplaced &= near
-        if misplaced.any():
-            _reorder(order, ~near, misplaced, -value)
-            value = self.value[slots.entry[order]]
-        same = np.zeros(len(value), dtype=np.bool_)
-        scale = np.maximum(value[:-1], 1.0)  # descending, so the first of two is the larger
-        np.less(value[:-1] - value[1:], self.tolerance * scale, out=same[1:])
-        same &= ~is_first
-        if slots.is_late is not None:
-            late = slots.is_late[order]
-            misplaced = same.copy()
-            misplaced[1:] &= late[:-1] & ~late[1:]
-            if misplaced.any():
-                _reorder(order, ~same, misplaced, late.astype(np.float64))
-        return same
-
-
-def _reorder(order: IntArray, begins: BoolArray, misplaced: BoolArray, key: FloatArray) -> None:
-    """Sort the runs that have something misplaced by `key`, then slot; a run goes on until another begins."""
-    run = np.cumsum(begins) - 1
-    chosen = np.zeros(int(run[-1]) + 1, dtype=np.bool_)
-    chosen[run[misplaced]] = True
-    members = np.flatnonzero(chosen[run])
-    order[members] = order[members][np.lexsort((order[members], key[members], run[members]))]
 
 
 def balance(shares: FloatArray, usage: FloatArray) -> FloatArray:

@@ -324,7 +324,8 @@ class ServedSnapshot:
     def _class_heads(self) -> npt.NDArray[np.float64]:
         """Deviations as the rank compares them: the same number for entries that tie."""
         prepared = prepare(self.tree.engine_tree())
-        heads = sweep.class_heads(prepared.contest, self.values.priority[prepared.entry], TIE_POINTS, prepared.ends)
+        deviation, is_root_listed = self.values.priority[prepared.entry], prepared.is_root_listed
+        heads = sweep.class_heads(prepared.contest, deviation, TIE_POINTS, prepared.ends, is_root_listed=is_root_listed)
         spread: npt.NDArray[np.float64] = prepared.spread(heads)
         return spread
 
