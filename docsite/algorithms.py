@@ -1,0 +1,137 @@
+"""docs/algorithms.md: algorithms, operators, decay functions and job priorities, from the registries of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from apps.engine.algorithms import Algorithm, all_algorithms, brought_algorithms
+from apps.engine.decay import LAWS, Law
+from apps.engine.jobs import JobAlgorithm, all_job_algorithms
+from apps.engine.operators import Operator, Properties, all_operators, installed_operators
+from apps.engine.parameters import Parameter, read_settings
+from docsite.curves import decay_window
+from docsite.markdown import code, table
+
+_PROPERTIES = {
+    "isolation": "isolation",
+    "proportional_redistribution": "proportional redistribution",
+    "scale_invariance": "scale invariance",
+    "boundaries": "boundaries",
+    "order_in_groups": "order in groups",
+    "monotone": "monotone",
+    "order_independent": "order of siblings is irrelevant",
+    "sign": "sign",
+}
+
+
+def tree_algorithms() -> str:
+    """A table of what holds for each, then a section each."""
+    own = [each for name, each in all_algorithms().items() if name not in brought_algorithms().found]
+    held = table(
+        ("property", *(code(each.name) for each in own)), _property_rows(_default_properties(each) for each in own)
+    )
+    return "\n\n".join([held, *(_algorithm(each) for each in own)])
+
+
+def _default_properties(algorithm: Algorithm) -> Properties:
+    return algorithm.properties(read_settings(algorithm.name, algorithm.parameters, {}))
+
+
+def _property_rows(held: Iterable[Properties]) -> list[list[str]]:
+    columns = list(held)
+    return [
+        [words, *("yes" if getattr(each, name) else "no" for each in columns)] for name, words in _PROPERTIES.items()
+    ]
+
+
+def _algorithm(algorithm: Algorithm) -> str:
+    facts = [
+        ("formula", code(algorithm.formula)),
+        ("priority of an entry", algorithm.component),
+        ("numbers of an entry", ", ".join(map(code, algorithm.fields))),
+        ("takes *inherit*", "yes" if algorithm.takes_inherit else "no"),
+        ("reference", algorithm.reference),
+    ]
+    parts = [
+        f"### {code(algorithm.name)}: {algorithm.label}",
+        table(("", ""), facts),
+        _parameters(algorithm.parameters),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _parameters(parameters: Iterable[Parameter]) -> str:
+    rows = [(code(each.name), _label(each), each.allowed, _default(each), each.unit) for each in parameters]
+    return table(("parameter", "is", "allowed", "default", "unit"), rows) if rows else ""
+
+
+def _label(parameter: Parameter) -> str:
+    return f"{parameter.label}; applies {parameter.condition}" if parameter.condition else parameter.label
+
+
+def _default(parameter: Parameter) -> str:
+    return "none" if parameter.default is None else code(f"{parameter.default}")
+
+
+def operators() -> str:
+    """A section each, with its curve."""
+    own = [each for each in all_operators() if each.name not in installed_operators()]
+    return "\n\n".join(_operator(each) for each in own)
+
+
+def _operator(operator: Operator) -> str:
+    used = f" {', '.join(operator.used_by)} orders alike." if operator.used_by else ""
+    absent = [words for name, words in _PROPERTIES.items() if not getattr(operator.properties, name)]
+    holds = f"Does not hold: {', '.join(absent)}." if absent else "All properties hold."
+    picture = f"![{operator.label}: priority over the actual share](pictures/operators/{operator.name}.svg)"
+    return "\n\n".join(
+        [
+            f"### {code(operator.name)}: {operator.label}",
+            picture,
+            f"F(t, s) = {code(operator.formula)}. {operator.resolves}{used} {holds}",
+            f"*{operator.reference}*",
+        ]
+    )
+
+
+def decay_functions() -> str:
+    """A section each, with its curve."""
+    return "\n\n".join(_decay(law) for law in LAWS.values())
+
+
+def _decay(law: Law) -> str:
+    shown = ", ".join(f"{name} = {value:g}" for name, value in decay_window(law.name).settings.items())
+    picture = f"![{law.label}: weight over age](pictures/decay/{law.name}.svg)"
+    parts = [
+        f"### {code(law.name)}: {law.label}",
+        picture,
+        f"weight = {code(law.formula)}. {law.reference[0].upper()}{law.reference[1:]}.",
+        _parameters(law.parameters),
+        f"The curve is drawn with {code(shown)}." if shown else "",
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def job_algorithms() -> str:
+    """A section each, with its variants."""
+    return "\n\n".join(_job_algorithm(each) for each in all_job_algorithms().values())
+
+
+def _job_algorithm(algorithm: JobAlgorithm) -> str:
+    variants = table(("variant", "changes"), [(code(each.setting), each.changes) for each in algorithm.variants])
+    fields = table(
+        ("field of a case", "is", "allowed", "default"),
+        [(code(each.name), each.label, each.allowed, _plain(each.default)) for each in algorithm.fields],
+    )
+    parts = [
+        f"### {code(algorithm.name)}: {algorithm.label}",
+        f"{code(algorithm.formula)}. {algorithm.condition}".rstrip(),
+        f"*{algorithm.reference}*",
+        fields,
+        variants if algorithm.variants else "",
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _plain(default: object) -> str:
+    return "required" if default is None else code(str(default))

@@ -1,0 +1,45 @@
+"""Which part of which page is generated, and what is written where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from apps.cli.stack.paths import REPOSITORY
+from docsite import algorithms, commands, curves, scopes, settings, worked_tree
+
+DOCS = REPOSITORY / "docs"
+_END = "<!-- end -->"
+PARTS: dict[str, tuple[str, Callable[[], str]]] = {
+    "settings": ("settings.md", settings.page),
+    "commands": ("commands.md", commands.page),
+    "scopes": ("scopes.md", scopes.page),
+    "algorithms": ("algorithms.md", algorithms.tree_algorithms),
+    "operators": ("algorithms.md", algorithms.operators),
+    "decay": ("algorithms.md", algorithms.decay_functions),
+    "jobs": ("algorithms.md", algorithms.job_algorithms),
+    "worked-tree": ("worked-tree.md", worked_tree.drawing),
+    "worked-order": ("worked-tree.md", worked_tree.order),
+}
+
+
+def files() -> Iterator[tuple[Path, str]]:
+    """Every file with generated content, as it has to be."""
+    for name in dict.fromkeys(page for page, _ in PARTS.values()):
+        text = (DOCS / name).read_text(encoding="utf-8")
+        for part, (page, make) in PARTS.items():
+            if page == name:
+                text = _replaced(text, part, make())
+        yield DOCS / name, text
+    for path, drawing in curves.drawings():
+        yield DOCS / "pictures" / path, drawing
+
+
+def _replaced(text: str, part: str, made: str) -> str:
+    """The page with the part between its two comments replaced; ValueError where they are missing."""
+    begin = f"<!-- generated: {part} -->"
+    if begin not in text:
+        raise ValueError(f"there is no {begin}")
+    pattern = re.compile(f"{re.escape(begin)}\n.*?{re.escape(_END)}", re.DOTALL)
+    return pattern.sub(lambda _: f"{begin}\n\n{made}\n\n{_END}", text)

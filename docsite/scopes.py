@@ -1,0 +1,82 @@
+"""docs/scopes.md: every route of REST with its methods and the scopes of tokens that may call it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from django.urls import URLPattern, URLResolver
+
+from apps.accounts.models import Token
+from docsite.markdown import code, table
+
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+_GROUPS = {
+    "policies/{policy}/priorities": "Priorities",
+    "policies/{policy}/changesets": "Change sets",
+    "policies/{policy}/allocations": "Core-hours",
+    "policies/{policy}/capacities": "Core-hours",
+    "policies/{policy}/mappings": "Mapping of accounts",
+    "policies": "Policies",
+    "me": "My priority",
+    "usage": "Usage",
+    "federation": "Federation",
+    "feeds": "Federation",
+    "publications": "Federation",
+    "notices": "Notices",
+    "webhooks": "Notices",
+}
+
+
+def routes() -> Iterator[tuple[str, str, frozenset[str] | None]]:
+    """Path below /api/v1/, method, scopes; None for a route that asks for no scope."""
+    from apps.api.urls import urlpatterns
+
+    for path, view in _walk(urlpatterns, ""):
+        if path.startswith("^"):
+            continue
+        scopes = getattr(view, "scopes", None)
+        for method in _METHODS:
+            if scopes is None:
+                if method == "GET":
+                    yield path, method, None
+            elif hasattr(view, method.lower()):
+                yield path, method, scopes.get(method, frozenset())
+
+
+def _walk(patterns: Sequence[URLPattern | URLResolver], before: str) -> Iterator[tuple[str, Any]]:
+    for pattern in patterns:
+        path = before + str(pattern.pattern)
+        if isinstance(pattern, URLResolver):
+            yield from _walk(pattern.url_patterns, path)
+        else:
+            callback: Any = pattern.callback
+            yield re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", path), getattr(callback, "view_class", callback)
+
+
+def page() -> str:
+    """The scopes, then a table of routes for each subject."""
+    meaning = table(
+        ("scope", "a token with it may"), [(code(value), str(label)) for value, label in Token.Scope.choices]
+    )
+    grouped: dict[str, list[tuple[str, str, str]]] = {}
+    for path, method, scopes in routes():
+        grouped.setdefault(_group(path), []).append((method, code(path), _needed(scopes)))
+    sections = [
+        f"## {name}\n\n" + table(("method", "route below `/api/v1/`", "scope"), rows)
+        for name, rows in sorted(grouped.items())
+    ]
+    return "\n\n".join([f"## Scopes\n\n{meaning}", *sections])
+
+
+def _group(path: str) -> str:
+    return next((name for prefix, name in _GROUPS.items() if f"{path}/".startswith(f"{prefix}/")), "Other")
+
+
+def _needed(scopes: frozenset[str] | None) -> str:
+    if scopes is None:
+        return "none"
+    if scopes >= set(Token.Scope.values):
+        return "any"
+    return ", ".join(map(code, sorted(scopes))) or "no token: sign in"

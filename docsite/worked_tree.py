@@ -1,0 +1,53 @@
+"""The worked example: one small tree, computed by the engine, with the numbers at each entry."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from apps.cli.stack.paths import REPOSITORY
+from apps.engine.cases import solve
+from docsite.markdown import table
+
+CASE = REPOSITORY / "docs/examples/worked-tree.json"
+
+
+def solved() -> dict[str, Any]:
+    result: dict[str, Any] = solve(json.loads(CASE.read_text(encoding="utf-8")))
+    return result
+
+
+def drawing() -> str:
+    """The tree as text: shares, target, actual and priority of each entry."""
+    case, nodes = json.loads(CASE.read_text(encoding="utf-8")), solved()["nodes"]
+    lines = ["root"]
+    _draw(case["policy"]["children"], "", "", nodes, lines)
+    return "```text\n" + "\n".join(lines) + "\n```"
+
+
+def _draw(children: list[dict[str, Any]], path: str, before: str, nodes: dict[str, Any], lines: list[str]) -> None:
+    for at, child in enumerate(children):
+        is_last = at == len(children) - 1
+        here = f"{path}/{child['name']}"
+        node = nodes[here]
+        name = f"{before}{'└─' if is_last else '├─'} {child['name']}"
+        lines.append(
+            f"{name:<16} shares {child['shares']:>3}   target {node['target']:6.1%}   "
+            f"actual {node['actual']:6.1%}   priority {node['priority']:+.3f}"
+        )
+        _draw(child.get("children", []), here, before + ("   " if is_last else "│  "), nodes, lines)
+
+
+def order() -> str:
+    """The leaves in the order in which their jobs start."""
+    nodes = solved()["nodes"]
+    case = json.loads(CASE.read_text(encoding="utf-8"))
+    leaves = sorted((one for one in nodes if one in _leaves(case["policy"], "")), key=lambda one: nodes[one]["rank"])
+    rows = [(str(nodes[one]["rank"]), one, str(nodes[one]["vector"]), f"{nodes[one]['factor']:.2f}") for one in leaves]
+    return table(("rank", "entry", "vector", "factor"), rows)
+
+
+def _leaves(entry: dict[str, Any], path: str) -> set[str]:
+    if "children" not in entry:
+        return {path}
+    return {leaf for child in entry["children"] for leaf in _leaves(child, f"{path}/{child['name']}")}

@@ -1,0 +1,109 @@
+"""Blocks of ```console in the documentation: what is typed, what is answered, and running both."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.test import Client
+
+_BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_ASSIGNED = re.compile(r"(\w+)=\$\((.+)\)")
+_MANAGE = [".venv/bin/python", "manage.py"]
+ANYTHING = "…"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One line behind `$`, and what the page shows beneath it."""
+
+    place: str
+    command: str
+    answer: str
+
+
+@dataclass
+class Shell:
+    """Runs the commands of one page in this process; knows manage.py, curl, json.tool and `NAME=$(…)`."""
+
+    variables: dict[str, str] = field(default_factory=dict)
+    client: Client = field(default_factory=lambda: Client(headers={"host": "127.0.0.1"}))
+
+    def run(self, command: str) -> str:
+        if assigned := _ASSIGNED.fullmatch(command):
+            self.variables[assigned[1]] = self.run(assigned[2]).strip()
+            return ""
+        head, *pipes = command.split(" | ")
+        text = self._run_one(head)
+        for pipe in pipes:
+            if pipe != "python3 -m json.tool":
+                raise ValueError(f"{pipe!r} is not known here")
+            text = json.dumps(json.loads(text), indent=4, ensure_ascii=False)
+        return text
+
+    def _run_one(self, command: str) -> str:
+        words = [re.sub(r"\$(\w+)", lambda found: self.variables[found[1]], word) for word in shlex.split(command)]
+        if words[:2] == _MANAGE:
+            return _manage(words[2:])
+        if words[0] == "curl":
+            return self._curl(words[1:])
+        raise ValueError(f"{words[0]!r} is not known here")
+
+    def _curl(self, words: list[str]) -> str:
+        headers, body, url = {}, None, ""
+        rest = iter(words)
+        for word in rest:
+            if word in ("-H", "--header"):
+                name, _, value = next(rest).partition(": ")
+                headers[name] = value
+            elif word in ("-d", "--data", "--data-binary"):
+                body = next(rest)
+            elif not word.startswith("-"):
+                url = word
+        parts = urlsplit(url)
+        kind = headers.pop("Content-Type", "application/x-www-form-urlencoded")
+        path = f"{parts.path}?{parts.query}"
+        if body is None:
+            answer = self.client.get(path, headers=headers)
+        else:
+            answer = self.client.post(path, data=body, content_type=kind, headers=headers)
+        return b"".join(answer).decode()
+
+
+def _manage(arguments: list[str]) -> str:
+    out = io.StringIO()
+    with redirect_stdout(out), redirect_stderr(out):
+        try:
+            call_command(*arguments, stdout=out, stderr=out)
+        except CommandError as error:
+            print(error, file=out)
+    return out.getvalue()
+
+
+def steps_of(page: Path) -> Iterator[Step]:
+    text = page.read_text(encoding="utf-8")
+    for block in _BLOCK.finditer(text):
+        line = text[: block.start()].count("\n") + 1
+        for typed in re.split(r"^\$ ", block[1], flags=re.MULTILINE)[1:]:
+            joined = typed.replace("\\\n", " ")
+            command, _, answer = joined.partition("\n")
+            yield Step(f"{page.name}:{line}", re.sub(r"\s+", " ", command).strip(), answer.rstrip())
+
+
+def is_answer(shown: str, given: str) -> bool:
+    """Whether the output is what the page shows; `…` stands for anything."""
+    parts = (re.escape(part) for part in shown.split(ANYTHING))
+    return re.fullmatch(".*?".join(parts), _trimmed(given), re.DOTALL) is not None
+
+
+def _trimmed(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.strip().splitlines())
