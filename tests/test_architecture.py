@@ -287,7 +287,7 @@ def test_templates_carry_no_inline_style_or_script() -> None:
 
 
 def test_one_module_marks_markup_safe_by_hand() -> None:
-    """Elements of drawings, thousands a page, are escaped there; tests/figures/test_elements.py compares with Django."""
+    """Elements of drawings, thousands a page, are escaped there: tests/figures/test_elements.py."""
     marked = [
         str(path.relative_to(ROOT))
         for path in OUR_MODULES

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, MutableMapping
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any
 
+from cachetools import Cache
 from django.test import override_settings
 
 from apps.accounts.names import roll
@@ -70,7 +71,7 @@ def _forget_state() -> None:
 @contextmanager
 def restore_caches() -> Iterator[None]:
     """Restore the caches of the process afterwards: for changes that are rolled back within one test."""
-    kept = [(cache, OrderedDict(cache)) for cache in _caches(len(sys.modules))]
+    kept = [(cache, dict(cache)) for cache in _caches(len(sys.modules))]
     yield
     _forget_state()
     for cache, contents in kept:
@@ -79,14 +80,16 @@ def restore_caches() -> Iterator[None]:
 
 
 @lru_cache(maxsize=1)
-def _caches(n_modules: int) -> list[OrderedDict[Any, Any]]:
-    """The caches of our modules: ordered dictionaries, loose or in an object named for remembering."""
-    found: list[OrderedDict[Any, Any]] = []
+def _caches(n_modules: int) -> list[MutableMapping[Any, Any]]:
+    """The caches of our modules: loose, in an object named for remembering, or of a function."""
+    found: list[MutableMapping[Any, Any]] = []
     for name, module in list(sys.modules.items()):
         if name.startswith("apps."):
             for value in vars(module).values():
                 held = vars(value).values() if type(value).__name__ == "_Remembered" else [value]
-                found += [each for each in held if isinstance(each, OrderedDict)]
+                found += [each for each in held if isinstance(each, OrderedDict | Cache)]
+                if isinstance(kept := getattr(value, "cache", None), Cache):
+                    found.append(kept)
     return found
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections import OrderedDict
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from cachetools import FIFOCache
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 
@@ -43,7 +43,7 @@ class TokenCache:
     """Keyed by the hash of the token: the secret itself is not kept."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[bytes, _Known] = OrderedDict()
+        self._known: FIFOCache[bytes, _Known] = FIFOCache(_MOST)  # reading one needs no lock
         self._lock = threading.Lock()
         self._failed_s = -RETRY_S
         self._clerk = Clerk()
@@ -97,9 +97,6 @@ class TokenCache:
             return _during_outage(known, now_s)
         with self._lock:
             self._known[key] = fresh
-            self._known.move_to_end(key)
-            while len(self._known) > _MOST:
-                self._known.popitem(last=False)
         return fresh
 
     def _look_up(self, text: str, at: datetime) -> VerifiedToken:

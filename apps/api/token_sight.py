@@ -8,11 +8,11 @@ which a revoked token is. While the database is away the last answer goes on, as
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple
 
+from cachetools import FIFOCache
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 
@@ -38,7 +38,7 @@ class TokenSight:
     """What tokens may read of the policies that are served; None: all of it."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[_Key, _Known] = OrderedDict()
+        self._known: FIFOCache[_Key, _Known] = FIFOCache(_MOST)  # reading one needs no lock
         self._lock = threading.Lock()
         self._clerk = Clerk()
 
@@ -66,9 +66,6 @@ class TokenSight:
             return known.mask
         with self._lock:
             self._known[key] = _Known(user, mask)
-            self._known.move_to_end(key)
-            while len(self._known) > _MOST:
-                self._known.popitem(last=False)
         return mask
 
     def is_known(self, user: User, bounds: TokenBounds, snapshot: ServedSnapshot) -> bool:

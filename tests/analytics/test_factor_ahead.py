@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from datetime import timedelta
 from typing import Any
 
@@ -18,6 +17,7 @@ from apps.priorities.recompute.pipeline import compute, load_inputs
 from apps.priorities.serving import served
 from apps.priorities.serving.lookup import AccountQuery
 from tests.priority_site import AS_OF, PROJECTS, Site
+from tests.worlds import forget_process
 
 DAY_S = 86_400
 FADING = {"length_s": 60 * DAY_S, "aging": "exponential", "half_life_s": 3 * DAY_S}
@@ -126,8 +126,7 @@ def test_where_levels_decide_there_is_no_curve_of_the_factor(make_site: Any, alg
 def test_too_many_hours_are_said_to_be_too_many(make_site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     site = _site(make_site, "slurm-classic", FADING)
     monkeypatch.setattr("apps.analytics.forecast.reading.MOST_BUCKETS", 3)
-    monkeypatch.setattr("apps.analytics.forecast.reading._remembered._known", OrderedDict())
-    monkeypatch.setattr("apps.analytics.forecast.factor_ahead._remembered._known", OrderedDict())
+    forget_process()
     found = _ahead(site)
     assert found is not None
     assert found.points == ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -37,6 +36,7 @@ from apps.priorities.serving.lookup import AccountQuery
 from tests.engine.test_explain_recovery import history
 from tests.examples import examples
 from tests.priority_site import AS_OF, PROJECTS, Site
+from tests.worlds import forget_process
 
 DAY_S = 86_400.0
 WEEK = Window(aging="exponential", half_life_s=7 * DAY_S)
@@ -346,7 +346,7 @@ def test_an_account_that_nobody_knows_has_no_forecast(steady: Site) -> None:
 
 def test_too_many_hours_to_wait_for_are_named_and_not_read(steady: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apps.analytics.forecast.reading.MOST_BUCKETS", 10)
-    monkeypatch.setattr("apps.analytics.forecast.reading._remembered._known", OrderedDict())
+    forget_process()
     found = _forecast(steady)
     assert not found.has_days
     assert [one.key for level in found.levels for one in level.said] == ["forecast.no_days"] * 2

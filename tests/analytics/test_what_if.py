@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -26,6 +25,7 @@ from apps.priorities.recompute.pipeline import compute, load_inputs
 from apps.priorities.serving import served
 from apps.priorities.serving.lookup import AccountQuery
 from tests.priority_site import AS_OF, PROJECTS, Site, children
+from tests.worlds import forget_process
 
 FADING = {"window": {"length_s": 60 * 86_400, "aging": "exponential", "half_life_s": 3 * 86_400}}
 USERS = (("alice", "physics", 2), ("bob", "physics", 4), ("carol", "biology", 3), ("dan", "biology", 1))
@@ -117,7 +117,7 @@ def test_where_hours_are_too_many_everybody_keeps_the_pace_that_counts(
     steady: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("apps.analytics.what_if.totals.inputs_of", lambda *_: None)
-    monkeypatch.setattr("apps.analytics.what_if.totals._remembered._known", OrderedDict())
+    forget_process()
     said = _try(steady, core_h=5000.0, days=7.0)
     assert said.basis == "present_usage"
     assert said.then == said.now

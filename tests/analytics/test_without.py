@@ -20,6 +20,7 @@ from apps.priorities.recompute.pipeline import compute, load_inputs, pack_result
 from apps.usage.models import Source
 from apps.usage.services import make_source
 from tests.priority_site import AS_OF, PROJECTS, Site
+from tests.worlds import forget_process
 
 GLOBAL = [{**project, "scope": "global"} for project in PROJECTS]
 
@@ -127,7 +128,7 @@ def test_it_is_worked_out_once_for_a_snapshot(both: Site, as_eva: Actor) -> None
 
 def test_what_would_take_too_long_is_refused(both: Site, as_eva: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(without, "MOST_BUCKETS", 2)
-    monkeypatch.setattr(without, "_remembered", without._Remembered())
+    forget_process()
     with pytest.raises(TooLarge, match=r"\b2\b"):
         leave_out(policy_slug="grid", sources=["peer"], actor=as_eva, at=AS_OF)
 

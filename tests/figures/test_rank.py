@@ -27,7 +27,7 @@ from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from tests.dashboard.grid import SLUG, Grid
 from tests.figures.schema import check_schema
-from tests.worlds import AT
+from tests.worlds import AT, forget_process
 
 PAGE = "/me/priority/"
 PICTURE = PAGE + "figures/rank"
@@ -107,7 +107,7 @@ def test_a_damaged_snapshot_is_a_gap(grid: Grid) -> None:
     first = Snapshot.objects.order_by("pk").first()
     assert first
     Snapshot.objects.filter(pk=first.pk).update(digest="0" * 64)
-    rank_history._remembered._known.clear()
+    forget_process()
     assert [then.as_of for then in history(grid).days] == [
         row.as_of for row in Snapshot.objects.filter(pk__gt=first.pk).order_by("pk")
     ]

@@ -201,6 +201,7 @@ def test_what_is_remembered_is_bounded_and_the_rest_read_again(
 ) -> None:
     monkeypatch.setattr(account_sums, "_MOST_BYTES", most)
     monkeypatch.setattr(delivered_by_site, "_MOST_BYTES", most)
+    monkeypatch.setattr(delivered_by_site, "_remembered", delivered_by_site._Remembered())
     for days in (75, 40, 75, 10):
         found = ask(world, window=days * DAY)
         assert told(found) == by_hand(AS_OF - days * DAY)

@@ -5,17 +5,17 @@ Everybody goes on as in the last 14 days, which is what a supposition is compare
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
+from cachetools import LRUCache, cached
 
 from apps.analytics.forecast.past import DAY_S
-from apps.analytics.forecast.reading import inputs_of
+from apps.analytics.forecast.reading import inputs_of, key_of
 from apps.core.errors import Invalid
 from apps.engine.algorithms import PriorityResult
 from apps.explain.level_terms import Numbers, effects_of
@@ -56,7 +56,7 @@ def factor_ahead(policy: Policy, snapshot: ServedSnapshot, entry: int) -> Factor
     """None where levels decide, whose curves tell what comes, and for an entry without a factor."""
     if snapshot.order.explanation.kind == "levels" or not snapshot.values.has_factor[entry]:
         return None
-    ahead = _remembered.of(policy, snapshot)
+    ahead = _work_out(policy, snapshot)
     if ahead is None:
         return FactorAhead((), None, [say("forecast.factor_too_many_hours")])
     now = FactorPoint(0, snapshot.as_of, float(snapshot.values.factor[entry]))
@@ -111,7 +111,9 @@ class _Ahead:
     last: PriorityResult
 
 
+@cached(LRUCache(_MOST_REMEMBERED), key=key_of, lock=Lock())
 def _work_out(policy: Policy, snapshot: ServedSnapshot) -> _Ahead | None:
+    """Kept: the account beside this one asks for the same days."""
     inputs = inputs_of(policy, snapshot)
     if inputs is None:
         return None
@@ -120,27 +122,3 @@ def _work_out(policy: Policy, snapshot: ServedSnapshot) -> _Ahead | None:
     except Invalid:  # a package failed on the usage of a day to come
         return None
     return _Ahead([each.factor for each in found], found[-1])
-
-
-class _Remembered:
-    """Of the last snapshots: the account beside this one asks for the same days."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[str, int, str], _Ahead | None] = OrderedDict()
-
-    def of(self, policy: Policy, snapshot: ServedSnapshot) -> _Ahead | None:
-        key = (policy.slug, snapshot.snapshot_id, snapshot.computed_at.isoformat())
-        with self._lock:
-            if key in self._known:
-                self._known.move_to_end(key)
-                return self._known[key]
-        found = _work_out(policy, snapshot)
-        with self._lock:
-            self._known[key] = found
-            while len(self._known) > _MOST_REMEMBERED:
-                self._known.popitem(last=False)
-        return found
-
-
-_remembered = _Remembered()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from threading import Lock
 from uuid import UUID
+
+from cachetools import LRUCache, cached
 
 from apps.analytics.forecast.asking import standing_of
 from apps.analytics.forecast.outlook import CurvePoint, Outlook, curve_of, foresee, needs_hours, with_target
-from apps.analytics.forecast.reading import read_past
+from apps.analytics.forecast.reading import key_of, read_past
 from apps.engine.explain import Recovery
 from apps.policies.models import Policy
 from apps.priorities.metering.usage import window_of
@@ -48,10 +49,11 @@ def forecasts_of(policy: Policy, snapshot: ServedSnapshot, uids: Sequence[UUID])
     The caller leaves out whose numbers may not be shown. Targets play no part in what is worked out here, so that it
     is kept while somebody tries one number after the other.
     """
-    return _remembered.of(policy, snapshot, tuple(sorted(uids)))
+    return _foreseen(policy, snapshot, tuple(sorted(uids)))
 
 
-def _foreseen(policy: Policy, snapshot: ServedSnapshot, uids: Sequence[UUID]) -> dict[UUID, MemberForecast]:
+@cached(LRUCache(_MOST_REMEMBERED), key=lambda policy, snapshot, uids: (*key_of(policy, snapshot), uids), lock=Lock())
+def _foreseen(policy: Policy, snapshot: ServedSnapshot, uids: tuple[UUID, ...]) -> dict[UUID, MemberForecast]:
     places = [(uid, i) for uid in uids if (i := snapshot.tree.index_of_uid(uid))]
     standings = [(uid, i, standing) for uid, i in places if (standing := standing_of(snapshot, i)) is not None]
     if not standings:
@@ -65,30 +67,3 @@ def _foreseen(policy: Policy, snapshot: ServedSnapshot, uids: Sequence[UUID]) ->
         uid: MemberForecast(uid, foresee(standing, past, window, as_of_s=as_of_s), past.so_far[-DAYS_BACK:])
         for (uid, _i, standing), past in zip(standings, pasts, strict=True)
     }
-
-
-_Key = tuple[str, int, str, tuple[UUID, ...]]
-
-
-class _Remembered:
-    """Of the last few groups: the same snapshot says the same of them."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._known: OrderedDict[_Key, dict[UUID, MemberForecast]] = OrderedDict()
-
-    def of(self, policy: Policy, snapshot: ServedSnapshot, uids: tuple[UUID, ...]) -> dict[UUID, MemberForecast]:
-        key = (policy.slug, snapshot.snapshot_id, snapshot.computed_at.isoformat(), uids)
-        with self._lock:
-            if key in self._known:
-                self._known.move_to_end(key)
-                return self._known[key]
-        found = _foreseen(policy, snapshot, uids)
-        with self._lock:
-            self._known[key] = found
-            while len(self._known) > _MOST_REMEMBERED:
-                self._known.popitem(last=False)
-        return found
-
-
-_remembered = _Remembered()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from threading import Lock
 
+from cachetools import LRUCache, cached
 from django.db import connection
 
 from apps.analytics.forecast.past import DAY_S, PACE_DAYS, LevelPast, from_buckets, from_series, needed_from
@@ -60,12 +60,14 @@ def _by_series(
     return from_series(series, uids, as_of=as_of, hourly=hourly)
 
 
+def key_of(policy: Policy, snapshot: ServedSnapshot) -> tuple[str, int, str]:
+    """Names what never changes: one snapshot as it was computed."""
+    return policy.slug, snapshot.snapshot_id, snapshot.computed_at.isoformat()
+
+
+@cached(LRUCache(_MOST_REMEMBERED), key=key_of, lock=Lock())
 def inputs_of(policy: Policy, snapshot: ServedSnapshot) -> Inputs | None:
     """Hours of a snapshot with those of the 28 days before its window; None where they are too many to wait for."""
-    return _remembered.of(policy, snapshot)
-
-
-def _load(policy: Policy, snapshot: ServedSnapshot) -> Inputs | None:
     since = needed_from(snapshot.settings, snapshot.as_of)
     with connection.cursor() as cursor:
         cursor.execute(_COUNT, [since or _EVER, snapshot.as_of, MOST_BUCKETS + 1])
@@ -75,27 +77,3 @@ def _load(policy: Policy, snapshot: ServedSnapshot) -> Inputs | None:
         policy, as_of=snapshot.as_of, from_at=since or _EVER, metrics=[snapshot.settings.metric]
     )  # fmt: skip
     return replace(found, tree=snapshot.tree, settings=snapshot.settings)
-
-
-class _Remembered:
-    """Of the last few snapshots: what counts in one doesn't change by being asked for again."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[str, int, str], Inputs | None] = OrderedDict()
-
-    def of(self, policy: Policy, snapshot: ServedSnapshot) -> Inputs | None:
-        key = (policy.slug, snapshot.snapshot_id, snapshot.computed_at.isoformat())
-        with self._lock:
-            if key in self._known:
-                self._known.move_to_end(key)
-                return self._known[key]
-        found = _load(policy, snapshot)
-        with self._lock:
-            self._known[key] = found
-            while len(self._known) > _MOST_REMEMBERED:
-                self._known.popitem(last=False)
-        return found
-
-
-_remembered = _Remembered()

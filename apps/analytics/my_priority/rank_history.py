@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from threading import Lock
+from typing import Any
 from uuid import UUID
 
+from cachetools import LRUCache, cached
 from django.db.models.functions import Length, TruncDate
 
 from apps.accounts.actor import Actor
@@ -31,7 +32,7 @@ from apps.priorities.visibility.sight import own_queries, told_in
 
 MOST_DAYS = 365  # as long as a snapshot a day is kept
 MOST_BYTES = 32_000_000  # of snapshots that are read while somebody waits; beyond it every n-th day is read
-_MOST_REMEMBERED = 20_000
+_days: LRUCache[Hashable, Any] = LRUCache(20_000)  # as accounts read them
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +125,16 @@ class _Reader:
 
     def read(self, row: _Row) -> RankThen | None:
         """None where the snapshot is damaged or no longer kept: a gap."""
-        key = (row.pk, row.computed_at.isoformat(), str(self.entry_uid), self.query)
-        known = _remembered.get(key)
-        if known is None:
-            try:
-                known = self._read(row)
-            except (CorruptBlob, NotFound):
-                return None
-            _remembered.put(key, known)
-        return known
+        try:
+            return self._read(row)
+        except (CorruptBlob, NotFound):
+            return None
 
+    @cached(
+        _days,
+        lock=Lock(),
+        key=lambda self, row: (row.pk, row.computed_at.isoformat(), self.entry_uid, self.query),
+    )  # a snapshot doesn't change, so only the newest is read again for the same account
     def _read(self, row: _Row) -> RankThen:
         data = read_data(row.pk)
         if data is None:
@@ -159,24 +160,3 @@ class _Reader:
         if same in entries:
             return same
         return entries[0] if len(entries) == 1 else None
-
-
-class _Remembered:
-    """Days that were read: a snapshot doesn't change, so only the newest is read again for the same account."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[int, str, str, AccountQuery], RankThen] = OrderedDict()
-
-    def get(self, key: tuple[int, str, str, AccountQuery]) -> RankThen | None:
-        with self._lock:
-            return self._known.get(key)
-
-    def put(self, key: tuple[int, str, str, AccountQuery], then: RankThen) -> None:
-        with self._lock:
-            self._known[key] = then
-            while len(self._known) > _MOST_REMEMBERED:
-                self._known.popitem(last=False)
-
-
-_remembered = _Remembered()

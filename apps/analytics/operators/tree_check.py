@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 import orjson
+from cachetools import LRUCache
 
 from apps.analytics.operators.asking import FigureQuery
 from apps.core.errors import FieldProblem, Invalid
@@ -34,7 +34,7 @@ CANDIDATES = (*(2**bits for bits in range(8, 14)), 10_000, *(2**bits for bits in
 MOST_FOR_ALL = 20_000  # leaves up to which every operator is tried out at each of them
 FEW_CANDIDATES = (2**8, 2**12, 10_000, 2**16)
 _MOST_KEPT = 256
-_kept: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+_kept: LRUCache[tuple[Any, ...], Any] = LRUCache(_MOST_KEPT)
 _lock = Lock()
 
 
@@ -119,6 +119,4 @@ class CheckedTree:
             found = count()
             with _lock:
                 _kept[name] = found
-                while len(_kept) > _MOST_KEPT:
-                    _kept.popitem(last=False)
         return found

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from threading import Lock
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from cachetools import LRUCache, cached
 
 from apps.analytics.forecast.past import DAY_S
-from apps.analytics.forecast.reading import inputs_of
+from apps.analytics.forecast.reading import inputs_of, key_of
 from apps.engine.algorithms import PriorityResult
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
@@ -26,6 +26,7 @@ F8 = npt.NDArray[np.float64]
 DAYS_AHEAD = 7
 _LONGEST_S = 365.0 * DAY_S  # of a steady use that never fades
 Basis = Literal["last_days", "present_usage"]
+_MOST_KEPT = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,12 +76,9 @@ class Ahead:
     goes_on: PriorityResult
 
 
+@cached(LRUCache(_MOST_KEPT), key=key_of, lock=Lock())
 def ahead_of(policy: Policy, snapshot: ServedSnapshot) -> Ahead:
-    """Remembered for the last few snapshots: what is supposed changes little of it."""
-    return _remembered.of(policy, snapshot)
-
-
-def _work_out(policy: Policy, snapshot: ServedSnapshot) -> Ahead:
+    """Kept for the last few snapshots: what is supposed changes little of it."""
     inputs = inputs_of(policy, snapshot)
     known, more = _by_present_usage(snapshot) if inputs is None else _by_hours(inputs)
     then = known.plus(more)
@@ -112,26 +110,3 @@ def _by_present_usage(snapshot: ServedSnapshot) -> tuple[Totals, Totals]:
     part = min(steady_use_s(0.0, float(DAYS_AHEAD * DAY_S), window) / whole_s, 1.0) if whole_s > 0 else 1.0
     now = Totals(snapshot.values.usage, snapshot.values.group_usage)
     return now.times(1.0 - part), now.times(part)
-
-
-class _Remembered:
-    _MOST = 4
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[str, int, str], Ahead] = OrderedDict()
-
-    def of(self, policy: Policy, snapshot: ServedSnapshot) -> Ahead:
-        key = (policy.slug, snapshot.snapshot_id, snapshot.computed_at.isoformat())
-        with self._lock:
-            found = self._known.get(key)
-        if found is None:
-            found = _work_out(policy, snapshot)
-            with self._lock:
-                self._known[key] = found
-                while len(self._known) > self._MOST:
-                    self._known.popitem(last=False)
-        return found
-
-
-_remembered = _Remembered()

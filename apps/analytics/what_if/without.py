@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
+from threading import Lock
 from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
+from cachetools import LRUCache, cached
 from django.db import connection
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
+from apps.analytics.forecast.reading import key_of
 from apps.core.errors import NotFound, TooLarge
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Mask, TreeColumns
@@ -31,6 +32,7 @@ _COUNT = """
 SELECT count(*) FROM (SELECT FROM usage_bucket WHERE (%(from_at)s::timestamptz IS NULL OR hour_at >= %(from_at)s)
     AND hour_at < %(to_at)s LIMIT %(most)s) buckets
 """
+_MOST_KEPT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,7 @@ def leave_out(
     missing = sorted(set(sources) - set(ids))
     if missing:
         raise NotFound(_("There is no usage source %(slug)s.") % {"slug": repr(missing[0][:80])})
-    both = _remembered.of(view, view.snapshot, frozenset(ids.values()))
+    both = _work_out(view, view.snapshot, frozenset(ids.values()))
     told = _told_there(view, both.tree)
     order, n_moved = _differences(both, told)
     return Without(
@@ -189,7 +191,13 @@ def _side(computed: Computed, i: int) -> Side:
     )
 
 
-def _work_out(view: PolicyView, snapshot: ServedSnapshot, source_ids: Collection[int]) -> BothWays:
+@cached(
+    LRUCache(_MOST_KEPT),
+    key=lambda view, snapshot, source_ids: (*key_of(view.policy, snapshot), source_ids),
+    lock=Lock(),
+)
+def _work_out(view: PolicyView, snapshot: ServedSnapshot, source_ids: frozenset[int]) -> BothWays:
+    """Kept: who pages through what was worked out waits once."""
     _refuse_too_many(view.settings, snapshot.as_of)
     return compute_both(load_inputs(view.policy, as_of=snapshot.as_of), source_ids)
 
@@ -201,28 +209,3 @@ def _refuse_too_many(settings: PolicySettings, as_of: datetime) -> None:
     if n > MOST_BUCKETS:
         message = _("More than %(n)s hours of usage count in this policy: that takes longer than you would wait.")
         raise TooLarge(message % {"n": f"{MOST_BUCKETS:,}"})
-
-
-class _Remembered:
-    """The last few: who pages through what was worked out waits once."""
-
-    _MOST = 4
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[str, int, str, Sequence[int]], BothWays] = OrderedDict()
-
-    def of(self, view: PolicyView, snapshot: ServedSnapshot, source_ids: frozenset[int]) -> BothWays:
-        key = (view.policy.slug, snapshot.snapshot_id, snapshot.computed_at.isoformat(), tuple(sorted(source_ids)))
-        with self._lock:
-            found = self._known.get(key)
-        if found is None:
-            found = _work_out(view, snapshot, source_ids)
-            with self._lock:
-                self._known[key] = found
-                while len(self._known) > self._MOST:
-                    self._known.popitem(last=False)
-        return found
-
-
-_remembered = _Remembered()

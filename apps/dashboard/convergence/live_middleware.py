@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
 from typing import Any, NamedTuple
 
+from cachetools import FIFOCache
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.sessions.backends.db import SessionStore
@@ -50,7 +50,7 @@ class LiveMiddleware:
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
-        self._known: OrderedDict[str, int] = OrderedDict()  # the person of a session, by its key
+        self._known: FIFOCache[str, int] = FIFOCache(_MOST_KNOWN)  # who a session is of; reading one needs no lock
         self._lock = Lock()
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
@@ -85,9 +85,6 @@ class LiveMiddleware:
             return
         with self._lock:
             self._known[session.session_key] = user.pk
-            self._known.move_to_end(session.session_key)
-            while len(self._known) > _MOST_KNOWN:
-                self._known.popitem(last=False)
 
 
 def _ask(key: str, user_id: int, policy_id: int) -> _Asked | None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from cachetools import LRUCache
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.utils.translation import get_language
@@ -45,14 +45,11 @@ class _LastGood:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[Any, ...], tuple[datetime, str]] = OrderedDict()
+        self._known: LRUCache[tuple[Any, ...], tuple[datetime, str]] = LRUCache(_MOST_KEPT)
 
     def keep(self, key: tuple[Any, ...], at: datetime, inside: str) -> None:
         with self._lock:
             self._known[key] = at, inside
-            self._known.move_to_end(key)
-            while len(self._known) > _MOST_KEPT:
-                self._known.popitem(last=False)
 
     def find(self, key: tuple[Any, ...], at: datetime) -> tuple[datetime, str] | None:
         with self._lock:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ipaddress
 import threading
 import time
-from collections import OrderedDict
 
 from axes.helpers import get_client_ip_address
+from cachetools import LRUCache
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
@@ -17,7 +17,7 @@ MOST_A_MINUTE = 30
 _MOST_ADDRESSES = 10_000
 _V6_SITE = 64  # bits that one customer of a network has
 
-_minutes: OrderedDict[str, tuple[int, int]] = OrderedDict()  # by address: the minute, and the attempts in it
+_minutes: LRUCache[str, tuple[int, int]] = LRUCache(_MOST_ADDRESSES)  # by address: the minute, and the attempts
 _lock = threading.Lock()
 
 
@@ -31,8 +31,6 @@ def count_attempt(request: HttpRequest) -> None:
         counted_in, n_attempts = _minutes.pop(address, (minute, 0))
         n_attempts = n_attempts + 1 if counted_in == minute else 1
         _minutes[address] = (minute, n_attempts)
-        while len(_minutes) > _MOST_ADDRESSES:
-            _minutes.popitem(last=False)
     if n_attempts > MOST_A_MINUTE:
         raise TooOften(_("Too many attempts to sign in came from your address. Wait a minute and try again."))
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
+
+from cachetools import LRUCache
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
@@ -104,7 +105,7 @@ class _Noted:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._at: OrderedDict[tuple[str, int, str, int], datetime] = OrderedDict()
+        self._at: LRUCache[tuple[str, int, str, int], datetime] = LRUCache(_MOST_REMEMBERED)
 
     def is_due(self, what: tuple[str, int, str, int], at: datetime) -> bool:
         with self._lock:
@@ -112,9 +113,6 @@ class _Noted:
             if last is not None and last <= at < last + _NOTED_EVERY:
                 return False
             self._at[what] = at
-            self._at.move_to_end(what)
-            while len(self._at) > _MOST_REMEMBERED:
-                self._at.popitem(last=False)
             return True
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
+from cachetools import LRUCache
 
 from apps.accounts.names.entry_names import is_reserved
 from apps.accounts.names.intern import AccountKey
@@ -26,16 +27,14 @@ class _Placed:
     """For the last few trees with their rules: a pure function of its key."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[_Key, dict[AccountKey, Decided]] = OrderedDict()
+        self._known: LRUCache[_Key, dict[AccountKey, Decided]] = LRUCache(_MOST_PLACED)
+        self._lock = Lock()
 
     def of(self, key: _Key) -> dict[AccountKey, Decided]:
         if not key[0]:  # a tree that was never stored
             return {}
-        found = self._known.setdefault(key, {})
-        self._known.move_to_end(key)
-        while len(self._known) > _MOST_PLACED:
-            self._known.popitem(last=False)
-        return found
+        with self._lock:
+            return self._known.setdefault(key, {})
 
 
 _placed = _Placed()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from uuid import UUID
 
+from cachetools import LRUCache
 from django.db.models import Q, QuerySet
 
 from apps.accounts.request_cache import once_per_request
@@ -21,25 +21,25 @@ __all__ = ["Node", "TreeColumns", "load_archived", "load_tree", "load_tree_from_
 _MOST_ENTRIES = 3_000_000  # of all remembered trees together: about 400 MB
 
 
+def _n_kept(tree: TreeColumns) -> int:
+    """Entries; the largest tree is kept alone."""
+    return min(len(tree), _MOST_ENTRIES)
+
+
 class _Remembered:
     """Least recently used trees, bounded by entries; the digest in the key makes a stale hit impossible."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._trees: OrderedDict[str, TreeColumns] = OrderedDict()
+        self._trees: LRUCache[str, TreeColumns] = LRUCache(_MOST_ENTRIES, getsizeof=_n_kept)
 
     def get(self, digest: str) -> TreeColumns | None:
         with self._lock:
-            tree = self._trees.get(digest)
-            if tree is not None:
-                self._trees.move_to_end(digest)
-            return tree
+            return self._trees.get(digest)
 
     def put(self, tree: TreeColumns) -> None:
         with self._lock:
             self._trees[tree.digest] = tree
-            while len(self._trees) > 1 and sum(map(len, self._trees.values())) > _MOST_ENTRIES:
-                self._trees.popitem(last=False)
 
     def clear(self) -> None:
         with self._lock:

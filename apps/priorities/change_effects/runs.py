@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from threading import Lock
 from typing import Any, Literal
 
+from cachetools import LRUCache
 from django.db import connection, transaction
 
 from apps.accounts.actor import Actor
@@ -76,8 +77,8 @@ class _Asked:
         return self.digest, self.policy.pk, self.policy.head_number, self.snapshot.snapshot_id
 
 
-_known: OrderedDict[tuple[str, int, int, int], Projection] = OrderedDict()
-_MOST_KNOWN = 16
+_known: LRUCache[tuple[str, int, int, int], Projection] = LRUCache(16)
+_lock = Lock()
 
 
 def effect_ahead(change_set: ChangeSet, *, at: datetime) -> Effect:
@@ -90,12 +91,13 @@ def effect_ahead(change_set: ChangeSet, *, at: datetime) -> Effect:
     if is_large(policy, at=at):
         return _stored(asked)
     try:
-        found = _known.get(asked.key) or _work_out(asked)
+        with _lock:
+            found = _known.get(asked.key)
+        found = found or _work_out(asked)
     except DomainError as error:
         return Effect("conflict", problem=error.message)
-    _known[asked.key] = found
-    while len(_known) > _MOST_KNOWN:
-        _known.popitem(last=False)
+    with _lock:
+        _known[asked.key] = found
     return Effect("ready", found, snapshot.as_of, at, policy.head_number)
 
 

@@ -10,7 +10,6 @@ account, a rule, the tree, or whose a source is.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
+from cachetools import LRUCache
 
 from apps.accounts.names.roll import Roll, load_roll
 from apps.engine import sweep
@@ -129,12 +129,16 @@ class _Asked:
         return found.astype(np.float64, copy=False).reshape(shape)
 
 
+def _n_bytes(kept: tuple[Roll, BySite]) -> int:
+    return kept[1].n_bytes
+
+
 class _Remembered:
     """The last answers, bounded by their bytes; each holds on to its roll, so that no other gets its identity."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: OrderedDict[Hashable, tuple[Roll, BySite]] = OrderedDict()
+        self._known: LRUCache[Hashable, tuple[Roll, BySite]] = LRUCache(_MOST_BYTES, getsizeof=_n_bytes)
 
     def of(self, asked: _Asked, *, keeps: bool) -> BySite:
         if not keeps:
@@ -142,10 +146,8 @@ class _Remembered:
         with self._lock:  # who asks for the same meanwhile waits for it
             known = self._known.get(asked.key)
             found = known[1] if known is not None else asked.work_out()
-            self._known[asked.key] = asked.roll, found
-            self._known.move_to_end(asked.key)
-            while sum(one.n_bytes for _roll, one in self._known.values()) > _MOST_BYTES:
-                self._known.popitem(last=False)
+            if known is None and found.n_bytes <= self._known.maxsize:
+                self._known[asked.key] = asked.roll, found
         return found
 
 
