@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from apps.accounts.actor import Actor
+from apps.core.errors import NotFound
 from apps.policies import services
 from apps.policies.changesets import reviewing
 from apps.policies.changesets.anchoring import anchors
@@ -25,6 +26,10 @@ def publish(actor: Actor, *operations: dict[str, Any]) -> None:
 
 def rebase(change_set: ChangeSet, actor: Actor, **choices: Any) -> ChangeSet:
     return reviewing.rebase_change_set(id=change_set.pk, version=change_set.version, at=AT, actor=actor, **choices)
+
+
+def publish_draft(draft: ChangeSet, actor: Actor) -> None:
+    services.publish_change_set(id=draft.pk, version=draft.version, reason="Mine.", at=AT, actor=actor)
 
 
 def conflict_of(change_set: ChangeSet, actor: Actor) -> FieldConflict:
@@ -88,15 +93,17 @@ def test_a_conflict_that_shows_only_after_others_were_settled_is_asked_for_too(p
     assert [operation["shares"] for operation in kept.operations] == [40, 4]
 
 
-def test_who_does_not_see_an_entry_any_more_is_not_told_its_values(
-    policy: Policy, tree: TreeColumns, bob: Actor, alice: Actor
+@pytest.mark.parametrize("meanwhile", [[], [shares("/physics/alice", 12345)]], ids=["unchanged", "changed"])
+def test_an_entry_that_became_hidden_is_not_found_whether_it_changed_or_not(
+    policy: Policy, tree: TreeColumns, bob: Actor, alice: Actor, meanwhile: list[dict[str, Any]]
 ) -> None:
+    hidden = tree.uuid(tree.index_of_path("/physics/alice") or 0)
     mine = drafted(bob, shares("/physics/alice", 9))
-    publish(alice, shares("/physics/alice", 12345), {"op": "move", "entry": "/physics/alice", "parent": "/biology/lab"})
-    with pytest.raises(EditConflict) as refused:
-        rebase(mine, bob)
-    assert [each.theirs for each in refused.value.conflicts] == [None]
-    assert "12345" not in str(refused.value.fields)
+    publish(alice, *meanwhile, {"op": "move", "entry": "/physics/alice", "parent": "/biology/lab"})
+    for step in (rebase, publish_draft):
+        with pytest.raises(NotFound) as refused:
+            step(mine, bob)
+        assert refused.value.message == f"operations[0].entry: there is no entry '{hidden}' in this policy."
 
 
 def test_comments_stay_at_their_operation(policy: Policy, alice: Actor) -> None:

@@ -20,7 +20,7 @@ from apps.policies.access.scope import (
     visible_entries,
 )
 from apps.policies.changesets.account_moves import refuse_account_moves
-from apps.policies.changesets.conflict_sight import require_names, shown_conflicts
+from apps.policies.changesets.conflict_sight import refuse_hidden, shown_conflicts
 from apps.policies.changesets.conflicts import EditConflict, FieldConflict, conflicts
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.operations.apply import Outcome, work_out
@@ -169,7 +169,7 @@ def merged_outcome(change_set: ChangeSet, policy: Policy, actor: Actor, at: date
         if found:
             base = load_tree(policy, change_set.base_number)
             shown = shown_conflicts(found, policy=policy, base=base, head=head, actor=actor, at=at)
-            require_names(found, shown, work)
+            refuse_hidden(shown, work)
             raise EditConflict(shown, base_number=change_set.base_number, head_number=policy.head_number)
     outcome = work()
     refuse_account_moves(outcome, policy=policy, actor=actor, at=at)

@@ -26,14 +26,15 @@ def shown_conflicts(
     return [sight.without_hidden_names(each) for each in found if sight.shows(each)] or [HIDDEN]
 
 
-def require_names(found: Sequence[FieldConflict], shown: Sequence[FieldConflict], work: Callable[[], object]) -> None:
-    """Refuse a hidden name that is taken as one that is free. work: what applies the operations by the actor's rights.
+def refuse_hidden(shown: Sequence[FieldConflict], work: Callable[[], object]) -> None:
+    """Where no conflict is shown, answer as if there were none: a hidden entry that changed as one that did not, a
+    hidden name that is taken as one that is free. work: applies the operations by the actor's rights.
 
     Raises:
         NotAllowed: `partial_view`.
         NotFound: an operation is about an entry that the actor doesn't see.
     """
-    if list(shown) == [HIDDEN] and found[0].operation is not None:
+    if list(shown) == [HIDDEN]:
         work()
 
 

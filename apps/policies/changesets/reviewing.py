@@ -22,7 +22,7 @@ from apps.policies.changesets.change_sets import (
     require_reason,
     settings_of,
 )
-from apps.policies.changesets.conflict_sight import require_names, shown_conflicts
+from apps.policies.changesets.conflict_sight import refuse_hidden, shown_conflicts
 from apps.policies.changesets.conflicts import EditConflict, FieldConflict
 from apps.policies.changesets.rebasing import Side, Sides, settle
 from apps.policies.models import Approval, ChangeSet, Comment, Policy, Revision
@@ -170,7 +170,7 @@ def rebase_change_set(
 
         if settled.open:
             shown = shown_conflicts(settled.open, policy=policy, base=sides.base, head=head, actor=actor, at=at)
-            require_names(settled.open, shown, work)
+            refuse_hidden(shown, work)
             raise EditConflict(shown, base_number=change_set.base_number, head_number=policy.head_number)
         if not settled.kept:
             raise Invalid("Nothing of it is left: withdraw it.", code="nothing_to_change")
