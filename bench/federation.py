@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from bench import grid_view
+from bench.clock import stopped_clock
 from bench.report import BenchLine
 
 if TYPE_CHECKING:
@@ -290,9 +291,6 @@ def _look(mount: Mount | Subscription, outcome: str) -> float:
 @contextmanager
 def _served() -> Iterator[_Served]:
     """Answers on this machine, with an ETag; the clock stands still meanwhile."""
-    import os
-
-    os.environ |= {"FAIRSHARE_TESTING": "1", "FAIRSHARE_CLOCK": _AT.isoformat()}
     served = _Served()
 
     class Answers(BaseHTTPRequestHandler):
@@ -319,9 +317,9 @@ def _served() -> Iterator[_Served]:
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:
-        yield served
+        with stopped_clock(_AT):
+            yield served
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
-        os.environ.pop("FAIRSHARE_CLOCK", None)

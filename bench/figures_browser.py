@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bench.clock import stopped_clock
 from bench.figures import world
 from bench.report import BenchLine
 from bench.series import AT, p95, signed_in
@@ -100,10 +101,11 @@ def _measure(*parts: Callable[[Open, _Site], Iterator[BenchLine]]) -> Iterator[B
     if browser is None:
         print("no Chromium here: apt-get install chromium-headless-shell, or set CHROME_BIN", file=sys.stderr)
         return
-    site = _site()
-    with web_server() as port, _window(browser, port, site) as open_page:
-        for part in parts:
-            yield from part(open_page, site)
+    with stopped_clock(AT):
+        site = _site()
+        with web_server() as port, _window(browser, port, site) as open_page:
+            for part in parts:
+                yield from part(open_page, site)
 
 
 def _site() -> _Site:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bench.clock import stopped_clock
 from bench.report import BenchLine
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ def measure_large() -> list[BenchLine]:
     day_s = build_series(policy, AT + timedelta(days=1))
     pages = _read_pages(policy)
     whole_pages = _whole_pages(policy)
-    mine = _my_priorities(policy)
+    with stopped_clock(AT):
+        mine = _my_priorities(policy)
     told = f"{n_entries:,} entries, {n_records:,} records, {n_buckets:,} buckets written in {made_s:.0f} s"
     reading = f"median {statistics.median(pages) * 1000:.0f} ms; {_stored()}"
     return [
@@ -287,12 +289,11 @@ def signed_in() -> Client:
 
 
 def recompute(policy: Policy) -> None:
-    """Priorities as of the instant of this bench, at which the clock stands from then on."""
+    """Priorities as of the instant of this bench, at which the clock has been stopped."""
     from apps.accounts.actor import COMMAND
     from apps.priorities.recompute.staleness import request_recompute
     from apps.runs.services import work_run_now
 
-    os.environ |= {"FAIRSHARE_TESTING": "1", "FAIRSHARE_CLOCK": AT.isoformat()}
     run = work_run_now(request_recompute(policy_slug=policy.slug, at=AT, actor=COMMAND).pk)
     if run.state != "succeeded":
         raise RuntimeError(run.error)
