@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.test import RequestFactory
 
 from apps.cli.stack.paths import REPOSITORY
+from apps.dashboard.shell.errors import bad_request, refused_body, server_error
+from apps.dashboard.templatetags import marks
 from fairshare_web.server import bodies, replies
 from fairshare_web.server.application import Application
 from fairshare_web.server.bodies import BodyReader, Disconnected, Refused
@@ -206,3 +209,18 @@ def test_routes_are_loaded_at_the_start_and_not_by_the_first_body(tmp_path: Path
     environment = {**os.environ, "FAIRSHARE_VAR": str(tmp_path), "DATABASE_URL": "postgres://nobody@127.0.0.1:1/none"}
     done = subprocess.run([sys.executable, "-c", said], cwd=REPOSITORY, env=environment, capture_output=True, text=True)
     assert done.stdout.split() == ["True"], done.stderr[-2_000:]
+
+
+@pytest.mark.parametrize("headers", [{}, {"HX-Request": "true"}])
+def test_a_refused_body_has_its_page_before_static_files_were_collected(
+    tmp_path: Path, settings: Any, headers: dict[str, str]
+) -> None:
+    settings.STATIC_ROOT = tmp_path
+    manifest = {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"}
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": manifest}
+    marks._drawn_icon.cache_clear()
+    request = RequestFactory().post("/policy/grid/import/", headers=headers)
+    for answer in (refused_body(request, 413, "too_large", "More than 32 MB."), bad_request(request, ValueError())):
+        assert answer.status_code in (413, 400)
+        assert "That is too large" in answer.text or "The request could not be read" in answer.text
+    assert server_error(request).status_code == 500

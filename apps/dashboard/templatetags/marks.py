@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from django import template
+from django.conf import settings
 from django.templatetags.static import static
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
@@ -44,9 +45,21 @@ def _drawn_icon(name: str, classes: str) -> SafeString:
     return format_html(
         '<svg class="{}" aria-hidden="true" focusable="false"><use href="{}#{}"/></svg>',
         classes,
-        static("icons.svg"),
+        asset("icons.svg"),
         name,
     )
+
+
+@register.simple_tag
+def asset(name: str) -> str:
+    """{% asset "favicon.svg" %}: the address of a static file, also before files were collected.
+
+    Error pages use it, because they must render then, too.
+    """
+    try:
+        return static(name)
+    except ValueError:  # no manifest, or none that names it
+        return f"{settings.STATIC_URL}{name}"
 
 
 @register.filter
