@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from datetime import UTC, datetime, timedelta
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -58,7 +57,7 @@ def told_of(policy: Policy, snapshot: ServedSnapshot, visibility: Visibility, at
     seen, outright = visibility.mask, visibility.outright & visibility.mask
     if not (seen & ~outright).any() or not is_settled(policy, snapshot, at):
         return outright
-    amounts = _Remembered.of(policy, snapshot)
+    amounts = _remembered.of(policy, snapshot)
     smallest = int(settings.FAIRSHARE_SMALLEST_GROUP)
     told = told_entries(snapshot.tree, amounts, seen=seen, outright=visibility.outright, smallest=smallest)
     mask: Mask = told & seen
@@ -68,17 +67,21 @@ def told_of(policy: Policy, snapshot: ServedSnapshot, visibility: Visibility, at
 class _Remembered:
     """Amounts of the last few settled snapshots: they never change."""
 
-    _known: ClassVar[OrderedDict[tuple[int, datetime], Amounts]] = OrderedDict()
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[int, datetime, str], Amounts] = OrderedDict()
 
-    @classmethod
-    def of(cls, policy: Policy, snapshot: ServedSnapshot) -> Amounts:
-        key = (snapshot.snapshot_id, snapshot.computed_at)
-        found = cls._known.get(key)
+    def of(self, policy: Policy, snapshot: ServedSnapshot) -> Amounts:
+        # A database that was restored may give a number again, to a snapshot of another tree.
+        key = (snapshot.snapshot_id, snapshot.computed_at, snapshot.tree.digest)
+        found = self._known.get(key)
         if found is None:
-            found = cls._known[key] = _amounts(policy, snapshot)
-            while len(cls._known) > _MOST_REMEMBERED:
-                cls._known.popitem(last=False)
+            found = self._known[key] = _amounts(policy, snapshot)
+            while len(self._known) > _MOST_REMEMBERED:
+                self._known.popitem(last=False)
         return found
+
+
+_remembered = _Remembered()
 
 
 def _amounts(policy: Policy, snapshot: ServedSnapshot) -> Amounts:

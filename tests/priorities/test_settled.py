@@ -1,0 +1,45 @@
+"""What a process remembers of finished days, which everybody who sees sums only is told from."""
+
+from __future__ import annotations
+
+import sys
+from collections import OrderedDict
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from apps.priorities.visibility import settled
+from tests.worlds import _caches
+
+AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+def test_a_number_that_is_given_again_is_another_snapshot_where_the_tree_is_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As after a database was restored, or in the next database of a test process."""
+    monkeypatch.setattr(settled, "_amounts", lambda _policy, snapshot: f"amounts of {snapshot.tree.digest}")
+    snapshots: list[Any] = [
+        SimpleNamespace(snapshot_id=1, computed_at=AT, tree=SimpleNamespace(digest=digest)) for digest in ("a", "b")
+    ]
+    policy: Any = None
+    memory = settled._Remembered()
+    for _ in range(2):
+        assert [memory.of(policy, each) for each in snapshots] == ["amounts of a", "amounts of b"]
+
+
+def test_what_is_remembered_is_forgotten_between_two_databases() -> None:
+    """`forget_process` clears what objects hold; a class would hold its memory for all of them."""
+    assert any(held is settled._remembered._known for held in _caches(len(sys.modules)))
+    held_by_classes = [
+        f"{name}.{value.__name__}.{attribute}"
+        for name, module in list(sys.modules.items())
+        if name.startswith("apps.")
+        for value in vars(module).values()
+        if isinstance(value, type) and value.__module__.startswith("apps.")
+        for attribute, held in vars(value).items()
+        if isinstance(held, OrderedDict)
+    ]
+    assert held_by_classes == []
