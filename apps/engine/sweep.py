@@ -69,15 +69,24 @@ def divide_by_group(tree: FairshareTree, values: FloatArray, sums: FloatArray) -
     return out
 
 
-def multiply_by_group(
-    tree: FairshareTree, values: npt.NDArray[Any], dividend: npt.NDArray[Any], divisor: npt.NDArray[Any]
-) -> None:
-    """`values[c] *= dividend[p] / divisor[p]` in place, p the parent of c; the root becomes 1."""
-    values[0] = 1
+def divide_parts(
+    tree: FairshareTree,
+    dividend: npt.NDArray[Any],
+    divisor: npt.NDArray[Any],
+    dividend_sums: npt.NDArray[Any],
+    divisor_sums: npt.NDArray[Any],
+) -> npt.NDArray[Any]:
+    """`(dividend[c] / divisor[c]) · (divisor_sums[p] / dividend_sums[p])`, p the parent of c; the root is 1."""
+    out = np.empty_like(dividend)
+    out[0] = 1
     for level in tree.levels:
-        factor, here = dividend[level.parents] / divisor[level.parents], values[level.lo : level.hi]
+        here = slice(level.lo, level.hi)
+        above, below, there = dividend[here], divisor[here], out[here]
+        factor = divisor_sums[level.parents] / dividend_sums[level.parents]
         for groups, slots in _in_cache(level):
-            here[slots] *= np.repeat(factor[groups], level.counts[groups])
+            np.divide(above[slots], below[slots], out=there[slots])
+            there[slots] *= np.repeat(factor[groups], level.counts[groups])
+    return out
 
 
 def normalise_siblings(tree: FairshareTree, values: FloatArray) -> FloatArray:

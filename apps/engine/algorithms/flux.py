@@ -71,8 +71,7 @@ def weigh(prepared: Prepared, compared: Compared, idle: BoolArray) -> FloatArray
         shares, usage = shares.astype(np.longdouble), usage.astype(np.longdouble)
         whole_shares, whole_usage = sweep.sibling_sum(tree, shares), sweep.sibling_sum(tree, usage)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        weight = shares / usage
-        sweep.multiply_by_group(tree, weight, whole_usage, whole_shares)
+        weight = sweep.divide_parts(tree, shares, usage, whole_shares, whole_usage)
     weight[idle] = IDLE_WEIGHT
     weight[prepared.without_shares] = 0.0
     if not is_ordinary:

@@ -49,11 +49,15 @@ class WeightRuler:
             _reorder(order, ~near, misplaced, -value)
             value = self.value[slots.entry[order]]
         gap = value[:-1] - value[1:]
-        scale = np.maximum(value[:-1], 1.0)  # descending, so the first of two is the larger
+        width = np.maximum(value[:-1], 1.0)  # descending, so the first of two is the larger
+        width *= _TIE
         same = np.zeros(len(value), dtype=np.bool_)
-        np.less(gap, scale * _TIE, out=same[1:])
+        np.less(gap, width, out=same[1:])
         same[slots.lists.starts] = False
-        close = ((gap < scale * _OFF) & (gap > 0)).nonzero()[0]
+        width *= _OFF / _TIE
+        is_close = gap < width
+        is_close &= gap > 0
+        close = is_close.nonzero()[0]
         if len(close):
             doubtful = 1 + close[self._is_doubtful(slots, order, close)]
             if len(doubtful):
