@@ -8,10 +8,12 @@ PIP := install --quiet --disable-pip-version-check --no-input --require-hashes -
 UNFETCHED = echo "Not all packages of requirements.lock could be installed: their index has to be within reach, or" \
 	"PIP_INDEX_URL has to name a mirror, or PIP_FIND_LINKS a folder with all of them beside PIP_NO_INDEX=1."; exit 1
 NO_PIP = echo "Neither python3-venv nor a pip of version 22.3 or newer is here: install one of them."; exit 1
+# PYTHONPATH: its hook lies beside docs/. The advertisement of another product is left out of the output.
+MKDOCS = NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(PY) -m mkdocs
 MUTANTS_STAMP := $(VENV)/.mutants-$(firstword $(shell cksum requirements-mutants.lock))
 PIP_MUTANTS = $(subst requirements.lock,requirements-mutants.lock,$(PIP))
 
-.PHONY: help setup debian run dev test test-fast test-all test-faults test-federation mutants planted bench bench-large image lint
+.PHONY: help setup debian run dev test test-fast test-all test-faults test-federation mutants planted bench bench-large image lint docs docs-parts
 .DEFAULT_GOAL := help
 
 help:
@@ -19,7 +21,8 @@ help:
 	@echo "make dev     one process that reloads code and templates, on the database of make run"
 	@echo "make test    the whole suite"
 	@echo "make test-fast  engine and services   make test-all  also what takes long"
-	@echo "make lint    style, types, layers, migrations"
+	@echo "make lint    style, types, layers, migrations, links of the documentation"
+	@echo "make docs    the documentation as a site, in site/   make docs-parts: its parts that are generated from the code"
 	@echo "make test-faults  imports of a million records while everything around them dies"
 	@echo "make test-federation  a grid of nine real instances, for a simulated day without faults and with them"
 	@echo "make bench   the measured ratios make bench-large   those that take long"
@@ -80,6 +83,13 @@ test-faults: setup
 image:
 	@sh docker/rehearse
 
+# Loads nothing from elsewhere; the parts that are generated from the code are written first.
+docs: docs-parts
+	@$(MKDOCS) build --strict --quiet --site-dir site
+
+docs-parts: setup
+	@$(PY) -m docsite
+
 # Nine instances as real processes, 288 rounds a day, three days; the table of shares is printed at the end.
 test-federation: setup
 	@$(PY) -m pytest -s -v --deep tests/ring/test_whole_day.py $(TESTS)
@@ -110,3 +120,4 @@ lint: setup
 	@$(PY) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
 	@$(PY) manage.py check --fail-level WARNING
 	@$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker/compose.yaml
+	@$(MKDOCS) build --strict --quiet --site-dir site

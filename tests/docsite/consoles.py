@@ -40,7 +40,8 @@ class Shell:
 
     def run(self, command: str) -> str:
         if assigned := _ASSIGNED.fullmatch(command):
-            self.variables[assigned[1]] = self.run(assigned[2]).strip()
+            words = shlex.split(assigned[2])
+            self.variables[assigned[1]] = _manage(words[2:], with_errors=False).strip()
             return ""
         head, *pipes = command.split(" | ")
         text = self._run_one(head)
@@ -79,13 +80,15 @@ class Shell:
         return b"".join(answer).decode()
 
 
-def _manage(arguments: list[str]) -> str:
+def _manage(arguments: list[str], *, with_errors: bool = True) -> str:
+    """What a terminal shows; without errors: what `$(…)` gets."""
     out = io.StringIO()
-    with redirect_stdout(out), redirect_stderr(out):
+    errors = out if with_errors else io.StringIO()
+    with redirect_stdout(out), redirect_stderr(errors):
         try:
-            call_command(*arguments, stdout=out, stderr=out)
+            call_command(*arguments, stdout=out, stderr=errors)
         except CommandError as error:
-            print(error, file=out)
+            print(error, file=errors)
     return out.getvalue()
 
 
