@@ -104,9 +104,10 @@ def steps_of(page: Path) -> Iterator[Step]:
 
 def is_answer(shown: str, given: str) -> bool:
     """Whether the output is what the page shows; `…` stands for anything."""
-    parts = (re.escape(part) for part in shown.split(ANYTHING))
+    parts = (re.escape(part) for part in _trimmed(shown).split(ANYTHING))
     return re.fullmatch(".*?".join(parts), _trimmed(given), re.DOTALL) is not None
 
 
 def _trimmed(text: str) -> str:
-    return "\n".join(line.rstrip() for line in text.strip().splitlines())
+    """Without spaces at the ends of lines, and without empty lines around it."""
+    return "\n".join(line.rstrip() for line in text.rstrip().splitlines()).strip("\n")
