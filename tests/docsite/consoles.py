@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
@@ -33,8 +36,12 @@ class Step:
 
 @dataclass
 class Shell:
-    """Runs the commands of one page in this process; knows manage.py, curl, json.tool and `NAME=$(…)`."""
+    """Runs the commands of one page: manage.py, curl, json.tool and `NAME=$(…)` in this process, `fairshare` as a program.
 
+    program: the terminal client, as the running site hands it out.
+    """
+
+    program: Path
     variables: dict[str, str] = field(default_factory=dict)
     client: Client = field(default_factory=lambda: Client(headers={"host": "127.0.0.1"}))
 
@@ -55,9 +62,19 @@ class Shell:
         words = [re.sub(r"\$(\w+)", lambda found: self.variables[found[1]], word) for word in shlex.split(command)]
         if words[:2] == _MANAGE:
             return _manage(words[2:])
+        if words[0] == "fairshare":
+            return self._fairshare(words[1:])
         if words[0] == "curl":
             return self._curl(words[1:])
         raise ValueError(f"{words[0]!r} is not known here")
+
+    def _fairshare(self, words: list[str]) -> str:
+        environment = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TZ": "UTC", "HOME": str(self.program.parent)}
+        environment |= {name: value for name, value in self.variables.items() if name == "FAIRSHARE_TOKEN"}
+        done = subprocess.run(
+            [sys.executable, self.program, *words], capture_output=True, text=True, env=environment, check=False
+        )
+        return done.stdout + done.stderr
 
     def _curl(self, words: list[str]) -> str:
         headers, body, url = {}, None, ""

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import urllib.request
+from pathlib import Path
+
 import pytest
 
 from apps.cli.stack.paths import REPOSITORY
 from tests.docsite.consoles import Shell, is_answer, steps_of
+from tests.worlds import AT
 
 PAGES = sorted((REPOSITORY / "docs").glob("*.md"))
 
 
 @pytest.mark.django_db(transaction=True)
-def test_commands_of_the_guides_answer_as_shown(sample_grid: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_of_the_guides_answer_as_shown(
+    sample_grid: None, live_server: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(REPOSITORY)
+    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
+    with urllib.request.urlopen(f"{live_server}/fairshare") as answer:
+        program = tmp_path / "fairshare"
+        program.write_bytes(answer.read())
     wrong, n_steps = [], 0
     for page in PAGES:
-        shell = Shell()
+        shell = Shell(program)
         for step in steps_of(page):
             n_steps += 1
             given = shell.run(step.command)

@@ -1,0 +1,60 @@
+"""The documentation uses the field's standard words: what design notes call riddles doesn't come back."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from apps.cli.stack.paths import REPOSITORY
+
+# Generated from texts of the code, or kept by those who move modules.
+ASIDE = {"commands.md", "algorithms.md", "architecture.md"}
+PAGES = [path for path in sorted((REPOSITORY / "docs").glob("*.md")) if path.name not in ASIDE]
+RIDDLES = {
+    r"\b(?:is|are|was|were|been) told\b": "shown, reported, published",
+    r"\btells? (?:of|who|what|that|whether|how)\b": "reports, lists, shows",
+    r"\bin force\b": "current, active",
+    r"\bwhoever\b": "the role",
+    r"\bsomebody\b": "the role",
+    r"usage of everybody|everybody's usage": "global usage",
+    r"\bheard\b": "last contact",
+    r"\brhythms?\b": "interval",
+    r"\bgood until\b": "valid until",
+    r"\bhanded out\b": "sub-allocated",
+    r"\blet go\b": "delete, remove",
+    r"\btaken back\b": "undone, restored",
+    r"\bsealed with\b": "encrypted with",
+    r"\bput off\b": "snooze",
+    r"\blooks? in a row\b": "fetches",
+    r"\bown usage\b": "local usage, your usage",
+    r"\bcenter|\borganization|\bnormalize|\bcolor\b": "British spelling",
+}
+# The phrase on the page, and why it stays.
+KEPT = {("allocations.md", "handed out"): "names the column of the page"}
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md"], ids=lambda p: p.name
+)
+def test_no_riddles(page: Path) -> None:
+    text = _prose(page.read_text(encoding="utf-8"))
+    found = {
+        f"{match[0]!r} → {better}"
+        for pattern, better in RIDDLES.items()
+        for match in re.finditer(pattern, text, re.IGNORECASE)
+        if (page.name, match[0].lower()) not in KEPT
+    }
+    assert found == set()
+
+
+def test_every_exception_is_still_needed() -> None:
+    for name, phrase in KEPT:
+        assert phrase in _prose((REPOSITORY / "docs" / name).read_text(encoding="utf-8")).lower()
+
+
+def _prose(text: str) -> str:
+    """Without code, whose words are those of the code."""
+    text = re.sub(r"^\s*```.*?^\s*```", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"`[^`]*`", "", text)
