@@ -36,7 +36,7 @@ class Step:
 
 @dataclass
 class Shell:
-    """Runs the commands of one page: manage.py, curl, json.tool and `NAME=$(…)` in this process, `fairshare` as a program.
+    """Runs the commands of one page: manage.py, curl, json.tool and `NAME=$(…)` in this process, `fairshare` beside it.
 
     program: the terminal client, as the running site hands it out.
     """
