@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from django.utils.safestring import SafeString
 
 from apps.engine.arrays import FloatArray
 from apps.engine.decay import LAWS, Window, weights
@@ -87,7 +88,7 @@ def _down(part: float) -> float:
     return TOP + (1 - part) * (HEIGHT - TOP - BOTTOM)
 
 
-def _text(text: str, x: float, y: float, anchor: str) -> str:
+def _text(text: str, x: float, y: float, anchor: str) -> SafeString:
     return element(
         "text", text, x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=anchor, fill=_TEXT, font_size=11, font_family="sans-serif"
     )

@@ -18,24 +18,32 @@ def solved() -> dict[str, Any]:
 
 
 def drawing() -> str:
-    """The tree as text: shares, target, actual and priority of each entry."""
+    """The tree as text: usage, shares, target, actual and priority of each entry."""
     case, nodes = json.loads(CASE.read_text(encoding="utf-8")), solved()["nodes"]
     lines = ["root"]
-    _draw(case["policy"]["children"], "", "", nodes, lines)
+    _draw(case, case["policy"]["children"], "", "", nodes, lines)
     return "```text\n" + "\n".join(lines) + "\n```"
 
 
-def _draw(children: list[dict[str, Any]], path: str, before: str, nodes: dict[str, Any], lines: list[str]) -> None:
+def _draw(
+    case: dict[str, Any],
+    children: list[dict[str, Any]],
+    path: str,
+    before: str,
+    nodes: dict[str, Any],
+    lines: list[str],
+) -> None:
     for at, child in enumerate(children):
         is_last = at == len(children) - 1
         here = f"{path}/{child['name']}"
         node = nodes[here]
         name = f"{before}{'└─' if is_last else '├─'} {child['name']}"
+        usage = sum(used for path_of, used in case["usage"].items() if f"{path_of}/".startswith(f"{here}/"))
         lines.append(
-            f"{name:<16} shares {child['shares']:>3}   target {node['target']:6.1%}   "
+            f"{name:<16} usage {usage:>4}   shares {child['shares']:>3}   target {node['target']:6.1%}   "
             f"actual {node['actual']:6.1%}   priority {node['priority']:+.3f}"
         )
-        _draw(child.get("children", []), here, before + ("   " if is_last else "│  "), nodes, lines)
+        _draw(case, child.get("children", []), here, before + ("   " if is_last else "│  "), nodes, lines)
 
 
 def order() -> str:

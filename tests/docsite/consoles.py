@@ -21,6 +21,7 @@ from django.test import Client
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _ASSIGNED = re.compile(r"(\w+)=\$\((.+)\)")
+_VARIABLE = re.compile(r"\$(\w+)")
 _MANAGE = [".venv/bin/python", "manage.py"]
 ANYTHING = "…"
 
@@ -59,7 +60,7 @@ class Shell:
         return text
 
     def _run_one(self, command: str) -> str:
-        words = [re.sub(r"\$(\w+)", lambda found: self.variables[found[1]], word) for word in shlex.split(command)]
+        words = [_VARIABLE.sub(lambda found: self.variables[str(found[1])], word) for word in shlex.split(command)]
         if words[:2] == _MANAGE:
             return _manage(words[2:])
         if words[0] == "fairshare":

@@ -17,9 +17,9 @@ MOST = 10_000  # accounts in one look-up
 
 
 def pending_jobs() -> list[tuple[str, str, str]]:
-    """Job, user and account of each pending job; a pending array is one job."""
+    """Job, user and account of each pending job; a pending array is one job, by the number of the array."""
     listed = subprocess.run(
-        ["squeue", "--noheader", "--states=PENDING", "--Format=JobArrayID:|,UserName:|,Account:|"],
+        ["squeue", "--noheader", "--states=PENDING", "--Format=JobID:|,UserName:|,Account:|"],
         check=True, capture_output=True, text=True,
     )  # fmt: skip
     rows = (line.split("|")[:3] for line in listed.stdout.splitlines() if line.strip())
