@@ -54,7 +54,7 @@ def _algorithm(algorithm: Algorithm) -> str:
     ]
     parts = [
         f"### {code(algorithm.name)}: {algorithm.label}",
-        table(("", ""), facts),
+        "\n".join(f"- **{name}**: {text}" for name, text in facts),
         _parameters(algorithm.parameters),
     ]
     return "\n\n".join(part for part in parts if part)
