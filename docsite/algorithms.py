@@ -49,7 +49,7 @@ def _algorithm(algorithm: Algorithm) -> str:
         ("formula", code(algorithm.formula)),
         ("priority of an entry", algorithm.component),
         ("numbers of an entry", ", ".join(map(code, algorithm.fields))),
-        ("takes *inherit*", "yes" if algorithm.takes_inherit else "no"),
+        ("takes inherited shares", "yes" if algorithm.takes_inherit else "no"),
         ("reference", algorithm.reference),
     ]
     parts = [
