@@ -20,7 +20,7 @@ from django.core.management.base import CommandError
 from django.test import Client
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_ASSIGNED = re.compile(r"(\w+)=\$\((.+)\)")
+_ASSIGNED = re.compile(r"(?:export )?(\w+)=\$\((.+)\)")
 _VARIABLE = re.compile(r"\$(\w+)")
 _MANAGE = [".venv/bin/python", "manage.py"]
 ANYTHING = "…"
