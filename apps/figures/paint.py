@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -69,6 +70,7 @@ def _place(axis: dict[str, Any], traces: Sequence[Trace], letter: str) -> Place:
     if "range" in axis and axis.get("type") != "category":
         low, high = (_number(one) for one in axis["range"])
 
+        @cache  # cells of a row and points of several lines have the same moments
         def along(value: Any) -> float | None:
             number = None if value is None else _number(value)
             return None if number is None or high == low else (number - low) / (high - low)
@@ -223,12 +225,15 @@ def _fixed(traces: Sequence[Trace], x: Place, y: Place) -> Iterator[SafeString]:
             continue
         marker = trace.get("marker", {})
         colors, radius = marker.get("color", "$level-mark"), marker.get("size", 6) / 2
+        is_hollow = marker.get("symbol") == "circle-open"
+        dots: dict[str, list[SafeString]] = {}  # by colour, which is written once
         for at, (left, up) in enumerate(zip(map(x, trace["x"]), map(y, trace["y"]), strict=True)):
             if left is not None and up is not None and 0 <= left <= 1:
-                is_hollow = marker.get("symbol") == "circle-open"
-                paint = ink(colors if isinstance(colors, str) else colors[at], "stroke" if is_hollow else "fill")
-                paint |= {"fill": "none"} if is_hollow else {}
-                yield element("circle", cx=f"{left:.2%}", cy=f"{1 - up:.2%}", r=f"{radius:g}", **paint)
+                dot = element("circle", cx=f"{left:.2%}", cy=f"{1 - up:.2%}", r=f"{radius:g}")
+                dots.setdefault(colors if isinstance(colors, str) else colors[at], []).append(dot)
+        for color, circles in dots.items():
+            paint = ink(color, "stroke" if is_hollow else "fill") | ({"fill": "none"} if is_hollow else {})
+            yield element("g", joined(circles), **paint)
 
 
 def _grid(axis: dict[str, Any], y: Place) -> Iterator[SafeString]:

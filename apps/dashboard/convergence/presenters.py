@@ -182,15 +182,10 @@ def short_day(day: date) -> str:
 
 
 def _labels(on: Sequence[date]) -> list[str]:
-    """What the axis calls the days; with the year where there are several."""
+    """What the axis calls the days that it names; with the year where there are several."""
     form = "j M" if on and on[0].year == on[-1].year else "M Y"
     if on and isinstance(on[0], datetime):
-        return _few_labels(on, "H:i" if on[0].toordinal() == on[-1].toordinal() else "j M, H:i")
-    return [formats.date_format(day, form) for day in on] if len(on) < 32 else _few_labels(on, form)
-
-
-def _few_labels(on: Sequence[date], form: str) -> list[str]:
-    """Only those that are written."""
+        form = "H:i" if on[0].toordinal() == on[-1].toordinal() else "j M, H:i"
     written = {0, len(on) // 2, len(on) - 1}
     return [formats.date_format(day, form) if at in written else "" for at, day in enumerate(on)]
 

@@ -8,13 +8,24 @@ from typing import Literal
 
 from django.utils import formats, timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from apps.analytics.convergence.before_entry import BEFORE_ENTRY
 from apps.analytics.convergence.records import Convergence
 from apps.priorities.sentences.numbers import UNKNOWN, percent, points
 
-STATES = ("on", "over", "starved", "met", "no_demand", "inferred", BEFORE_ENTRY)
 Shape = Literal["on", "over", "under", "idle", "nodata"]
+_STATE_WORDS = {
+    "on": gettext_noop("on target"), "over": gettext_noop("over"), "starved": gettext_noop("under, jobs wait"),
+    "met": gettext_noop("under, wants no more"), "no_demand": gettext_noop("no demand"),
+    "inferred": gettext_noop("under; whether jobs wait is not told"), BEFORE_ENTRY: gettext_noop("before the entry"),
+}  # fmt: skip
+STATES = tuple(_STATE_WORDS)
+_SHAPES: dict[str, tuple[Shape, str]] = {
+    "on": ("on", _STATE_WORDS["on"]), "over": ("over", _STATE_WORDS["over"]),
+    "starved": ("under", _STATE_WORDS["starved"]), "inferred": ("under", gettext_noop("under")),
+    "met": ("idle", gettext_noop("wants no more")), "no_demand": ("idle", _STATE_WORDS["no_demand"]),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +44,7 @@ class Heading:
 
 def state_words(state: str) -> str:
     """One word or two."""
-    words = (
-        _("on target"), _("over"), _("under, jobs wait"), _("under, wants no more"), _("no demand"),
-        _("under; whether jobs wait is not told"), _("before the entry"),
-    )  # fmt: skip
-    return dict(zip(STATES, words, strict=True)).get(state, UNKNOWN)
+    return _(_STATE_WORDS[state]) if state in _STATE_WORDS else UNKNOWN
 
 
 def heading_of(found: Convergence, row: int) -> Heading:
@@ -55,13 +62,8 @@ def balance_words(state: str, difference: float) -> tuple[Shape, str, str]:
     """Shape, amount in points, and word of a point."""
     if not isfinite(difference) or not state:
         return "nodata", "", state_words(state) if state == BEFORE_ENTRY else _("no data")
-    shapes: dict[str, tuple[Shape, str]] = {
-        "on": ("on", state_words("on")), "over": ("over", state_words("over")),
-        "starved": ("under", state_words("starved")), "inferred": ("under", _("under")),
-        "met": ("idle", _("wants no more")),
-    }  # fmt: skip
-    shape, word = shapes.get(state, ("idle", state_words("no_demand")))
-    return shape, points(difference) if shape in {"over", "under"} else "", word
+    shape, word = _SHAPES.get(state, _SHAPES["no_demand"])
+    return shape, points(difference) if shape in {"over", "under"} else "", _(word)
 
 
 def newest_words(found: Convergence) -> str:

@@ -9,6 +9,7 @@ import { Fields } from "./fields.js";
 import { endLabels, markLabels } from "./labels.js";
 import { addDrag, slide } from "./slider.js";
 import { CONFIG, resolve, template } from "./theme.js";
+import { inTurn } from "./turns.js";
 import { addWheel, fitted, moved, rangeOf, seen } from "./zoom.js";
 
 const NARROW = 440, MARKS_TOP = 26;
@@ -95,6 +96,13 @@ export class Frame {
       return;
     }
     this.Plotly = Plotly;
+    if (this.box) await this.drawNow();
+    else await inTurn(this.element, () => this.drawNow());
+  }
+
+  async drawNow() {
+    const { Plotly } = this;
+    if (this.answer.empty || this.element.dataset.state === "error") return;  // a newer answer came meanwhile
     const first = !this.box;
     if (first) {
       this.box = document.createElement("div");

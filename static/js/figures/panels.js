@@ -4,6 +4,7 @@ import { plotly } from "./bundle.js";
 import { addKeys } from "./keys.js";
 import { markLabels } from "./labels.js";
 import { CONFIG, resolve, template } from "./theme.js";
+import { inTurn } from "./turns.js";
 
 const AHEAD = "400px", FAR = "2000px", MOST_ALIVE = 40;
 const alive = new Set();
@@ -55,11 +56,15 @@ class Panel {
   }
 
   async draw() {
-    const { answer } = this;
-    if (!answer || !(this.isNear || this.box)) return;
+    if (!this.answer || !(this.isNear || this.box)) return;
     const Plotly = await plotly().catch(() => null);
+    if (Plotly) await inTurn(this.element, () => this.drawWith(Plotly));
+  }
+
+  async drawWith(Plotly) {
+    const { answer } = this;
     const plot = [...this.element.querySelectorAll(".panel-plot")].find((one) => one.clientWidth);
-    if (!Plotly || !plot || !(this.isNear || this.box)) return;  // it may have been passed by meanwhile
+    if (!answer || !plot || !(this.isNear || this.box)) return;  // it may have been passed by meanwhile
     if (this.plot !== plot) this.remove();
     this.Plotly = Plotly;
     this.plot = plot;

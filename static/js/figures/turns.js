@@ -1,0 +1,43 @@
+// Pictures are made one after the other, those that are seen before the others, and the browser paints in between: the
+// first one is on the screen while the others are being made.
+const waiting = new Map();  // by element: what is to be done, once, and who waits for it
+let isAtWork = false;
+
+const painted = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+
+/** Pixels that an element is away from what is seen. */
+function away(element) {
+  const { top, bottom } = element.getBoundingClientRect();
+  return Math.max(top - innerHeight, -bottom, 0);
+}
+
+function nearest() {
+  return [...waiting].map(([element, job]) => ({ element, job, away: away(element) })).reduce((a, b) => (b.away < a.away ? b : a));
+}
+
+async function workOff() {
+  if (isAtWork) return;
+  isAtWork = true;
+  while (waiting.size) {
+    const { element, job } = nearest();
+    waiting.delete(element);
+    try {
+      job.done(element.isConnected ? await job.work() : undefined);  // it may have left the page meanwhile
+    } catch (error) {
+      job.failed(error);
+    }
+    if (waiting.size && !document.hidden) await painted();
+  }
+  isAtWork = false;
+}
+
+/** `work` in its turn; the promise is kept when it is done. Asked for again while it waits, it is done once. */
+export function inTurn(element, work) {
+  const known = waiting.get(element);
+  if (known) return known.promise;
+  const job = { work };
+  job.promise = new Promise((done, failed) => Object.assign(job, { done, failed }));
+  waiting.set(element, job);
+  queueMicrotask(workOff);  // those that are asked for at once are compared
+  return job.promise;
+}
