@@ -20,7 +20,7 @@ from pathlib import Path
 import bench
 from bench.report import BenchLine, table
 
-_NOT_MEASURED = {"__main__", "report", "shapes", "web_server"}
+_NOT_MEASURED = {"__main__", "report", "shapes", "web_server", "web_settings"}
 
 
 def _place(name: str) -> tuple[bool, str]:

@@ -23,6 +23,7 @@ def web_server() -> Iterator[int]:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
     environment = dict(definitions.environment(Path(os.environ["FAIRSHARE_VAR"]), port))
+    environment["DJANGO_SETTINGS_MODULE"] = "bench.web_settings"
     server = subprocess.Popen(definitions.web(port).command, env=environment, cwd=REPOSITORY)
     try:
         deadline = time.monotonic() + 60

@@ -313,7 +313,7 @@ STORAGES = {
     "staticfiles": {
         "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
         if TESTING or DEBUG
-        else "whitenoise.storage.CompressedManifestStaticFilesStorage"
+        else "fairshare_web.static_files.StaticFiles"
     },
 }
 DATA_UPLOAD_MAX_MEMORY_SIZE = 33 * 1024**2  # REST body 32 MB; usage uploads are streamed to disk

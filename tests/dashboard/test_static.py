@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 from django.contrib.staticfiles import finders
 
+from fairshare_web.static_files import StaticFiles
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 STATIC = REPOSITORY / "static"
 TEMPLATES = REPOSITORY / "templates"
 INLINE = (r"\sstyle=", r"<style", r"<script(?![^>]*\bsrc=)", r"\son[a-z]+=", r"hx-on", r"data:image", r"js:")
+MODULES = ("js/live.js", "js/shown.js", "js/part/all.js")
 LOCKS = [STATIC / "vendor" / "vendor.lock", REPOSITORY / "tests" / "browser" / "vendor" / "vendor.lock"]
 
 
@@ -68,3 +71,23 @@ def test_the_bundle_of_the_figures_comes_from_the_installed_package() -> None:
     assert not finders.find("vendor/widgetbundle.js")
     served = dict(finders.get_finder("apps.figures.finders.PlotlyFinder").list(None))
     assert list(served) == ["plotly.min.js"]
+
+
+def test_on_a_running_site_every_module_is_imported_under_one_name(tmp_path: Path) -> None:
+    """Under its plain name beside the one with its digest a module would run twice on a page."""
+    (tmp_path / "js" / "part").mkdir(parents=True)
+    (tmp_path / "js" / "shown.js").write_text("export const drawn = () => [];\n", encoding="utf-8")
+    (tmp_path / "js" / "part" / "all.js").write_text(
+        'import { drawn } from "../shown.js";\ndrawn();\n', encoding="utf-8"
+    )
+    (tmp_path / "js" / "live.js").write_text(
+        'import "./part/all.js";\nimport { drawn } from "./shown.js";\n', encoding="utf-8"
+    )
+    storage = StaticFiles(location=tmp_path, base_url="/static/")
+    named = {before: after for before, after, _ in storage.post_process({name: (storage, name) for name in MODULES})}
+    shown, everything = (Path(named[name]).name for name in ("js/shown.js", "js/part/all.js"))
+    assert shown != "shown.js"
+    assert f'"../{shown}"' in (tmp_path / named["js/part/all.js"]).read_text(encoding="utf-8")
+    live = (tmp_path / named["js/live.js"]).read_text(encoding="utf-8")
+    assert f'"./part/{everything}"' in live
+    assert f'"./{shown}"' in live

@@ -5,7 +5,6 @@ export function plotly() {
   asked ??= new Promise((done, failed) => {
     const script = document.createElement("script");
     script.src = document.querySelector("[data-plotly]").dataset.plotly;
-    script.fetchPriority = "low";
     script.addEventListener("load", () => done(window.Plotly));
     script.addEventListener("error", () => { asked = undefined; script.remove(); failed(new Error("plotly.js")); });
     document.head.append(script);
