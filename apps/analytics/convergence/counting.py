@@ -78,6 +78,8 @@ def told_windows(told: Mask, n_days: int) -> Mask:
 
 def cut(series: DailySeries, keep: Mask) -> DailySeries:
     """The same entries on some of the days."""
+    if keep.all():
+        return series
     days = series.days
     at = np.flatnonzero(keep)
     fewer = type(days)(
@@ -89,6 +91,8 @@ def cut(series: DailySeries, keep: Mask) -> DailySeries:
 
 def pick(series: DailySeries, rows: list[int]) -> DailySeries:
     """Some of the entries, in this order, on the same days."""
+    if rows == list(range(len(series.uids))):
+        return series
     uids = tuple(series.uids[i] for i in rows)
     return DailySeries(uids, series.days, *(getattr(series, name)[rows] for name in COLUMNS))
 

@@ -65,7 +65,8 @@ def find_members(
         series = load_series(policy, uids, from_on=period.from_on, to_on=period.to_on)
         return _found(view, series, len(children))
     series = load_children(policy, view.tree.uuid(at), from_on=period.from_on, to_on=period.to_on)
-    came_later = [uid for uid in map(view.tree.uuid, children) if uid not in series.uids]
+    known = set(series.uids)
+    came_later = [uid for uid in map(view.tree.uuid, children) if uid not in known]
     if came_later and series.days.on:
         uids = [*series.uids, *came_later]
         series = load_series(policy, uids, from_on=period.from_on, to_on=period.to_on)

@@ -23,7 +23,7 @@ from apps.dashboard.figures.panel import Panel
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.presentation import Balance
 from apps.figures.convergence.headings import Heading, balance_words, heading_of, state_words
-from apps.figures.convergence.sections import PAGE, scale_of, sections_of
+from apps.figures.convergence.sections import PAGE, scales_of, sections_of
 
 _MOST_MARKS = 24
 
@@ -95,7 +95,7 @@ def lines_of_itself(found: Convergence, asked: Asked) -> tuple[PanelLine | None,
     if not found.members:
         return None, None
     tolerance = lines.tolerance_of(found.settings)
-    maximum = scale_of(found, 0)
+    maximum = scales_of(found)[0]
     large, small = (draw_line(found, asked, 0, maximum, tolerance, frame) for frame in (figure.LARGE, figure.SMALL))
     return large, small
 

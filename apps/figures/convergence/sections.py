@@ -33,30 +33,31 @@ def sections_of(found: Convergence, page: int) -> list[Section]:
 
     Days that are over say which panel is where and which scale is shared; a newest point beyond it widens the scale.
     """
-    order = found.order()
-    small = {row for row in order if _largest(found.target[row, : found.n_over]) < SMALL}
-    large = [row for row in order if row not in small]
-    tail = [row for row in order if row in small]
+    order, over = found.order(), scales_of(found, found.n_over)
+    widened = scales_of(found) if found.n_over < len(found.on) else over
+    targets = _largest(found.target[:, : found.n_over]).tolist()
+    large = [row for row in order if targets[row] >= SMALL]
+    tail = [row for row in order if targets[row] < SMALL]
     here = set([*large, *tail][(page - 1) * PAGE : page * PAGE])
     sections = []
     for rows, is_small in ((large, False), (tail, True)):
-        scales, common = shared_scales([scale_of(found, row, found.n_over) for row in rows])
-        widest = max([common, *(scale_of(found, row) for row, top in zip(rows, scales, strict=True) if top == common)])
-        scales = [
-            widest if top == common else max(top, scale_of(found, row)) for row, top in zip(rows, scales, strict=True)
-        ]
-        common = widest
+        scales, shared = shared_scales([over[row] for row in rows])
+        common = max([shared, *(widened[row] for row, top in zip(rows, scales, strict=True) if top == shared)])
+        scales = [common if top == shared else max(top, widened[row]) for row, top in zip(rows, scales, strict=True)]
         shown = [(row, scale) for row, scale in zip(rows, scales, strict=True) if row in here]
         if shown:
             sections.append(Section(is_small, rows, scales, common, shown))
     return sections
 
 
-def scale_of(found: Convergence, row: int, n_points: int | None = None) -> float:
-    """The smallest step that holds all of one panel, or its first points."""
+def scales_of(found: Convergence, n_points: int | None = None) -> list[float]:
+    """For each panel the smallest step that holds all of it, or its first points."""
     part = slice(n_points)
-    needed = max(_largest(found.actual[row, part]), _largest(found.target[row, part] + found.slack[row, part]))
-    return next((step for step in STEPS if step >= needed - 1e-12), 1.0)
+    needed = np.maximum(_largest(found.actual[:, part]), _largest(found.target[:, part] + found.slack[:, part]))
+    steps = np.array(STEPS)
+    at = np.minimum(np.searchsorted(steps, needed - 1e-12), len(steps) - 1)
+    scales: list[float] = steps[at].tolist()
+    return scales
 
 
 def shared_scales(steps: Sequence[float]) -> tuple[list[float], float]:
@@ -66,6 +67,7 @@ def shared_scales(steps: Sequence[float]) -> tuple[list[float], float]:
     return [step if step > common else common for step in steps], common
 
 
-def _largest(values: F8) -> float:
-    """Of those that are known; 0 where none is."""
-    return float(np.max(values, initial=0.0, where=np.isfinite(values)))
+def _largest(values: F8) -> F8:
+    """(rows, points) → (rows,): of those that are known; 0 where none is."""
+    found: F8 = np.max(values, axis=1, initial=0.0, where=np.isfinite(values))
+    return found
