@@ -14,6 +14,7 @@ export class Table {
     this.words = words;
     this.nodes = new Map([...body.querySelectorAll("tr[data-uid]")].map((tr) => [tr.dataset.uid, partsOf(tr)]));
     this.more = null;
+    this.last = null; // what draw was called with
   }
 
   /** Only the largest are listed until somebody asks for all; one that is picked is always there. */
@@ -34,16 +35,19 @@ export class Table {
     if (this.more) this.more.remove();
     this.more = false;
     this.nodes.forEach((node) => { node.tr.hidden = false; });
+    if (this.last) this.draw(...this.last);
     if (hasFocus) this.body.querySelectorAll("tr[data-uid] input")[FOLDED]?.focus();
   }
 
-  /** The field that somebody types in is left alone. */
-  draw(rows, { picked, edited, outlook, isLate }) {
+  /** The field that somebody types in is left alone. Rows that are folded away are drawn when they are shown. */
+  draw(rows, view) {
+    const { picked, edited, outlook, isLate } = view;
+    this.last = [rows, view];
     const needed = rows.reduce((most, row) => Math.max(most, row.actual ?? 0, (row.target ?? 0) + row.slack, row.target_before ?? 0), 0.001);
     const scale = STEPS.find((step) => step >= needed - 1e-12) ?? 1;
     for (const row of rows) {
       const node = this.nodes.get(row.uid);
-      if (!node) continue;
+      if (!node || node.tr.hidden) continue;
       const isEdited = edited(row.uid) || (row.shares_before !== null && row.shares !== row.shares_before);
       const before = row.target_before === null ? "" : percent(row.target_before);
       node.tr.className = isEdited ? "edited" : before !== "" && before !== percent(row.target) ? "shifted" : "";

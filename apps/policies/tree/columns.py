@@ -212,9 +212,13 @@ class TreeColumns:
         """By halves, both of them in order: uids that others chose may all begin alike."""
         order, high, low = self._uid_halves
         wanted_high, wanted_low = np.uint64(uid.int >> 64), np.uint64(uid.int & 0xFFFF_FFFF_FFFF_FFFF)
-        begin = int(np.searchsorted(high, wanted_high, "left"))
-        end = int(np.searchsorted(high, wanted_high, "right"))
-        at = begin + int(np.searchsorted(low[begin:end], wanted_low))
+        begin = int(high.searchsorted(wanted_high))
+        if begin == len(high) or high[begin] != wanted_high:
+            return None
+        if low[begin] == wanted_low:  # as good as always
+            return int(order[begin])
+        end = int(high.searchsorted(wanted_high, "right"))
+        at = begin + int(low[begin:end].searchsorted(wanted_low))
         return int(order[at]) if at < end and low[at] == wanted_low else None
 
     # --- Entries ------------------------------------------------------------------------------------------------------
