@@ -187,7 +187,7 @@ def _frames(open_page: Open, site: _Site) -> Iterator[BenchLine]:
     for middle in [*range(0, 2 * N_PANELS, 6), N_PANELS]:  # each is drawn when it is near
         panels.nth(middle).evaluate("panel => panel.scrollIntoView({ block: 'center' })")
         panels.nth(middle).locator(".panel-plot.is-live").wait_for()
-    assert alive.count() == N_PANELS, f"{alive.count()} panels have a picture"
+    page.wait_for_function(f"document.querySelectorAll('.panel-plot.is-live').length === {N_PANELS}")
     page.mouse.move(720, 450)
     at_rest = _rate(page, lambda _turn: page.wait_for_timeout(100))
     down = _rate(page, lambda turn: page.mouse.wheel(0, 120 if turn // 8 % 2 else -120))

@@ -10,13 +10,16 @@ const AHEAD = "400px", FAR = "2000px", MOST_ALIVE = 40;
 const alive = new Set();
 const waiting = new Set();  // near the window, while as many as may be are alive
 
-/** Removes the panel that is farthest from the window where one more would be too many; one near it is never removed. */
-function hasRoom() {
+const away = (panel) => Math.abs(panel.element.getBoundingClientRect().top - innerHeight / 2);
+
+/** Removes the panel that is farthest from the middle of the window where `asking` would be one too many. */
+function hasRoom(asking) {
   if (alive.size < MOST_ALIVE) return true;
-  const away = (panel) => Math.abs(panel.element.getBoundingClientRect().top - innerHeight / 2);
-  const far = [...alive].filter((panel) => !panel.isNear).sort((a, b) => away(a) - away(b)).pop();
-  far?.remove();
-  return Boolean(far);
+  const far = [...alive].reduce((a, b) => (away(b) > away(a) ? b : a));
+  if (away(far) <= away(asking)) return false;
+  far.remove();
+  if (far.isNear) waiting.add(far);
+  return true;
 }
 
 function drawWaiting() {
@@ -48,6 +51,7 @@ class Panel {
       waiting.delete(this);
       drawWaiting();
     });
+    watch("0px", (isSeen) => { if (isSeen && !this.box) this.draw(); });  // it may wait for those that were passed
     watch(FAR, (isThere) => { this.isThere = isThere; if (!isThere) this.remove(); });
   }
 
@@ -71,7 +75,7 @@ class Panel {
     const width = plot.clientWidth, height = plot.clientHeight, layout = resolve(answer.layout);
     const isFirst = !this.box;
     if (isFirst) {
-      if (!hasRoom()) { waiting.add(this); return; }
+      if (!hasRoom(this)) { waiting.add(this); return; }
       waiting.delete(this);
       this.box = Object.assign(document.createElement("div"), { className: "fig-live" });
       plot.append(this.box);
