@@ -346,8 +346,9 @@ def test_at_most_forty_panels_are_alive_and_none_far_from_the_window(
 
 @in_windows
 def test_a_heat_map_says_what_its_colours_mean_and_how_each_row_is_now(
-    long_grid: Grid, transactional_db: None, monkeypatch: pytest.MonkeyPatch, visit: Open, theme: str, width: int
-) -> None:
+    long_grid: Grid, transactional_db: None, monkeypatch: pytest.MonkeyPatch, visit: Open, theme: str, width: int,
+    tmp_path: Path,
+) -> None:  # fmt: skip
     address = many_days(long_grid, monkeypatch)
     window = visit(theme=theme, width=width)
     window.sign_in()
@@ -371,6 +372,15 @@ def test_a_heat_map_says_what_its_colours_mean_and_how_each_row_is_now(
         balances = labels.all_text_contents()
         page.locator("#fig-heat .fig-more summary").click()
         assert balances == page.locator("#fig-heat tbody td").all_inner_texts()
+    folder_of_downloads = Path(os.environ.get("FAIRSHARE_SHOTS") or tmp_path)
+    for kind in ("svg", "png"):
+        page.click("#fig-heat header button")
+        with page.expect_download() as waiting:
+            page.click(f"#fig-heat [data-download='{kind}']")
+        waiting.value.save_as(folder_of_downloads / f"heat-{theme}-{width}-download.{kind}")
+    picture = (folder_of_downloads / f"heat-{theme}-{width}-download.svg").read_text(encoding="utf-8")
+    words = legend.all_inner_texts()
+    assert [one for one in words if f">{one}<" in picture] == words, "the picture says what its colours mean, too"
     window.look()
     if folder := os.environ.get("FAIRSHARE_SHOTS"):
         page.locator("#fig-heat").screenshot(path=Path(folder) / f"heat-{theme}-{width}.png")
