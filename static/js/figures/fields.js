@@ -1,7 +1,7 @@
 // A tree as nested fields: what a click and the keys open, which field has the cursor, and words that fit their field.
 import { announce } from "../shell.js";
 
-const FONT = "500 12px Inter, system-ui, sans-serif", PAD = 18, LINE = 16, TWO_LINES = 36, NARROW_LEVELS = 3;
+const FONT = "500 12px Inter, system-ui, sans-serif", PAD = 18, LINE = 16, TWO_LINES = 36, NARROW_LEVELS = 3, FEWEST = 4;
 const GAP = "\u2002", INDENT = "\u2002";  // plotly.js writes three pixels from the edge
 let pen;
 
@@ -11,16 +11,17 @@ function width(text) {
   return pen.measureText(text).width;
 }
 
-/** As much of a text as fits, with an ellipsis; nothing where not even three letters do. */
+/** As much of a text as fits, begin and end of it: siblings often begin alike. Nothing where not even four letters do. */
 export function shortened(text, room) {
   if (width(text) <= room) return text;
   const letters = [...text];
+  const part = (n) => `${letters.slice(0, Math.ceil(n / 2)).join("")}…${letters.slice(letters.length - Math.floor(n / 2)).join("")}`;
   let low = 0, high = letters.length;
   while (low < high) {
     const middle = Math.ceil((low + high) / 2);
-    if (width(`${letters.slice(0, middle).join("")}…`) <= room) low = middle; else high = middle - 1;
+    if (width(part(middle)) <= room) low = middle; else high = middle - 1;
   }
-  return low < 3 ? "" : `${letters.slice(0, low).join("")}…`;
+  return low < FEWEST ? "" : part(low);
 }
 
 const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");

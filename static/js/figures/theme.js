@@ -126,7 +126,7 @@ const TEMPLATE = {
           color: "$level-mark"
         },
         link: { color: "$level-mark/0.22", hovercolor: "$level-mark/0.5" },
-        textfont: { size: 12, color: "$ink" }
+        textfont: { size: 12, color: "$ink", shadow: "none" }
       }
     ],
     icicle: [
