@@ -25,24 +25,22 @@ def read_shares(text: str) -> Shares:
     except ValueError:
         value = float("nan")
     if not isfinite(value):
-        raise forms.ValidationError(_("Write a number, such as 20 or 0.5, or the word inherit."), code="number")
+        raise forms.ValidationError(_("Enter a number, such as 20 or 0.5, or the word inherit."), code="number")
     if value < 0:
-        raise forms.ValidationError(_("Shares can’t be below zero. Zero gives no part at all."), code="negative")
+        raise forms.ValidationError(_("Shares can’t be negative. With 0 the target is 0."), code="negative")
     if value > MOST:
-        raise forms.ValidationError(
-            _("This is too large. Shares only matter beside those of the siblings."), code="large"
-        )
+        raise forms.ValidationError(_("Too large. Shares only matter relative to those of the siblings."), code="large")
     return value
 
 
 class SharesForm(forms.Form):
     """One entry's shares, with the reason and the revision the change was thought out on."""
 
-    shares = forms.CharField(max_length=40, label=_("Shares"), error_messages={"required": _("How many shares?")})
+    shares = forms.CharField(max_length=40, label=_("Shares"), error_messages={"required": _("Enter the shares.")})
     reason = forms.CharField(
         max_length=2000,
         label=_("Reason"),
-        error_messages={"required": _("Say why: the reason stands in the history, for the people it affects.")},
+        error_messages={"required": _("Enter a reason: it is shown in the history to those affected.")},
     )
     base_revision = forms.IntegerField(min_value=1)
     previewed = forms.CharField(max_length=40, required=False)

@@ -79,7 +79,7 @@ def draw_card(request: HttpRequest, card: Card, page_url: str) -> str:
         problem = error.message
     except Exception:  # whatever it is, the other cards are still worth reading
         logger.exception("Card %s", card.name)
-        problem = _("Something went wrong while this part was put together.")
+        problem = _("This part could not be loaded.")
         kept = last_good.find(key, now)
         if kept is not None:
             since, inside = kept

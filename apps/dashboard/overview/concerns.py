@@ -60,9 +60,9 @@ _ONLY_NOTICES = (
 )
 # How what is fetched from others may stand, and everybody who sees the entry reads it beside its numbers.
 _OLD = {
-    Condition.STALE: gettext_lazy("%(name)s: what %(issuer)s tells is stale"),
-    Condition.EXPIRED: gettext_lazy("%(name)s: what %(issuer)s tells has expired"),
-    Condition.FROZEN: gettext_lazy("%(name)s: what %(issuer)s tells is frozen"),
+    Condition.STALE: gettext_lazy("%(name)s: the data of %(issuer)s is stale"),
+    Condition.EXPIRED: gettext_lazy("%(name)s: the data of %(issuer)s has expired"),
+    Condition.FROZEN: gettext_lazy("%(name)s: %(issuer)s is frozen"),
 }
 
 
@@ -129,7 +129,7 @@ def _claims(view: PolicyView, at: datetime, actor: Actor) -> Iterator[Concern]:
     entry = load_rulebook(view.policy, view.tree).on(view.tree).resolve(key_of(first.accounts[0])).entry
     url = reverse("dashboard:members", kwargs={"policy": view.policy.slug, "uid": view.tree.uuid(max(entry, 0))})
     title = ngettext("%(n)s account is claimed", "%(n)s accounts are claimed", n) % {"n": n}
-    text = _("%(who)s says that %(account)s is theirs") % {
+    text = _("%(who)s claims %(account)s") % {
         "who": first.claim.user, "account": f"{first.claim.namespace}:{first.claim.user_name}"
     }  # fmt: skip
     yield Concern("claims", "id-badge-2", title, text, url, _("Decide"), "warn")
@@ -139,7 +139,7 @@ def _late(view: PolicyView, actor: Actor) -> Iterator[Concern]:
     fresh = selectors.freshness(policy_slug=view.policy.slug, actor=actor)
     for problem in fresh.problems:
         title, url = problem[:1].upper() + problem[1:], reverse("dashboard:sources")
-        yield Concern("late", "clock", title, "", url, _("Look"), "warn")
+        yield Concern("late", "clock", title, "", url, _("Fetch"), "warn")
 
 
 def _others(view: PolicyView, at: datetime, actor: Actor) -> Iterator[Concern]:
@@ -147,7 +147,7 @@ def _others(view: PolicyView, at: datetime, actor: Actor) -> Iterator[Concern]:
     fallen = list_local_only(view)
     for each in fallen[:_MOST_EACH]:
         url = lines.entry_url(view.policy.slug, each.uid, each.path.rpartition("/")[2])
-        yield Concern("local_only", "world", each.title.text, each.reason, url, _("Look"), "warn")
+        yield Concern("local_only", "world", each.title.text, each.reason, url, _("Fetch"), "warn")
     told = {each.uid for each in fallen}
     place = Place(view.policy, at, actor)
     found = [_old(view, place, remote, at) for remote in _remotes(view) if remote.entry_uid not in told]
@@ -171,10 +171,10 @@ def _old(view: PolicyView, place: Place, remote: Mount | Subscription, at: datet
         url = reverse(f"dashboard:federation-{kind}", args=[remote.pk])
     title = _OLD[condition] % {"name": view.tree.path(i), "issuer": remote.issuer}
     age_s = age_of(remote, at)
-    age = _("It was never heard.") if age_s is None else _("Last heard %(age)s ago.") % {"age": presentation.age(age_s)}
+    age = _("No contact yet.") if age_s is None else _("Last contact %(age)s ago.") % {"age": presentation.age(age_s)}
     acts = Remote.StaleAction.FREEZE if condition is Condition.FROZEN else remote.stale_action
     acting = federation_lines.meanwhile(acts)
-    return Concern(f"peer.{condition} {acting.key}", "world", title, f"{age} {acting}", url, _("Look"), "warn")
+    return Concern(f"peer.{condition} {acting.key}", "world", title, f"{age} {acting}", url, _("Fetch"), "warn")
 
 
 def _failed(at: datetime, actor: Actor) -> Iterator[Concern]:
@@ -191,8 +191,8 @@ def _unmapped(overview: Overview, actor: Actor) -> Iterator[Concern]:
     if not overview.n_unmapped or not actor.is_admin:
         return
     n = overview.n_unmapped
-    title = ngettext("%(n)s account has no entry", "%(n)s accounts have no entry", n)
-    text = _("%(hours)s core-h in the window, counted for nobody")
+    title = ngettext("%(n)s unmapped account", "%(n)s unmapped accounts", n)
+    text = _("%(hours)s core-h in the window, not charged to any entry")
     url = reverse("dashboard:mappings", kwargs={"policy": overview.policy_slug})
     hours = presentation.core_hours(overview.unmapped_core_s)
     title, text = title % {"n": presentation.count(n)}, text % {"hours": hours}
@@ -205,7 +205,7 @@ def _held(actor: Actor) -> Iterator[Concern]:
     n = sum(quality.count_held(actor=actor).values())
     if n:
         title = ngettext("%(n)s stretch of hours is held", "%(n)s stretches of hours are held", n) % {"n": n}
-        text = _("Two sources brought them; the later ones don’t count until somebody decides.")
+        text = _("From two sources; the later ones don’t count before a decision.")
         yield Concern("held", "stack-2", title, text, reverse("dashboard:overlaps"), _("Decide"), "warn")
 
 
@@ -216,14 +216,14 @@ def _ending(view: PolicyView, inbox: Inbox, actor: Actor) -> Iterator[Concern]:
         title = _("Boost of %(name)s ends %(day)s") if is_boost(shares.dates) else _("Shares of %(name)s end %(day)s")
         url = lines.entry_url(shares.policy.slug, shares.uid, shares.name)
         title %= {"name": shares.name, "day": day}
-        yield Concern("shares_end", "calendar", title, shares.path, url, _("Look"))
+        yield Concern("shares_end", "calendar", title, shares.path, url, _("Fetch"))
     for ending in inbox.grants[:_MOST_EACH]:
         grant = ending.line.grant
         title = _("Role of %(name)s ends") % {"name": _("yours") if ending.line.is_own else name_of(grant)}
         day = long_day(grant.expires_at.date()) if grant.expires_at else ""
         url = reverse("dashboard:access", kwargs={"policy": ending.policy.slug})
         text = f"{grant.get_role_display()}, {ending.line.entry_name}, {day}"
-        yield Concern("role_ends", "key", title, text, url, _("Look"))
+        yield Concern("role_ends", "key", title, text, url, _("Fetch"))
     zone = ZoneInfo(settings.TIME_ZONE)
     soon = get_ending_soon(policy_slug=view.policy.slug, zone=zone, days=ENDING_DAYS, actor=actor)
     promises = [e for e in soon.events if e.allocation is not None and not e.is_covered and soon.may_give(e.uid)]
@@ -232,7 +232,7 @@ def _ending(view: PolicyView, inbox: Inbox, actor: Actor) -> Iterator[Concern]:
         is_over = event.on < soon.today
         title = _("Core-hours of %(name)s ended %(day)s") if is_over else _("Core-hours of %(name)s end %(day)s")
         url = reverse("dashboard:allocations", kwargs={"policy": view.policy.slug})
-        yield Concern("core_hours_end", "calendar", title % words, _("Nothing follows them."), url, _("Promise more"))
+        yield Concern("core_hours_end", "calendar", title % words, _("No renewal."), url, _("Renew allocation"))
 
 
 def _noticed(at: datetime, actor: Actor) -> Iterator[Concern]:
@@ -249,7 +249,7 @@ def _noticed(at: datetime, actor: Actor) -> Iterator[Concern]:
         if one.kind.leads_to == "remote":
             url = notice_lines.url_of(one) or url
         icon, css = ("alert-octagon", "bad") if notice.level == "bad" else ("alert-triangle", "warn")
-        yield Concern(f"notice.{notice.kind}", icon, one.sentence.text, str(one.kind.title), url, _("Look"), css)
+        yield Concern(f"notice.{notice.kind}", icon, one.sentence.text, str(one.kind.title), url, _("Fetch"), css)
 
 
 def _outside(drawn: list[Line]) -> Iterator[Concern]:
@@ -257,7 +257,7 @@ def _outside(drawn: list[Line]) -> Iterator[Concern]:
     for line in sorted(out, key=distance, reverse=True)[:_MOST_EACH]:
         if line.balance is None:
             continue
-        text = _("%(actual)s used, %(target)s promised") % {"actual": line.actual, "target": line.target}
+        text = _("%(actual)s used, target %(target)s") % {"actual": line.actual, "target": line.target}
         title = _("%(name)s is %(balance)s") % {"name": line.entry.name, "balance": line.balance.text}
         state, icon = line.balance.state, line.balance.icon
         yield Concern(state.value, icon, title, text, line.url, _("Why"), f"{state} solid")

@@ -41,26 +41,26 @@ def verdict(lines: Sequence[Line], *, sees_all: bool) -> str:
     words = {"good": presentation.count(good), "all": presentation.count(n), "kind": kinds(found)}
     if n == 1:
         words["name"] = found[0].entry.name
-        return (_("%(name)s is within its band") if good else _("%(name)s is outside its band")) % words
+        return (_("%(name)s is on target") if good else _("%(name)s is off target")) % words
     if good == n:
-        everybody = _("All %(all)s %(kind)s are within their band")
-        return (everybody if sees_all else _("All %(all)s %(kind)s you see are within their band")) % words
+        everybody = _("All %(all)s %(kind)s are on target")
+        return (everybody if sees_all else _("All %(all)s %(kind)s you see are on target")) % words
     if not good:
-        nobody = _("None of %(all)s %(kind)s is within its band")
-        return (nobody if sees_all else _("None of the %(all)s %(kind)s you see is within its band")) % words
+        nobody = _("None of %(all)s %(kind)s is on target")
+        return (nobody if sees_all else _("None of the %(all)s %(kind)s you see is on target")) % words
     if not sees_all:
         return (
             ngettext(
-                "%(good)s of the %(all)s %(kind)s you see is within its band",
-                "%(good)s of the %(all)s %(kind)s you see are within their band",
+                "%(good)s of the %(all)s %(kind)s you see is on target",
+                "%(good)s of the %(all)s %(kind)s you see are on target",
                 good,
             )
             % words
         )
     return (
         ngettext(
-            "%(good)s of %(all)s %(kind)s is within its band",
-            "%(good)s of %(all)s %(kind)s are within their band",
+            "%(good)s of %(all)s %(kind)s is on target",
+            "%(good)s of %(all)s %(kind)s are on target",
             good,
         )
         % words
@@ -91,7 +91,7 @@ def idle_words(lines: Sequence[Line]) -> str:
     n = sum(line.balance is not None and line.balance.state is State.IDLE for line in lines)
     if not n:
         return ""
-    text = ngettext("%(n)s idle one has handed its share on.", "%(n)s idle ones have handed their share on.", n)
+    text = ngettext("%(n)s is idle; its share goes to others.", "%(n)s are idle; their shares go to others.", n)
     return text % {"n": presentation.count(n)}
 
 

@@ -181,7 +181,7 @@ class Shell:
             replace(
                 self._item(_("Inbox"), "git-pull-request", "inbox", "request-answer"),
                 count=self.n_waiting,
-                counted=ngettext("decision waits", "decisions wait", self.n_waiting),
+                counted=ngettext("pending decision", "pending decisions", self.n_waiting),
             ),
             replace(
                 self._item(_("Notices"), "bell", *_OF_NOTICES),
@@ -249,7 +249,7 @@ class Shell:
         except (DomainError, DatabaseError):
             return []
         item = self._item(_("Federation"), "world-share", *_OF_THE_FEDERATION)
-        return [replace(item, count=n, alert=n > 0, counted=ngettext("needs a look", "need a look", n))]
+        return [replace(item, count=n, alert=n > 0, counted=ngettext("needs attention", "need attention", n))]
 
     @cached_property
     def leads(self) -> bool:
@@ -279,7 +279,7 @@ class Shell:
         return [
             self._item(_("My priority"), "user-star", "my-priority"),
             self._item(_("API tokens"), "key", "tokens", "token-rotate", "token-revoke"),
-            self._item(_("Second step of sign-in"), "shield-lock", "second-factor"),
+            self._item(_("Two-factor authentication"), "shield-lock", "second-factor"),
         ]
 
     @cached_property

@@ -152,10 +152,10 @@ def not_shown() -> Balance:
 def why_not_shown() -> str:
     """Why a sum isn't told to who sees sums only."""
     return ngettext(
-        "Not shown: it would tell what single people used. A group’s usage is told where at least %(n)s member was "
-        "active and none used more than four fifths of it.",
-        "Not shown: it would tell what single people used. A group’s usage is told where at least %(n)s members were "
-        "active and none used more than four fifths of it.",
+        "Not shown: it would reveal single users. Group usage is shown with at least %(n)s active "
+        "member, none above four fifths of it.",
+        "Not shown: it would reveal single users. Group usage is shown with at least %(n)s active "
+        "members, none above four fifths of it.",
         settings.FAIRSHARE_SMALLEST_GROUP,
     ) % {"n": settings.FAIRSHARE_SMALLEST_GROUP}
 
@@ -163,7 +163,7 @@ def why_not_shown() -> str:
 def field_conflict(path: str, field: str, *, base: object, theirs: object, mine: object) -> str:
     """One field that two people changed at once."""
     written = _typed if field == "shares" else _plain
-    return _("%(field)s of %(path)s: %(base)s when you started, %(theirs)s now, %(mine)s is what you typed.") % {
+    return _("%(field)s of %(path)s: originally %(base)s, now %(theirs)s; your value is %(mine)s.") % {
         "field": field[:1].upper() + field[1:],
         "path": path,
         "base": written(base),

@@ -39,5 +39,5 @@ def add_to_draft(request: HttpRequest, policy: str, operations: Operations, reas
         policy_slug=policy, reason=reason, at=at, actor=actor
     )
     drafts.add_operations(id=draft.pk, version=draft.version, operations=operations, at=at, actor=actor)
-    messages.success(request, _("Written into your draft. Nobody is affected before it is published."))
+    messages.success(request, _("Added to your draft. Changes take effect only when published."))
     return SeeOther(reverse("dashboard:draft", kwargs={"change_set": draft.pk}))

@@ -68,7 +68,7 @@ def day_asked(request: HttpRequest) -> str | None:
         local = datetime.fromisoformat(typed)
         instant = local if local.tzinfo else timezone.make_aware(local)
     except (ValueError, OverflowError):
-        raise _no_moment(_("is no day and time")) from None
+        raise _no_moment(_("is not a date and time")) from None
     state = request.GET.copy()
     del state[DAY]
     state[AT] = instant.isoformat()
@@ -118,5 +118,5 @@ def _address(path: str, kept: QueryDict) -> str:
 
 
 def _no_moment(problem: str) -> Invalid:
-    message = _("The address names a moment that %(problem)s.") % {"problem": problem}
+    message = _("The address contains a time that %(problem)s.") % {"problem": problem}
     return Invalid(message, fields=[FieldProblem(AT, problem)])

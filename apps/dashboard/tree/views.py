@@ -205,7 +205,7 @@ def _uid(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        message = gettext("The address names an entry that can’t be one. Open the tree again and choose it there.")
+        message = gettext("This address can’t name an entry. Open the tree again and choose it there.")
         raise Invalid(message, fields=[FieldProblem("address", text[:64])]) from None
 
 

@@ -57,7 +57,7 @@ def read_entry(text: str) -> UUID | None:
     try:
         return UUID(text) if text else None
     except ValueError:
-        message = _("The address names an entry that can’t be one. Open the picture again and choose it there.")
+        message = _("This address can’t name an entry. Open the figure again and choose it there.")
         raise Invalid(message, fields=[FieldProblem(ENTRY, text[:64])]) from None
 
 
@@ -66,7 +66,7 @@ def _one_of(query: QueryDict, name: str, known: Sequence[str]) -> str:
     if text in known:
         return text
     words = {"name": name, "text": text[:40], "known": ", ".join(known)}
-    message = _("“%(text)s” is no %(name)s of the picture; there are %(known)s.") % words
+    message = _("“%(text)s” is not a valid %(name)s; choose from %(known)s.") % words
     raise Invalid(message, fields=[FieldProblem(name, message)])
 
 

@@ -62,7 +62,7 @@ def _share_paint(row: EntryRow, asked: TreeAsked) -> Paint:
 def legend_of(asked: TreeAsked, paints: list[Paint]) -> list[Swatch]:
     """The steps, and of what is none of them what the picture has. paints: of its entries."""
     idle = [Swatch(_NO_DEMAND.fill, _("no demand"), is_hatched=True)] if _NO_DEMAND in paints else []
-    unknown = [Swatch(UNKNOWN.fill, _("not known"), is_outlined=True)] if UNKNOWN in paints else []
+    unknown = [Swatch(UNKNOWN.fill, _("unknown"), is_outlined=True)] if UNKNOWN in paints else []
     if asked.color == "balance":
         return [*balance_legend(), *idle, *unknown]
     edges = [f"{one * 100:g}" for one in _SHARES]

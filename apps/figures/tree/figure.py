@@ -160,9 +160,9 @@ def _path(page: IciclePage, query: QueryDict) -> Control:
 def _note(asked: TreeAsked, name: str) -> str:
     said = {
         ("icicle", "target"): _("height is the target within %(name)s"),
-        ("icicle", "actual"): _("height is what was used of %(name)s"),
+        ("icicle", "actual"): _("height is the usage of %(name)s"),
         ("treemap", "target"): _("area is the target within %(name)s"),
-        ("treemap", "actual"): _("area is what was used of %(name)s"),
+        ("treemap", "actual"): _("area is the usage of %(name)s"),
     }[asked.kind, asked.size]
     color = _("share of the parent") if asked.color == "share" else _("points of the parent, over or under")
     return f"{said % {'name': name}} · {_('colour:')} {color}"

@@ -32,8 +32,8 @@ def sentence_of(page: IciclePage, asked: TreeAsked) -> str:
         return found
     words = {"n": count(page.n_shown), "of": count(page.n_entries)}
     drawn = ngettext(
-        "%(n)s of %(of)s entry is drawn; smaller ones are together or further down.",
-        "%(n)s of %(of)s entries are drawn; smaller ones are together or further down.", page.n_entries,
+        "%(n)s of %(of)s entry is drawn; smaller ones are combined or deeper.",
+        "%(n)s of %(of)s entries are drawn; smaller ones are combined or deeper.", page.n_entries,
     ) % words  # fmt: skip
     return f"{found} {drawn}"
 
@@ -43,10 +43,10 @@ def _farthest(page: IciclePage) -> str:
     if rows:
         worst = max(rows, key=lambda row: abs(row.deviation_points or 0.0))
         words = {"name": worst.name, "words": words_of(worst)}
-        return _("%(name)s is the farthest from its target: %(words)s.") % words
+        return _("%(name)s is furthest off target: %(words)s.") % words
     if page.as_of is None:
-        return _("No usage is known yet: targets only.")
-    return _("No entry drawn here is outside its tolerance.")
+        return _("No usage known yet: targets only.")
+    return _("All entries shown are within tolerance.")
 
 
 def _largest(page: IciclePage, asked: TreeAsked) -> str:
@@ -66,8 +66,8 @@ def nothing_words(page: IciclePage, asked: TreeAsked) -> str:
     if page.n_entries <= 1:
         return _("%(name)s has no members.") % name
     if asked.size == "actual":
-        return _("No usage of the members of %(name)s is known. Choose “target” to see their shares.") % name
-    return _("No member of %(name)s has a target. Choose “actual” to see what they used.") % name
+        return _("Usage of the members of %(name)s is unknown. Choose “target” to see their shares.") % name
+    return _("No member of %(name)s has a target. Choose “actual” to see their usage.") % name
 
 
 def words_of(row: EntryRow) -> str:
@@ -77,9 +77,9 @@ def words_of(row: EntryRow) -> str:
     if row.suppressed:
         return _("target %(target)s, usage not shown") % {"target": percent(row.target)}
     if row.actual is None or row.state == "unknown":
-        return _("target %(target)s, no usage known") % {"target": percent(row.target)}
+        return _("target %(target)s, usage unknown") % {"target": percent(row.target)}
     if row.kind == RESERVE and row.state == "idle":
-        return _("kept in reserve, target %(target)s") % {"target": percent(row.target)}
+        return _("reserve, target %(target)s") % {"target": percent(row.target)}
     return used_words(row.actual, row.target, _STATES.get(row.state, row.state))
 
 
@@ -97,13 +97,13 @@ def field_lines(sector: Sector, page: IciclePage) -> list[str]:
     part = _("%(share)s of %(whole)s") % {"share": percent(sector.size), "whole": top_name(page)}
     row = sector.row
     if row is None:
-        return [_("%(more)s, together") % {"more": more_words(sector.n_together)}, part]
+        return [_("%(more)s (combined)") % {"more": more_words(sector.n_together)}, part]
     members = (
         ngettext("%(n)s member", "%(n)s members", row.n_children) % {"n": count(row.n_children)}
         if row.n_children
         else ""
     )
-    own = _("the whole") if row.parent_uid is None else words_of(row)
+    own = _("the policy") if row.parent_uid is None else words_of(row)
     return [one for one in (f"{row.name}: {own}", "" if row == page.top.row else part, members) if one]
 
 
