@@ -88,7 +88,7 @@ def log(request: HttpRequest, change_set: int) -> HttpResponse:
             return drafts.drop_operation(**common, index=_whole(request, "index", -1))
         if step == "reason":
             return drafts.describe_draft(**common, reason=request.POST.get("reason", ""))
-        raise Invalid(_("This form asks for nothing that can be done here."))
+        raise Invalid(_("Unknown action."))
 
     return _written(request, change_set, write)
 
@@ -113,7 +113,7 @@ def update(request: HttpRequest, change_set: int) -> HttpResponse:
         return show(request, pages.open_view(request, change_set), asked, status=409, conflicts=_sides(error, choices))
     except (Stale, Invalid) as error:
         return _refused(request, change_set, asked, error)
-    messages.success(request, _("The draft stands on the revision in force now."))
+    messages.success(request, _("The draft is based on the current revision."))
     return SeeOther(draft_url(change_set, asked.back))
 
 
@@ -141,13 +141,13 @@ def finish(request: HttpRequest, change_set: int) -> HttpResponse:
             return SeeOther(tree)
         if request.POST.get("step") == "propose":
             if not pages.draft_of(request, change_set).operations:
-                raise Invalid(_("There is no edit in this draft yet."))
+                raise Invalid(_("No changes to submit yet."))
             services.propose_change_set(**common, reason=reason)
-            messages.success(request, _("Handed in. Whoever divides these entries is asked to decide."))
+            messages.success(request, _("Submitted for a decision by the managers of these entries."))
             return SeeOther(pages.review_url(change_set))
         if request.POST.get("step") == "withdraw":
             services.withdraw_change_set(**common)
-            messages.success(request, _("The draft is given up; nobody was affected."))
+            messages.success(request, _("Draft discarded; nothing was changed."))
             return SeeOther(tree)
     except EditConflict as error:
         return show(request, pages.open_view(request, change_set), asked, status=409, conflicts=_sides(error, {}))
@@ -168,7 +168,7 @@ def version_of(request: HttpRequest) -> int | None:
 
 
 def unconditional(request: HttpRequest) -> HttpResponse:
-    message = _("The request doesn’t say which version of the draft it was made for. Reload the page and do it again.")
+    message = _("The request doesn’t name its version of the draft. Reload the page and try again.")
     return refuse(request, Refusal(428, _("Which version?"), message, "precondition_required"))
 
 
@@ -255,7 +255,7 @@ def _said(view: DraftView, kind: str, request: HttpRequest) -> str:
         said = draft_words.words_of(view.draft.operations[-1], view.tree)
         last = view.draft.operations[-1]
         if last["op"] == "set_shares" and last["shares"] == 0:
-            said += ": " + _("has a target of 0")
+            said += ": " + _("target is 0")
         return said
     n = len(view.draft.operations)
     return ngettext("%(n)s edit in this draft", "%(n)s edits in this draft", n) % {"n": n}

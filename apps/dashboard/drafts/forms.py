@@ -23,7 +23,7 @@ def read_operation(data: QueryDict) -> Operation:
     """The operation that a form asks for; Invalid with the field that is wrong."""
     kind = data.get("op", "")
     if kind not in _READERS:
-        raise Invalid(_("This form asks for nothing that can be done here."), fields=[FieldProblem("op", kind[:40])])
+        raise Invalid(_("Unknown action."), fields=[FieldProblem("op", kind[:40])])
     return {"op": kind, **_READERS[kind](data)}
 
 
@@ -65,9 +65,7 @@ def _add(data: QueryDict) -> Operation:
     kind = data.get("kind", "").strip() or "group"
     shares = _amount(data) if data.get("shares", "").strip() else 1
     if isinstance(shares, dict):
-        raise _wrong(
-            "shares", "percent_of_new", _("Give a new entry a number of shares; percent comes when it is there.")
-        )
+        raise _wrong("shares", "percent_of_new", _("Enter shares for a new entry; percent works once it exists."))
     return {"parent": data.get("parent", ""), "name": data.get("name", "").strip(), "kind": kind, "shares": shares}
 
 
@@ -77,7 +75,7 @@ def _rename(data: QueryDict) -> Operation:
 
 def _move(data: QueryDict) -> Operation:
     if not data.get("parent"):
-        raise _wrong("parent", "no_parent", _("Choose the entry to move it into."))
+        raise _wrong("parent", "no_parent", _("Choose the new parent."))
     found: Operation = {"entry": data.get("entry", ""), "parent": data["parent"]}
     if data.get("name", "").strip():
         found["name"] = data.get("name", "").strip()
@@ -137,7 +135,7 @@ def _number(data: QueryDict, field: str) -> float:
     except ValidationError as error:
         raise _wrong(field, error.error_list[0].code, error.messages[0]) from None
     if value == "parent":
-        raise _wrong(field, "number", _("Write a number here."))
+        raise _wrong(field, "number", _("Enter a number."))
     return float(value)
 
 

@@ -85,27 +85,55 @@ def outlook_json(found: GroupOutlook, *, with_lines: bool) -> dict[str, Any]:
 def words() -> Mapping[str, str]:
     """Sentences of the script; {name} and the like are filled in by it."""
     return {
-        "share_one": _("{n} share"), "share_many": _("{n} shares"), "was": _("was {target}, {shares}"),
-        "used": _("used {part}"), "target_of": _("Target of {name}"), "bar": _("Siblings as one bar"),
-        "enlarged": _("Smaller siblings, enlarged"), "map": _("Siblings as a treemap"), "to": _("to"),
-        "smaller": _("{n} smaller"), "smaller_entries": _("{n} smaller entries, enlarged"),
-        "together": _("together {part}"), "elsewhere": _("others"), "all": _("All {n}"), "previous": _("Previous"),
-        "next": _("Next"), "restored": _("Restored: {name}, {target}"), "escape": _("Esc restores it"),
-        "diluted": _("{n} diluted"), "diluted_each": _("{n}, each by {part}"), "nobody": _("Nobody."),
-        "who": _("Who is diluted"), "gain": _("Nobody. These gain:"), "more": _("{n} more"), "saving": _("Saving…"),
-        "not_saved": _("Not saved."), "offline": _("No connection to the server. The bar shows the draft."),
-        "server": _("The server could not save it. The bar shows the draft."), "again": _("Save again"),
+        "share_one": _("{n} share"),
+        "share_many": _("{n} shares"),
+        "was": _("was {target}, {shares}"),
+        "used": _("used {part}"),
+        "target_of": _("Target of {name}"),
+        "bar": _("Siblings as one bar"),
+        "enlarged": _("Smaller siblings, enlarged"),
+        "map": _("Siblings as a treemap"),
+        "to": _("to"),
+        "smaller": _("{n} smaller"),
+        "smaller_entries": _("{n} smaller entries, enlarged"),
+        "together": _("together {part}"),
+        "elsewhere": _("others"),
+        "all": _("All {n}"),
+        "previous": _("Previous"),
+        "next": _("Next"),
+        "restored": _("Restored: {name}, {target}"),
+        "escape": _("Esc restores it"),
+        "diluted": _("{n} diluted"),
+        "diluted_each": _("{n}, each by {part}"),
+        "nobody": _("None."),
+        "who": _("Diluted entries"),
+        "gain": _("None. Entries that gain:"),
+        "more": _("{n} more"),
+        "saving": _("Saving…"),
+        "not_saved": _("Not saved."),
+        "offline": _("No connection to the server. The bar shows the draft."),
+        "server": _("The server could not save it. The bar shows the draft."),
+        "again": _("Save again"),
         "signed_out": _("You are signed out. Sign in in another tab, then save again."),
-        "number": _("Write a number such as 20 or 0.5, or a percentage such as 12.5 %."),
-        "hundred": _("The others would get nothing. Write less than 100 %."),
+        "number": _("Enter a number such as 20 or 0.5, or a percentage such as 12.5 %."),
+        "hundred": _("The others would get nothing. Enter less than 100 %."),
         "reload": _("The numbers could not be loaded. Reload the page."),
-        "picked": _("Used {part}. {when}"), "only_own": _("Only its shares change. The others keep theirs."),
-        "gives": _("{name} gives or takes the difference."), "when_now": _("On target now."),
-        "when_day": _("On target on {day} at present demand."), "when_not": _("On target: {why}."),
-        "when_idle": _("No demand."), "take": _("Take {n} points"), "give": _("Give {n} points"),
-        "over": _("over"), "under": _("under"), "on": _("on target"), "idle": _("no demand"), "nodata": _("no data"),
-        "late": _("The prediction is of earlier numbers."),
-    }  # fmt: skip
+        "picked": _("Used {part}. {when}"),
+        "only_own": _("Only its shares change. The others keep theirs."),
+        "gives": _("{name} gives or takes the difference."),
+        "when_now": _("On target now."),
+        "when_day": _("On target on {day} at present demand."),
+        "when_not": _("On target: {why}."),
+        "when_idle": _("No demand."),
+        "take": _("Take {n} points"),
+        "give": _("Give {n} points"),
+        "over": _("over"),
+        "under": _("under"),
+        "on": _("on target"),
+        "idle": _("no demand"),
+        "nodata": _("no data"),
+        "late": _("The prediction uses earlier numbers."),
+    }
 
 
 def _balance(row: DraftRow, tolerance: Tolerance) -> presentation.Balance:
@@ -117,7 +145,7 @@ def _why_fixed(row: DraftRow, *, is_open: bool) -> str:
         return _("This draft is closed")
     if row.may_change:
         return ""
-    return _("Locked") if row.node.locked else _("Set by the authority above")
+    return _("Locked") if row.node.locked else _("Managed by the owning site")
 
 
 def _row(row: DraftRow, group: DraftGroup, *, is_open: bool) -> dict[str, Any]:

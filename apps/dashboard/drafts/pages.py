@@ -96,7 +96,7 @@ def uid_of(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        message = _("The address names an entry that can’t be one. Open the draft again and choose it there.")
+        message = _("This address can’t name an entry. Open the draft again and choose it there.")
         raise Invalid(message, fields=[FieldProblem("address", text[:64])]) from None
 
 
@@ -250,11 +250,11 @@ def _why_not(view: DraftView, node: Node, goal: Node, way: Sequence[Node]) -> st
     if goal.uid == node.parent_uid:
         return _("it is there now")
     if any(step.uid == node.uid for step in way):
-        return _("lies inside it")
+        return _("is inside it")
     if goal.kind == "reserve":
         return _("a reserve has no children")
     if not view.may_divide(goal):
-        return _("not yours to divide")
+        return _("outside your rights")
     return ""
 
 

@@ -36,7 +36,7 @@ def undo(request: HttpRequest, policy: str) -> HttpResponse:
         revision = services.publish_change_set(id=draft.pk, version=draft.version, reason=reason, at=at, actor=actor)
     except (Conflict, Invalid, NotAllowed) as error:
         messages.warning(
-            request, _("Not undone yet: %(why)s It is a draft now.") % {"why": error.message}, extra_tags=error.code
+            request, _("Not undone yet: %(why)s It is now a draft.") % {"why": error.message}, extra_tags=error.code
         )
         return SeeOther(draft_url(draft.pk))
     told = {"undone": number, "n": revision.number}

@@ -45,7 +45,7 @@ def decide(
     if step != "publish" or request.POST.get("previewed") != stated:  # something else shows its effect first
         return show(reason=reason, stated=stated)
     if not reason:
-        missing = _("Say why: the reason stands in the history, for the people it affects.")
+        missing = _("Enter a reason: it is shown in the history to those affected.")
         return show(status=422, reason=reason, stated=stated, reason_error=missing)
     try:
         revision = change_settings(
@@ -71,6 +71,6 @@ def _base(request: HttpRequest) -> int | None:
 def _refusal(error: Invalid | Conflict) -> str:
     if isinstance(error, EditConflict):
         return _(
-            "Somebody changed these settings after you opened the page. Look at what is in force now, then decide."
+            "Another person changed these settings after you opened the page. Check the current ones, then decide."
         )
     return error.message

@@ -53,7 +53,7 @@ def read_settings(data: Mapping[str, Any], base: PolicySettings) -> dict[str, An
             problems.append(FieldProblem(field, str(error.messages[0])))
             return 0.0
         if value == "parent":
-            problems.append(FieldProblem(field, _("Write a number here.")))
+            problems.append(FieldProblem(field, _("Enter a number.")))
             return 0.0
         return float(value)
 
@@ -83,22 +83,22 @@ def read_settings(data: Mapping[str, Any], base: PolicySettings) -> dict[str, An
 def approaches() -> list[tuple[str, str]]:
     told = {
         "historical": _("finished jobs"),
-        "active": _("finished jobs, and what running ones used so far"),
-        "predictive": _("finished jobs, and all that running ones asked for"),
+        "active": _("finished jobs, and running jobs so far"),
+        "predictive": _("finished jobs, and running jobs with their full request"),
     }
     return [(name, told[name]) for name in APPROACHES]
 
 
 def _class_factors(text: str, problems: list[FieldProblem]) -> list[dict[str, Any]]:
     """One line each: queue, partition, QOS, factor; what is left empty is any."""
-    message = _("Line %(n)s: write queue, partition, QOS and a factor with commas between.")
+    message = _("Line %(n)s: write queue, partition, QOS and a factor, comma-separated.")
     read = _lines(text, 4, "class_factors", message, problems)
     return [{**dict(zip(_CLASS, cells, strict=True)), "factor": factor} for cells, factor in read]
 
 
 def _site_factors(text: str, problems: list[FieldProblem]) -> list[dict[str, Any]]:
     """One line each: site, factor."""
-    message = _("Line %(n)s: write a site and its factor with a comma between.")
+    message = _("Line %(n)s: write a site and its factor, comma-separated.")
     read = _lines(text, 2, "site_factors", message, problems)
     return [{"site": cells[0], "factor": factor} for cells, factor in read]
 

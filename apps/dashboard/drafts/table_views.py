@@ -69,7 +69,7 @@ def settings(request: HttpRequest, change_set: int) -> HttpResponse:
     try:
         changed = settings_forms.read_settings(request.POST, view.outcome.settings)
         if not changed:
-            raise Invalid(_("These are the settings that the draft has already."))
+            raise Invalid(_("The draft has these settings already."))
         drafts.add_operations(
             id=change_set, version=version, operations=[{"op": "set_policy", "settings": changed}], at=clock.now(),
             actor=actor_of(request),
@@ -77,7 +77,7 @@ def settings(request: HttpRequest, change_set: int) -> HttpResponse:
     except (Invalid, Stale, Conflict) as error:
         status = status_of(error)
         return _show_settings(request, view, request.POST, status=status, error=error)
-    messages.success(request, _("The settings are part of this draft now."))
+    messages.success(request, _("Settings added to the draft."))
     return SeeOther(draft_url(change_set))
 
 
@@ -88,7 +88,7 @@ def put_in_draft(request: HttpRequest, policy: str, changed: Mapping[str, Any], 
     draft = found or drafts.open_draft(policy_slug=policy, reason=reason, at=at, actor=actor)
     operation: Operation = {"op": "set_policy", "settings": dict(changed)}
     drafts.add_operations(id=draft.pk, version=draft.version, operations=[operation], at=at, actor=actor)
-    messages.success(request, _("The settings are part of this draft now."))
+    messages.success(request, _("Settings added to the draft."))
     return SeeOther(draft_url(draft.pk))
 
 

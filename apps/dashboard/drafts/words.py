@@ -28,7 +28,7 @@ _SETTINGS = {
     "metric": gettext_lazy("metric"),
     "window": gettext_lazy("usage window"),
     "approach": gettext_lazy("approach"),
-    "fallback_factor": gettext_lazy("factor of newcomers"),
+    "fallback_factor": gettext_lazy("factor of unmapped accounts"),
     "tolerance": gettext_lazy("tolerance"),
     "review": gettext_lazy("review of large changes"),
 }
@@ -81,14 +81,14 @@ def words_of(operation: Mapping[str, Any], tree: DraftTree) -> str:
 
 def _plain_words(kind: str, name: str, operation: Mapping[str, Any]) -> str:
     if kind == "rename":
-        return _("%(name)s gets the name %(new)s") % {"name": name, "new": operation["name"]}
+        return _("%(name)s renamed to %(new)s") % {"name": name, "new": operation["name"]}
     if kind == "lock":
         text = _("%(name)s locked") if operation.get("locked", True) else _("%(name)s unlocked")
         return text % {"name": name}
     texts = {
         "archive": _("%(name)s archived"), "set_scope": _("scope of %(name)s: %(scope)s"),
         "set_kind": _("%(name)s becomes a %(kind)s"), "set_members": _("rules for members of %(name)s"),
-        "mount": _("who maintains what is below %(name)s"), "adjust_usage": _("usage of %(name)s corrected"),
+        "mount": _("maintainer of the entries below %(name)s"), "adjust_usage": _("usage of %(name)s corrected"),
         "set_dates": _("dates of %(name)s: %(dates)s"),
     }  # fmt: skip
     more = {
@@ -116,7 +116,7 @@ def _shares(name: str, shares: Any, tree: DraftTree) -> str:
 
 def _amount(shares: Any) -> str:
     if not isinstance(shares, int | float):
-        return _("its parent’s shares passed on")
+        return _("its parent’s shares")
     return ngettext("%(n)s share", "%(n)s shares", 1 if shares == 1 else 2) % {"n": presentation.shares_short(shares)}
 
 

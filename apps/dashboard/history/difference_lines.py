@@ -22,7 +22,7 @@ MARKS = {
     "removed": ("del", "archive", gettext_lazy("Archived")),
     "moved": ("mov", "arrows-move", gettext_lazy("Moved")),
     "changed": ("chg", "pencil", gettext_lazy("Changed")),
-    "kept": ("keep", "on", gettext_lazy("Kept")),
+    "kept": ("keep", "on", gettext_lazy("Unallocated")),
 }
 FIELDS = {
     "shares": gettext_lazy("shares"),
@@ -159,8 +159,8 @@ def value_words(field: str, value: Any) -> str:
 def origin_words(origin: str) -> str:
     """Where a change set came from, unless somebody wrote it by hand."""
     return {
-        "import": _("from a file"), "rule": _("by a rule for members"), "dates": _("by date"),
-        "revert": _("undoes"), "request": _("asked for from below"), "mount": _("from another authority"),
+        "import": _("from a file"), "rule": _("by a membership rule"), "dates": _("by date"),
+        "revert": _("undoes"), "request": _("requested from below"), "mount": _("from another site"),
     }.get(origin, "")  # fmt: skip
 
 
@@ -178,9 +178,9 @@ def verdict(diff: RevisionDiff) -> str:
         told.append(ngettext("%(n)s setting changed", "%(n)s settings changed", n) % {"n": n})
     if diff.corrections:
         n = len(diff.corrections)
-        told.append(ngettext("%(n)s correction of usage", "%(n)s corrections of usage", n) % {"n": n})
+        told.append(ngettext("%(n)s usage adjustment", "%(n)s usage adjustments", n) % {"n": n})
     if not told:
-        return _("Nothing that you see differs") if diff.n_outside else _("Nothing differs")
+        return _("No visible differences") if diff.n_outside else _("No differences")
     text = ", ".join(told)
     return text[:1].upper() + text[1:]
 

@@ -64,7 +64,7 @@ def _row(revision: Revision, undone: dict[int, int], may_see: bool) -> RevisionR
     return RevisionRow(
         revision=revision,
         title=revision.reason.strip().split("\n", 1)[0] or change_words.title_of(change_set),
-        note=note or _("settings or corrections of usage"),
+        note=note or _("settings or usage adjustments"),
         origin=origin,
         change_url=reverse("dashboard:change", kwargs={"change_set": change_set.pk}) if may_see else "",
         reverted_by=undone.get(revision.number),
@@ -113,6 +113,6 @@ def number_asked(request: HttpRequest, name: str) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        problem = _("is no revision’s number")
+        problem = _("is not a revision number")
         raise Invalid(f"{name}: {problem}.", fields=[FieldProblem(name, problem)])
     return int(text)

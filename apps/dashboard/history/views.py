@@ -115,7 +115,7 @@ def restore(request: HttpRequest, policy: str, revision: int) -> HttpResponse:
         )  # fmt: skip
 
     found = get_policy(slug=policy, actor=actor_of(request))
-    title = _("Back to the tree of revision %(n)s?") % {"n": revision}
+    title = _("Restore the tree of revision %(n)s?") % {"n": revision}
     context = {"goes_back_to": revision, "is_undo": False, "title": title}
     return _way_back(request, found, (found.head_number, revision), draft, context)
 
@@ -216,9 +216,7 @@ def _way_back(
             problem, code = error.message, error.code
             status = 422 if isinstance(error, Invalid) else 403 if code == "partial_view" else 409
         else:
-            messages.success(
-                request, _("A change set that goes back is drafted: look at it, and publish it when it is right.")
-            )
+            messages.success(request, _("Change set drafted: review it, then publish it."))
             return SeeOther(reverse("dashboard:change", kwargs={"change_set": made.pk}))
     shown = get_revision(policy=found, at=way[0] if context["is_undo"] else way[1])
     return render(request, "dashboard/history/way_back.html", {

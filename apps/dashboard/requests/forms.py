@@ -24,10 +24,10 @@ class AskForm(forms.Form):
 
     amount = forms.CharField(max_length=40, error_messages={"required": _("How much?")})
     unit = forms.ChoiceField(choices=[(SHARES, _("shares")), (PERCENT, _("percent"))], required=False)
-    until = forms.DateField(required=False, error_messages={"invalid": _("Write a day, such as 2027-03-31.")})
+    until = forms.DateField(required=False, error_messages={"invalid": _("Enter a date, such as 2027-03-31.")})
     reason = forms.CharField(
         max_length=4_000,
-        error_messages={"required": _("Say why: whoever decides sees it, and so does the history.")},
+        error_messages={"required": _("Enter a reason: the managers above and the history show it.")},
     )
 
     def clean_amount(self) -> float:
@@ -45,7 +45,7 @@ class AnswerForm(forms.Form):
 
     version = forms.IntegerField(min_value=1, max_value=2**31 - 1)
     shares = forms.CharField(max_length=40, required=False)
-    until = forms.DateField(required=False, error_messages={"invalid": _("Write a day, such as 2027-03-31.")})
+    until = forms.DateField(required=False, error_messages={"invalid": _("Enter a date, such as 2027-03-31.")})
     text = forms.CharField(max_length=4_000, required=False)
 
     def clean_shares(self) -> float | None:

@@ -104,14 +104,14 @@ def mark_of(inbox: Inbox) -> str:
 
 def _title(inbox: Inbox) -> str:
     if not inbox.n_waiting:
-        return _("Nothing waits for you")
-    text = ngettext("%(n)s decision waits for you", "%(n)s decisions wait for you", inbox.n_waiting)
+        return _("No pending decisions")
+    text = ngettext("%(n)s pending decision", "%(n)s pending decisions", inbox.n_waiting)
     return text % {"n": presentation.count(inbox.n_waiting)}
 
 
 def _subtitle(inbox: Inbox, at: datetime) -> str:
     if not inbox.n_waiting:
-        return _("Requests from groups below you and changes that need your yes appear here.")
+        return _("Requests from groups below you and changes that need your approval appear here.")
     oldest = min(each.updated_at for each in (*inbox.requests, *inbox.reviews))
     age = presentation.age(presentation.seconds_between(oldest, at))
     told = []
@@ -209,12 +209,12 @@ def _asked_title(change_set: ChangeSet, actor: Actor, at: datetime) -> str:
     i = tree.index_of_uid(change_set.asks_entry_uid) if change_set.asks_entry_uid else None
     sees = visible_entries(policy=change_set.policy, tree=tree, actor=actor, at=at)
     name = tree.name[i] if i is not None and sees.may_see(i) else _("an entry outside your view")
-    return _("%(name)s asks for %(wish)s") % {"name": name, "wish": wish_words(wish_of(change_set))}
+    return _("%(name)s requests %(wish)s") % {"name": name, "wish": wish_words(wish_of(change_set))}
 
 
 def _scheduled(change_set: ChangeSet) -> ChangeLine:
     at = change_set.effective_at or change_set.updated_at
-    text = _("%(name)s, %(policy)s, %(edits)s. Checked again at that time.") % {
+    text = _("%(name)s, %(policy)s, %(edits)s. Checked again then.") % {
         "name": change_set.author_name, "policy": change_set.policy.name, "edits": _edits(change_set)
     }  # fmt: skip
     return ChangeLine(change_set, _title_of(change_set), text, review_url(change_set.pk), "", "", "", at)
@@ -248,7 +248,7 @@ def _shares_end(ending: EndingShares, at: datetime) -> EndLine:
     dates = ending.dates
     is_over = dates.ends_on is not None and dates.ends_on < timezone.localdate(at)
     words = {
-        "keep": _("keeps its shares until somebody changes them"), "zero": _("gets no shares any more"),
+        "keep": _("keeps its shares until they are changed"), "zero": _("gets no more shares"),
         "archive": _("is archived"),
     }  # fmt: skip
     if isinstance(dates.at_end, str):

@@ -88,25 +88,25 @@ def _take(request: HttpRequest, found: ChangeSet, form: AnswerForm) -> str:
         return _("Granted: published as revision %(n)s.") % {"n": revision.number}
     if step == "grant-other":
         if given["shares"] is None:
-            raise _wrong("shares", _("How many shares?"))
+            raise _wrong("shares", _("Enter the shares."))
         revision = grant_request(
             id=found.pk, version=version, shares=given["shares"], until=given["until"], text=text, at=at, actor=actor
         )  # fmt: skip
         return _("Another amount is granted: published as revision %(n)s.") % {"n": revision.number}
     if step == "decline":
         if not text.strip():
-            raise _wrong("text", _("Say why: whoever asked reads it."))
+            raise _wrong("text", _("Enter a reason: the requester reads it."))
         decline_request(id=found.pk, version=version, text=text, at=at, actor=actor)
-        return _("Declined, with your words.")
+        return _("Declined, with your message.")
     if step == "say":
         if not text.strip():
-            raise _wrong("text", _("Write what you want to say."))
+            raise _wrong("text", _("Enter your message."))
         comment_on(id=found.pk, text=text, at=at, actor=actor)
-        return _("Said. The request stays open.")
+        return _("Sent. The request stays open.")
     if step == "withdraw":
         withdraw_change_set(id=found.pk, version=version, at=at, actor=actor)
         return _("Withdrawn. You can ask again.")
-    raise _wrong("step", _("This answer is unknown. Load the page again."))
+    raise _wrong("step", _("Unknown answer. Reload the page."))
 
 
 def _wrong(where: str, message: str) -> Invalid:

@@ -141,11 +141,11 @@ def group_url(slug: str, uid: Any) -> str:
 def ranks_words(story: RequestStory) -> tuple[str, str]:
     """Key and sentence: who would go sooner and who later, of those that the reader may see."""
     if story.n_sooner is None or story.n_later is None:
-        return "too_large", _("The policy is large: places are worked out on the page of the review.")
+        return "too_large", _("The policy is large: the review shows the rank changes.")
     if not story.n_sooner and not story.n_later:
-        return "unmoved", _("Nobody’s place would change now.")
-    sooner = ngettext("%(n)s goes sooner", "%(n)s go sooner", story.n_sooner) % {"n": story.n_sooner}
-    later = ngettext("%(n)s later", "%(n)s later", story.n_later) % {"n": story.n_later}
+        return "unmoved", _("No rank would change now.")
+    sooner = ngettext("%(n)s up", "%(n)s up", story.n_sooner) % {"n": story.n_sooner}
+    later = ngettext("%(n)s down", "%(n)s down", story.n_later) % {"n": story.n_later}
     return "moved", f"{sooner}, {later}"
 
 
@@ -153,8 +153,8 @@ def _title(story: RequestStory, name: str) -> str:
     now = story.entry.shares if story.entry else None
     words = {"name": name, "wish": wish_words(story.wish), "now": presentation.shares(now)}
     if story.state is RequestState.OPEN and now is not None and shares_words(story.wish.shares):
-        return _("%(name)s asks for %(wish)s instead of %(now)s") % words
-    return _("%(name)s asks for %(wish)s") % words
+        return _("%(name)s requests %(wish)s instead of %(now)s") % words
+    return _("%(name)s requests %(wish)s") % words
 
 
 def _givers(story: RequestStory) -> str:
@@ -165,7 +165,7 @@ def _givers(story: RequestStory) -> str:
 
 
 def _week(week: Week, tolerance: Tolerance) -> WeekLine:
-    numbers = _("%(actual)s of %(target)s") % {
+    numbers = _("%(actual)s, target %(target)s") % {
         "actual": presentation.percent(week.actual), "target": presentation.percent(week.target)
     }  # fmt: skip
     return WeekLine(week.as_of, numbers, _balance(week.actual, week.target, week.state, tolerance))
@@ -174,13 +174,13 @@ def _week(week: Week, tolerance: Tolerance) -> WeekLine:
 def _weeks_sentence(weeks: Sequence[Week]) -> tuple[str, str]:
     """Key and sentence: over or under, for how many of the weeks that are known."""
     if not weeks:
-        return "unknown", _("No usage is known yet.")
+        return "unknown", _("No usage known yet.")
     words = {"over": _("over"), "under": _("under"), "on": _("on target"), "idle": _("without demand")}
     counts = {state: sum(week.state == state for week in weeks) for state in words}
     state = max(counts, key=lambda each: (counts[each], each == weeks[-1].state))
     if len(weeks) == 1:
         only = words.get(weeks[0].state, _("no data"))
-        return f"now.{weeks[0].state}", _("Now %(word)s; nothing is kept of earlier weeks.") % {"word": only}
+        return f"now.{weeks[0].state}", _("Now %(word)s; no earlier weeks are stored.") % {"word": only}
     told = {"word": words[state][:1].upper() + words[state][1:], "n": counts[state], "all": len(weeks)}
     return f"weeks.{state}", _("%(word)s in %(n)s of the last %(all)s weeks.") % told
 

@@ -34,9 +34,9 @@ def read_decision(data: QueryDict) -> DecisionForm:
     effective_at = read_local(typed)
     problem, code = "", ""
     if step == "request-changes" and not text:
-        code, problem = "text_missing", _("Say what should change: its author reads it.")
+        code, problem = "text_missing", _("Enter what should change: the author reads it.")
     elif step == "schedule" and effective_at is None:
-        code, problem = "no_time", _("Write a day and a time, such as 2027-01-01 08:00.")
+        code, problem = "no_time", _("Enter a date and time, such as 2027-01-01 08:00.")
     return DecisionForm(step, version, text, typed, effective_at, problem, code)
 
 

@@ -82,9 +82,9 @@ def _row(change_set: ChangeSet) -> dict[str, Any]:
 
 def _empty(which: str) -> str:
     return {
-        "open": _("Nobody is preparing a change. Edit the tree to begin one."),
-        "mine": _("You are preparing no change. Edit the tree to begin one."),
-        "waiting": _("Nobody asks you for a decision."),
-        "published": _("Nothing has been published yet that you may see."),
-        "withdrawn": _("Nothing was given up."),
+        "open": _("No open changes. Edit the tree to start one."),
+        "mine": _("You have no open changes. Edit the tree to start one."),
+        "waiting": _("No decisions requested."),
+        "published": _("No visible published changes."),
+        "withdrawn": _("No withdrawn changes."),
     }[which]

@@ -205,7 +205,7 @@ def draft_url(change_set: int) -> str:
 def kpis(page: ReviewPage) -> list[dict[str, str]]:
     """The summary card: value, and what it counts."""
     shifting = len(shown_targets(page.targets, stated=False))
-    shift = ngettext("stated, %(n)s entry shifts", "stated, %(n)s entries shift", shifting) % {
+    shift = ngettext("and %(n)s target changed indirectly", "and %(n)s targets changed indirectly", shifting) % {
         "n": presentation.count(shifting)
     }
     of = _("of %(n)s") % {"n": presentation.count(page.n_leaves)}
@@ -357,18 +357,18 @@ def reason_words(line: LeafLine) -> str:
         "own_shares": _("own shares changed"),
         "above_rises": _("target of %(name)s rises"),
         "above_falls": _("target of %(name)s falls"),
-        "diluted": _("smaller part in %(name)s"),
-        "enlarged": _("larger part in %(name)s"),
+        "diluted": _("smaller share of %(name)s"),
+        "enlarged": _("larger share of %(name)s"),
         "settings": _("other settings"),
-        "others": _("others moved"),
+        "others": _("other entries moved"),
     }
     return words[line.reason] % {"name": line.reason_name}
 
 
 def _moved_words(moved: int) -> str:
     if moved > 0:
-        return ngettext("%(n)s place forward", "%(n)s places forward", moved) % {"n": presentation.count(moved)}
-    return ngettext("%(n)s place back", "%(n)s places back", -moved) % {"n": presentation.count(-moved)}
+        return ngettext("%(n)s place up", "%(n)s places up", moved) % {"n": presentation.count(moved)}
+    return ngettext("%(n)s place down", "%(n)s places down", -moved) % {"n": presentation.count(-moved)}
 
 
 def _places_words(step: int) -> str:
@@ -376,7 +376,7 @@ def _places_words(step: int) -> str:
         return _("same place")
     least, most = {1: (1, 9), 2: (10, 99), 3: (100, None)}[abs(step)]
     amount = f"{least}–{most}" if most else _("%(n)s and more") % {"n": least}
-    return (_("%(n)s forward") if step > 0 else _("%(n)s back")) % {"n": amount}
+    return (_("%(n)s up") if step > 0 else _("%(n)s down")) % {"n": amount}
 
 
 def _rank(rank: int | None) -> str:

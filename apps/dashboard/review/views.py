@@ -46,7 +46,7 @@ def part(request: HttpRequest, change_set: int, tab: str) -> HttpResponse:
     page = open_page(request, change_set)
     response = render(request, "dashboard/review/_tab.html", _tab(request, page, tab))
     if tab == "effect" and page.review.is_open and page.effect.state != "asked" and request.GET.get("waited"):
-        response["HX-Trigger"] = json.dumps({"announce": _("The effect is worked out.")})
+        response["HX-Trigger"] = json.dumps({"announce": _("The effect is being calculated.")})
     return response
 
 
@@ -90,7 +90,7 @@ def decide(request: HttpRequest, change_set: int) -> HttpResponse:
     try:
         said = _take(page, form)
     except EditConflict as error:
-        refusal = _("Somebody changed the same entries meanwhile. Choose for each whose value stands.")
+        refusal = _("Another person changed the same fields. Choose a value for each.")
         more = {"refusal": refusal, "refusal_code": error.code}
         return _show(request, open_page(request, change_set), "diff", status=409, form=form, **more)
     except (Invalid, Conflict, Stale, NotAllowed) as error:
@@ -111,22 +111,22 @@ def _take(page: ReviewPage, form: DecisionForm) -> str:
         reviewing.approve_change_set(**common)
         if form.text:
             reviewing.comment_on(id=change_set.pk, text=form.text, at=page.now, actor=page.actor)
-        return _("Approved. It isn’t in force yet.")
+        return _("Approved. It isn’t published yet.")
     if form.step == "request-changes":
         reviewing.request_changes(**common, text=form.text)
-        return _("Sent back to its author, with what you said.")
+        return _("Sent back to its author, with your message.")
     if form.step == "withdraw":
         services.withdraw_change_set(**common, reason=form.text)
-        return _("Withdrawn; nobody was affected.")
+        return _("Withdrawn; nothing was changed.")
     if form.step == "propose":
         services.propose_change_set(**common, **reason)
         if effect_runs.is_large(page.review.policy, at=page.now):
             effect_runs.request_effect(change_set_id=change_set.pk, at=page.now, actor=page.actor)
-        return _("Handed in. Whoever decides about these entries sees it now.")
+        return _("Submitted for a decision by the managers of these entries.")
     if form.step == "schedule" and form.effective_at is not None:
         reviewing.schedule_change_set(**common, **reason, effective_at=form.effective_at)
         at = presentation.clock_time(form.effective_at, page.now)
-        return _("Scheduled for %(at)s; it is checked once more then.") % {"at": at}
+        return _("Scheduled for %(at)s; it is checked again then.") % {"at": at}
     if form.step == "publish":
         revision = services.publish_change_set(**common, **reason, at_once=True)
         told = _("Published as revision %(n)s. Priorities follow with the next recompute, usually within a minute.")
@@ -150,11 +150,11 @@ def conflicts(request: HttpRequest, change_set: int) -> HttpResponse:
             )
         except EditConflict as error:
             found = _together(found, error.conflicts)
-            refusal, status = _("Choose for each of them whose value stands."), 409
+            refusal, status = _("Choose a value for each conflict."), 409
         except (Invalid, Conflict, Stale, NotAllowed, NotFound) as error:
             refusal, status = error.message, _status(error)
         else:
-            messages.success(request, _("It stands on the revision in force now. Look at its effect once more."))
+            messages.success(request, _("Rebased on the current revision. Check its effect again."))
             return SeeOther(page_url(change_set))
     elif not found:
         return SeeOther(page_url(change_set))
@@ -220,14 +220,14 @@ def comment(request: HttpRequest, change_set: int) -> HttpResponse:
             actor=page.actor,
         )  # fmt: skip
     except Invalid:
-        more: dict[str, Any] = {"typed": text, "problem": _("Write what you want to say.")}
+        more: dict[str, Any] = {"typed": text, "problem": _("Enter your message.")}
         if is_htmx(request):
             context = _tab(request, page, "discussion", on=on) | more
             return render(request, "dashboard/review/_tab.html", context, status=422)
         return _show(request, page, "discussion", status=422, on=on, **more)
     if is_htmx(request):
         response = render(request, "dashboard/review/_tab.html", _tab(request, page, "discussion", on=""))
-        response["HX-Trigger"] = json.dumps({"announce": _("Your comment is there.")})
+        response["HX-Trigger"] = json.dumps({"announce": _("Comment added.")})
         return response
     return SeeOther(f"{page_url(change_set, 'discussion')}#say")
 

@@ -37,7 +37,7 @@ PARTS = {
     "metric": gettext_lazy("metric"),
     "window": gettext_lazy("usage window"),
     "approach": gettext_lazy("approach"),
-    "fallback_factor": gettext_lazy("factor of newcomers"),
+    "fallback_factor": gettext_lazy("factor of unmapped accounts"),
     "tolerance": gettext_lazy("tolerance"),
     "review": gettext_lazy("review of large changes"),
 }
@@ -130,7 +130,7 @@ def _factor_words(given: Mapping[str, Any]) -> str:
     """queue gpu, QOS debug × 0.5; what a rule leaves open is any."""
     names = {"site": _("site"), "queue": _("queue"), "partition": _("partition"), "qos": _("QOS")}
     said = [f"{word} {given[name]}" for name, word in names.items() if given.get(name)]
-    return f"{', '.join(said) or _('everything')} × {presentation.shares(float(given['factor']))}"
+    return f"{', '.join(said) or _('all')} × {presentation.shares(float(given['factor']))}"
 
 
 def key_of(operation: Mapping[str, Any]) -> str:
@@ -216,24 +216,24 @@ def _sentence(page: ReviewPage, edit: StatedEdit) -> str:
 
 def _text_of(op: str, operation: Mapping[str, Any]) -> str:
     return {
-        "add": _("%(name)s joins %(parent)s"),
-        "rename": _("%(name)s is called %(new)s"),
+        "add": _("%(name)s added to %(parent)s"),
+        "rename": _("%(name)s renamed to %(new)s"),
         "move": _("%(name)s moves to %(parent)s"),
         "archive": _("%(name)s is archived"),
-        "restore": _("%(name)s comes back to %(parent)s"),
+        "restore": _("%(name)s restored in %(parent)s"),
         "set_scope": _("%(name)s: its children are compared by usage %(scope)s"),
         "lock": _("%(name)s is locked") if operation.get("locked", True) else _("%(name)s is unlocked"),
         "set_kind": _("%(name)s becomes a %(kind)s"),
         "set_dates": _("%(name)s: dates %(dates)s"),
-        "set_members": _("%(name)s: who joins by rule"),
-        "mount": _("%(name)s: who maintains what is below it"),
+        "set_members": _("%(name)s: membership rules"),
+        "mount": _("%(name)s: maintainer of the entries below"),
     }.get(op, "%(name)s")
 
 
 def _shares(page: ReviewPage, name: str, shares: Any) -> str:
     if not isinstance(shares, Mapping):
         if not isinstance(shares, int | float):
-            return _("%(name)s hands its parent’s shares on") % {"name": name}
+            return _("%(name)s inherits its parent’s shares") % {"name": name}
         return _("%(name)s gets %(amount)s") % {"name": name, "amount": amount(float(shares))}
     source = shares.get("from", "siblings")
     if isinstance(source, str):
@@ -250,7 +250,7 @@ def _shares(page: ReviewPage, name: str, shares: Any) -> str:
 
 def _adjusted(name: str, operation: Mapping[str, Any]) -> str:
     if operation.get("revokes"):
-        return _("A correction of the usage of %(name)s is taken back") % {"name": name}
+        return _("A usage adjustment of %(name)s is revoked") % {"name": name}
     seconds = float(operation["amount_s"])
     told = {
         "name": name, "unit": UNITS.get(str(operation["resource"]), operation["resource"]),

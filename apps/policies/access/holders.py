@@ -126,7 +126,7 @@ def ending_soon(lines: Sequence[GrantLine]) -> list[GrantLine]:
 def name_of(grant: Grant) -> str:
     """Whom it is for, as one reads it."""
     if grant.user is None and grant.people == EVERYBODY:
-        return str(_("everybody who signs in"))
+        return str(_("all signed-in users"))
     return str(grant.user) if grant.user else grant.people
 
 

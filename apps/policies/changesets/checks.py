@@ -41,8 +41,8 @@ def list_checks(review: Review, *, sees: Mask, actor: Actor) -> list[Check]:
     if review.outcome is None:
         if review.change_set.operations or not review.is_open:
             return [_unfit(review)]
-        empty = _("There is no edit in it")
-        return [Check("edits", "block", empty, remedy=_("Edit the draft, or give it up."))]
+        empty = _("This change set is empty")
+        return [Check("edits", "block", empty, remedy=_("Edit the draft, or discard it."))]
     found = [_shape(review), _base(review), _algorithm(review, sees), _sums(review, sees), _locks(review, actor, sees)]
     found += _alike(review, sees)
     if review.is_open:
@@ -52,9 +52,9 @@ def list_checks(review: Review, *, sees: Mask, actor: Actor) -> list[Check]:
 
 def _unfit(review: Review) -> Check:
     if not review.change_set.base_number:
-        return Check("shape", "ok", _("It began the policy"))
-    text = _("Its edits can’t be laid over revision %(n)s.") % {"n": review.number}
-    return Check("shape", "block", _("It doesn’t fit"), text, _("Edit the draft, or give it up."))
+        return Check("shape", "ok", _("It created the policy"))
+    text = _("Its edits can’t be applied to revision %(n)s.") % {"n": review.number}
+    return Check("shape", "block", _("It can’t be applied"), text, _("Edit the draft, or discard it."))
 
 
 def _shape(review: Review) -> Check:
@@ -67,14 +67,14 @@ def _shape(review: Review) -> Check:
 def _base(review: Review) -> Check:
     base, head = review.change_set.base_number, review.policy.head_number
     if review.problem:
-        return Check("base", "block", _("The policy moved on"), review.problem, _("Import the file again."))
+        return Check("base", "block", _("The policy has changed"), review.problem, _("Import the file again."))
     if review.conflicts:
         n = len(review.conflicts)
         title = ngettext("%(n)s conflict with revision %(head)s", "%(n)s conflicts with revision %(head)s", n)
-        remedy = _("Choose for each whose value stands.")
+        remedy = _("Choose a value for each.")
         return Check("base", "block", title % {"n": n, "head": head}, remedy=remedy)
     if review.is_open and base != head:
-        text = _("Written on revision %(base)s; what was changed since is something else, and stays.") % {"base": base}
+        text = _("Based on revision %(base)s; later changes affect other fields, and stay.") % {"base": base}
         return Check("base", "ok", _("No conflict with revision %(head)s") % {"head": head}, text)
     return Check("base", "ok", _("No conflict with revision %(head)s") % {"head": base if not review.is_open else head})
 
@@ -85,11 +85,11 @@ def _algorithm(review: Review, sees: Mask) -> Check:
     except Invalid as error:
         first = int(np.argmax(review.after.inherit))
         text = error.message if error.code != "no_inherit" or sees[first] else _("An entry outside your view inherits.")
-        remedy = _("Give what inherits a number of shares, or choose another algorithm.")
+        remedy = _("Give inheriting entries their own shares, or choose another algorithm.")
         if error.code == "package_failed":
             remedy = _("Repair or update the package, or choose another algorithm.")
-        return Check("algorithm", "block", _("The algorithm can’t have this tree"), text, remedy)
-    return Check("algorithm", "ok", _("Tree and algorithm go together"))
+        return Check("algorithm", "block", _("The algorithm doesn’t support this tree"), text, remedy)
+    return Check("algorithm", "ok", _("The algorithm supports this tree"))
 
 
 def _sums(review: Review, sees: Mask) -> Check:
@@ -99,15 +99,17 @@ def _sums(review: Review, sees: Mask) -> Check:
     zero = _new(_zero_entries(after), _zero_entries(before), review)
     zero = [i for i in zero if int(after.parent[i]) not in set(empty)]
     if not empty and not zero:
-        return Check("sums", "ok", _("Every group divides something"))
+        return Check("sums", "ok", _("All groups have shares"))
     texts = []
     if empty:
-        text = _("All shares below %(names)s are 0: nobody there is promised anything.")
+        text = _("All shares below %(names)s are 0: none of its members has a target.")
         texts.append(text % {"names": _names(after, empty, sees)})
     if zero:
         text = _("%(names)s: 0 shares, so a target of 0.")
         texts.append(text % {"names": _names(after, zero, sees)})
-    return Check("sums", "warn", _("Somebody is promised nothing"), " ".join(texts), _("Give at least one a number."))
+    return Check(
+        "sums", "warn", _("An entry has a target of 0"), " ".join(texts), _("Give at least one of them shares.")
+    )
 
 
 def _zero_groups(tree: TreeColumns) -> Mask:
@@ -139,7 +141,7 @@ def _alike(review: Review, sees: Mask) -> list[Check]:
         return []
     text = _("%(name)s looks like %(other)s.")
     shown = [text % {"name": after.path(i), "other": after.path(other)} for i, other in pairs[:_SHOWN]]
-    remedy = _("Make sure that both are meant, and that people can tell them apart.")
+    remedy = _("Check that both are intended and distinguishable.")
     return [Check("names", "warn", _("Names look alike"), " ".join(shown), remedy)]
 
 
@@ -149,11 +151,11 @@ def _locks(review: Review, actor: Actor, sees: Mask) -> Check:
         return Check("locks", "ok", _("No locked entry is changed"))
     names = _names(review.after, locked, sees)
     refusal = review.why_not_publish(actor) if review.is_open else None
-    text = _("%(names)s: locked, so that it isn’t changed by accident.") % {"names": names}
+    text = _("%(names)s: locked against accidental changes.") % {"names": names}
     if refusal is not None and refusal.code == "locked":
-        remedy = _("Whoever locked it, or an administrator, puts it in force.")
+        remedy = _("The person who locked it, or an administrator, can publish this.")
         return Check("locks", "block", _("A locked entry is changed"), text, remedy)
-    return Check("locks", "warn", _("A locked entry is changed"), text, _("Make sure that it is meant."))
+    return Check("locks", "warn", _("A locked entry is changed"), text, _("Check that this is intended."))
 
 
 def _locked(review: Review) -> Iterator[int]:
@@ -169,13 +171,13 @@ def _delegation(review: Review) -> Check:
     author = review.change_set.author
     refusal = None if author is None else review.why_not_publish(Actor(user=author, via="worker"))
     if refusal is None:
-        return Check("delegation", "ok", _("Inside the author’s delegation"))
+        return Check("delegation", "ok", _("Within the author’s rights"))
     people = review.people_who_may(Verb.PUBLISH)
-    text = _("%(author)s may ask for it, and not put it in force.") % {"author": review.change_set.author_name}
-    remedy = _("An authority above has to publish it.")
+    text = _("%(author)s may request this, but not publish it.") % {"author": review.change_set.author_name}
+    remedy = _("A manager above must publish it.")
     if people:
-        remedy = _("Could publish it: %(names)s.") % {"names": _people(people)}
-    return Check("delegation", "warn", _("Beyond the author’s delegation"), text, remedy)
+        remedy = _("Can be published by: %(names)s.") % {"names": _people(people)}
+    return Check("delegation", "warn", _("Beyond the author’s rights"), text, remedy)
 
 
 def _accounts(review: Review, actor: Actor) -> Check:
@@ -183,26 +185,26 @@ def _accounts(review: Review, actor: Actor) -> Check:
     moves = review.account_moves(actor)
     if moves.refusal:
         people = review.people_who_may(Verb.PUBLISH)
-        remedy = _("Somebody who maps accounts at both entries has to publish it.")
+        remedy = _("It must be published by a person who maps accounts at both entries.")
         if people:
-            remedy = _("Could publish it: %(names)s.") % {"names": _people(people)}
-        return Check("accounts", "block", _("It moves accounts of others"), moves.refusal, remedy)
+            remedy = _("Can be published by: %(names)s.") % {"names": _people(people)}
+        return Check("accounts", "block", _("It moves accounts outside your rights"), moves.refusal, remedy)
     if moves.is_limited:
         return _limited(moves)
     if moves.n and not _is_own(review, actor):
-        text = ngettext("%(n)s account would count elsewhere.", "%(n)s accounts would count elsewhere.", moves.n)
+        text = ngettext("%(n)s account would move.", "%(n)s accounts would move.", moves.n)
         title = _("Your rights decide which accounts move")
-        return Check("accounts", "warn", title, text % {"n": moves.n}, _("Make sure that it is meant."))
-    return Check("accounts", "ok", _("No account of others moves"))
+        return Check("accounts", "warn", title, text % {"n": moves.n}, _("Check that this is intended."))
+    return Check("accounts", "ok", _("No account outside your rights moves"))
 
 
 def _limited(moves: AccountMoves) -> Check:
-    title = _("New rules take no accounts of others")
+    title = _("New rules take no other accounts")
     text = _("They take free accounts and those that count below already; all others stay where they count.")
     if not moves.n_stay:  # none, or too few to be told
         return Check("accounts", "ok", title, text)
     staying = ngettext("%(n)s account matches and stays.", "%(n)s accounts match and stay.", moves.n_stay)
-    remedy = _("If they are to move, somebody who maps accounts at both entries has to publish it.")
+    remedy = _("To move them, a person who maps accounts at both entries must publish it.")
     return Check("accounts", "warn", title, f"{text} {staying % {'n': moves.n_stay}}", remedy)
 
 
@@ -212,7 +214,7 @@ def _is_own(review: Review, actor: Actor) -> bool:
 
 def _size(review: Review) -> Check:
     size = review.size
-    furthest = _("The furthest target moves %(n).1f points.") % {"n": size.points}
+    furthest = _("The largest target change is %(n).1f points.") % {"n": size.points}
     if not size.is_guarded:
         return Check("size", "ok", _("One person may publish it"), furthest)
     if not size.reasons:
@@ -224,8 +226,8 @@ def _size(review: Review) -> Check:
         who = ", ".join(approval.user_name for approval in approvals[:_SHOWN])
         return Check("size", "ok", _("Large change, approved by %(who)s") % {"who": who}, text)
     people = review.people_who_may(Verb.APPROVE)
-    remedy = _("Could approve it: %(names)s.") % {"names": _people(people)} if people else ""
-    return Check("size", "block", _("Large change: a second person approves it first"), text, remedy)
+    remedy = _("Can be approved by: %(names)s.") % {"names": _people(people)} if people else ""
+    return Check("size", "block", _("Large change: a second person must approve it"), text, remedy)
 
 
 def _people(people: Iterable[object]) -> str:
