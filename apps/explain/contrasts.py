@@ -169,9 +169,9 @@ def _leaf(look: Look, text: str, where: str) -> int:
     tree, values = look.snapshot.tree, look.snapshot.values
     at = tree.index_of_path(text) if text.startswith("/") else _of_account(look, text)
     if at is None or at <= 0 or not look.told[at]:
-        raise NotFound(_("There is no “%(name)s” among the entries whose numbers you are told.") % {"name": text[:120]})
+        raise NotFound(_("No visible entry is called “%(name)s”.") % {"name": text[:120]})
     if not values.is_ranked[at]:
-        message = _("has no rank of its own: name a leaf in which somebody runs")
+        message = _("has no rank of its own: name a leaf with usage")
         raise Invalid(f"{text[:120]} {message}.", fields=[FieldProblem(where, message)])
     return at
 

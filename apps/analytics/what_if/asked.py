@@ -53,11 +53,11 @@ def read_asked(given: Mapping[str, str]) -> Asked:
 
     core_h = number("core_h", 0, MOST_CORE_H, _("must be core-hours from 0 to 1,000,000,000"))
     days = number("days", 1, MOST_DAYS, _("must be a number of days from 1 to 365"))
-    load = number("load", 0, MOST_LOAD, _("must be percent of now, from 0 to 1000"))
+    load = number("load", 0, MOST_LOAD, _("must be percent of the current usage, from 0 to 1000"))
     target = number("target", 0, 100, _("must be percent from 0 to 100"))
     level = given.get("level", "").strip()
     if len(level) > 10_000 or "\0" in level:
-        problems.append(FieldProblem("level", _("must be the path of an entry above you, or your own")))
+        problems.append(FieldProblem("level", _("must be the path of your entry, or of one above it")))
     if problems:
         first = problems[0]
         raise Malformed(f"{first.where} {first.message}.", code="impossible", fields=problems)

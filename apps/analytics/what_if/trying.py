@@ -112,7 +112,7 @@ def _count(actor: Actor) -> None:
     except ValueError:  # it has just run out
         return
     if n > MOST_A_MINUTE:
-        raise TooOften(_("That was often: %(n)d a minute are possible. Wait a moment.") % {"n": MOST_A_MINUTE})
+        raise TooOften(_("Too many requests: the limit is %(n)d a minute. Wait a moment.") % {"n": MOST_A_MINUTE})
 
 
 def _tried(
@@ -178,7 +178,7 @@ def _with_target(
     shares = tree.shares.astype(np.float64)
     rest = float(shares[others].sum())
     if rest <= 0:
-        message = _("can’t change: nobody else has shares beside %(name)s") % {"name": level.name}
+        message = _("can’t change: no sibling of %(name)s has shares") % {"name": level.name}
         raise Invalid(f"target {message}.", code="impossible", fields=[FieldProblem("target", message)])
     shares[others] *= (1.0 - target) / rest
     shares[level.entry] = target

@@ -129,7 +129,7 @@ def leave_out(
     """
     view = open_view(policy_slug=policy_slug, actor=actor, scope=_scope(actor), is_live=True)
     if view.snapshot is None:
-        raise NotFound(_("Nothing is computed in this policy yet."))
+        raise NotFound(_("This policy has no priorities yet."))
     ids = dict(Source.objects.filter(slug__in=sources).values_list("slug", "pk"))
     missing = sorted(set(sources) - set(ids))
     if missing:
@@ -207,5 +207,5 @@ def _refuse_too_many(settings: PolicySettings, as_of: datetime) -> None:
         cursor.execute(_COUNT, {"from_at": oldest(settings, as_of), "to_at": as_of, "most": MOST_BUCKETS + 1})
         n = int(cursor.fetchone()[0])
     if n > MOST_BUCKETS:
-        message = _("More than %(n)s hours of usage count in this policy: that takes longer than you would wait.")
+        message = _("More than %(n)s hours of usage count in this policy: the calculation would take too long.")
         raise TooLarge(message % {"n": f"{MOST_BUCKETS:,}"})

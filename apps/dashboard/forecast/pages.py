@@ -71,7 +71,7 @@ def cards_of(request: HttpRequest, policy: str, entry: UUID | None) -> dict[str,
 
 
 def _sentence(error: Invalid) -> str:
-    return _("This can’t be supposed: see below what is possible.") if error.fields else error.message
+    return _("This scenario is not possible: see the limits below.") if error.fields else error.message
 
 
 def forecast_asked(request: HttpRequest, policy: str, entry: UUID) -> Forecast | None:

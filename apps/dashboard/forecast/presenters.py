@@ -59,8 +59,8 @@ def _pace(shown: ForecastLevel) -> str:
         "share": presentation.percent(shown.outlook.share_seen),
     }  # fmt: skip
     if shown.outlook.share_seen is None:
-        return _("In %(days)s nobody in %(parent)s ran anything.") % facts
-    return _("In %(days)s %(name)s took %(share)s of what %(parent)s ran.") % facts
+        return _("%(parent)s had no usage in %(days)s.") % facts
+    return _("%(name)s took %(share)s of the usage of %(parent)s in %(days)s.") % facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +113,11 @@ def outcome_of(tried: Tried) -> tuple[list[ChangeLine], str]:
         label = _("%(name)s at its target") % {"name": shown.name}
         lines.append(ChangeLine("back_at_target", label, _when(tried, tried.back), _when(tried, tried.back_if)))
     basis = {
-        "last_days": _("Everybody else goes on as in the last two weeks."),
-        "present_usage": _("Everybody else goes on at the pace that their present usage stands for."),
+        "last_days": _("All others continue as in the last two weeks."),
+        "present_usage": _("All others continue at the pace of their present usage."),
     }
     note = basis[tried.basis]
-    return lines, note if tried.now.is_exact else note + " " + _("Ranks are told in steps of five.")
+    return lines, note if tried.now.is_exact else note + " " + _("Ranks are rounded to 5 for privacy.")
 
 
 def _rank(place: Place, of: int) -> str:
@@ -140,7 +140,7 @@ def when_words(found: Recovery, at: datetime | None) -> str:
     if at is not None:
         return _short_day(at)
     words = {
-        "never_if_nobody_runs": _("never, if nobody runs"), "not_at_this_pace": _("not at this pace"),
+        "never_if_nobody_runs": _("never without new usage"), "not_at_this_pace": _("not at this pace"),
         "not_within_horizon": _("not within a year"),
     }  # fmt: skip
     return words[found.outcome]

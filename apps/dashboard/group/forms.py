@@ -71,7 +71,7 @@ class GroupInput:
         try:
             until = date.fromisoformat(row.until) if row.until else None
         except ValueError:
-            self.refuse(f"until-{uid}", _("Write a day, such as 2027-03-31."), "no_day")
+            self.refuse(f"until-{uid}", _("Enter a date, such as 2027-03-31."), "no_day")
             return None
         return MemberTerms(shares, until)
 

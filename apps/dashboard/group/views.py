@@ -113,7 +113,7 @@ def ask(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     except (Invalid, Conflict) as error:
         status = status_of(error)
         return pages.show(request, found, status=status, ask=typed, ask_refusal=error)
-    messages.success(request, _("Sent to whoever decides above, with usage and effect attached."))
+    messages.success(request, _("Submitted to the managers above, with usage and effect."))
     return SeeOther(f"{pages.group_url(policy, uid)}#ask")
 
 
@@ -130,7 +130,7 @@ def undo(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
         return pages.show(request, found, status=409, refusal=error.message)
     messages.success(
         request,
-        _("Revision %(undone)s is taken back, as revision %(n)s.") % {"undone": number, "n": revision.number},
+        _("Revision %(undone)s is undone, as revision %(n)s.") % {"undone": number, "n": revision.number},
     )
     return SeeOther(pages.group_url(policy, uid))
 
@@ -145,7 +145,7 @@ def _typed(request: HttpRequest, policy: str, uid: UUID, step: str) -> GroupInpu
 def _publish(request: HttpRequest, found: pages.Found) -> HttpResponse:
     policy, uid, typed = found.page.policy_slug, found.page.group.uid, found.typed
     if not typed.reason.strip():
-        typed.refuse("reason", _("Say why: the reason stands in the history, for the people it affects."), "required")
+        typed.refuse("reason", _("Enter a reason: it is shown in the history to those affected."), "required")
     if typed.problems:
         return pages.show(request, found, status=422)
     try:
@@ -159,7 +159,7 @@ def _publish(request: HttpRequest, found: pages.Found) -> HttpResponse:
     except Conflict as error:
         return pages.show(request, found, status=409, conflict=error)
     if done.revision is None:
-        messages.warning(request, _("Sent to whoever may put it in force. %(why)s") % {"why": done.why})
+        messages.warning(request, _("Submitted for publishing. %(why)s") % {"why": done.why})
     else:
         text = _("Published as revision %(n)s. Priorities follow with the next recompute, usually within a minute.")
         messages.success(request, text % {"n": done.revision.number})
@@ -168,6 +168,6 @@ def _publish(request: HttpRequest, found: pages.Found) -> HttpResponse:
 
 def _announced(response: HttpResponse, found: pages.Found) -> HttpResponse:
     n = found.n_changes
-    words = ngettext("%(n)s change, not in force yet", "%(n)s changes, not in force yet", n) % {"n": n}
+    words = ngettext("%(n)s unpublished change", "%(n)s unpublished changes", n) % {"n": n}
     response["HX-Trigger"] = json.dumps({"announce": words})
     return response

@@ -51,7 +51,7 @@ def read_share(text: str) -> float | None:
     except ValueError:
         share = math.nan
     if not 0 <= share <= 1:  # NaN is neither
-        message = _("Percent from 0 to 100 are possible.")
+        message = _("Enter percent from 0 to 100.")
         raise Invalid(message, fields=[FieldProblem(SHARE, message)])
     return share
 
@@ -60,7 +60,7 @@ def _level(text: str) -> UUID | None:
     try:
         return UUID(text) if text else None
     except ValueError:
-        message = _("“%(text)s” is no level of this account.") % {"text": text[:40]}
+        message = _("“%(text)s” is not a level of this account.") % {"text": text[:40]}
         raise Invalid(message, fields=[FieldProblem(LEVEL, message)]) from None
 
 
@@ -77,9 +77,9 @@ def level_asked(found: Forecast, asked: ForecastAsked) -> ForecastLevel | None:
 
 def forecast_figure(found: Forecast, asked: ForecastAsked, query: QueryDict) -> Figure:
     shown = level_asked(found, asked)
-    title, controls = _("When it gets better"), _controls(found, shown, query)
+    title, controls = _("Forecast"), _controls(found, shown, query)
     if shown is None or shown.outlook is None or shown.target is None or shown.actual is None:
-        message = _("Nothing is known of this account yet.") if shown is None else text_of(list(shown.said))
+        message = _("No data for this account yet.") if shown is None else text_of(list(shown.said))
         nothing = {"margin": axes.margin(), "xaxis": {"range": [0, 1]}, "yaxis": {"range": [0, 1]}}
         table = Table(_columns(), (), ())
         return Figure(
@@ -204,14 +204,14 @@ def state_of(shown: ForecastLevel) -> str:
 def _balance(name: str, part: float, target: float) -> str:
     said = {"name": name, "used": percent(part), "target": percent(target), "points": points_phrase(part - target)}
     if abs(part - target) < 0.0005:
-        return _("%(name)s used %(used)s, on its target") % said
+        return _("%(name)s used %(used)s, on target") % said
     if part > target:
         return _("%(name)s used %(used)s, target %(target)s, %(points)s over") % said
     return _("%(name)s used %(used)s, target %(target)s, %(points)s under") % said
 
 
 def _foreseen(one: CurvePoint) -> str:
-    return _("most likely %(likely)s, half of the days %(half)s, all days %(all)s") % {
+    return _("most likely %(likely)s, middle half %(half)s, full range %(all)s") % {
         "likely": percent(one.middle), "half": _range(one.lower, one.upper), "all": _range(one.low, one.high),
     }  # fmt: skip
 
@@ -229,8 +229,8 @@ def _now(as_of: datetime) -> dict[str, Any]:
 
 def _columns() -> tuple[Column, ...]:
     return (
-        Column(_("Day")), Column(_("So far")), Column(_("Most likely")), Column(_("Half of the days")),
-        Column(_("All days")),
+        Column(_("Day")), Column(_("So far")), Column(_("Most likely")), Column(_("Middle 50 %")),
+        Column(_("Full range")),
     )  # fmt: skip
 
 

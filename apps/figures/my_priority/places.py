@@ -16,9 +16,9 @@ from apps.priorities.sentences.numbers import factor as factor_words
 
 def places_figure(found: MyPlace) -> Figure:
     """Bars as high as people in a twentieth of the factor: a wider bar of few people is low."""
-    title = _("Where everyone is")
-    note = _("people in a twentieth of the factor, as the key has it") if found.is_from_key else _(
-        "people in a twentieth of the factor"
+    title = _("Distribution of factors")
+    note = _("users per twentieth of the factor, computed from the key") if found.is_from_key else _(
+        "users per twentieth of the factor"
     )  # fmt: skip
     sentence, table = _sentence(found), _table(found)
     if not found.bins:
@@ -36,7 +36,7 @@ def places_figure(found: MyPlace) -> Figure:
             "hovermode": "closest",
             "xaxis": {
                 **axes.number_axis(0.0, 1.0), "showspikes": False,
-                "title": {"text": _("factor: further right is served earlier")},
+                "title": {"text": _("factor: higher is served earlier")},
             },
             "yaxis": axes.amount_axis(heights, most=4),
             "annotations": [_you(found, heights)],
@@ -77,9 +77,9 @@ def _range(one: Bin) -> str:
 
 
 def _words(one: Bin) -> str:
-    said = ngettext("%(n)s person, factor %(range)s", "%(n)s people, factor %(range)s", one.n)
+    said = ngettext("%(n)s user, factor %(range)s", "%(n)s users, factor %(range)s", one.n)
     text = said % {"n": count(one.n), "range": _range(one)}
-    return _("%(text)s, you among them") % {"text": text} if one.is_mine else text
+    return _("%(text)s, including you") % {"text": text} if one.is_mine else text
 
 
 def _sentence(found: MyPlace) -> str:
@@ -93,12 +93,12 @@ def _sentence(found: MyPlace) -> str:
         return _("You are the only one with a rank.")
     if not found.n_same and found.rank == 1:
         return (
-            ngettext("You are ahead of the only other one.", "You are ahead of all %(others)s others.", found.of - 1)
+            ngettext("You are ahead of the only other user.", "You are ahead of all %(others)s others.", found.of - 1)
             % said
         )
     if not found.n_same and not found.n_behind:
         return (
-            ngettext("The only other one is ahead of you.", "All %(others)s others are ahead of you.", found.of - 1)
+            ngettext("The only other user is ahead of you.", "All %(others)s others are ahead of you.", found.of - 1)
             % said
         )
     if found.n_same:
@@ -110,7 +110,7 @@ def _sentence(found: MyPlace) -> str:
 def _why_empty(found: MyPlace) -> str:
     if found.rank is None:
         return _sentence(found)
-    text = _("Too few are ranked for a distribution: each of its bars is about at least %(n)s others.")
+    text = _("Too few ranked users: each bar must cover at least about %(n)s others.")
     return text % {"n": count(found.smallest)}
 
 
@@ -118,7 +118,7 @@ def _table(found: MyPlace) -> Table:
     """Highest factor first, as ranks are."""
     bins = found.bins[::-1]
     return Table(
-        columns=(Column(_("Factor")), Column(_("People")), Column(_("You"), is_number=False)),
+        columns=(Column(_("Factor")), Column(_("Users")), Column(_("You"), is_number=False)),
         rows=[[_range(one), count(one.n), _("here") if one.is_mine else ""] for one in bins],
         raw=[[one.low, one.high, one.n, one.is_mine] for one in bins],
         header=("factor_from", "factor_to", "people", "is_mine"),

@@ -39,10 +39,10 @@ def read_rank(query: QueryDict) -> RankAsked:
     """`?rank_days=30&rank_by=factor`. Raises Invalid, with the name in the address, for what doesn't exist."""
     days, by = query.get(DAYS, str(USUAL_DAYS)), query.get(BY, MEASURES[0])
     if days not in {str(one) for one in PERIODS_DAYS}:
-        message = _("“%(text)s” is no period of this figure; there are %(known)s days.")
+        message = _("“%(text)s” is not a period of this figure; choose %(known)s days.")
         _refuse(DAYS, message % {"text": days[:40], "known": ", ".join(map(str, PERIODS_DAYS))})
     if by not in MEASURES:
-        _refuse(BY, _("“%(text)s” is not drawn over time; rank and factor are.") % {"text": by[:40]})
+        _refuse(BY, _("“%(text)s” is not available over time; rank and factor are.") % {"text": by[:40]})
     return RankAsked(int(days), by)
 
 
@@ -61,8 +61,8 @@ def rank_figure(
     controls = _controls(asked, query)
     if not known:
         message = ngettext(
-            "No rank of %(account)s is kept for the last day.",
-            "No rank of %(account)s is kept for the last %(n)s days.",
+            "No stored rank of %(account)s for the last day.",
+            "No stored rank of %(account)s for the last %(n)s days.",
             asked.days,
         ) % {"account": found.account, "n": asked.days}
         layout = {"margin": axes.margin(), "xaxis": {"range": [0, 1]}, "yaxis": {"range": [0, 1]}}
@@ -141,7 +141,7 @@ def _sentence(known: Sequence[RankThen], asked: RankAsked) -> str:
     said: dict[str, Any] = {"now": shown(last), "then": shown(first), "of": count(last.of), "day": _day(first)}
     if len(known) == 1:
         text = _("Your rank is %(now)s of %(of)s.") if is_rank else _("Your factor is %(now)s.")
-        return text % said + " " + _("Earlier days are not kept.")
+        return text % said + " " + _("Earlier days are not stored.")
     if said["now"] == said["then"]:
         text = (
             _("Your rank is %(now)s of %(of)s, as on %(day)s.")

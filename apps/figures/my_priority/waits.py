@@ -32,7 +32,7 @@ def read_waits(query: QueryDict) -> WaitsAsked:
     """`?wait_days=90`. Raises Invalid, with the name in the address, for another period."""
     text = query.get(DAYS, str(USUAL_DAYS))
     if text not in {str(days) for days in PERIODS_DAYS}:
-        message = _("“%(text)s” is no period of this figure; there are %(known)s days.")
+        message = _("“%(text)s” is not a period of this figure; choose %(known)s days.")
         message %= {"text": text[:40], "known": ", ".join(map(str, PERIODS_DAYS))}
         raise Invalid(message, fields=[FieldProblem(DAYS, message)])
     return WaitsAsked(int(text))
@@ -40,7 +40,7 @@ def read_waits(query: QueryDict) -> WaitsAsked:
 
 def waits_figure(found: MyWaits, asked: WaitsAsked, query: QueryDict) -> Figure:
     known = [day for day in found.days if day.deviation is not None]
-    title, controls, table = _("Time in the queue over the balance"), _controls(asked, query), _table(found)
+    title, controls, table = _("Queue time and balance"), _controls(asked, query), _table(found)
     if not known:
         message = _why_empty(found, asked)
         nothing = {"margin": axes.margin(), "xaxis": {"range": [0, 1]}, "yaxis": {"range": [0, 1]}}
@@ -54,7 +54,7 @@ def waits_figure(found: MyWaits, asked: WaitsAsked, query: QueryDict) -> Figure:
     return Figure(
         name="waits",
         title=title,
-        note=_("median hours a day, over %(name)s’s points from target") % {"name": found.level_name},
+        note=_("median hours a day, by %(name)s’s points from target") % {"name": found.level_name},
         sentence=_sentence(found),
         traces=[traces.target([0, 0], [0, top]), _dots(known, across, hours)],
         layout={
@@ -62,7 +62,7 @@ def waits_figure(found: MyWaits, asked: WaitsAsked, query: QueryDict) -> Figure:
             "hovermode": "closest",
             "xaxis": {
                 **x_axis, "showspikes": False,
-                "title": {"text": _("%(name)s when the day began") % {"name": found.level_name}},
+                "title": {"text": _("%(name)s at the start of the day") % {"name": found.level_name}},
             },
             "yaxis": axes.number_axis(0.0, top, suffix="\u00a0h"),
         },
@@ -122,12 +122,12 @@ def _sentence(found: MyWaits) -> str:
     name, over, under = found.level_name, found.over, found.under
     if over is not None and under is not None:
         said = {"name": name, "over": _side(over), "under": _side(under)}
-        return _("With %(name)s over its target, on %(over)s; under it, on %(under)s.") % said
+        return _("With %(name)s over target, on %(over)s; under target, on %(under)s.") % said
     if over is not None:
-        return _("With %(name)s over its target, on %(over)s.") % {"name": name, "over": _side(over)}
+        return _("With %(name)s over target, on %(over)s.") % {"name": name, "over": _side(over)}
     if under is not None:
-        return _("With %(name)s under its target, on %(under)s.") % {"name": name, "under": _side(under)}
-    return _("%(name)s was on its target whenever your jobs started.") % {"name": name}
+        return _("With %(name)s under target, on %(under)s.") % {"name": name, "under": _side(under)}
+    return _("%(name)s was on target whenever your jobs started.") % {"name": name}
 
 
 def _side(waited: Waited) -> str:
@@ -148,10 +148,10 @@ def _side(waited: Waited) -> str:
 
 def _why_empty(found: MyWaits, asked: WaitsAsked) -> str:
     if not found.knows_waits:
-        return _("No source of your jobs reports when they were submitted: how long they waited is not known.")
+        return _("No source reports the submit times of your jobs: waiting times are unknown.")
     if not found.days:
         return _("None of your jobs started in the last %(n)s days.") % {"n": asked.days}
-    return _("The balance of past days is not computed yet; the convergence page starts that.")
+    return _("The balance of past days is not calculated yet; open the convergence page to start it.")
 
 
 def _table(found: MyWaits) -> Table:

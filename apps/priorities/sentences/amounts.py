@@ -19,9 +19,9 @@ def adjustment_sentence(resource: str, amount_s: float, at: datetime, note: str)
         "day": formats.date_format(timezone.localtime(at), "j M Y"),
     }  # fmt: skip
     if amount_s < 0:
-        sentence = _("Includes %(amount)s %(unit)s given back on %(day)s") % words
+        sentence = _("Includes %(amount)s %(unit)s credited on %(day)s") % words
     else:
-        sentence = _("Includes %(amount)s %(unit)s added on %(day)s") % words
+        sentence = _("Includes %(amount)s %(unit)s charged on %(day)s") % words
     said = f"{sentence}: {note}" if note else sentence
     return said if said.endswith((".", "!", "?")) else f"{said}."
 
@@ -38,7 +38,7 @@ def unit_of(resource: str) -> str:
 def unit_of_metric(weights: Mapping[str, float]) -> str:
     """core-hours, where one resource counts once; else a sum has no unit of its own."""
     counted = {name: weight for name, weight in weights.items() if weight}
-    return unit_of(next(iter(counted))) if list(counted.values()) == [1.0] else _("weighed hours")
+    return unit_of(next(iter(counted))) if list(counted.values()) == [1.0] else _("weighted hours")
 
 
 def job_hours(job_h: float | None) -> str:

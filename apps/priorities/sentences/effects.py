@@ -21,33 +21,35 @@ TEXTS = {
         "exponent k = %(k)s."
     ),
     "factor.you_lowers": _(
-        "What changes your factor most: you used %(actual)s of %(parent)s against a target of %(target)s, which lowers "
+        "Main effect on your factor: you used %(actual)s of %(parent)s; target %(target)s. This lowers "
         "the factor from %(other_factor)s to %(factor)s."
     ),
     "factor.you_raises": _(
-        "What changes your factor most: you used %(actual)s of %(parent)s against a target of %(target)s, which raises "
+        "Main effect on your factor: you used %(actual)s of %(parent)s; target %(target)s. This raises "
         "the factor from %(other_factor)s to %(factor)s."
     ),
     "factor.group_lowers": _(
-        "What changes your factor most: %(name)s as a whole used %(actual)s of %(parent)s against a target of "
-        "%(target)s, which lowers the factor from %(other_factor)s to %(factor)s."
+        "Main effect on your factor: %(name)s as a whole used %(actual)s of %(parent)s; target "
+        "%(target)s. This lowers the factor from %(other_factor)s to %(factor)s."
     ),
     "factor.group_raises": _(
-        "What changes your factor most: %(name)s as a whole used %(actual)s of %(parent)s against a target of "
-        "%(target)s, which raises the factor from %(other_factor)s to %(factor)s."
+        "Main effect on your factor: %(name)s as a whole used %(actual)s of %(parent)s; target "
+        "%(target)s. This raises the factor from %(other_factor)s to %(factor)s."
     ),
     "factor.you_no_shares": _("You have no shares of %(parent)s, so your factor is %(factor)s."),
     "factor.group_no_shares": _("%(name)s has no shares of %(parent)s, so your factor is %(factor)s."),
     "reason.factor_same": _("No level changes your factor."),
-    "reason.number": _("%(algorithm)s makes one number of the whole path; no single level is the main reason."),
-    "rank.factor": _("Rank %(rank)s of %(of)s. The level that changes the factor most: %(name)s."),
+    "reason.number": _("%(algorithm)s computes one number from the whole path; no single level is the main reason."),
+    "rank.factor": _("Rank %(rank)s of %(of)s. Level with the largest effect on the factor: %(name)s."),
     "advice.factor_group": _(
-        "%(name)s lowers your factor from %(other_factor)s to %(factor)s: it used %(actual)s of %(parent)s against "
-        "%(target)s. Running less yourself helps as far as %(name)s runs less."
+        "%(name)s lowers your factor from %(other_factor)s to %(factor)s: it used %(actual)s of "
+        "%(parent)s; target %(target)s. Running less helps only as much as it lowers the total of "
+        "%(name)s."
     ),
-    "advice.no_shares": _("%(name)s has no shares, so the factor is 0 whatever runs. Ask for a share of %(parent)s."),
+    "advice.no_shares": _(
+        "%(name)s has no shares, so the factor is 0 regardless of usage. Request shares of %(parent)s."
+    ),
     "forecast.factor_at_target": _(
-        "If %(name)s were at its target now and nothing else were different, the factor would be %(factor)s instead of "
-        "%(other_factor)s."
+        "With %(name)s on target and all else unchanged, the factor would be %(factor)s instead of %(other_factor)s."
     ),
 }

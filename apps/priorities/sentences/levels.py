@@ -6,52 +6,48 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
 TEXTS = {
-    "walk.over": _("%(name)s is entitled to %(target)s of %(parent)s and used %(actual)s: over by %(points)s."),
-    "walk.over_you": _("You are entitled to %(target)s of %(parent)s and used %(actual)s: over by %(points)s."),
-    "walk.under": _("%(name)s is entitled to %(target)s of %(parent)s and used %(actual)s: under by %(points)s."),
-    "walk.under_you": _("You are entitled to %(target)s of %(parent)s and used %(actual)s: under by %(points)s."),
-    "walk.on": _("%(name)s is entitled to %(target)s of %(parent)s and used %(actual)s: on target."),
-    "walk.on_you": _("You are entitled to %(target)s of %(parent)s and used %(actual)s: on target."),
+    "walk.over": _("%(name)s used %(actual)s of %(parent)s; target %(target)s: over by %(points)s."),
+    "walk.over_you": _("You used %(actual)s of %(parent)s; target %(target)s: over by %(points)s."),
+    "walk.under": _("%(name)s used %(actual)s of %(parent)s; target %(target)s: under by %(points)s."),
+    "walk.under_you": _("You used %(actual)s of %(parent)s; target %(target)s: under by %(points)s."),
+    "walk.on": _("%(name)s used %(actual)s of %(parent)s; target %(target)s: on target."),
+    "walk.on_you": _("You used %(actual)s of %(parent)s; target %(target)s: on target."),
     "walk.on_decides": _(
-        "%(name)s is entitled to %(target)s of %(parent)s and used %(actual)s. "
-        "Within tolerance, yet no other level is more of a reason."
+        "%(name)s used %(actual)s of %(parent)s; target %(target)s. This is within tolerance, but still "
+        "the main reason."
     ),
     "walk.on_decides_you": _(
-        "You are entitled to %(target)s of %(parent)s and used %(actual)s. "
-        "Within tolerance, yet no other level is more of a reason."
+        "You used %(actual)s of %(parent)s; target %(target)s. This is within tolerance, but still the main reason."
     ),
-    "walk.idle": _("%(name)s is entitled to %(target)s of %(parent)s. Nothing ran in the window."),
-    "walk.idle_you": _("You are entitled to %(target)s of %(parent)s. Nothing ran in the window."),
-    "walk.unknown": _("%(name)s is entitled to %(target)s of %(parent)s. Its usage is not known yet."),
-    "walk.unknown_you": _("You are entitled to %(target)s of %(parent)s. Your usage is not known yet."),
+    "walk.idle": _("%(name)s has a target of %(target)s of %(parent)s, and no usage in the window."),
+    "walk.idle_you": _("You have a target of %(target)s of %(parent)s, and no usage in the window."),
+    "walk.unknown": _("%(name)s has a target of %(target)s of %(parent)s. Its usage is not known yet."),
+    "walk.unknown_you": _("You have a target of %(target)s of %(parent)s. Your usage is not known yet."),
     "walk.dissolved": _("%(name)s has no shares of its own; its members compete one level up, in %(parent)s."),
     "walk.dissolved_you": _("You have no shares of your own in %(parent)s: you compete one level up."),
-    "walk.suppressed": _(
-        "%(name)s is entitled to %(target)s of %(parent)s. What was used there is not shown: "
-        "too few people are in it to tell their sum without telling one of them."
-    ),
-    "walk.local_only": _("Compared by this site’s usage alone since %(at)s: %(reason)s"),
-    "walk.local_only_above": _("Compared by this site’s usage alone since %(at)s, because others weren’t heard."),
-    "fallback.since": _("Below %(name)s this site’s usage alone counts since %(at)s"),
-    "fallback.below": _("Below %(name)s this site’s usage alone counts since %(at)s: %(reason)s"),
-    "fallback.below_then": _("Below %(name)s this site’s usage alone counted then, since %(at)s: %(reason)s"),
-    "fallback.above": _("This site’s usage alone counts here since %(at)s, because others aren’t heard."),
-    "fallback.above_then": _("This site’s usage alone counted here then, since %(at)s, because others weren’t heard."),
-    "ahead.alone": _("Nobody else is at this level."),
+    "walk.suppressed": _("%(name)s has a target of %(target)s of %(parent)s. Its usage is not shown: too few members."),
+    "walk.local_only": _("Compared by local usage only since %(at)s: %(reason)s"),
+    "walk.local_only_above": _("Compared by local usage only since %(at)s, because peers were unreachable."),
+    "fallback.since": _("Below %(name)s only local usage counts since %(at)s"),
+    "fallback.below": _("Below %(name)s only local usage counts since %(at)s: %(reason)s"),
+    "fallback.below_then": _("Below %(name)s only local usage counted then, since %(at)s: %(reason)s"),
+    "fallback.above": _("Only local usage counts here since %(at)s, because peers are unreachable."),
+    "fallback.above_then": _("Only local usage counted here then, since %(at)s, because peers were unreachable."),
+    "ahead.alone": _("There are no others at this level."),
     "ahead.suppressed": _("How many others are ahead is not shown."),
-    "ahead.nobody": _("Nobody beside it is ahead."),
+    "ahead.nobody": _("No sibling is ahead."),
     "ahead.some": ngettext_lazy(
         "The only other one is ahead of it.",
         "%(n_ahead)s of %(n_siblings)s others are ahead of it.",
         "count",
     ),
-    "ahead.nobody_yours": _("Nobody is ahead of yours."),
+    "ahead.nobody_yours": _("None is ahead of yours."),
     "ahead.some_yours": ngettext_lazy(
         "The only other one is ahead of yours.",
         "%(n_ahead)s of %(n_siblings)s others are ahead of yours.",
         "count",
     ),
-    "ahead.nobody_you": _("Nobody is ahead of you."),
+    "ahead.nobody_you": _("None is ahead of you."),
     "ahead.some_you": ngettext_lazy(
         "The only other one is ahead of you.",
         "%(n_ahead)s of %(n_siblings)s others are ahead of you.",
@@ -79,10 +75,10 @@ TEXTS = {
     ),
     "ahead.equal": ngettext_lazy("%(n)s other is equal here.", "%(n)s others are equal here.", "count"),
     "ahead.rounded": ngettext_lazy(
-        "%(n)s of them has another priority, and is equal only as a whole number: rounding makes it so. The levels "
-        "below decide between them; where there are none, the rank is the same.",
-        "%(n)s of them have other priorities, and are equal only as whole numbers: rounding makes them so. The levels "
-        "below decide between them; where there are none, the rank is the same.",
+        "%(n)s of them has another priority, but the same integer after rounding. Lower levels decide "
+        "between them; without any, the rank is the same.",
+        "%(n)s of them have other priorities, but the same integer after rounding. Lower levels decide "
+        "between them; without any, the rank is the same.",
         "count",
     ),
 }

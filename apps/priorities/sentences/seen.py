@@ -7,32 +7,29 @@ from django.utils.translation import ngettext_lazy
 
 TEXTS = {
     "seen.open": _(
-        "%(policy)s is open: everybody who signs in sees its whole tree, with your name, your share and what you used. "
-        "Your jobs stay yours."
+        "%(policy)s is open: all signed-in users see the whole tree, with your name, share and usage. "
+        "Your jobs stay private."
     ),
     "seen.by_name_all": _(
-        "%(name)s is open: everybody who signs in sees your name, your share, what you used and your jobs there."
+        "%(name)s is open: all signed-in users see your name, your share, your usage and your jobs there."
     ),
-    "seen.jobs_by_name_all": _("Everybody who signs in sees your name, your accounts and their jobs at %(name)s."),
-    "seen.name_alone_all": _(
-        "Everybody who signs in sees your name and your share at %(name)s, and not what you used."
-    ),
+    "seen.jobs_by_name_all": _("All signed-in users see your name, your accounts and their jobs at %(name)s."),
+    "seen.name_alone_all": _("All signed-in users see your name and your share at %(name)s, but not your usage."),
     "seen.in_sums_all": _(
-        "Everybody who signs in sees sums of groups at %(name)s, and none in which fewer than %(smallest)s people were "
-        "active or one used more than four fifths; not your name."
+        "All signed-in users see group totals at %(name)s, but not your name. Totals need %(smallest)s "
+        "active users, none above four fifths."
     ),
     "seen.closed": _(
-        "Your colleagues, and all others without a role here, see neither your name nor your numbers. Who shares a "
-        "group with you sees its sum, and how many are ahead."
+        "Colleagues and other users without a role here see neither your name nor your numbers. Members "
+        "of your group see its total, and how many are ahead."
     ),
     "seen.by_name": ngettext_lazy(
-        "%(n)s person with the role %(role)s at %(name)s sees your name, your share, what you used and your jobs.",
-        "%(n)s people with the role %(role)s at %(name)s see your name, your share, what you used and your jobs.",
+        "%(n)s person with the role %(role)s at %(name)s sees your name, share, usage and jobs.",
+        "%(n)s people with the role %(role)s at %(name)s see your name, share, usage and jobs.",
         "count",
     ),
     "seen.by_name_group": _(
-        "Whoever belongs to %(people)s, with the role %(role)s at %(name)s, sees your name, your share, what you used "
-        "and your jobs."
+        "Members of %(people)s, with the role %(role)s at %(name)s, see your name, share, usage and jobs."
     ),
     "seen.jobs_by_name": ngettext_lazy(
         "%(n)s person with the role %(role)s at %(name)s sees your name, your accounts and their jobs.",
@@ -40,33 +37,31 @@ TEXTS = {
         "count",
     ),
     "seen.jobs_by_name_group": _(
-        "Whoever belongs to %(people)s, with the role %(role)s at %(name)s, sees your name, your accounts and their "
-        "jobs."
+        "Members of %(people)s, with the role %(role)s at %(name)s, see your name, your accounts and their jobs."
     ),
     "seen.name_alone": ngettext_lazy(
-        "%(n)s person with the role %(role)s at %(name)s sees your name and your share, and not what you used.",
-        "%(n)s people with the role %(role)s at %(name)s see your name and your share, and not what you used.",
+        "%(n)s person with the role %(role)s at %(name)s sees your name and share, but not your usage.",
+        "%(n)s people with the role %(role)s at %(name)s see your name and share, but not your usage.",
         "count",
     ),
     "seen.name_alone_group": _(
-        "Whoever belongs to %(people)s, with the role %(role)s at %(name)s, sees your name and your share, and not "
-        "what you used."
+        "Members of %(people)s, with the role %(role)s at %(name)s, see your name and share, but not your usage."
     ),
     "seen.in_sums": ngettext_lazy(
-        "%(n)s person with the role %(role)s at %(name)s sees sums of groups alone, and none in which fewer than "
-        "%(smallest)s people were active or one used more than four fifths.",
-        "%(n)s people with the role %(role)s at %(name)s see sums of groups alone, and none in which fewer than "
-        "%(smallest)s people were active or one used more than four fifths.",
+        "%(n)s person with the role %(role)s at %(name)s sees group totals only. Totals need "
+        "%(smallest)s active users, none above four fifths.",
+        "%(n)s people with the role %(role)s at %(name)s see group totals only. Totals need %(smallest)s "
+        "active users, none above four fifths.",
         "count",
     ),
     "seen.in_sums_group": _(
-        "Whoever belongs to %(people)s, with the role %(role)s at %(name)s, sees sums of groups alone, and none in "
-        "which fewer than %(smallest)s people were active or one used more than four fifths."
+        "Members of %(people)s, with the role %(role)s at %(name)s, see group totals only. Totals need "
+        "%(smallest)s active users, none above four fifths."
     ),
     "seen.administrators": ngettext_lazy(
         "%(n)s administrator of this site sees everything.",
         "%(n)s administrators of this site see everything.",
         "count",
     ),
-    "seen.schedulers": _("Schedulers get your factor, rank and levels to order your jobs by, and no single job."),
+    "seen.schedulers": _("Schedulers receive your factor, rank and levels, but no job data."),
 }
