@@ -42,7 +42,7 @@ def coverage_figure(sources: Sequence[SourceDays], query: QueryDict) -> Figure:
     n_days = read_days(query)
     rows = sorted(sources, key=lambda one: -one.count(Coverage.HOLE) * 1000 - one.count(Coverage.PART))
     drawn = rows[:MOST_ROWS]
-    empty = "" if rows else _("No source of usage is set up.")
+    empty = "" if rows else _("No usage source is set up.")
     return Figure(
         name="coverage",
         title=_("Coverage"),
@@ -119,11 +119,9 @@ def _read(source: SourceDays, row: int) -> dict[str, Any]:
 
 def _words(day: Day) -> str:
     if day.state is Coverage.PART:
-        return ngettext("without %(n)s hour of usage", "without %(n)s hours of usage", day.n_missing) % {
-            "n": day.n_missing
-        }
+        return ngettext("%(n)s hour missing", "%(n)s hours missing", day.n_missing) % {"n": day.n_missing}
     return {
-        Coverage.FULL: _("complete"), Coverage.HOLE: _("without usage all day"), Coverage.OFF: _("nothing expected"),
+        Coverage.FULL: _("complete"), Coverage.HOLE: _("no usage all day"), Coverage.OFF: _("not due"),
     }[day.state]  # fmt: skip
 
 
@@ -166,19 +164,19 @@ def _complete(one: SourceDays) -> str:
 
 
 def _note(n_days: int, n_drawn: int, n_all: int) -> str:
-    days = _("days of the last %(n)s with all expected usage") % {"n": n_days}
+    days = _("complete days of the last %(n)s") % {"n": n_days}
     return days if n_drawn == n_all else f"{days}, {_('%(n)s of %(all)s sources') % {'n': n_drawn, 'all': n_all}}"
 
 
 def _sentence(rows: Sequence[SourceDays], n_days: int) -> str:
     if not rows:
-        return _("No source of usage is set up.")
+        return _("No usage source is set up.")
     worst = rows[0]
     gaps, parts = worst.count(Coverage.HOLE), worst.count(Coverage.PART)
     if not gaps + parts:
         return ngettext(
-            "%(name)s has all expected usage of the last %(days)s days.",
-            "All %(n)s sources have all expected usage of the last %(days)s days.",
+            "%(name)s is complete for the last %(days)s days.",
+            "All %(n)s sources are complete for the last %(days)s days.",
             len(rows),
         ) % {"n": len(rows), "days": n_days, "name": worst.name}
     last = max(day.on for day in worst.days if day.state in _WITH_GAPS)
@@ -206,8 +204,8 @@ def _table(rows: Sequence[SourceDays]) -> Table:
         shown.append([one.name, *map(str, counts), gaps or "\u2013"])
     return Table(
         columns=(
-            Column(_("Source"), is_number=False), Column(_("Complete")), Column(_("In part")),
-            Column(_("Without usage")), Column(_("Nothing expected")), Column(_("Days with gaps"), is_number=False),
+            Column(_("Source"), is_number=False), Column(_("Complete")), Column(_("Incomplete")),
+            Column(_("Without usage")), Column(_("Not due")), Column(_("Days with gaps"), is_number=False),
         ),
         rows=shown,
         raw=[

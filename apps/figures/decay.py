@@ -42,13 +42,13 @@ def read_decay(query: QueryDict) -> DecayAsked:
     """
     text = query.get("age", str(USUAL_DAYS))
     if text not in {str(days) for days in HORIZONS_DAYS}:
-        message = _("“%(text)s” is no age of this figure; there are %(known)s days.")
+        message = _("“%(text)s” is not a range of this figure; choose %(known)s days.")
         message %= {"text": text[:40], "known": ", ".join(map(str, HORIZONS_DAYS))}
         raise Invalid(message, fields=[FieldProblem("age", message)])
     laws = tuple(dict.fromkeys(query.getlist("law"))) if "law" in query else _USUAL
     for name in laws:
         if name not in LAWS and name != _OWN:
-            message = _("There is no law of aging “%(name)s”.") % {"name": name[:40]}
+            message = _("Unknown decay function “%(name)s”.") % {"name": name[:40]}
             raise Invalid(message, fields=[FieldProblem("law", message)])
     return DecayAsked(int(text), tuple(name for name in laws if name != _OWN))
 
@@ -147,8 +147,8 @@ def _sentence(own: Window, days: int, left: float, as_of_s: float) -> str:
     week = float(weights([7 * DAY_S], own, as_of_s)[0]) * 100
     said = {"week": f"{week:.1f}", "left": f"{left:.1f}", "days": days}
     if days == HORIZONS_DAYS[0]:
-        return _("Usage of 7 days ago counts %(week)s %% of what it was.") % said
-    return _("Usage of 7 days ago counts %(week)s %% of what it was, usage of %(days)s days ago %(left)s %%.") % said
+        return _("Usage of 7 days ago counts %(week)s %%.") % said
+    return _("Usage of 7 days ago counts %(week)s %%, of %(days)s days ago %(left)s %%.") % said
 
 
 def _table(days: list[float], left: Mapping[str, Any], labels: Mapping[str, str], step: int) -> Table:
@@ -177,4 +177,4 @@ def _controls(own: Window, asked: DecayAsked, query: QueryDict) -> list[Control]
                 swatch=_color(own, name), alone=changed(query, law=name),
             )
         )  # fmt: skip
-    return [Control(_("Age"), horizons), Control(_("Laws beside this policy’s own"), laws, kind="chips")]
+    return [Control(_("Age"), horizons), Control(_("Decay functions compared with this policy’s"), laws, kind="chips")]

@@ -42,7 +42,9 @@ def grid_flow(found: Grid) -> Figure:
         n_hidden=len(rows) - len(shown),
     )
     since = (
-        _("ever") if found.since is None else _("since %(day)s") % {"day": formats.date_format(found.since, "j M Y")}
+        _("all time")
+        if found.since is None
+        else _("since %(day)s") % {"day": formats.date_format(found.since, "j M Y")}
     )
     return flow_figure(flows, name=found.name, policy=found.policy_slug, period=since)
 
@@ -89,7 +91,7 @@ def flow_figure(flows: Flows, *, name: str, policy: str, period: str) -> Figure:
         file=f"fairshare_{policy}_flow",
         caption=policy,
         reads=False,
-        empty="" if links else _("No site delivered core-hours that may be shown here in this period."),
+        empty="" if links else _("No visible core-hours from any site in this period."),
     )
 
 
@@ -124,7 +126,7 @@ def _words(amount: float, total: float) -> str:
 
 def _sentence(flows: Flows, of_site: Sequence[float], drawn: Flows) -> str:
     if not drawn.sites:
-        return _("No core-hours of this period may be shown.")
+        return _("No visible core-hours in this period.")
     said = {
         "site": drawn.sites[0], "part": f"{100 * of_site[0] / drawn.total:.1f}", "n": len(flows.sites),
         "amount": axes.short_amount(drawn.total),
@@ -132,7 +134,7 @@ def _sentence(flows: Flows, of_site: Sequence[float], drawn: Flows) -> str:
     text = _("%(site)s delivered %(part)s\u00a0%% of %(amount)s core-hours.") % said
     if not flows.n_hidden:
         return text
-    more = ngettext("%(n)s entry isn’t shown.", "%(n)s entries aren’t shown.", flows.n_hidden)
+    more = ngettext("%(n)s entry not shown.", "%(n)s entries not shown.", flows.n_hidden)
     return f"{text} {more % {'n': flows.n_hidden}}"
 
 

@@ -63,7 +63,7 @@ def _target(text: str) -> float:
     except ValueError:
         target = -1.0
     if not 0 < target < 100:  # NaN is neither
-        message = _("“%(text)s” is no target of this figure: percent above 0 and below 100 are.") % {"text": text[:40]}
+        message = _("“%(text)s” is not a valid target: enter percent above 0 and below 100.") % {"text": text[:40]}
         raise Invalid(message, fields=[FieldProblem(TARGET, message)])
     return target
 
@@ -72,7 +72,7 @@ def _operator(name: str, k: float) -> Operator:
     try:
         return get_operator(name, k=k)
     except BadParameter:
-        message = _("There is no operator “%(name)s”.") % {"name": name[:40]}
+        message = _("Unknown operator “%(name)s”.") % {"name": name[:40]}
         raise Invalid(message, fields=[FieldProblem(NAME, message)]) from None
 
 
@@ -192,5 +192,5 @@ def _controls(own: str, asked: ProfileAsked, query: QueryDict, colors: Mapping[s
     slider = Slider(TARGET, asked.target, 1, 99, 1, percent(asked.target / 100), rest)
     return [
         Control(_("Target"), [], kind="range", slider=slider),
-        Control(_("Operators beside this policy’s own"), chips, kind="chips"),
+        Control(_("Operators compared with this policy’s"), chips, kind="chips"),
     ]

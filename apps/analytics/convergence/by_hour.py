@@ -28,7 +28,7 @@ from apps.priorities.selectors.rows import PolicyView
 
 def refuse_windowed(counting: Counting) -> None:
     if counting.view == WINDOWED:
-        message = _("Windows are counted in days: by the hour there are decayed and raw.")
+        message = _("Windows are counted in days: by hour, use decayed or raw.")
         raise Invalid(message, code="invalid", fields=[FieldProblem("view", message)])
 
 

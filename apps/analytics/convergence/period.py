@@ -70,11 +70,11 @@ def check_period(from_on: date | None, to_on: date | None, *, state: SeriesState
         from_on = date.fromordinal(max(to_on.toordinal() - (USUAL_DAYS - 1), 1))
     if to_on < from_on:
         said = {"first": from_on.isoformat(), "last": to_on.isoformat(), "there": there_are(state)}
-        message = _("The period ends on %(last)s, before it begins on %(first)s: turn the two around. %(there)s")
+        message = _("The period ends on %(last)s, before it starts on %(first)s: swap them. %(there)s")
         raise _refused("to", message % said)
     if (to_on - from_on).days >= MOST_DAYS:
         said = {"n": f"{(to_on - from_on).days + 1:,}", "most": f"{MOST_DAYS:,}", "there": there_are(state)}
-        message = _("That are %(n)s days; at most %(most)s are told at once, that is ten years. %(there)s")
+        message = _("That is %(n)s days; the limit is %(most)s (ten years). %(there)s")
         raise _refused("from", message % said)
     return Period(from_on, to_on)
 
@@ -82,9 +82,9 @@ def check_period(from_on: date | None, to_on: date | None, *, state: SeriesState
 def there_are(state: SeriesState) -> str:
     """Which days could be asked for."""
     if state.first_on is None or state.through_on is None:
-        return _("No days have been worked out yet.")
+        return _("No daily data yet.")
     said = {"first": state.first_on.isoformat(), "last": state.through_on.isoformat()}
-    return _("There are days from %(first)s to %(last)s.") % said
+    return _("Data available from %(first)s to %(last)s.") % said
 
 
 def _day(text: str, where: str, state: SeriesState) -> date:
@@ -92,7 +92,7 @@ def _day(text: str, where: str, state: SeriesState) -> date:
         return date.fromisoformat(text.strip())
     except ValueError:
         said = {"text": text.strip()[:40], "there": there_are(state)}
-        message = _("“%(text)s” is no day: write it like 2026-03-31. %(there)s") % said
+        message = _("“%(text)s” is not a date: write it like 2026-03-31. %(there)s") % said
         raise Malformed(message, code="period", fields=[FieldProblem(where, message)]) from None
 
 

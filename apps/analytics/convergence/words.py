@@ -51,65 +51,60 @@ def _shown(value: Any) -> str:
 
 _TEXTS: Mapping[str, Callable[[int], str]] = {
     "all_at_target_or_idle": lambda n: ngettext(
-        "It is at its target or idle.", "All %(n)s are at their target or idle.", n
+        "It is on target or idle.", "All %(n)s entries are on target or idle.", n
     ),
     "at_target_or_idle": lambda n: ngettext(
-        "%(n)s of %(of)s is at its target or idle.", "%(n)s of %(of)s are at their target or idle.", n
+        "%(n)s of %(of)s is on target or idle.", "%(n)s of %(of)s are on target or idle.", n
     ),
-    "none_at_target": lambda _n: _("None of %(of)s is at its target or idle."),
-    "moves_away": lambda _n: _("%(name)s moves away from its target since %(since)s, now %(points)s points %(side)s."),
+    "none_at_target": lambda _n: _("None of %(of)s is on target or idle."),
+    "moves_away": lambda _n: _(
+        "%(name)s has been diverging from its target since %(since)s, now %(points)s points %(side)s."
+    ),
     "moves_away_alone": lambda _n: _(
-        "%(name)s moves away from its target since %(since)s, now %(points)s points %(side)s:"
-        " nobody else beside it wants more."
+        "%(name)s has been diverging from its target since %(since)s, now %(points)s points %(side)s: "
+        "none of its siblings has more demand."
     ),
-    "more_move_away": lambda n: ngettext("%(n)s more moves away.", "%(n)s more move away.", n),
+    "more_move_away": lambda n: ngettext("%(n)s more is diverging.", "%(n)s more are diverging.", n),
     "starved": lambda n: ngettext(
-        "%(name)s has had jobs waiting below its target for %(n)s day.",
-        "%(name)s has had jobs waiting below its target for %(n)s days.",
+        "%(name)s has had jobs waiting below target for %(n)s day.",
+        "%(name)s has had jobs waiting below target for %(n)s days.",
         n,
     ),
-    "more_starved": lambda n: ngettext("%(n)s more waits below its target.", "%(n)s more wait below their targets.", n),
-    "approaching": lambda n: ngettext(
-        "%(n)s is off its target and comes nearer.", "%(n)s are off their targets and come nearer.", n
-    ),
-    "steady": lambda n: ngettext(
-        "%(n)s is off its target and stays there.", "%(n)s are off their targets and stay there.", n
-    ),
+    "more_starved": lambda n: ngettext("%(n)s more waits below target.", "%(n)s more wait below target.", n),
+    "approaching": lambda n: ngettext("%(n)s is off target but converging.", "%(n)s are off target but converging.", n),
+    "steady": lambda n: ngettext("%(n)s stays off target.", "%(n)s stay off target.", n),
     "not_told": lambda n: ngettext(
-        "%(n)s is not shown: fewer than five active members, or not yours to see.",
-        "%(n)s are not shown: fewer than five active members, or not yours to see.",
+        "%(n)s is not shown: fewer than five active members, or outside your rights.",
+        "%(n)s are not shown: fewer than five active members, or outside your rights.",
         n,
     ),
-    "local_only": lambda _n: _(
-        "Below %(name)s the days from %(since)s on are compared by this site’s usage alone: %(reason)s"
-    ),
+    "local_only": lambda _n: _("Below %(name)s the days from %(since)s on use local usage only: %(reason)s"),
     "local_only_until": lambda _n: _(
-        "Below %(name)s the days from %(since)s on are compared by this site’s usage alone, until they are worked out"
-        " again."
+        "Below %(name)s the days from %(since)s on use local usage only, until they are recalculated."
     ),
     "local_only_above": lambda _n: _(
-        "The days from %(since)s on are compared by this site’s usage alone, because others weren’t heard."
+        "The days from %(since)s on use local usage only, because peers were unreachable."
     ),
-    "nobody_used": lambda _n: _("Nobody has used anything in this period."),
-    "before_entries": lambda _n: _("These entries came later: there is nothing to compare."),
+    "nobody_used": lambda _n: _("No usage in this period."),
+    "before_entries": lambda _n: _("These entries were created later: there is nothing to compare."),
     "before_some_entries": lambda n: ngettext(
         "%(n)s day is from before some of these entries.", "%(n)s days are from before some of these entries.", n
     ),
     "before_some_entries_hours": lambda n: ngettext(
         "%(n)s hour is from before some of these entries.", "%(n)s hours are from before some of these entries.", n
     ),
-    "one_before_entry": lambda _n: _("%(name)s came later: there is nothing to compare."),
+    "one_before_entry": lambda _n: _("%(name)s was created later: there is nothing to compare."),
     "starved_hours": lambda n: ngettext(
-        "%(name)s has had jobs waiting below its target for %(n)s hour.",
-        "%(name)s has had jobs waiting below its target for %(n)s hours.",
+        "%(name)s has had jobs waiting below target for %(n)s hour.",
+        "%(name)s has had jobs waiting below target for %(n)s hours.",
         n,
     ),
     "no_days": lambda _n: _("There are no days in this period yet."),
-    "one_on": lambda _n: _("%(name)s is at its target."),
-    "one_idle": lambda _n: _("%(name)s had no demand for more: nobody waits there."),
-    "one_steady": lambda _n: _("%(name)s is %(points)s points %(side)s its target and stays there."),
-    "one_approaching": lambda _n: _("%(name)s is %(points)s points %(side)s its target and comes nearer."),
-    "one_unknown": lambda _n: _("Nothing is known of %(name)s on the last day."),
+    "one_on": lambda _n: _("%(name)s is on target."),
+    "one_idle": lambda _n: _("%(name)s had no more demand: no jobs wait there."),
+    "one_steady": lambda _n: _("%(name)s stays %(points)s points %(side)s its target."),
+    "one_approaching": lambda _n: _("%(name)s is %(points)s points %(side)s its target but converging."),
+    "one_unknown": lambda _n: _("No data of %(name)s on the last day."),
 }
 
 

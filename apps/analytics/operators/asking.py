@@ -83,7 +83,7 @@ def read_query(given: Mapping[str, str]) -> FigureQuery:
 
 def _number(name: str, text: str) -> float | int:
     low, high = BOUNDS[name]
-    allowed = _("a number from %(low)s to %(high)s is allowed") % {"low": f"{low:,g}", "high": f"{high:,.12g}"}
+    allowed = _("must be a number from %(low)s to %(high)s") % {"low": f"{low:,g}", "high": f"{high:,.12g}"}
     plain = text.replace("\u00a0", "").replace(" ", "")
     if plain.count(",") == 1 and "." not in plain:
         plain = plain.replace(",", ".")
@@ -107,7 +107,7 @@ def _word(name: str, text: str) -> str:
         except BadParameter as error:
             raise ValueError(error.message) from None
     if name in _CHOICES and text not in _CHOICES[name]:
-        raise ValueError(_("one of %(names)s is allowed") % {"names": "; ".join(_CHOICES[name])})
+        raise ValueError(_("must be one of %(names)s") % {"names": "; ".join(_CHOICES[name])})
     if len(text) > _LONGEST:
-        raise ValueError(_("at most %(n)s characters are allowed") % {"n": _LONGEST})
+        raise ValueError(_("must have at most %(n)s characters") % {"n": _LONGEST})
     return text

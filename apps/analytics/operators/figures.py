@@ -145,18 +145,18 @@ _LISTED = (
         ("operator", "bits"), Layout("target", "actual", "component"),
     ),
     Figure(
-        "job-size", gettext_lazy("Smallest job that shows"), _HOURS, gettext_lazy("Operators paper, figures 14 to 16"),
+        "job-size", gettext_lazy("Smallest visible job"), _HOURS, gettext_lazy("Operators paper, figures 14 to 16"),
         JobSize, lambda asked: pictures.job_sizes(asked.operators, asked.query), _job_sizes_say, _POOL,
         Layout("operator", "bits", "job_h"),
     ),
     Figure(
-        "bits", gettext_lazy("Bits at which a job shows"), gettext_lazy("bits of one component"),
+        "bits", gettext_lazy("Bits at which a job is visible"), gettext_lazy("bits of one component"),
         gettext_lazy("Operators paper, figure 17"), BitsNeeded,
         lambda asked: pictures.bits_needed(asked.operators, asked.query), _bits_say, _POOL,
         Layout("operator", "region", "bits"),
     ),
     Figure(
-        "resolution", gettext_lazy("What resolution does to this tree"),
+        "resolution", gettext_lazy("Effect of the resolution on this tree"),
         gettext_lazy("by bits of a component, and at 10,000"), gettext_lazy("Operators paper, figure 5"),
         ResolutionEffect, of_tree.effects, of_tree.effects_sentence,
         ("operator", "resolution", "k", "job_h", "count"), Layout("operator", "resolution", "n_misplaced"),

@@ -70,5 +70,8 @@ def _refuse_too_many(n_days: int, span: tuple[datetime, datetime] | None) -> Non
             cursor.execute(_COUNT, [*span, MOST_BUCKETS + 1])
             n_buckets = int(cursor.fetchone()[0])
     if n_days > MOST_DAYS or n_buckets > MOST_BUCKETS:
-        message = _("At most %(days)s days with %(n)s hours of usage are measured against today: choose fewer days.")
+        message = _(
+            "At most %(days)s days with %(n)s hours of usage can be compared with the current policy: choose "
+            "fewer days."
+        )
         raise TooLarge(message % {"days": MOST_DAYS, "n": f"{MOST_BUCKETS:,}"}, code="too_many_days")

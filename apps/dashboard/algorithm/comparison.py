@@ -59,7 +59,7 @@ class Row:
 
 def options(current: Mapping[str, Any]) -> list[Option]:
     """In force first; then every algorithm with its defaults, and those with operators once for each."""
-    found = [Option(IN_FORCE, _("In force: %(name)s") % {"name": label_of(current)})]
+    found = [Option(IN_FORCE, _("Active: %(name)s") % {"name": label_of(current)})]
     for name, algorithm in all_algorithms().items():
         if any(parameter.name == "operator" for parameter in algorithm.parameters):
             for operator in all_operators():
@@ -149,7 +149,7 @@ def _cell(standing: Standing, *, is_first: bool) -> Cell:
     if not is_first and standing.moved:
         n, sign = abs(standing.moved), "+" if standing.moved > 0 else presentation.MINUS
         moved = f"{sign}{presentation.count(n)}"
-        words = _("%(places)s sooner") if standing.moved > 0 else _("%(places)s later")
+        words = _("up %(places)s") if standing.moved > 0 else _("down %(places)s")
         words = words % {"places": places(n)}
     return Cell(rank, presentation.factor(standing.factor), moved, words)
 
@@ -162,10 +162,10 @@ def verdict(comparison: Comparison) -> str:
     if len(usable) < 2:
         return _("Choose two algorithms that fit this tree")
     if not comparison.n_moved:
-        return _("The choice changes nobody’s rank")
+        return _("The choice changes no rank")
     return ngettext(
-        "The choice moves %(moved)s of %(all)s leaf",
-        "The choice moves %(moved)s of %(all)s leaves",
+        "%(moved)s of %(all)s leaf would change rank",
+        "%(moved)s of %(all)s leaves would change rank",
         comparison.n_leaves,
     ) % {"moved": presentation.count(comparison.n_moved), "all": presentation.count(comparison.n_leaves)}
 
@@ -173,10 +173,10 @@ def verdict(comparison: Comparison) -> str:
 def parted(side: Side) -> str:
     """How many leaves move against the first column, and of these how many by the operator and how many by rounding."""
     if not side.n_moved:
-        return _("no leaf moves")
+        return _("no leaf changes rank")
     text = ngettext(
-        "%(n)s leaf moves: %(operator)s by the operator, %(rounding)s by rounding",
-        "%(n)s leaves move: %(operator)s by the operator, %(rounding)s by rounding",
+        "%(n)s leaf changes rank: %(operator)s by the operator, %(rounding)s by rounding",
+        "%(n)s leaves change rank: %(operator)s by the operator, %(rounding)s by rounding",
         side.n_moved,
     )
     return text % {
@@ -193,11 +193,11 @@ def furthest(comparison: Comparison) -> str:
         gain, loss = max(moves, key=_by_move, default=None), min(moves, key=_by_move, default=None)
         parts = []
         if gain and gain[0] > 0:
-            parts.append(_("%(name)s comes %(places)s sooner") % {"name": gain[1].name, "places": places(gain[0])})
+            parts.append(_("%(name)s moves up %(places)s") % {"name": gain[1].name, "places": places(gain[0])})
         if loss and loss[0] < 0:
-            parts.append(_("%(name)s comes %(places)s later") % {"name": loss[1].name, "places": places(-loss[0])})
+            parts.append(_("%(name)s moves down %(places)s") % {"name": loss[1].name, "places": places(-loss[0])})
         if parts:
-            text = _("Under %(label)s, %(what)s.")
+            text = _("With %(label)s, %(what)s.")
             sentences.append(text % {"label": label_of(side.algorithm), "what": _(" and ").join(parts)})
     return " ".join(sentences)
 

@@ -79,7 +79,7 @@ def _fields(page: OperatorsPage, request: HttpRequest, problems: dict[str, str])
     shown: dict[str, tuple[str, object]] = {
         "operator": (_("Operator"), check.operator),
         "resolution": (_("Resolution"), check.resolution),
-        "k": (_("Part of absolute, k"), "" if check.k is None else f"{check.k:g}"),
+        "k": (_("Weight of absolute, k"), "" if check.k is None else f"{check.k:g}"),
         "bits": (_("Bits in profiles"), query.bits),
         "nodes": (_("Nodes"), f"{query.nodes:g}"),
         "window_days": (_("Window in days"), f"{query.window_days:g}"),

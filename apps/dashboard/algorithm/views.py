@@ -182,7 +182,7 @@ def _moves(side: Side) -> str:
 def _known(name: str) -> Any:
     found = all_algorithms().get(name)
     if found is None:
-        raise NotFound(_("There is no algorithm of this name here."))
+        raise NotFound(_("Unknown algorithm."))
     return found
 
 

@@ -172,34 +172,34 @@ def properties_in_words(declared: Properties) -> list[Told]:
         Told(
             declared.isolation,
             _("Groups are isolated") if declared.isolation else _("Groups are not isolated"),
-            _("What other groups use never changes the order inside a group.")
+            _("Usage of other groups never changes the order inside a group.")
             if declared.isolation
-            else _("What other groups use changes the numbers inside a group, but never turns its order.")
+            else _("Usage of other groups changes the numbers inside a group, but never reverses its order.")
             if declared.order_in_groups
-            else _("What other groups use can change the order inside a group."),
+            else _("Usage of other groups can change the order inside a group."),
         ),
         Told(
             declared.proportional_redistribution,
-            _("Unused share goes in proportion")
+            _("Unused share is redistributed proportionally")
             if declared.proportional_redistribution
-            else _("Unused share doesn’t go in proportion"),
-            _("What nobody uses goes to the active siblings in proportion to their shares.")
+            else _("Unused share isn’t redistributed proportionally"),
+            _("Unused share goes to the active siblings in proportion to their shares.")
             if declared.proportional_redistribution
-            else _("What nobody uses goes to the active siblings otherwise than by their shares."),
+            else _("Unused share goes to the active siblings, but not in proportion to their shares."),
         ),
         Told(
             declared.scale_invariance,
-            _("Only proportions count") if declared.scale_invariance else _("Amounts count as well"),
-            _("All shares or all usage of a group times the same number changes nothing.")
+            _("Scale-invariant") if declared.scale_invariance else _("Not scale-invariant"),
+            _("Multiplying all shares or all usage of a group by one number changes nothing.")
             if declared.scale_invariance
-            else _("All shares or all usage of a group times the same number can change its order."),
+            else _("Multiplying all shares or all usage of a group by one number can change its order."),
         ),
         Told(
             declared.boundaries,
-            _("The ends are fixed") if declared.boundaries else _("The ends are not fixed"),
-            _("Who uses something without a share comes last, who has a share and used nothing comes first.")
+            _("Extremes are fixed") if declared.boundaries else _("Extremes are not fixed"),
+            _("Usage without shares always ranks last, shares without usage first.")
             if declared.boundaries
-            else _("Who uses something without a share isn’t always last, who used nothing isn’t always first."),
+            else _("Usage without shares isn’t always last, shares without usage not always first."),
         ),
     ]
 
@@ -239,14 +239,14 @@ def _own(key: str, value: float, algorithm: str, tolerance: Tolerance) -> OwnNum
         )
     is_of_group = algorithm in _OF_THE_GROUP
     titles = {
-        "norm_shares": _("Promised of its group") if is_of_group else _("Promised of everything"),
-        "effective_usage": _("Used of its group") if is_of_group else _("Counted as used"),
-        "norm_usage": _("Used of everything"),
+        "norm_shares": _("Target in its group") if is_of_group else _("Target in the policy"),
+        "effective_usage": _("Usage in its group") if is_of_group else _("Charged usage"),
+        "norm_usage": _("Usage in the policy"),
     }
     if key in titles:
         return OwnNumber(key, titles[key], presentation.percent(value), f"{value!r}", None, "")
     ratios = {
-        "local_ratio": _("Own ratio r_l: used of its part of its group"),
+        "local_ratio": _("Own ratio r_l: usage / share in its group"),
         "k": _("Exponent k of the own ratio"),
         "effective_ratio": _("Ratio R of the whole path"),
     }
@@ -276,11 +276,11 @@ def _balance_of(value: float, tolerance: Tolerance) -> Balance | None:
 
 def _quotient_words(value: float) -> str:
     if value == inf or value >= 2.0**64:
-        return _("Nothing was used, so it goes before everybody beside it that used something.")
+        return _("No usage: it ranks before all siblings with usage.")
     if value == 0:
-        return _("It has no shares, so everybody beside it with shares goes before it.")
+        return _("No shares: all siblings with shares rank before it.")
     if abs(value - 1) <= _NEAR:
-        return _("It used exactly its part.")
+        return _("It used exactly its target.")
     if value > 1:
-        return _("Its part is %(times)s times what it used.") % {"times": quotient(value)}
-    return _("It used %(times)s times its part.") % {"times": quotient(1 / value)}
+        return _("Its target is %(times)s times its usage.") % {"times": quotient(value)}
+    return _("It used %(times)s times its target.") % {"times": quotient(1 / value)}

@@ -28,8 +28,8 @@ def kpis(found: Convergence) -> list[Kpi]:
     return [
         Kpi(_("Mean deviation"), mean, _("pts, share-weighted")),
         Kpi(_("Time within tolerance"), presentation.percent(figures.inside, 0), last),
-        Kpi(_("Half-time to target"), *_half_time(found)),
-        Kpi(_("Idle share given away"), presentation.percent(figures.idle_given), _given_of(found)),
+        Kpi(_("Half-life of the deviation"), *_half_time(found)),
+        Kpi(_("Idle share redistributed"), presentation.percent(figures.idle_given), _given_of(found)),
     ]
 
 

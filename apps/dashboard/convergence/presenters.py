@@ -165,10 +165,10 @@ def label_of(found: Convergence, row: int, counts: Counts, reason: str) -> str:
     said = {"name": name, "actual": presentation.percent(last(found.actual[row])),
             "target": presentation.percent(last(found.target[row]))}  # fmt: skip
     steps = _("hours") if found.is_by_hour else _("days")
-    text = _("%(name)s: actual %(actual)s against a target of %(target)s") % said
+    text = _("%(name)s: actual %(actual)s, target %(target)s") % said
     for n, words in (
         (counts.idle, _("no demand on %(n)s of %(of)s %(steps)s")),
-        (counts.starved, _("jobs waited below the target on %(n)s of %(of)s %(steps)s")),
+        (counts.starved, _("jobs waited below target on %(n)s of %(of)s %(steps)s")),
         (counts.missing, _("data is missing on %(n)s of %(of)s %(steps)s")),
         (int(found.before_entry[row, : found.n_over].sum()), _("%(n)s of %(of)s %(steps)s are from before the entry")),
     ):

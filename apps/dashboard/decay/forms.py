@@ -96,7 +96,7 @@ def _defaults(law: Law) -> dict[str, Any]:
 def _field(parameter: Parameter | None, value: str, errors: Mapping[str, str]) -> WindowField:
     name = parameter.name if parameter else "length_s"
     if parameter is None:
-        label, hint = _("Length of the window"), _("Such as 90 d, 36 h or 600 s; empty for no limit")
+        label, hint = _("Length of the window"), _("Such as 90 d, 36 h or 600 s; leave empty for no limit")
     else:
         label = parameter.label
         hint = _("Such as 7 d, 36 h or 600 s") if parameter.unit == "s" else parameter.allowed.capitalize()

@@ -83,5 +83,5 @@ def _decay(request: HttpRequest, current: PolicyAlgorithm) -> Figure:
 
 def _known(name: str) -> Law:
     if name not in LAWS:
-        raise NotFound(_("There is no law of aging of this name here."))
+        raise NotFound(_("Unknown decay function."))
     return LAWS[name]

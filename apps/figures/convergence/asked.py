@@ -74,11 +74,11 @@ def read_focus(query: QueryDict, state: SeriesState, today: date) -> FocusAsked:
         refuse_windowed(counting)
     range_ = query.get("range", "")
     if range_ and range_ not in RANGES:
-        raise _refused("range", _("“%(text)s” is no range; there are %(known)s."), range_, RANGES)
+        raise _refused("range", _("Unknown range “%(text)s”; choose from %(known)s."), range_, RANGES)
     period = read_period_asked(query if not range_ else QueryDict(f"days={range_}"), state, today)[0]
     unit = query.get("show", UNITS[0])
     if unit not in UNITS:
-        raise _refused("show", _("“%(text)s” is nothing to show; there are %(known)s."), unit, UNITS)
+        raise _refused("show", _("Unknown measure “%(text)s”; choose from %(known)s."), unit, UNITS)
     picks = tuple(dict.fromkeys(text[:_MOST_TEXT] for text in query.getlist("pick") if text.strip()))
     every = whole_period(state, today)
     whole = Period(min(every.from_on, period.from_on), max(every.to_on, period.to_on))
@@ -103,7 +103,7 @@ def read_counting_asked(query: QueryDict) -> Counting:
     try:
         days = float(window) if window else None
     except ValueError:
-        message = _("“%(text)s” is no number of days for a window.") % {"text": window[:40]}
+        message = _("Invalid number of days “%(text)s”.") % {"text": window[:40]}
         raise Invalid(message, fields=[FieldProblem("window", message)]) from None
     return read_counting(query.get("view", ""), query.get("of", ""), None if days is None else days * DAY_S)
 
@@ -117,7 +117,7 @@ def read_period_asked(query: QueryDict, state: SeriesState, today: date) -> tupl
         return whole_period(state, today), ALL
     if days in {"", *RANGES}:
         return usual_period(state, today, int(days or USUAL_DAYS)), days or str(USUAL_DAYS)
-    raise _refused("days", _("“%(text)s” is no period; there are %(known)s, or two days of your own."), days, RANGES)
+    raise _refused("days", _("Unknown period “%(text)s”; choose from %(known)s, or enter two dates."), days, RANGES)
 
 
 def _slots(text: str, n: int) -> tuple[int, ...]:

@@ -64,7 +64,7 @@ def focus_figure(picked: Picked, asked: FocusAsked, query: QueryDict, links: Lin
             _controls(series, asked, query),
         )  # fmt: skip
     if not any(np.isfinite(one.values[inside]).any() for one in series):
-        message = _("There are no numbers of these subgroups that can be shown.")
+        message = _("No visible numbers of these subgroups.")
         return _without_numbers(message, found, _controls(series, asked, query))
     return _drawn(picked, asked, query, links, series, inside)
 
@@ -72,7 +72,7 @@ def focus_figure(picked: Picked, asked: FocusAsked, query: QueryDict, links: Lin
 def too_many_picks(asked: FocusAsked, query: QueryDict, names: Sequence[tuple[str, str]]) -> Figure:
     """In place of the picture: which of the picks to drop. names: key and label of nine picks."""
     n = len(asked.picks)
-    message = _("Eight subgroups fit in one picture, and %(n)s are picked. Choose which one to drop.") % {"n": n}
+    message = _("Eight subgroups fit in one figure, and %(n)s are picked. Choose which one to drop.") % {"n": n}
     choices = []
     if n == MOST_SERIES + 1:
         for key, label in names:
@@ -84,20 +84,20 @@ def too_many_picks(asked: FocusAsked, query: QueryDict, names: Sequence[tuple[st
                        changed(query, pick=[pick for pick, _slot in left], slots=slots), False)
             )  # fmt: skip
     else:
-        message = _("Eight subgroups fit in one picture, and %(n)s are picked.") % {"n": n}
+        message = _("Eight subgroups fit in one figure, and %(n)s are picked.") % {"n": n}
         first = changed(query, pick=list(asked.picks[:MOST_SERIES]), slots=None, hide=None)
         choices = [
             Choice("drop-rest", _("Show the first eight"), first, False),
-            Choice("drop-all", _("Show the usual four"), changed(query, pick=None, slots=None, hide=None), False),
+            Choice("drop-all", _("Show the default four"), changed(query, pick=None, slots=None, hide=None), False),
         ]
-    controls = [Control(_("Which one to drop"), choices, kind="chips")]
+    controls = [Control(_("Subgroup to drop"), choices, kind="chips")]
     return Figure(
         "focus", _title(), message, (), {}, Table((), (), ()), size="xl", empty=message, controls=controls, reads=False,
     )  # fmt: skip
 
 
 def _title() -> str:
-    return _("Up to eight subgroups in one picture")
+    return _("Up to eight subgroups in one figure")
 
 
 def _without_numbers(message: str, found: Convergence, controls: Sequence[Control] = ()) -> Figure:
@@ -246,7 +246,7 @@ def _sentence(found: Convergence, shown: list[_Series]) -> str:
         if known.size:
             now.append((one, int(known[-1])))
     if not now:
-        return _("No numbers are known of these subgroups.")
+        return _("No numbers of these subgroups.")
 
     def off(pair: tuple[_Series, int]) -> float:
         return float(found.actual[pair[0].at, pair[1]] - found.target[pair[0].at, pair[1]])
@@ -305,7 +305,7 @@ def _controls(series: list[_Series], asked: FocusAsked, query: QueryDict) -> lis
             )
         )  # fmt: skip
     known = [] if asked.by_hour else [Control(_("Range"), ranges)]
-    picks = Control(_("Subgroups in the picture"), chips, kind="chips", drop_label=_("Drop"))
+    picks = Control(_("Subgroups in the figure"), chips, kind="chips", drop_label=_("Drop"))
     return [*known, Control(_("Shown"), units), picks]
 
 

@@ -86,8 +86,8 @@ def _traces(found: Convergence, rows: list[int], names: list[str], points: slice
 def _sentence(found: Convergence, rows: list[int], names: list[str]) -> str:
     n_off = sum(str(found.states[row, -1]) in {"over", "starved", "inferred"} for row in rows)
     text = ngettext(
-        "%(off)s of %(n)s subgroup is off its target; %(first)s is the farthest.",
-        "%(off)s of %(n)s subgroups are off their targets; %(first)s is the farthest.", len(rows),
+        "%(off)s of %(n)s subgroup is off target; %(first)s the most.",
+        "%(off)s of %(n)s subgroups are off target; %(first)s the most.", len(rows),
     )  # fmt: skip
     return text % {"off": n_off, "n": len(rows), "first": names[0]}
 

@@ -43,7 +43,7 @@ def panels_figure(found: Convergence, query: QueryDict, links: Links, name: str 
     ]  # fmt: skip
     return Figure(
         name=name,
-        title=_("Shares beside their targets"),
+        title=_("Shares and targets"),
         note=_("share, percent"),
         sentence=_sentence(shown),
         traces=(),
@@ -126,9 +126,7 @@ def _sentence(found: Convergence) -> str:
     """How many are off their targets now."""
     now = found.states[:, -1].tolist() if found.on else []
     off = sum(state not in {"on", "no_demand", "met", ""} for state in now)
-    text = ngettext(
-        "%(off)s of %(n)s subgroup is off its target.", "%(off)s of %(n)s subgroups are off their targets.", len(now)
-    )
+    text = ngettext("%(off)s of %(n)s subgroup is off target.", "%(off)s of %(n)s subgroups are off target.", len(now))
     return text % {"off": off, "n": len(now)}
 
 

@@ -22,12 +22,10 @@ def stack_figure(found: Convergence, links: Links) -> Figure:
 
     A subgroup with a day that may not be shown is left out whole, and so is a sum that would reveal it.
     """
-    title = _("Subgroups against their targets")
+    title = _("Subgroups and their targets")
     layers = _layers(found) if found.on else []
     if not found.on or not layers:
-        message = (
-            _("There are no days of subgroups in this period.") if not found.on else _("There is nothing to stack.")
-        )
+        message = _("There are no days of subgroups in this period.") if not found.on else _("No data to stack.")
         return Figure("stack", title, message, (), {}, Table((), (), ()), empty=message, reads=False)
     x = [axes.moment(on) for on in found.on]
     drawn, labels = _drawn(found, layers, x)
@@ -68,7 +66,7 @@ def _layers(found: Convergence) -> list[Layer]:
     ]
     if rest:
         used, wanted = (np.nan_to_num(column[rest]).sum(axis=0) for column in (found.actual, found.target))
-        layers.append((_("%(n)s more, together") % {"n": len(rest)}, used, wanted))
+        layers.append((_("%(n)s others (combined)") % {"n": len(rest)}, used, wanted))
     return layers
 
 
@@ -86,7 +84,7 @@ def _drawn(found: Convergence, layers: list[Layer], x: list[str]) -> tuple[list[
         areas.append(area | {"stackgroup": "shares", "fillcolor": f"{color}/0.26"})
         middle = float(used[-1] + actual[-1] / 2) * 100
         numbers = {"actual": f"{actual[-1] * 100:.1f}", "target": percent(float(target[-1]))}
-        labels.append(EndLabel(middle, f"{name}<br>{_('%(actual)s of %(target)s') % numbers}", color))
+        labels.append(EndLabel(middle, f"{name}<br>{_('%(actual)s, target %(target)s') % numbers}", color))
         used, wanted = used + actual, wanted + target
         if number < len(layers) - 1:
             borders += traces.target_on_area(x, axes.rounded(wanted * 100, 2))
@@ -99,7 +97,7 @@ def _sentence(layers: list[Layer]) -> str:
                  key=lambda one: one[0])  # fmt: skip
     least, most = off[0], off[-1]
     if most[0] < 5e-4:
-        return _("All subgroups are at their targets.")
+        return _("All subgroups are on target.")
     form = _("%(name)s used %(actual)s, target %(target)s.")
     sentences = [
         form % {"name": name, "actual": percent(float(actual[-1])), "target": percent(float(target[-1]))}

@@ -24,5 +24,5 @@ FIGURE_STATE: Final = (BY, UNIT)  # names of a query that stay when another peri
 def make_figure(name: str, found: CoreHourWeeks, query: QueryDict) -> Figure:
     """Raises NotFound for a name that no figure of core-hours has; Invalid for a query that can't be drawn."""
     if name not in FIGURES:
-        raise NotFound(_("There is no such figure here."))
+        raise NotFound(_("Unknown figure."))
     return FIGURES[name](found, query)

@@ -134,8 +134,8 @@ def _sentence(found: CoreHourWeeks, shown: Sequence[AllocationLeft]) -> str:
     if ends is not None:
         early = (one.days.ends_on - ends).days
         return ngettext(
-            "%(name)s has %(n)s of %(of)s core-hours left. At this pace they end on %(day)s, %(early)s day early.",
-            "%(name)s has %(n)s of %(of)s core-hours left. At this pace they end on %(day)s, %(early)s days early.",
+            "%(name)s has %(n)s of %(of)s core-hours left. At this pace they run out on %(day)s, %(early)s day early.",
+            "%(name)s has %(n)s of %(of)s core-hours left. At this pace they run out on %(day)s, %(early)s days early.",
             early,
         ) % {**said, "day": words.day(ends), "early": early}
     return _("%(name)s has %(n)s of %(of)s core-hours left (%(part)s); an even pace leaves %(even)s.") % said

@@ -159,8 +159,8 @@ def _not_shown(found: CoreHourWeeks) -> str:
 
 def _nothing(found: CoreHourWeeks) -> str:
     if not found.edges:
-        return _("This period has not begun.")
-    text = _("No core-hours that can be shown here in this period.")
+        return _("This period has not started.")
+    text = _("No visible core-hours in this period.")
     return f"{text} {_not_shown(found)}".strip()
 
 

@@ -46,7 +46,7 @@ def read_hidden(query: QueryDict, name: str) -> frozenset[str]:
     """Keys of series that are hidden. Raises Invalid for more of them than a picture can have."""
     found = frozenset(query.getlist(name))
     if len(found) > _MOST_HIDDEN:
-        message = _("A figure has at most %(n)s series; more can’t be hidden.") % {"n": MOST_SERIES}
+        message = _("A figure has at most %(n)s series; no more can be hidden.") % {"n": MOST_SERIES}
         raise Invalid(message, fields=[FieldProblem(name, message)])
     return found
 

@@ -58,7 +58,7 @@ class Shown:
 
     def count_control(self) -> Control:
         labels = {
-            "misplaced": _("Another rank"), "lost": _("No longer distinct"), "pairs": _("Pairs ordered otherwise"),
+            "misplaced": _("Another rank"), "lost": _("No longer distinct"), "pairs": _("Pairs ordered differently"),
         }  # fmt: skip
         return self._seg(_("Count"), "count", [(name, labels[name]) for name in COUNTS], self.query.count)
 

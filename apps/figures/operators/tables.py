@@ -43,8 +43,8 @@ def label_of(name: str) -> str:
         "component": _("Component"), "density": _("Part"), "region": _("Region"), "bits": _("Bits"), "job_h": _("Job"),
         "published": _("Published"), "resolution": _("Resolution"), "n_leaves": _("Leaves"),
         "n_misplaced": _("Another rank"), "n_lost": _("No longer distinct"), "n_tied_pairs": _("Tied pairs"),
-        "n_turned_pairs": _("Turned pairs"), "entry": _("Entry"), "any_level_h": _("Changes the vector"),
-        "every_level_h": _("Shows on every level"), "parent_ratio": _("Ratio R of the parent"), "k": _("Exponent k"),
+        "n_turned_pairs": _("Reversed pairs"), "entry": _("Entry"), "any_level_h": _("Changes the vector"),
+        "every_level_h": _("Visible on every level"), "parent_ratio": _("Ratio R of the parent"), "k": _("Exponent k"),
         "local_ratio": _("Own ratio r_l"), "effective_ratio": _("Ratio R"),
     }  # fmt: skip
     return labels.get(name, name)
