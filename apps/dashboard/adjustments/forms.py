@@ -17,7 +17,7 @@ RESOURCES = (
     ("cpu_s", _("core-hours")), ("gpu_s", _("GPU-hours")), ("mem_gb_s", _("GB-hours")), ("node_s", _("node-hours")),
     ("billing", _("billing-hours")),
 )  # fmt: skip
-_HOURS = [("", _("any hour")), *((str(hour), f"{hour:02}:00") for hour in range(24))]
+_HOURS = [("", _("hour of any resource")), *((str(hour), f"{hour:02}:00") for hour in range(24))]
 _MOST_H = 1e14
 
 
@@ -25,7 +25,7 @@ class AdjustmentForm(forms.Form):
     """Amounts are hours of a resource, above zero; the direction says whether they are given back or added."""
 
     direction = forms.ChoiceField(
-        label=_("Direction"), choices=[("back", _("Give back")), ("add", _("Add"))], initial="back",
+        label=_("Direction"), choices=[("back", _("Credit")), ("add", _("Charge"))], initial="back",
         widget=forms.RadioSelect,
     )  # fmt: skip
     amount = forms.CharField(label=_("Amount"), max_length=40, widget=text_input(inputmode="decimal"))
@@ -33,15 +33,16 @@ class AdjustmentForm(forms.Form):
         label=_("Of"), choices=RESOURCES, initial="cpu_s", widget=forms.Select(attrs={"class": "input"})
     )
     day = forms.DateField(
-        label=_("As if used on"), widget=forms.DateInput(attrs={"class": "input", "type": "date"}, format="%Y-%m-%d"),
-        help_text=_("It fades from then on, like usage of that day."),
-    )  # fmt: skip
+        label=_("Date of the usage"),
+        widget=forms.DateInput(attrs={"class": "input", "type": "date"}, format="%Y-%m-%d"),
+        help_text=_("It decays like usage of that day."),
+    )
     hour = forms.ChoiceField(
         label=_("At"), required=False, choices=_HOURS, widget=forms.Select(attrs={"class": "input"})
     )
     note = forms.CharField(
         label=_("Note"), required=False, max_length=512, widget=text_input(),
-        help_text=_("What happened, in a few words; shown wherever it counts."),
+        help_text=_("What happened, in a few words; shown with the adjustment."),
     )  # fmt: skip
     reason = reason_field(required=False)
 

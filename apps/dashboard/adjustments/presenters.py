@@ -61,7 +61,7 @@ def summary(page: AdjustmentsPage) -> str:
     own = [line.counted for line in page.lines if line.is_in_force and line.adjustment.entry_uid == here]
     if not own:
         return ""
-    return _("Adjustments here come to %(amount)s core-h now.") % {"amount": signed_hours(sum(own))}
+    return _("Adjustments here amount to %(amount)s core-h now.") % {"amount": signed_hours(sum(own))}
 
 
 def draw_effect(found: AdjustmentPreview, page: AdjustmentsPage) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def draw_effect(found: AdjustmentPreview, page: AdjustmentsPage) -> dict[str, An
     if found.before.rank is not None or found.after.rank is not None:
         rows += [(_("Rank"), before["rank"], after["rank"]), (_("Factor"), before["factor"], after["factor"])]
     return {
-        "counted": _("Comes to %(amount)s core-h now, after aging.") % {"amount": signed_hours(found.counted)},
+        "counted": _("Amounts to %(amount)s core-h now, after decay.") % {"amount": signed_hours(found.counted)},
         "is_nothing": found.counted == 0,
         "balance_before": before["balance"],
         "balance_after": after["balance"],

@@ -67,7 +67,7 @@ def of_entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 
 def _require(page: AdjustmentsPage) -> None:
     if not page.may_adjust:
-        raise NotAllowed(_("Whoever manages usage above this entry corrects it."))
+        raise NotAllowed(_("Adjustments need the right to correct usage above this entry."))
 
 
 def _decide(request: HttpRequest, page: AdjustmentsPage) -> HttpResponse:
@@ -94,7 +94,7 @@ def _revoke(request: HttpRequest, page: AdjustmentsPage) -> HttpResponse:
     asked = request.POST.get("adjustment", "")
     line = next((line for line in page.lines if str(line.adjustment.uid) == asked and line.is_in_force), None)
     if line is None:
-        raise NotFound(_("There is no such adjustment in force here."))
+        raise NotFound(_("There is no such active adjustment here."))
     operation = {"op": "adjust_usage", "entry": str(line.adjustment.entry_uid), "revokes": asked}
     try:
         return put_in_force.publish(request, slug, [operation], request.POST.get("reason", ""), page_url(slug, uid))

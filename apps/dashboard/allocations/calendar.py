@@ -107,7 +107,7 @@ def _words(event: Event, now: datetime, *, is_over: bool) -> str:
     assert event.dates is not None  # noqa: S101 - an event has one or the other
     if event.kind == "shares_begin":
         if event.dates.shares is None:
-            return _("Its shares hold from this day on.")
+            return _("Its shares apply from this day.")
         return _("Its shares become %(n)s.") % {"n": presentation.shares(event.dates.shares)}
     return end_words(event.shares, event.dates, is_over=is_over)
 
@@ -115,14 +115,14 @@ def _words(event: Event, now: datetime, *, is_over: bool) -> str:
 def _allocation_words(event: Event, allocation: Allocation, now: datetime, *, is_over: bool) -> str:
     amount = {"n": allocation_lines.core_h(allocation.core_h)}
     if event.kind == "allocation_begins":
-        return _("%(n)s core-hours begin.") % amount
+        return _("%(n)s core-hours start.") % amount
     if event.successor is not None:
         following = {**amount, "more": allocation_lines.core_h(event.successor.core_h)}
         following["day"] = day_words(event.successor.starts_on, now)
         return _("%(n)s core-hours end; %(more)s follow on %(day)s.") % following
     if is_over:
-        return _("%(n)s core-hours have ended, and nothing follows.") % amount
-    return _("%(n)s core-hours end. No successor.") % amount
+        return _("%(n)s core-hours have ended without renewal.") % amount
+    return _("%(n)s core-hours end. No renewal.") % amount
 
 
 def end_words(shares: float | None, dates: Dates, *, is_over: bool = False) -> str:
@@ -130,12 +130,12 @@ def end_words(shares: float | None, dates: Dates, *, is_over: bool = False) -> s
     own = presentation.shares(shares)
     if dates.at_end == "keep":
         if is_over:
-            return _("Its %(n)s shares were to end, and were kept.") % {"n": own}
-        return _("Its %(n)s shares stay; they are listed as over afterwards.") % {"n": own}
+            return _("Its %(n)s shares expired, and were kept.") % {"n": own}
+        return _("Its %(n)s shares are kept and flagged as expired afterwards.") % {"n": own}
     if dates.at_end == "archive":
-        return _("It is archived with all below it on the day after.")
+        return _("It is archived with everything below it on the next day.")
     after = presentation.shares(0.0 if dates.at_end == "zero" else float(dates.at_end))
-    return _("Its %(n)s shares become %(after)s on the day after.") % {"n": own, "after": after}
+    return _("Its %(n)s shares become %(after)s on the next day.") % {"n": own, "after": after}
 
 
 # --- The month --------------------------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def calendar_context(request: HttpRequest, policy: str) -> dict[str, Any]:
         days.setdefault(line.event.on, []).append(line)
     return {
         "policy": policy, "policy_name": found.policy_name, "upcoming": found, "agenda": _agenda(days),
-        "n_events": ngettext("%(n)s thing begins or ends", "%(n)s things begin or end", len(lines)) % {"n": len(lines)},
+        "n_events": ngettext("%(n)s event", "%(n)s events", len(lines)) % {"n": len(lines)},
         **month_context(month, found.today, days),
     }  # fmt: skip
 
@@ -195,9 +195,7 @@ def plan_context(request: HttpRequest, policy: str) -> dict[str, Any]:
     chosen = sorted(by_entry, key=lambda uid: (max(each.ends_on for each in by_entry[uid]), str(uid)))[:_MOST_PLANNED]
     lines = [(found.names[uid], _spans(by_entry[uid], found.now)) for uid in chosen]
     plan = draw_plan(lines, now_on, [(day, allocation_lines.month_name(day)) for day in first_days(now_on)])
-    label = _(
-        "Core-hours promised from %(first)s to %(last)s, by entry; the table beside it and the calendar say it all."
-    )
+    label = _("Allocated core-hours from %(first)s to %(last)s, by entry; table and calendar list them all.")
     days = {"first": day_words(shown.starts_on, found.now), "last": day_words(shown.ends_on, found.now)}
     return {"plan": plan if lines else None, "plan_label": label % days, "n_not_planned": len(by_entry) - len(chosen)}
 

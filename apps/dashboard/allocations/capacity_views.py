@@ -44,7 +44,7 @@ def capacities(request: HttpRequest, policy: str) -> HttpResponse:
         except (Invalid, Conflict) as refusal:
             form.add_refusal(refusal)
         else:
-            messages.success(request, _("The cores are stated."))
+            messages.success(request, _("Capacity added."))
             return SeeOther(_url(policy))
     rows = services.list_capacities(policy_slug=policy, at=now, actor=actor, sight=see)
     year = whole_year(today(now))
@@ -72,10 +72,10 @@ def capacity(request: HttpRequest, policy: str, capacity_id: int) -> HttpRespons
     form: CapacityForm | WithdrawForm
     if request.POST.get("step") == "remove":
         form = gone = WithdrawForm(request.POST)
-        done, told = form.is_valid() and _try(form, services.remove_capacity, whole), _("It is removed.")
+        done, told = form.is_valid() and _try(form, services.remove_capacity, whole), _("Capacity removed.")
     else:
         form = changed = CapacityForm(request.POST)
-        done, told = form.is_valid() and _try(form, services.change_capacity, whole), _("It is changed.")
+        done, told = form.is_valid() and _try(form, services.change_capacity, whole), _("Capacity changed.")
     if done:
         messages.success(request, told)
         return SeeOther(_url(policy))

@@ -48,11 +48,11 @@ def allocation(request: HttpRequest, policy: str, allocation: UUID) -> HttpRespo
     if request.POST.get("step") == "withdraw":
         form = gone = WithdrawForm(request.POST)
         done = form.is_valid() and _try(form, giving.withdraw_allocation, {**whole, **form.cleaned_data})
-        told = _("The promise is taken back.")
+        told = _("Allocation withdrawn.")
     else:
         form = changed = PromiseForm(request.POST)
         done = form.is_valid() and _try(form, giving.change_allocation, {**whole, **form.cleaned_data})
-        told = _("The promise is changed.")
+        told = _("Allocation changed.")
     if done:
         messages.success(request, told)
         return SeeOther(page_url(policy))
@@ -109,7 +109,7 @@ def shares(request: HttpRequest, policy: str) -> HttpResponse:
         except (Invalid, Conflict) as refused:
             form.add_refusal(refused)
         else:
-            messages.success(request, _("A draft: nobody is affected before it is published."))
+            messages.success(request, _("Changes take effect only when published."))
             return SeeOther(draft_url(draft.pk))
     conversion, refusal = _conversion(whole)
     tree = load_tree(found)
@@ -151,13 +151,13 @@ def _group(request: HttpRequest, policy: Policy) -> UUID:
 def _facts(found: Conversion) -> list[tuple[str, str]]:
     """The sum, step by step."""
     core_h = allocation_lines.core_h
-    facts = [(_("Promised to its children"), core_h(found.promised_core_h))]
+    facts = [(_("Allocated to its children"), core_h(found.promised_core_h))]
     if found.has_core_h is not None:
-        facts.insert(0, (_("%(name)s has") % {"name": found.parent_name}, core_h(found.has_core_h)))
+        facts.insert(0, (_("Allocated to %(name)s") % {"name": found.parent_name}, core_h(found.has_core_h)))
         if found.over_core_h:
-            facts.append((_("Too many"), core_h(found.over_core_h)))
+            facts.append((_("Over-allocated"), core_h(found.over_core_h)))
         else:
-            facts.append((_("The rest"), core_h(found.rest_core_h)))
+            facts.append((_("Remainder"), core_h(found.rest_core_h)))
     facts.append((_("Divided among them"), core_h(found.divided_core_h)))
     return [*facts, (_("Sum of shares"), presentation.shares_short(found.sum_of_shares))]
 
@@ -167,7 +167,7 @@ def _has_taker(found: Conversion | None) -> bool:
     return found is None or not found.rest_core_h or any(line.basis == "rest" for line in found.lines)
 
 
-_BASES = {"promised": "", "rest": gettext_lazy("of the rest"), "none": gettext_lazy("nothing promised")}
+_BASES = {"promised": "", "rest": gettext_lazy("of the remainder"), "none": gettext_lazy("not allocated")}
 
 
 def _line(found: Conversion, line: ConvertedLine) -> dict[str, Any]:

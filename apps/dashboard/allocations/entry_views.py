@@ -82,7 +82,7 @@ def promise(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
             form.add_refusal(refusal)
         else:
             told = {"n": allocation_lines.core_h(given["core_h"]), "entry": found.entry.name}
-            messages.success(request, _("%(n)s core-hours are promised to %(entry)s.") % told)
+            messages.success(request, _("%(n)s core-hours are allocated to %(entry)s.") % told)
             return SeeOther(back)
     return _page(request, found, promise_form=form, status=422)
 
@@ -150,8 +150,8 @@ def _title(found: EntryCoreHours) -> str:
     if row.promised_core_h is not None:
         if not found.table.above:
             return _("There are %(n)s core-hours in %(when)s") % words
-        return _("%(name)s is promised %(n)s core-hours in %(when)s") % words
-    return _("%(name)s is promised no core-hours in %(when)s") % words
+        return _("%(name)s has an allocation of %(n)s core-hours in %(when)s") % words
+    return _("%(name)s has no allocation in %(when)s") % words
 
 
 def _promise(policy: str, each: Allocation) -> dict[str, Any]:
@@ -208,7 +208,7 @@ def _dates_words(found: EntryCoreHours) -> str:
     """Until when, and what then."""
     dates, now = found.dates, clock.now()
     if dates is None:
-        return _("Its shares have no end.")
+        return _("Shares don’t expire.")
     said = []
     if dates.starts_on is not None:
         said.append(_("From %(day)s.") % {"day": day_words(dates.starts_on, now)})

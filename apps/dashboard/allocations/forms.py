@@ -65,7 +65,7 @@ class AmountField(forms.CharField):
     def clean(self, value: Any) -> Any:
         amount = read_amount(super().clean(value))
         if amount > self._most:
-            raise forms.ValidationError(_("That is more than can be: check the number."), code="large")
+            raise forms.ValidationError(_("That is too large: check the number."), code="large")
         return amount
 
 
@@ -90,7 +90,7 @@ class _Refusable(forms.Form):
             self.add_error(None, forms.ValidationError(error.message, code=error.code))
 
 
-_IN_LIST = _("Stands in the list and in the log.")
+_IN_LIST = _("Recorded in the audit log.")
 
 
 def _reason(help_text: Any = _IN_LIST) -> forms.CharField:
@@ -110,7 +110,7 @@ class GiveForm(PromiseForm):
     """The same, and to whom."""
 
     entry = forms.CharField(
-        label=_("Entry"), max_length=9000, help_text=_("Its path, such as /physics/atlas."),
+        label=_("Entry"), max_length=9000, help_text=_("Path, such as /physics/atlas."),
         widget=_text(list="places", spellcheck="false", autocapitalize="none"),
     )  # fmt: skip
     field_order = ("entry", "core_h", "starts_on", "ends_on", "reason")
@@ -127,41 +127,48 @@ class CapacityForm(_Refusable):
 
     cores = AmountField(MOST_CORES, label=_("Cores"))
     site = forms.CharField(
-        label=_("Site"), max_length=128, required=False, help_text=_("Empty for the site as a whole."), widget=_text()
+        label=_("Site"),
+        max_length=128,
+        required=False,
+        help_text=_("Leave empty for the site as a whole."),
+        widget=_text(),
     )
     starts_on = _day(_("First day"))
-    ends_on = _day(_("Last day"), required=False, help_text=_("Empty if no end is known."))
+    ends_on = _day(_("Last day"), required=False, help_text=_("Leave empty if no end is known."))
     note = forms.CharField(label=_("Note"), max_length=LONGEST_TEXT, required=False, widget=_text())
-    reason = _reason(_("Stands in the log."))
+    reason = _reason(_("Recorded in the audit log."))
 
 
 NUMBER = "number"
 AT_END_CHOICES = (
-    ("keep", _("nothing: they stay, and are listed as over")),
-    ("zero", _("they become 0")),
-    (NUMBER, _("they become the number below")),
-    ("archive", _("the entry is archived with all below it")),
+    ("keep", _("keep the shares and flag them as expired")),
+    ("zero", _("set them to 0")),
+    (NUMBER, _("set them to the number below")),
+    ("archive", _("archive the entry with everything below it")),
 )
 
 
 class DatesForm(_Refusable):
     """From when and until when an entry has its shares, and what happens then."""
 
-    starts_on = _day(_("First day"), required=False, help_text=_("Empty if they hold already."))
+    starts_on = _day(_("First day"), required=False, help_text=_("Leave empty if they apply already."))
     shares = forms.CharField(
-        label=_("Shares from then on"), max_length=40, required=False, help_text=_("Empty: those it has."),
+        label=_("Shares from that day"),
+        max_length=40,
+        required=False,
+        help_text=_("Leave empty to keep the current ones."),
         widget=_text(inputmode="decimal"),
-    )  # fmt: skip
-    ends_on = _day(_("Last day"), required=False, help_text=_("Empty for no end."))
+    )
+    ends_on = _day(_("Last day"), required=False, help_text=_("Leave empty for no end."))
     at_end = forms.ChoiceField(
-        label=_("On the day after"), choices=AT_END_CHOICES, required=False, initial="keep",
+        label=_("After expiry"), choices=AT_END_CHOICES, required=False, initial="keep",
         widget=forms.Select(attrs={"class": "input"}),
     )  # fmt: skip
     shares_then = forms.CharField(
-        label=_("Shares after the last day"), max_length=40, required=False, widget=_text(inputmode="decimal")
+        label=_("Shares after expiry"), max_length=40, required=False, widget=_text(inputmode="decimal")
     )
     reason = forms.CharField(
-        label=_("Reason"), max_length=2000, help_text=_("Stands in the history, for the people it affects."),
+        label=_("Reason"), max_length=2000, help_text=_("Shown in the history to those affected."),
         widget=_text(),
     )  # fmt: skip
     base_revision = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
@@ -179,15 +186,15 @@ class DatesForm(_Refusable):
         cleaned = super().clean() or self.cleaned_data
         first, last = cleaned.get("starts_on"), cleaned.get("ends_on")
         if first is None and last is None and not {"starts_on", "ends_on"} & set(self.errors):
-            self._refuse("ends_on", _("Give a first day or a last one, or remove the dates."), "no_day")
+            self._refuse("ends_on", _("Enter a first or a last day, or remove the dates."), "no_day")
         if first and last and last < first:
-            self._refuse("ends_on", _("The last day lies before the first."), "ends_before_it_begins")
+            self._refuse("ends_on", _("The last day is before the first."), "ends_before_it_begins")
         if cleaned.get("shares") is not None and first is None:
-            self._refuse("starts_on", _("Say from which day on it has these shares."), "no_first_day")
+            self._refuse("starts_on", _("Enter the first day of these shares."), "no_first_day")
         if cleaned.get("at_end") == NUMBER and cleaned.get("shares_then") is None and "shares_then" not in self.errors:
-            self._refuse("shares_then", _("How many shares does it have after the last day?"), "no_shares_then")
+            self._refuse("shares_then", _("Enter the shares after the last day."), "no_shares_then")
         if cleaned.get("at_end") not in ("", "keep", None) and last is None and "ends_on" not in self.errors:
-            self._refuse("ends_on", _("Say after which day that happens."), "no_last_day")
+            self._refuse("ends_on", _("Enter the last day."), "no_last_day")
         return cleaned
 
     def _refuse(self, name: str, message: Any, code: str) -> None:
@@ -232,12 +239,12 @@ class DraftForm(_Refusable):
     """What becomes of a conversion: its reason, and whether shares end with the promises."""
 
     at_end = forms.ChoiceField(
-        label=_("End of the shares"), required=False, widget=forms.Select(attrs={"class": "input"}),
+        label=_("Share expiry"), required=False, widget=forms.Select(attrs={"class": "input"}),
         choices=(
             ("", _("none: only the numbers change")),
-            ("keep", _("with the promise; listed as over afterwards")),
-            ("zero", _("with the promise; 0 on the day after")),
-            ("archive", _("with the promise; archived on the day after")),
+            ("keep", _("with the allocation; flagged as expired afterwards")),
+            ("zero", _("with the allocation; then 0")),
+            ("archive", _("with the allocation; then archived")),
         ),
     )  # fmt: skip
-    reason = _reason(_("Stands in the draft; you can still change it."))
+    reason = _reason(_("Part of the draft; you can still change it."))

@@ -77,7 +77,7 @@ def draw_line(table: AllocationTable, row: AllocationRow) -> AllocationLine:
         share=presentation.percent(row.share_of_parent) if row.share_of_parent is not None else "",
         meter=draw_meter(out / own) if own and out is not None and row.hands_out else None,
         kept=core_h(row.kept_core_h) if row.kept_core_h is not None and row.hands_out else "",
-        over=_("%(n)s too many") % {"n": core_h(row.over_core_h)} if row.over_core_h else "",
+        over=_("%(n)s over-allocated") % {"n": core_h(row.over_core_h)} if row.over_core_h else "",
         expected=core_h(row.expected_core_h) if row.expected_core_h is not None else "",
         delivered=core_h(row.delivered_core_h), bar=_bar(row), remaining=remaining_words(row), pace=pace_of(row),
         promise_url=f"{url}?{query_of(table.period)}#promise" if row.may_give else "",
@@ -96,7 +96,7 @@ def _period(table: AllocationTable, row: AllocationRow) -> str:
     if row.days is None:
         return ""
     words = "" if row.days == table.period else period_words(row.days)
-    return words or _("all of it")
+    return words or _("all")
 
 
 def _ended(table: AllocationTable, row: AllocationRow) -> str:
@@ -131,7 +131,7 @@ def pace_of(row: AllocationRow) -> Balance:
     if row.suppressed:
         return presentation.not_shown()
     if row.pace == "unknown" or row.pace_part is None:
-        return Balance(State.NO_DATA, "", _("no data") if row.delivered_core_h is None else _("no measure"))
+        return Balance(State.NO_DATA, "", _("no data") if row.delivered_core_h is None else _("no basis"))
     amount = presentation.percent(abs(row.pace_part), 0)
     word = _("ahead") if row.pace == "ahead" else _("behind")
     if row.pace_part > 10:
@@ -162,42 +162,42 @@ def verdict(table: AllocationTable) -> Verdict:
         return _too_much(table)
     promised = [row for row in table.rows if row.promised_core_h is not None]
     if not promised:
-        text = _("Shares alone decide who gets how much. Promise core-hours to say how many that is meant to be.")
-        return Verdict("none", _("No core-hours are promised in %(when)s") % {"when": when}, text)
+        text = _("Shares decide how much each entry gets. Allocate core-hours to state the intended amount.")
+        return Verdict("none", _("No core-hours are allocated in %(when)s") % {"when": when}, text)
     if group.promised_core_h is None:
         if table.above:
-            text = _("%(name)s itself was promised nothing, so what its children have comes out of what is above it.")
+            text = _("%(name)s has no allocation, so its sub-allocations draw on the entry above.")
             return Verdict("amount", _amount_title(group, when), text % {"name": group.name})
-        text = _("How many cores there are isn’t stated: nobody can tell whether the promises can be kept.")
+        text = _("No capacity is recorded: the allocations can’t be checked.")
         return Verdict("no_capacity", _amount_title(group, when), text)
     words = {
         "out": core_h(group.handed_out_core_h), "own": core_h(group.promised_core_h), "kept": core_h(group.kept_core_h)
     }  # fmt: skip
     if group.handed_out_core_h is None:
         return Verdict(
-            "part", _("The promises you see in %(when)s") % {"when": when}, _("You see a part of this group.")
+            "part", _("Allocations visible to you in %(when)s") % {"when": when}, _("You see part of this group.")
         )
-    text = _("%(out)s of %(own)s core-hours are handed out, %(kept)s are kept.") % words
-    return Verdict("fits", _("The promises of %(when)s fit into what there is") % {"when": when}, text)
+    text = _("%(out)s of %(own)s core-hours are sub-allocated, %(kept)s are unallocated.") % words
+    return Verdict("fits", _("The allocations of %(when)s fit the capacity") % {"when": when}, text)
 
 
 def _amount_title(group: AllocationRow, when: str) -> str:
     if group.handed_out_core_h is None:
-        return _("The promises you see in %(when)s") % {"when": when}
-    return _("%(n)s core-hours are promised in %(when)s") % {"n": core_h(group.handed_out_core_h), "when": when}
+        return _("Allocations visible to you in %(when)s") % {"when": when}
+    return _("%(n)s core-hours are allocated in %(when)s") % {"n": core_h(group.handed_out_core_h), "when": when}
 
 
 def _too_much(table: AllocationTable) -> Verdict:
     worst = max(table.is_over, key=lambda row: row.over_core_h or 0)
     name = worst.name if worst.parent_uid else _("The site")
     if len(table.is_over) == 1:
-        title = _("%(name)s has handed out more than it has") % {"name": name}
+        title = _("%(name)s is over-allocated") % {"name": name}
     else:
         n = len(table.is_over)
-        title = _("%(n)s groups have handed out more than they have") % {"n": n}
+        title = _("%(n)s groups are over-allocated") % {"n": n}
     text = _(
-        "What is promised below %(name)s comes to %(out)s core-hours, %(over)s more than it has. Nothing breaks: "
-        "shares stay as they are, but the promises can’t all be kept."
+        "Sub-allocations of %(name)s total %(out)s core-hours, %(over)s more than it has. Shares are "
+        "unaffected, but not all allocations can be met."
     ) % {"name": name, "out": core_h(worst.handed_out_core_h), "over": core_h(worst.over_core_h)}
     return Verdict("over", title, text, is_bad=True)
 
@@ -206,13 +206,13 @@ def kpis(table: AllocationTable) -> list[dict[str, str]]:
     """Four numbers of the group: what it has, what it handed out, what is due by now, what was delivered."""
     group = table.group
     own, out, due = group.promised_core_h, group.handed_out_core_h, group.due_core_h
-    label = _("Promised to it") if table.above else _("Capacity")
-    note = _("core-h") if own is not None else _("nothing stated")
+    label = _("Allocated") if table.above else _("Capacity")
+    note = _("core-h") if own is not None else _("not recorded")
     out_note = presentation.percent(out / own, 0) if out is not None and own else _("core-h")
     found = [
         {"label": f"{label}, {period_words(table.period)}", "value": core_h(own), "note": note},
-        {"label": _("Handed out"), "value": core_h(out), "note": out_note},
-        {"label": _("Due by now, evenly"), "value": core_h(due), "note": _("core-h")},
+        {"label": _("Sub-allocated"), "value": core_h(out), "note": out_note},
+        {"label": _("Expected to date"), "value": core_h(due), "note": _("core-h")},
         {"label": _("Delivered"), "value": core_h(group.delivered_core_h), "note": _delivered_note(group)},
     ]
     return found
@@ -220,7 +220,7 @@ def kpis(table: AllocationTable) -> list[dict[str, str]]:
 
 def _delivered_note(group: AllocationRow) -> str:
     if group.suppressed:
-        return _("not shown: you see sums only here")
+        return _("not shown: you see totals only")
     if group.delivered_core_h is None:
         return _("no usage known yet")
     if group.pace in ("ahead", "behind"):
@@ -235,7 +235,7 @@ def gap_words(table: AllocationTable) -> str:
     first = table.uncovered[0]
     n = sum(gap.n_days for gap in table.uncovered)
     words = ngettext(
-        "No cores are stated for %(n)s day of it (%(days)s).", "No cores are stated for %(n)s days of it (%(days)s).", n
+        "No capacity is recorded for %(n)s day (%(days)s).", "No capacity is recorded for %(n)s days (%(days)s).", n
     )
     return words % {"n": presentation.count(n), "days": period_words(first)}
 

@@ -68,7 +68,7 @@ def allocations(request: HttpRequest, policy: str) -> HttpResponse:
             form.add_refusal(refusal)
         else:
             told = {"n": allocation_lines.core_h(given["core_h"]), "entry": given["entry"]}
-            messages.success(request, _("%(n)s core-hours are promised to %(entry)s.") % told)
+            messages.success(request, _("%(n)s core-hours are allocated to %(entry)s.") % told)
             return SeeOther(page_url(policy))
     return _page(request, policy, form, status=422)
 
@@ -235,18 +235,18 @@ def trial_context(request: HttpRequest, policy: str, found: AllocationTable) -> 
 
 def _trial_lines(made: Any, group: str, found: AllocationTable) -> list[tuple[str, str]]:
     """(what, how much) of a trial, in words."""
-    unknown = _("not known: nobody stated what it is a part of")
+    unknown = _("unknown: no capacity is recorded")
     part = presentation.percent(made.part) if made.part is not None else unknown
     if made.part is not None and made.part_of_whole is not None and made.part != made.part_of_whole:
         whole = presentation.percent(made.part_of_whole)
-        part = _("%(part)s of it, %(whole)s of the whole") % {"part": part, "whole": whole}
+        part = _("%(part)s of its group, %(whole)s of the policy") % {"part": part, "whole": whole}
     beside = {"shares": presentation.shares(made.shares), "others": presentation.shares_short(made.sum_of_shares)}
-    shares = _("%(shares)s beside %(others)s") % beside if made.shares is not None else _("can’t be said")
+    shares = _("%(shares)s beside %(others)s") % beside if made.shares is not None else _("unknown")
     cores = {"n": presentation.core_hours(made.cores * 3600), "when": period_words(found.period)}
     return [
-        (_("Is a part of"), part),
-        (_("As shares, others kept"), shares),
-        (_("Runs all the time"), _("%(n)s cores, in %(when)s") % cores),
+        (_("Share"), part),
+        (_("As shares, others unchanged"), shares),
+        (_("Cores, continuously"), _("%(n)s cores, in %(when)s") % cores),
     ]
 
 
@@ -261,6 +261,6 @@ def _entry(request: HttpRequest, policy: str, text: str) -> UUID:
     tree = load_tree(found)
     i = tree.index_of_path(path)
     if i is None or not see(policy=found, tree=tree, at=clock.now(), actor=actor).may_see(i):
-        message = _("There is no entry %(path)s in this policy, or none that you may see") % {"path": path[:200]}
+        message = _("No visible entry %(path)s in this policy") % {"path": path[:200]}
         raise Invalid(message, fields=[FieldProblem("entry", message)])
     return tree.uuid(i)

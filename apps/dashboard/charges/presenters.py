@@ -130,7 +130,7 @@ def who_of(job: ChargedJob) -> str:
 
 def state_words(job: ChargedJob) -> str:
     if job.record.is_charge:
-        return _("a charge, no job")
+        return _("a charge without a job")
     if job.record.note == "vanished":
         return _("vanished from the listing")
     told = {"pending": _("waits"), "running": _("runs"), "finished": _("finished"), "withdrawn": _("withdrawn")}
@@ -140,17 +140,17 @@ def state_words(job: ChargedJob) -> str:
 def _run_words(job: ChargedJob) -> str:
     record = job.record
     if record.state == "pending":
-        return _("It waits: what it asks for is demand, and no usage.")
+        return _("It waits: its request is demand, not usage.")
     if record.state == "withdrawn":
-        return _("It was withdrawn: it counts nothing.")
+        return _("It was withdrawn and counts nothing.")
     if not job.charge.run_s and record.state == "running":
-        return _("It began after the instant of these numbers.")
+        return _("It started after the time of these numbers.")
     return ""
 
 
 def _hour(row: HourLine) -> HourRow:
     notes = {
-        "counts": "", "after": _("still to come"), "old": _("out of the window"),
+        "counts": "", "after": _("upcoming"), "old": _("outside the window"),
         "held": _("held: another source has this hour too"),
     }  # fmt: skip
     return HourRow(
@@ -162,13 +162,13 @@ def _hour(row: HourLine) -> HourRow:
 def _scopes(job: ChargedJob) -> Sequence[tuple[str, str, str]]:
     """Where it counts, how much, and what of it."""
     told = {
-        "historical": _("finished jobs only"), "active": _("what ran so far"),
-        "predictive": _("what ran so far, and what was asked for"),
+        "historical": _("finished jobs only"), "active": _("running jobs so far"),
+        "predictive": _("running jobs so far, and the rest of their request"),
     }  # fmt: skip
     found = []
     if job.approach_local is None or job.counted_local is None:
-        found.append((_("where this site’s usage compares"), _("nothing"), _("it ran at another site")))
+        found.append((_("where local usage is compared"), _("no role"), _("it ran at another site")))
     else:
-        found.append((_("where this site’s usage compares"), hours(job.counted_local), told[job.approach_local]))
-    found.append((_("where all sites’ usage compares"), hours(job.counted_global), told[job.approach_global]))
+        found.append((_("where local usage is compared"), hours(job.counted_local), told[job.approach_local]))
+    found.append((_("where global usage is compared"), hours(job.counted_global), told[job.approach_global]))
     return found

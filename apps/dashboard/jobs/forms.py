@@ -27,16 +27,16 @@ class JobsForm(forms.Form):
     """`text` is a listing or a case; weights are asked for because `qstat` doesn't print them."""
 
     text = forms.CharField(
-        label=_("Listing or case"),
+        label=_("Scheduler output or case"),
         strip=False,
         max_length=MOST_CHARACTERS,
         widget=forms.Textarea(attrs={"class": "input mono", "rows": 22, "spellcheck": "false", "wrap": "off"}),
         error_messages={
-            "required": _("Paste something first: a listing with its header line, or a case as JSON."),
-            "max_length": _("This is too long for a page: paste the jobs you want to see, or use manage.py jobs."),
+            "required": _("Paste scheduler output with its header line, or a case as JSON."),
+            "max_length": _("Too long for a page: paste fewer jobs, or use manage.py jobs."),
         },
     )
-    variants = forms.MultipleChoiceField(label=_("Beside it"), required=False)
+    variants = forms.MultipleChoiceField(label=_("Variants"), required=False)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -85,6 +85,6 @@ class JobsForm(forms.Form):
         except ValueError:
             value = float("nan")
         if not isfinite(value) or not 0 <= value <= MOST_WEIGHT:
-            self.add_error(name, _("Write a weight such as 0.5, or leave all three empty."))
+            self.add_error(name, _("Enter a weight such as 0.5, or leave all three empty."))
             return None
         return value

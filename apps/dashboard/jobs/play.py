@@ -59,7 +59,7 @@ STARTS = (
     ),
     Start(
         "many",
-        _("The same, userB submits 1,000 jobs"),
+        _("Same, with 1,000 jobs of userB"),
         _query({"preset": "6.2", **_TICKETS}, [_user("userA", 2, 0), _user("userB", 1, 1000), _user("userC", 0, 2)]),
     ),
     Start(

@@ -58,13 +58,13 @@ SETTINGS = (
         ),
     ),
     Group(
-        gettext_lazy("Parts of the functional tickets"),
+        gettext_lazy("Weights of the functional tickets"),
         (
             Field("weight_user", gettext_lazy("Users")),
             Field("weight_department", gettext_lazy("Departments")),
             Field("weight_project", gettext_lazy("Projects")),
             Field("weight_job", gettext_lazy("Job shares")),
-            Field("max_functional_jobs_to_schedule", gettext_lazy("Pending jobs looked at"), "whole"),
+            Field("max_functional_jobs_to_schedule", gettext_lazy("Pending jobs considered"), "whole"),
         ),
     ),
     Group(
@@ -171,11 +171,11 @@ class PlayForm:
         for rows in (self.departments, self.projects):
             names = [row.name for row in rows]
             for name in dict.fromkeys(name for name in names if names.count(name) > 1):
-                yield name, _("There are two rows with this name.")
+                yield name, _("Two rows have this name.")
         first = {row.name: row.number for row in reversed(self.users)}
         for row in self.users:
             if row.number != first[row.name] and any(row.cell(name).typed for name in _ONCE):
-                yield row.name, _("Give shares, override tickets and usage in the first row of this user alone.")
+                yield row.name, _("Enter shares, override tickets and usage only in the first row of this user.")
 
 
 def blank_row(fields: Sequence[Field], number: int) -> Row:
@@ -200,7 +200,7 @@ def _rows(query: QueryDict, fields: Sequence[Field]) -> list[Row]:
 
 def _nameless(row: Row) -> Row:
     first = row.cells[0]
-    return Row(row.number, [Cell(first.field, "", None, _("Write a name."), first.key), *row.cells[1:]])
+    return Row(row.number, [Cell(first.field, "", None, _("Enter a name."), first.key), *row.cells[1:]])
 
 
 def _read(field: Field, text: str, number: int = 0) -> Cell:
@@ -210,7 +210,7 @@ def _read(field: Field, text: str, number: int = 0) -> Cell:
     value = _number(typed)
     is_whole = field.kind == "whole"
     if value is None or not field.lowest <= value <= field.largest or (is_whole and not value.is_integer()):
-        what = _("Write a whole number from %(low)s to %(high)s.") if is_whole else _("Write a number from %(low)s on.")
+        what = _("Enter a whole number from %(low)s to %(high)s.") if is_whole else _("Enter a number from %(low)s up.")
         return Cell(field, typed, None, what % {"low": field.lowest, "high": field.largest}, key)
     return Cell(field, typed, int(value) if value.is_integer() else value, key=key)
 

@@ -68,7 +68,7 @@ def read_table(text: str, weights: Mapping[str, float] | None, variants: Sequenc
 def _one_case(text: str) -> dict[str, Any]:
     cases = read_cases(text)
     if len(cases) != 1 or not isinstance(cases[0], dict):
-        message = _("A page shows one case: paste one object, or give a list to manage.py jobs.")
+        message = _("A page shows one case: paste one object, or send a list to manage.py jobs.")
         raise Invalid(message, fields=[FieldProblem("text", message)])
     case: dict[str, Any] = cases[0]
     return case
@@ -211,7 +211,7 @@ def _table_of_slurm(printed: Printed) -> JobTable:
     missing = not (printed.weights and printed.factors)
     ask = Note(
         "weights_missing",
-        _("Add the output of sprio -w and of sprio -n -l, and each term is rebuilt from its weight and factor."),
+        _("Add the output of sprio -w and of sprio -n -l to see each term with its weight and factor."),
     )
     return JobTable(
         algorithm.label, algorithm.formula, algorithm.reference, waiting_verdict(places),
@@ -236,11 +236,11 @@ def _order(followed: Sequence[Followed], totals: Mapping[str, float]) -> dict[st
 def _weights_told(weights: Mapping[str, float], *, is_given: bool, is_found: bool, preset: str) -> Note:
     told = " / ".join(short(weights[weight]) for _term, weight in TERMS)
     if is_given:
-        return Note("weights_given", _("Weights of urgency, tickets and POSIX priority as you gave them: %s.") % told)
+        return Note("weights_given", _("Your weights of urgency, tickets and POSIX priority: %s.") % told)
     if is_found:
-        text = _("Weights found from the rows: %s for urgency, tickets and POSIX priority.")
+        text = _("Weights inferred from the rows: %s for urgency, tickets and POSIX priority.")
         return Note("weights_found", text % told)
-    text = _("Weights as %(preset)s installs them: %(told)s for urgency, tickets and POSIX priority.")
+    text = _("Default weights of %(preset)s: %(told)s for urgency, tickets and POSIX priority.")
     return Note("weights_installed", text % {"preset": preset, "told": told})
 
 
@@ -249,9 +249,9 @@ def _doubted(followed: Sequence[Followed]) -> list[Note]:
     n = sum(bool(each.doubts) for each in followed)
     notes = _not_listed([each for each in followed if each.not_listed])
     if n:
-        text = ngettext("%s row does not follow: see its line.", "%s rows do not follow: see their lines.", n) % n
+        text = ngettext("%s row does not match: see its line.", "%s rows do not match: see their lines.", n) % n
         return [Note("doubted", text), *notes]
-    return notes or [Note("all_follow", _("Every printed priority follows from what is printed beside it."))]
+    return notes or [Note("all_follow", _("All printed priorities match their terms."))]
 
 
 def _not_listed(rows: Sequence[Followed]) -> list[Note]:
@@ -260,15 +260,15 @@ def _not_listed(rows: Sequence[Followed]) -> list[Note]:
     low, high = min(each.left for each in rows), max(each.left for each in rows)
     told = {"low": short(low), "high": short(high), "terms": name_terms(rows[0].not_listed)}
     if high - low < 2e-5:  # the last printed digit
-        text = _("%(low)s of each priority is %(terms)s, which this listing doesn’t show.") % told
+        text = _("%(low)s of each priority is %(terms)s, which this output doesn’t show.") % told
     else:
-        text = _("%(low)s to %(high)s of each priority is %(terms)s, which this listing doesn’t show.") % told
+        text = _("%(low)s to %(high)s of each priority is %(terms)s, which this output doesn’t show.") % told
     return [Note("not_listed", f"{text} {_('Paste qstat -ext -urg -pri to see every term.')}")]
 
 
 def _left_out(variants: Sequence[str], chosen: Sequence[str]) -> list[Note]:
     left = [reading_label(name) for name in variants if name not in chosen]
-    text = _("%s needs shares, which a listing doesn’t have: paste a case.") % ", ".join(left)
+    text = _("%s needs shares, which scheduler output doesn’t have: paste a case.") % ", ".join(left)
     return [Note("needs_shares", text)] if left else []
 
 

@@ -165,5 +165,5 @@ def moved_notes(base: Mapping[str, int], variants: Sequence[tuple[str, object, M
     told = []
     for label, _totals, places in variants:
         moved = sum(place != places.get(job) for job, place in base.items())
-        told.append(_("%(label)s: %(n)s") % {"label": label, "n": moved} if moved else _("%s: nobody") % label)
-    return [Note("moved", _("Places in line that change — %(told)s.") % {"told": "; ".join(told)})]
+        told.append(_("%(label)s: %(n)s") % {"label": label, "n": moved} if moved else _("%s: none") % label)
+    return [Note("moved", _("Changed positions: %(told)s.") % {"told": "; ".join(told)})]
