@@ -318,14 +318,14 @@ class ReviewPage:
 def _simulation(effect: Effect) -> Check:
     """Whether the effect that is shown is that of today."""
     if effect.state == "ready":
-        return Check("simulation", "ok", _("The effect is worked out on the newest usage"))
+        return Check("simulation", "ok", _("The effect uses the newest usage"))
     if effect.state == "no_snapshot":
-        return Check("simulation", "ok", _("No priorities are known yet"), _("Its effect on ranks can’t be foreseen."))
+        return Check("simulation", "ok", _("No priorities are known yet"), _("The effect on ranks can’t be predicted."))
     titles = {
-        "stale": _("The effect was worked out on what was known before"), "asked": _("The effect is being worked out"),
-        "failed": _("The effect could not be worked out"), "absent": _("Its effect on ranks isn’t worked out yet"),
+        "stale": _("The effect uses earlier data"), "asked": _("The effect is being calculated"),
+        "failed": _("The effect could not be calculated"), "absent": _("The effect on ranks isn’t calculated yet"),
     }  # fmt: skip
-    remedy = "" if effect.state == "asked" else _("Have it worked out, on the tab Effect.")
+    remedy = "" if effect.state == "asked" else _("Calculate it on the tab Effect.")
     return Check("simulation", "warn", titles[effect.state], effect.problem, remedy)
 
 

@@ -121,8 +121,8 @@ def _around(siblings: list[int], i: int) -> list[int]:
 
 def _why_not(view: PolicyView, i: int) -> str:
     if i == 0:
-        return _("The root has all there is: its shares can't change.")
+        return _("The root always has all resources: its shares can't change.")
     if view.tree.locked[i] and view.visibility.may_divide(int(view.tree.parent[i])):
-        return _("It is locked; whoever locked it, or an administrator, can change it.")
+        return _("Locked: only the person who locked it, or an administrator, can change it.")
     parent = view.tree.name[int(view.tree.parent[i])]
-    return _("Only an authority of %(parent)s decides how it is divided.") % {"parent": parent}
+    return _("The shares inside %(parent)s are set by its managers.") % {"parent": parent}

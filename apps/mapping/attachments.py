@@ -69,7 +69,7 @@ def attach_account(
 
 def no_place_for_accounts(rights: MapRights, i: int) -> None:
     if i == 0 or rights.tree.is_reserve[i]:
-        raise _invalid("entry", _("is no place for accounts: choose one below the root that isn't a reserve"))
+        raise _invalid("entry", _("can’t have accounts: choose an entry below the root that isn't a reserve"))
 
 
 def detach_account(
@@ -88,7 +88,7 @@ def detach_account(
         if i is None:  # its entry is archived
             i = 0
         if not rights.may_map(i):
-            raise NotAllowed(_("You may not say which accounts belong there: ask whoever leads it."))
+            raise NotAllowed(_("You may not map accounts there: ask a manager of the entry."))
         refuse_stale(rights.policy, version)
         _refuse_to_let_go(rights, attachment, at=at)
         _changed(rights, "account.detached", attachment, (attachment.entry_uid, None), said, at=at, actor=actor)
@@ -108,7 +108,7 @@ def get_attachment(rights: MapRights, attachment_id: int) -> Attachment:
     found = Attachment.objects.select_related("account").filter(policy=rights.policy, pk=attachment_id).first()
     i = rights.tree.index_of_uid(found.entry_uid) if found is not None else None
     if found is None or not rights.may_name(0 if i is None else i):
-        raise NotFound(_("There is no such attached account."))
+        raise NotFound(_("There is no such manual mapping."))
     return found
 
 
@@ -164,9 +164,7 @@ def _changed(
 def _not_free(account: AccountKey) -> Invalid:
     """The same words for what isn't there and what is somebody else's: neither is the actor's to know."""
     name = account.user_name or account.dn or account.group_name
-    message = _(
-        "%(name)s is no account that is free here: nobody ran anything by that name yet, or it counts elsewhere"
-    )
+    message = _("%(name)s is not a free account here: it has no usage yet, or counts elsewhere")
     return _invalid("account", message % {"name": name[:80]})
 
 

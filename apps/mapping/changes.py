@@ -134,9 +134,9 @@ class LetGo:
         for account in self.accounts:
             at = state.attached.get(account)
             if at is None or not rights.may_name(tree.index_of_uid(at) or 0):
-                raise NotFound(_("There is no such attached account."))
+                raise NotFound(_("There is no such manual mapping."))
             if not rights.may_map(tree.index_of_uid(at) or 0):
-                raise NotAllowed(_("You may not say which accounts belong there: ask whoever leads it."))
+                raise NotAllowed(_("You may not map accounts there: ask a manager of the entry."))
         return Wanted(places=dict.fromkeys(self.accounts))
 
 
@@ -159,7 +159,7 @@ class Restore:
         gone = [uid for uid in places.values() if uid is not None and rights.tree.index_of_uid(uid) is None]
         gone += [rule.target_uid for rule in before.rules if rights.tree.index_of_uid(rule.target_uid) is None]
         if gone:
-            message = _("%(n)d entries to which that version led are archived: bring them back first.")
+            message = _("%(n)d target entries of that version are archived: restore them first.")
             raise Conflict(message % {"n": len(set(gone))}, code="entry_gone")
         stated = [rule.stated for rule in before.rules]
         return Wanted(before.rules if stated != [rule.stated for rule in state.rules] else None, places)
@@ -280,7 +280,7 @@ def _plan(rights: MapRights, edit: Edit, at: datetime) -> Plan:
         refuse_bad_rules(rights, wanted.rules, state.rules)
         wanted = replace(wanted, rules=with_reach(rights, wanted.rules, state.rules, at=at))
     if not _says_something(wanted, state):
-        raise Invalid(_("That is how it is already: nothing would change."), code="nothing_to_change")
+        raise Invalid(_("Already the current state: nothing would change."), code="nothing_to_change")
     moves = find_moves(rights, wanted, at=at)
     refusal = None if wanted.rules is None else refusal_of_rules(rights, state.rules, wanted.rules)
     if isinstance(edit, Assign):
@@ -309,7 +309,7 @@ def _refuse_taken(rights: MapRights, edit: Assign, moves: Sequence[Move]) -> Non
     if not rights.may_map(0):
         unfit |= {move.account for move in moves if not move.was_free and not rights.may_map(move.before)}
     if unfit:
-        message = _("must be accounts that are free here: %(n)d of them are not there, or count elsewhere")
+        message = _("must be free accounts: %(n)d of them don’t exist, or count elsewhere")
         raise _invalid("accounts", message % {"n": len(unfit)})
 
 

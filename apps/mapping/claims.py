@@ -67,7 +67,7 @@ def take_own_accounts(*, user: User, at: datetime) -> int:
         )  # fmt: skip
         accounts = list(free) if user.is_active and user.username else []
         if accounts:
-            _give(accounts, user, Actor(user=user, via="page"), at, _("The source names people."))
+            _give(accounts, user, Actor(user=user, via="page"), at, _("The source has login names."))
     return len(accounts)
 
 
@@ -90,7 +90,7 @@ def claim_account(*, namespace: str, user_name: str, at: datetime, actor: Actor)
         if Account.objects.filter(person=user, namespace=namespace, user_name=user_name).exists():
             return True
         if Claim.objects.filter(user=user).count() >= MOST_CLAIMS:
-            raise Conflict(_("Too many of your claims are waiting: take one back first."), code="too_many_claims")
+            raise Conflict(_("Too many pending claims: withdraw one first."), code="too_many_claims")
         _claim, made = Claim.objects.get_or_create(
             user=user, namespace=namespace, user_name=user_name, defaults={"created_at": at}
         )
@@ -143,7 +143,7 @@ def decide_claim(
         if claim is None or open_claim is None:
             raise _no_claim()
         if actor.user is not None and claim.user_id == actor.user.pk and not actor.is_admin:
-            raise NotAllowed(_("Somebody else has to confirm that an account is yours."))
+            raise NotAllowed(_("Another person must confirm that an account is yours."))
         if confirm:
             moves = moves_of_people(rights, dict.fromkeys((one.pk for one in open_claim.accounts), claim.user))
             if refusal := refusal_of(rights, moves):
@@ -172,9 +172,9 @@ def _free(claim: Claim) -> list[Account]:
 
 def _person(actor: Actor) -> User:
     if actor.user is None or not actor.has_scope(Token.Scope.SELF_READ):
-        raise NotAllowed(_("Sign in to say which accounts are yours."))
+        raise NotAllowed(_("Sign in to claim accounts."))
     return actor.user
 
 
 def _no_claim() -> NotFound:
-    return NotFound(_("There is no such claim for you to decide."))
+    return NotFound(_("You have no such claim to decide."))

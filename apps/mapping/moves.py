@@ -163,18 +163,18 @@ def _refusal(
     """Whoever lacks the right at an account's present place can't move it, nor to a place where they lack it."""
     pulled = sum(not move.was_free and not may_take[move.before] for move in moves)
     if pulled:
-        text = _("%(accounts)s at entries of others would move: whoever maps accounts there has to agree.")
+        text = _("%(accounts)s outside your rights would move: ask a person who maps accounts there.")
         return Refusal("pulls", text % {"accounts": _accounts_of_others(pulled)})
     pushed = sum(
         move.after != UNMAPPED and not may_put[move.after] and not (move.is_free and move.account in taken)
         for move in moves
     )
     if pushed:
-        text = _("%(accounts)s would count at entries of others: whoever maps accounts there has to agree.")
+        text = _("%(accounts)s would count at entries outside your rights: ask a person who maps accounts there.")
         return Refusal("pushes", text % {"accounts": _accounts(pushed)})
     dropped = sum(move.after == UNMAPPED and move.account not in taken for move in moves)
     if dropped:
-        text = _("%(accounts)s would be without an entry: only whoever maps accounts of the whole policy does that.")
+        text = _("%(accounts)s would become unmapped: this needs the right to map accounts of the whole policy.")
         return Refusal("drops", text % {"accounts": _accounts(dropped)})
     return None
 
@@ -196,7 +196,7 @@ def refusal_of_rules(rights: MapRights, before: Sequence[Rule], after: Sequence[
     if rights.may_map(0):
         return None
     if [rule for rule in before if not is_own(rights, rule)] != [rule for rule in after if not is_own(rights, rule)]:
-        text = _("Rules that lead to entries of others are changed by whoever maps accounts there.")
+        text = _("Rules for entries outside your rights are changed by people who map accounts there.")
         return Refusal("rules_of_others", text)
     known = _below(rights, before)
     lowest = sum(not is_own(rights, rule) and tier_of(rule) < 2 for rule in after)
@@ -205,13 +205,18 @@ def refusal_of_rules(rights: MapRights, before: Sequence[Rule], after: Sequence[
         if stood is not None:
             known.pop(stood)
         elif tier_of(rule) != 1:
-            text = _("Exact and default rules are for those who map accounts of the whole policy: attach them instead.")
+            text = _(
+                "Exact and default rules need the right to map accounts of the whole policy: use manual mappings "
+                "instead."
+            )
             return Refusal("exact_or_default", text)
         elif n_others < lowest:
-            text = _("Your new and changed rules stand below all rules that lead elsewhere: move it further down.")
+            text = _("Your new and changed rules must be below all rules for other entries: move it further down.")
             return Refusal("above_others", text)
         elif rule.kind == "each" and not _may_add(rights, rule):
-            text = _("You may not let users become children there: ask whoever changes the structure of that entry.")
+            text = _(
+                "You may not let users become children there: it needs the right to change the structure of that entry."
+            )
             return Refusal("makes_children", text)
     return None
 

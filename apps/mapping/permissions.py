@@ -77,15 +77,14 @@ class MapRights:
         if not self.sees.mask.any():
             raise NotFound(_("There is no such entry in this policy."))
         if not (rules_all(self.actor, "policies:read") or self._rights.at(Verb.MAP_ACCOUNTS, Verb.VIEW_MEMBERS)):
-            raise NotAllowed(_("Which account counts where is read by those who lead a part of this policy."))
+            raise NotAllowed(_("The account mapping is visible to managers of a part of this policy."))
 
     def require(self, uid: UUID) -> int:
         """An entry at which the actor maps accounts; NotFound for what they may not see."""
         i = self.sees.require(self.tree.index_of_uid(uid))
         if not self.may_map(i):
             raise NotAllowed(
-                _("You may not say which accounts belong to %(path)s: ask whoever leads it.")
-                % {"path": self.tree.path(i)}
+                _("You may not map accounts to %(path)s: ask a manager of that entry.") % {"path": self.tree.path(i)}
             )
         return i
 

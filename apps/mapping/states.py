@@ -56,7 +56,7 @@ def version_at(policy: Policy, instant: datetime) -> MappingVersion:
     """The version that was current at an instant."""
     found = MappingVersion.objects.filter(policy=policy, at__lte=instant).order_by("-number").first()
     if found is None:
-        raise NotFound(_("Of that time no version of the mapping is known."))
+        raise NotFound(_("No version of the mapping is stored for that time."))
     return found
 
 

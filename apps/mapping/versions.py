@@ -22,7 +22,7 @@ def refuse_stale(policy: Policy, version: int | None) -> None:
     """version: what the caller has seen; None asks for nothing."""
     now = version_of(policy)
     if version is not None and version != now:
-        message = _("Somebody changed the mapping meanwhile: it is version %(now)d now. Read it again.") % {"now": now}
+        message = _("Another person changed the mapping: it is now version %(now)d. Read it again.") % {"now": now}
         raise Stale(message, fields=[FieldProblem("version", message)])
 
 

@@ -42,9 +42,7 @@ class LogState(StrEnum):
 
 def require_beginner(actor: Actor) -> None:
     if not actor.is_admin:
-        raise NotAllowed(
-            _("Only administrators make a first policy: ask one of them to send the scheduler’s tree and its log.")
-        )
+        raise NotAllowed(_("Only administrators create a first policy: ask one to send the scheduler’s tree and log."))
 
 
 def get_beginning(*, actor: Actor) -> Beginning | None:
@@ -83,13 +81,13 @@ def read_tree(*, content: bytes, file_name: str, format: str, at: datetime, acto
     found = guess_format(text_of(content)) if format == AUTO else get_format(format)
     if found is None:
         raise Invalid(
-            _("The file is in none of the formats that are read here: say which one it is meant to be."),
+            _("The format was not recognised: choose it."),
             code="unknown_format",
         )
     declared = read_file(found, content)
     tree = first_tree(declared, found)
     if len(tree) < 2:
-        raise Invalid(_("There is no entry in this file: a tree has at least one group or user."), code="empty_tree")
+        raise Invalid(_("This file contains no entries: a tree needs at least one group or user."), code="empty_tree")
     blob, digest = pack_tree(tree)
     facts = {"format": found.name, "label": found.label, "policy": declared.policy, "ignored": list(declared.ignored)}
     given = {
@@ -128,7 +126,7 @@ def take_source(*, version: int, source_slug: str, at: datetime, actor: Actor) -
         beginning = locked(version, actor)
         source = Source.objects.filter(slug=source_slug).first()
         if source is None or source.last_record_end_at is None:
-            raise NotFound(_("There is no usage source of this name that has records."))
+            raise NotFound(_("No usage source of this name has records."))
         return _save(beginning, source=source, dry_run=None, usage_import=None, updated_at=at)
 
 
@@ -141,7 +139,7 @@ def tell_zone(*, version: int, time_zone: str, at: datetime, actor: Actor) -> Be
             raise Invalid(f"{problem.message}.", fields=[problem])
         dry = beginning.dry_run
         if dry is None or not uploads.exists(dry.stored_path):
-            raise Conflict(_("The log is no longer kept: send it again."), code="file_gone")
+            raise Conflict(_("The log was deleted: send it again."), code="file_gone")
         with uploads.path_of(dry.stored_path).open("rb") as file:
             again = start_import(
                 source_slug=dry.source.slug, format=dry.format, file=file, file_name=dry.file_name,
@@ -187,7 +185,7 @@ def decide_accounts(*, version: int, decisions: Sequence[dict[str, str]], at: da
         if problems:
             raise Invalid(f"{problems[0].where} {problems[0].message}.", code="no_such_entry", fields=problems)
         if len(kept) > MOST_DECISIONS:
-            raise Invalid(_("Place at most %(n)d accounts by hand; rules place more.") % {"n": MOST_DECISIONS})
+            raise Invalid(_("Map at most %(n)d accounts manually; use rules for more.") % {"n": MOST_DECISIONS})
         details = {"n_decided": len(decisions), "n_kept": len(kept)}
         audit.record(actor=actor, verb="setup.accounts_decided", at=at, subject=beginning.file_name, details=details)
         return _save(beginning, decisions=list(kept.values()), updated_at=at)
@@ -207,9 +205,9 @@ def locked(version: int, actor: Actor) -> Beginning:
     found = Beginning.objects.select_for_update(of=("self",)).filter(is_open=True)
     beginning = found.select_related("dry_run__source", "dry_run__run", "source", "usage_import__run").first()
     if beginning is None:
-        raise NotFound(_("There is no beginning to go on with: send the scheduler’s tree first."))
+        raise NotFound(_("No set-up to continue: send the scheduler’s tree first."))
     if beginning.version != version:
-        raise Stale(_("Somebody went on with it meanwhile: look at where it is now."))
+        raise Stale(_("Another person continued this set-up: check its current state."))
     return beginning
 
 

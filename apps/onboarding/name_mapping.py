@@ -69,7 +69,7 @@ def _namespace(wanted: str | None) -> str:
     if wanted is None:
         message = _("names one of the namespaces of the usage sources: %(names)s") % {"names": names}
     else:
-        message = _("%(name)s is no namespace of a usage source; there are: %(names)s") % {
+        message = _("%(name)s is not a namespace of a usage source; choose from %(names)s") % {
             "name": repr(wanted[:80]),
             "names": names,
         }

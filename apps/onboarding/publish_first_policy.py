@@ -26,7 +26,7 @@ def found_policy(
     with transaction.atomic():
         beginning = locked(version, actor)
         if log_state(beginning) is not LogState.READY or beginning.source is None:
-            raise Conflict(_("The accounting log isn’t in yet: import it, or take a source that has usage."))
+            raise Conflict(_("The accounting log is missing: import it, or use a source with usage."))
         tree = tree_of(beginning)
         base = PolicySettings.from_json(beginning.file_settings)
         wanted = PolicySettings.from_json(settings, base=base)

@@ -41,7 +41,7 @@ def sam_case(
     entry = snapshot.tree.index_of_path(path)
     groups = {} if entry is None else _groups(snapshot, entry)
     if entry is None or not groups or not told[[entry, *groups]].all():
-        raise NotFound(_("There is no such entry with entries below whose usage is all shown to you."))
+        raise NotFound(_("No such entry with children whose usage is fully visible to you."))
     values = snapshot.values
     return {
         "id": f"{policy.slug}{snapshot.index.path(entry)}@{snapshot.snapshot_id}",

@@ -43,7 +43,7 @@ class UploadForm(forms.Form):
         error_messages={
             "required": _("Choose a file."),
             "empty": _("This file is empty."),
-            "max_length": _("Its name is too long: give it one of at most 255 characters."),
+            "max_length": _("The name is too long: at most 255 characters."),
         },
     )
     source = forms.ChoiceField(label=_("Source"), help_text=_("Where these jobs ran."))
@@ -58,11 +58,11 @@ class UploadForm(forms.Form):
         label=_("Time zone"),
         required=False,
         max_length=64,
-        help_text=_("For times without one, as Europe/Stockholm. Empty: the one of the source."),
+        help_text=_("For times without one, such as Europe/Stockholm. Leave empty to use the source’s time zone."),
         widget=_text(spellcheck="false"),
     )
     all_or_nothing = forms.BooleanField(
-        label=_("All or nothing"), required=False, help_text=_("One line that can’t be read, and nothing is stored.")
+        label=_("All or nothing"), required=False, help_text=_("One unreadable line, and nothing is stored.")
     )
     mode = forms.ChoiceField(choices=[("dry", _("Dry run first")), ("real", _("Import at once"))], initial="dry")
 
@@ -87,7 +87,7 @@ class UploadForm(forms.Form):
         name = str(self.cleaned_data["time_zone"]).strip()
         if name and name not in available_timezones():
             raise forms.ValidationError(
-                _("There is no time zone of this name. Write it as Europe/Stockholm or UTC."), code="no_such_zone"
+                _("Unknown time zone. Write it as Europe/Stockholm or UTC."), code="no_such_zone"
             )
         return name
 
@@ -95,7 +95,9 @@ class UploadForm(forms.Form):
         cleaned = super().clean()
         if self.cleaned_data.get("source") == NEW_SOURCE:
             if not self.cleaned_data.get("new_source"):
-                self.add_error("new_source", forms.ValidationError(_("Give the new source a name."), code="required"))
+                self.add_error(
+                    "new_source", forms.ValidationError(_("Enter a name for the new source."), code="required")
+                )
             elif not self.new_slug:
                 said = _("The name needs at least one letter a–z or digit.")
                 self.add_error("new_source", forms.ValidationError(said, code="no_letter"))

@@ -97,7 +97,7 @@ def import_report(usage_import: Import, now: datetime) -> ImportReport:
 def import_line(usage_import: Import, now: datetime) -> tuple[str, str, str]:
     """One line of a list of imports: text, badge and its kind."""
     run, counts = usage_import.run, _counts(usage_import.run.counts)
-    who = _("by %(name)s") % {"name": usage_import.owner} if usage_import.owner else _("by a command")
+    who = _("by %(name)s") % {"name": usage_import.owner} if usage_import.owner else _("by command")
     if run.state == Run.State.QUEUED:
         return _("waiting for a worker, %(who)s") % {"who": who}, _("waiting"), ""
     if run.state == Run.State.RUNNING:
@@ -176,14 +176,14 @@ def _verdict(usage_import: Import, counts: Mapping[str, int], progress: Progress
     """The heading's key, the heading, what belongs to it, and what to do."""
     run = usage_import.run
     if progress is not None:
-        dry = _("Nothing is stored by a dry run.")
+        dry = _("A dry run stores nothing.")
         real = _("Records count as soon as they are read. You may close this page.")
         return progress.key, progress.words, dry if usage_import.dry_run else real, ""
     if run.state == Run.State.FAILED:
         key, heading, advice = _failure(run.error_code)
         return key, heading, run.error, advice
     if run.state == Run.State.CANCELLED:
-        kept = _("What was read before stays and counts; send the file again to add the rest.")
+        kept = _("Records read before stay and count; send the file again to add the rest.")
         return "stopped", _("Stopped"), _("Nothing was stored.") if usage_import.dry_run else kept, ""
     return *_result(counts, is_dry=usage_import.dry_run), _contents(usage_import, counts), ""
 
@@ -192,8 +192,8 @@ def _result(counts: Mapping[str, int], *, is_dry: bool) -> tuple[str, str]:
     new, rejected = counts["new"], counts["rejected"]
     if not new and not counts["corrected"]:
         if counts["duplicate"] and not rejected:
-            return "all_here", _("Every record is here already")
-        return "nothing_new", _("Nothing new in this file")
+            return "all_here", _("All records are duplicates")
+        return "nothing_new", _("No new records")
     words = (
         ngettext("%(n)s new record", "%(n)s new records", new)
         if is_dry
@@ -226,15 +226,15 @@ def _contents(usage_import: Import, counts: Mapping[str, int]) -> str:
         sentences.append(", ".join(facts) + ".")
     if counts["late"]:
         late = ngettext(
-            "%(n)s record is older than what is stored and changes nothing.",
-            "%(n)s records are older than what is stored and change nothing.",
+            "%(n)s record is older than the stored one and changes nothing.",
+            "%(n)s records are older than the stored ones and change nothing.",
             counts["late"],
         )
         sentences.append(late % {"n": presentation.count(counts["late"])})
     if counts["too_late"]:
         too_late = ngettext(
-            "%(n)s record came too late: its hours are sealed. It is listed with its amount, and not counted.",
-            "%(n)s records came too late: their hours are sealed. They are listed with their amounts, and not counted.",
+            "%(n)s record is too late: its hours are closed. It is listed with its amount, but not counted.",
+            "%(n)s records are too late: their hours are closed. They are listed with their amounts, but not counted.",
             counts["too_late"],
         )
         sentences.append(too_late % {"n": presentation.count(counts["too_late"])})
@@ -247,7 +247,7 @@ def _kpis(counts: Mapping[str, int], *, is_dry: bool) -> list[Kpi]:
     changed = _("would change") if is_dry else _("changed")
     return [
         Kpi("new", _("New"), presentation.count(counts["new"]), _("records")),
-        Kpi("duplicate", _("Already here"), presentation.count(counts["duplicate"]), _("ignored")),
+        Kpi("duplicate", _("Duplicates"), presentation.count(counts["duplicate"]), _("ignored")),
         Kpi("corrected", _("Corrected"), presentation.count(counts["corrected"]), changed),
         Kpi("late", _("Late"), presentation.count(counts["late"] + counts["too_late"]), _("ignored")),
         Kpi("rejected", _("Rejected"), presentation.count(counts["rejected"]), rejected),
@@ -260,10 +260,10 @@ def _steps(usage_import: Import) -> list[Step]:
     steps = [
         ("file", _("File"), _("%(size)s received") % {"size": size(usage_import.n_bytes)}),
         ("import", _("Import"), _("can be stopped")),
-        ("result", _("Result"), _("what was counted")),
+        ("result", _("Result"), _("counted usage")),
     ]
     if usage_import.dry_run:
-        steps.insert(1, ("dry", _("Dry run"), _("read it, then choose")))
+        steps.insert(1, ("dry", _("Dry run"), _("check, then choose")))
     here = "dry" if usage_import.dry_run else "import" if is_open else "result"
     place = [name for name, _title, _text in steps].index(here)
     return [
@@ -277,39 +277,42 @@ def _failure(code: str) -> tuple[str, str, str]:
     known = {
         "corrupt_gzip": (
             _("The compressed file is damaged"),
-            _("Compare its size and check sum with the original before you send it again."),
+            _("Compare its size and checksum with the original before you send it again."),
         ),
         "expands_too_much": (
-            _("The file unpacks to far too much"),
-            _("Look into it before you send it again, or unpack it first."),
+            _("The file unpacks to an excessive size"),
+            _("Check it before you send it again, or unpack it first."),
         ),
         "unknown_format": (
             _("The format isn’t recognised"),
-            _("Look at its first lines, then choose the format yourself and send it again."),
+            _("Check its first lines, then choose the format and send it again."),
         ),
         "xml_doctype": (
             _("The XML declares a document type"),
-            _("Remove that declaration and send the file again; nothing in a list of jobs needs it."),
+            _("Remove that declaration and send the file again."),
         ),
-        "cut_off": (_("The listing is cut off"), _("Let the scheduler write it again, and send that one.")),
+        "cut_off": (_("The listing is truncated"), _("Create the listing again and send that one.")),
         "no_listing": (_("The document lists no jobs"), _("Send what “qstat -xml” writes.")),
-        "nested_too_deep": (_("The XML is nested too deep"), _("This is no list of job records: send another file.")),
+        "nested_too_deep": (
+            _("The XML is nested too deeply"),
+            _("This is not a list of job records: send another file."),
+        ),
         "markup_too_long": (
             _("The XML can’t be read in parts"),
-            _("This is no list of job records: send another file."),
+            _("This is not a list of job records: send another file."),
         ),
-        "not_jobs": (_("The messages hold no single jobs"), _("Let the site send individual job messages.")),
+        "not_jobs": (_("The messages contain no individual jobs"), _("Let the site send individual job messages.")),
         "no_header": (_("The first line is missing"), _("Add it, or choose another format, and send the file again.")),
-        "no_start_time": (_("Its times have no beginning"), _("Add that line and send the file again.")),
+        "no_start_time": (_("Its times have no start line"), _("Add that line and send the file again.")),
         "too_large": (
             _("The file is too large"),
-            _("Split it, or let an administrator run “manage.py import_usage”."),
+            _("Split it, or ask an administrator to run “manage.py import_usage”."),
         ),
         "worker_lost": (
-            _("Its worker was lost, again and again"),
-            _("Tell your administrator. Sending the file again is safe: a record counts once."),
+            _("Its worker failed repeatedly"),
+            _("Contact your administrator. Sending the file again is safe: a record counts once."),
         ),
-        "file_gone": (_("The file is no longer here"), _("Files are kept for a day. Send it again.")),
+        "file_gone": (_("The file was deleted"), _("Files are kept for a day. Send it again.")),
     }
-    again = _("When the cause is gone, send the file again: a record counts once.")
+    again = _("Fix the cause, then send the file again: a record counts once.")
     return (f"failed.{code}", *known[code]) if code in known else ("failed", _("The import failed"), again)

@@ -36,13 +36,13 @@ def undo_report(usage_import: Import) -> UndoReport | None:
         return UndoReport("done", _done(undoing), n_records)
     if undoing is not None and undoing.state in _AT_WORK:
         part = min(undoing.progress_done / undoing.progress_total, 1.0) if undoing.progress_total else 0.0
-        text = _("%(n)s records taken back so far.") % {"n": presentation.count(undoing.progress_done)}
+        text = _("%(n)s records removed so far.") % {"n": presentation.count(undoing.progress_done)}
         return UndoReport("at_work", text, n_records, int(part * 100))
     refusal = why_not(usage_import)
     if refusal is not None:
         return UndoReport("cannot", refusal.message, n_records, code=refusal.code)
     if undoing is not None:
-        return UndoReport("stopped", undoing.error or _("It was stopped half-way; it goes on from there."), n_records)
+        return UndoReport("stopped", undoing.error or _("It was interrupted and continues from there."), n_records)
     return UndoReport("can", "", n_records) if n_records else None
 
 
@@ -52,5 +52,5 @@ def _done(undoing: Run) -> str:
     text %= {"n": presentation.count(removed)}
     if not back:
         return f"{text}."
-    more = ngettext("%(n)s earlier version was put back", "%(n)s earlier versions were put back", back)
+    more = ngettext("%(n)s earlier version was restored", "%(n)s earlier versions were restored", back)
     return f"{text}, {more % {'n': presentation.count(back)}}."

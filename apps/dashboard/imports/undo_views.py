@@ -58,7 +58,7 @@ def overlap_decide(request: HttpRequest) -> HttpResponse:
         )
     except Invalid as refusal:
         return _page(request, refused=given, why=refusal.message, status=422)
-    messages.success(request, _("Decided. The next recompute counts it so."))
+    messages.success(request, _("Saved. The next recompute applies it."))
     return SeeOther(reverse("dashboard:overlaps"))
 
 

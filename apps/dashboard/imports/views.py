@@ -205,7 +205,7 @@ def _upload_form(actor: Actor, *data: Any, initial: dict[str, Any] | None = None
         sources=[
             (found.slug, found.name) for found in selectors.list_sources(actor=actor) if found.kind != Source.Kind.PEER
         ],
-        formats=[(AUTO, _("Find out by itself")), *((one.name, one.label) for one in FORMATS.values())],
+        formats=[(AUTO, _("Detect automatically")), *((one.name, one.label) for one in FORMATS.values())],
         initial=initial,
     )
 

@@ -79,8 +79,8 @@ def order(request: HttpRequest, policy: str) -> HttpResponse:
         return SeeOther(page_url(policy) + "#rules")
     at, way = _number(request.POST.get("rule", "")), request.POST.get("way", "")
     edits: dict[str, tuple[Edit, str]] = {
-        "up": (MoveRule(at, at - 1), _("Ask rule %(n)d earlier?")),
-        "down": (MoveRule(at, at + 1), _("Ask rule %(n)d later?")),
+        "up": (MoveRule(at, at - 1), _("Move rule %(n)d up?")),
+        "down": (MoveRule(at, at + 1), _("Move rule %(n)d down?")),
         "remove": (RemoveRule(at), _("Remove rule %(n)d?")),
     }
     if way not in edits:
@@ -107,7 +107,7 @@ def assign(request: HttpRequest, policy: str) -> HttpResponse:
     n = len(places)
     question = ngettext("Assign %(n)d account?", "Assign %(n)d accounts?", n) % {"n": n}
     fields = [("place", f"{account}:{uid}") for account, uid in places.items()]
-    words = _("They count there whatever rules say, from the next recompute on.")
+    words = _("They count there from the next recompute, whatever the rules say.")
     return _ask(request, policy, Assign(places), question, words, fields)
 
 
@@ -118,8 +118,8 @@ def let_go(request: HttpRequest, policy: str) -> HttpResponse:
         return SeeOther(page_url(policy) + "#attached")
     accounts = [_number(text) for text in request.POST.getlist("account")[:_MOST]]
     fields = [("account", str(account)) for account in accounts]
-    words = _("Rules decide again where it counts.")
-    return _ask(request, policy, LetGo(accounts), _("Let this account go?"), words, fields)
+    words = _("Rules apply to it again.")
+    return _ask(request, policy, LetGo(accounts), _("Detach this account?"), words, fields)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -128,8 +128,8 @@ def version(request: HttpRequest, policy: str, number: int) -> HttpResponse:
     rights = _rights(request, policy)
     line = get_version_line(rights, number)
     if request.method == "POST":
-        question = _("Bring version %(n)d back?") % {"n": number}
-        words = _("Rules and attached accounts become what they were after it; that is a new version.")
+        question = _("Restore version %(n)d?") % {"n": number}
+        words = _("Creates a new version with the rules and manual mappings of that version.")
         return _ask(request, policy, Restore(number), question, words, [])
     sources = source_names(request)
     return render(request, "dashboard/mapping/version.html", {
@@ -191,7 +191,7 @@ def _rights(request: HttpRequest, policy: str) -> MapRights:
     rights = rights_in(policy, at=clock.now(), actor=actor_of(request))
     rights.require_anywhere()
     if request.method == "POST" and not rights.maps_anywhere:
-        raise NotAllowed(_("You may not say which accounts belong where: ask whoever leads there."))
+        raise NotAllowed(_("You may not map accounts here: ask a manager of the entry."))
     return rights
 
 
@@ -207,13 +207,11 @@ def _places(request: HttpRequest, rights: MapRights) -> dict[int, UUID]:
     if given.get("to") == "entry" and not given.get("one"):
         found = rights.tree.index_of_path(given.get("entry", "").strip())
         if found is None or not rights.sees.may_see(found):
-            raise _refusal(
-                "entry", "no_such_entry", _("There is no such entry: write its path, such as /physics/alice.")
-            )
+            raise _refusal("entry", "no_such_entry", _("Unknown entry: enter its path, such as /physics/alice."))
         return dict.fromkeys(map(_number, accounts), rights.tree.uuid(found))
     without = [account for account in accounts if not given.get(f"guess-{account}")]
     if without:
-        said = _("For some of these nothing is suggested: choose one entry for them.")
+        said = _("Some accounts have no suggestion: choose one entry for them.")
         raise _refusal("entry", "nothing_suggested", said)
     return {_number(account): _uid(given[f"guess-{account}"]) for account in accounts}
 
@@ -222,7 +220,7 @@ def _uid(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        raise _refusal("entry", "no_such_entry", _("There is no such entry.")) from None
+        raise _refusal("entry", "no_such_entry", _("Unknown entry.")) from None
 
 
 def _refusal(where: str, code: str, message: str) -> Invalid:
@@ -239,7 +237,7 @@ def _stated(form: RuleForm) -> str:
 
 
 def _show_rule(request: HttpRequest, rights: MapRights, context: dict[str, Any], *, status: int = 200) -> HttpResponse:
-    title = _("A new rule") if context["n"] is None else _("Rule %(n)d") % {"n": context["n"]}
+    title = _("New rule") if context["n"] is None else _("Rule %(n)d") % {"n": context["n"]}
     shown = {
         "policy": rights.policy.slug, "policy_name": rights.policy.name, "title": title,
         "version": version_of(rights.policy), "paths": paths_to_choose(rights), "may_edit": rights.maps_anywhere,

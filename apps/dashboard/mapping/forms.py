@@ -19,7 +19,7 @@ KINDS = [
     ("group", _("Accounts of a group, or of a VO by its FQAN")),
     ("exact", _("Exactly these names")),
     ("each", _("Every user becomes a child of the entry")),
-    ("default", _("All that is left")),
+    ("default", _("All other accounts")),
 ]
 # Where the fields of a rule stand in the form.
 _FIELDS = {
@@ -38,23 +38,23 @@ class RuleForm(forms.Form):
     )  # fmt: skip
     namespace = forms.CharField(
         label=_("Or of a namespace"), required=False, max_length=128, widget=text_input(),
-        help_text=_("As accounts have it, where no source of it is here yet."),
+        help_text=_("If it has no source here yet."),
     )  # fmt: skip
     user = forms.CharField(
         label=_("User name or DN"), required=False, max_length=256, widget=text_input(),
-        help_text=_("* stands for anything, ? for one character. DNs in either spelling: CN=x,O=y or /O=y/CN=x."),
+        help_text=_("* matches anything, ? one character. DNs as CN=x,O=y or /O=y/CN=x."),
     )  # fmt: skip
     group = forms.CharField(
         label=_("Group"), required=False, max_length=256, widget=text_input(),
-        help_text=_("As the source writes it; what Slurm calls an account."),
+        help_text=_("As the source writes it (Slurm: account)."),
     )  # fmt: skip
     fqan = forms.CharField(
         label=_("FQAN"), required=False, max_length=512, widget=text_input(),
-        help_text=_("Such as /atlas: what lies below counts too, /atlas/Role=production."),
+        help_text=_("Such as /atlas; includes /atlas/Role=production."),
     )  # fmt: skip
     entry = forms.CharField(
-        label=_("Leads to the entry"), max_length=9_000, widget=text_input(list="entries"),
-        help_text=_("Its path, such as /physics; / for the whole policy."),
+        label=_("Maps to the entry"), max_length=9_000, widget=text_input(list="entries"),
+        help_text=_("Path, such as /physics; / for the whole policy."),
     )  # fmt: skip
     suffix = forms.CharField(
         label=_("And from there to"), required=False, max_length=LONGEST_SUFFIX, widget=text_input(),
@@ -62,16 +62,20 @@ class RuleForm(forms.Form):
     )  # fmt: skip
     shares = forms.CharField(
         label=_("Shares of each child"), max_length=40, required=False, widget=text_input(inputmode="decimal"),
-        help_text=_("Where every user becomes a child."),
+        help_text=_("If every user becomes a child."),
     )  # fmt: skip
     days = forms.IntegerField(
-        label=_("Archived after idle days"), required=False, min_value=1, max_value=36_500,
-        widget=forms.NumberInput(attrs={"class": "input", "autocomplete": "off"}), help_text=_("Empty: never."),
-    )  # fmt: skip
+        label=_("Archived after idle days"),
+        required=False,
+        min_value=1,
+        max_value=36_500,
+        widget=forms.NumberInput(attrs={"class": "input", "autocomplete": "off"}),
+        help_text=_("Leave empty for never."),
+    )
     order = forms.IntegerField(
         label=_("Order"), required=False, min_value=1, max_value=10_000,
         widget=forms.NumberInput(attrs={"class": "input", "autocomplete": "off"}),
-        help_text=_("The first rule that matches decides. Empty: after the others of its kind."),
+        help_text=_("The first match decides. Leave empty to add it last of its kind."),
     )  # fmt: skip
     reason = reason_field(required=False)
 
@@ -85,15 +89,13 @@ class RuleForm(forms.Form):
     def clean_entry(self) -> int:
         found = self._tree.index_of_path(str(self.cleaned_data["entry"]).strip())
         if found is None:
-            raise forms.ValidationError(
-                _("There is no such entry: write its path, such as /physics."), code="no_such_entry"
-            )
+            raise forms.ValidationError(_("Unknown entry: enter its path, such as /physics."), code="no_such_entry")
         return found
 
     def clean_shares(self) -> float:
         shares = read_shares(str(self.cleaned_data["shares"] or "1"))
         if shares == "parent":
-            raise forms.ValidationError(_("Write a number, such as 1 or 0.5."), code="no_number")
+            raise forms.ValidationError(_("Enter a number, such as 1 or 0.5."), code="no_number")
         return shares
 
     @property

@@ -33,12 +33,12 @@ KINDS = {
 }
 WHY = {
     "same_name": gettext_lazy("the entry has the same name"),
-    "same_name_folded": gettext_lazy("the same name but for case, accents or dots"),
-    "without_realm": gettext_lazy("the same name without what follows the @"),
-    "common_name": gettext_lazy("the name in the certificate"),
+    "same_name_folded": gettext_lazy("same name except case, accents or dots"),
+    "without_realm": gettext_lazy("same name before the @"),
+    "common_name": gettext_lazy("name in the certificate"),
     "initial_and_surname": gettext_lazy("initial and surname of the certificate"),
     "group_name": gettext_lazy("its group has the same name"),
-    "group_name_folded": gettext_lazy("its group has the same name but for case, accents or dots"),
+    "group_name_folded": gettext_lazy("its group has the same name except case, accents or dots"),
     "fqan_group": gettext_lazy("the group of its FQAN has the same name"),
     "fqan_vo": gettext_lazy("the VO of its FQAN has the same name"),
     "project_name": gettext_lazy("its project has the same name"),
@@ -77,9 +77,9 @@ def account_words(key: AccountKey) -> AccountWords:
 def place_words(rights: MapRights, entry: int) -> PlaceWords:
     """Without the name of what the actor doesn't see."""
     if entry == UNMAPPED:
-        return PlaceWords(_("no entry"), is_none=True)
+        return PlaceWords(_("unmapped"), is_none=True)
     if not rights.sees.may_see(entry):
-        return PlaceWords(_("an entry of others"), is_none=True)
+        return PlaceWords(_("an entry outside your rights"), is_none=True)
     if entry == 0:
         return PlaceWords(_("a new child of the whole policy"))
     tree = rights.tree
@@ -96,7 +96,7 @@ def rule_words(rule: Rule, sources: Mapping[str, str]) -> str:
     if rule.fqan_pattern:
         parts.append(_("FQAN %(pattern)s") % {"pattern": rule.fqan_pattern})
     if not parts or rule.kind == "default":
-        parts = [_("all that is left") if rule.kind == "default" else _("every account")]
+        parts = [_("all other accounts") if rule.kind == "default" else _("every account")]
     if rule.source:
         parts.append(_("of %(source)s") % {"source": sources.get(rule.source, rule.source)})
     elif rule.namespace:
@@ -121,7 +121,7 @@ def rule_line(page: MappingPage, line: RuleLine, sources: Mapping[str, str]) -> 
     found: dict[str, Any] = {"at": line.at, "n": line.at + 1, "is_read": line.rule is not None}
     if line.rule is None:
         return found
-    place = PlaceWords(_("an archived entry: passed over"), is_none=True)
+    place = PlaceWords(_("an archived entry: skipped"), is_none=True)
     if line.target is not None:
         whole = PlaceWords(page.rights.tree.name[0], reverse("dashboard:policy", args=[page.rights.policy.slug]))
         place = whole if line.target == 0 else place_words(page.rights, line.target)
@@ -149,10 +149,10 @@ def unmapped_line(page: MappingPage, line: UnmappedLine, most_core_s: float) -> 
 def guess_words(rights: MapRights, guess: Suggestion) -> dict[str, Any]:
     why = str(WHY.get(guess.why, ""))
     if guess.why == "neighbours":
-        why = _("%(n)d of %(of)d accounts of its group are there") % {"n": guess.n, "of": guess.n_of}
+        why = _("%(n)d of %(of)d accounts of its group map there") % {"n": guess.n, "of": guess.n_of}
     return {
         "uid": rights.tree.uuid(guess.entry), "key": guess.why, "place": place_words(rights, guess.entry), "why": why,
-        "sure": _("%(percent)d %% sure") % {"percent": min(round(guess.sure * 100), 99)},
+        "sure": _("%(percent)d %% confidence") % {"percent": min(round(guess.sure * 100), 99)},
     }  # fmt: skip
 
 
@@ -160,14 +160,14 @@ def head_words(page: MappingPage) -> tuple[str, str]:
     """The verdict, and what is at stake."""
     n = page.n_unmapped
     if not n:
-        verdict = _("Every account has an entry") if page.is_whole else _("No account waits for an entry of yours")
-        return verdict, _("An account is a name under which jobs run; rules lead it to an entry.")
-    verdict = ngettext("%(n)s account has no entry", "%(n)s accounts have no entry", n) % {"n": presentation.count(n)}
+        verdict = _("All accounts are mapped") if page.is_whole else _("No unmapped account for your entries")
+        return verdict, _("Jobs run under account names; rules map accounts to entries.")
+    verdict = ngettext("%(n)s unmapped account", "%(n)s unmapped accounts", n) % {"n": presentation.count(n)}
     hours = presentation.core_hours(page.unmapped_core_s)
     if page.total_core_s is None:
-        return verdict, _("%(hours)s core-hours of the last 30 days count for nobody.") % {"hours": hours}
+        return verdict, _("%(hours)s core-hours of the last 30 days are not charged to any entry.") % {"hours": hours}
     part = presentation.percent(page.unmapped_core_s / page.total_core_s if page.total_core_s else 0.0)
-    told = _("%(hours)s core-hours of the last 30 days count for nobody, %(part)s of all.")
+    told = _("%(hours)s core-hours of the last 30 days, %(part)s of the total, are not charged to any entry.")
     return verdict, told % {"hours": hours, "part": part}
 
 
@@ -176,13 +176,13 @@ def plan_context(plan: Plan) -> dict[str, Any]:
     moves, rights, n_others = plan.readable, plan.rights, plan.n_of_others
     n = len(moves)
     if n_others is None or (n_others and not n):
-        verdict = _("Accounts of others would count elsewhere.")
+        verdict = _("Accounts outside your rights would move.")
     elif not n:
-        verdict = _("No account that is known now would count elsewhere.")
+        verdict = _("No known account would move.")
     else:
         told = ngettext(
-            "%(n)s account would count elsewhere; %(hours)s core-hours of the last 30 days are at stake.",
-            "%(n)s accounts would count elsewhere; %(hours)s core-hours of the last 30 days are at stake.",
+            "%(n)s account would move, with %(hours)s core-hours of the last 30 days.",
+            "%(n)s accounts would move, with %(hours)s core-hours of the last 30 days.",
             n,
         )
         verdict = told % {"n": presentation.count(n), "hours": presentation.core_hours(plan.core_s)}
@@ -235,7 +235,7 @@ def version_line(rights: MapRights, line: VersionLine, sources: Mapping[str, str
         "removed": [_stated(rights, rule, sources) for rule in line.removed],
         "placements": [
             {
-                "words": account_words(key) if key is not None else AccountWords(_("an account that is gone"), ""),
+                "words": account_words(key) if key is not None else AccountWords(_("a removed account"), ""),
                 "before": _place_of_uid(rights, one.before), "after": _place_of_uid(rights, one.after),
             }
             for key, one in line.placements[:MOST_MOVES]
@@ -252,11 +252,11 @@ def version_words(line: VersionLine) -> str:
     attached = sum(one.after is not None for _key, one in line.placements)
     let_go = len(line.placements) - attached
     counts.append((attached, ngettext("%(n)d account attached", "%(n)d accounts attached", attached)))
-    counts.append((let_go, ngettext("%(n)d account let go", "%(n)d accounts let go", let_go)))
+    counts.append((let_go, ngettext("%(n)d account detached", "%(n)d accounts detached", let_go)))
     told = [words % {"n": n} for n, words in counts if n]
     if line.is_reordered:
-        told.append(_("rules in another order"))
-    return ", ".join(told) or _("nothing that counts")
+        told.append(_("rules reordered"))
+    return ", ".join(told) or _("nothing with effect")
 
 
 def version_url(policy: str, number: int) -> str:
@@ -272,7 +272,7 @@ def _stated(rights: MapRights, rule: Rule, sources: Mapping[str, str]) -> dict[s
 
 def _place_of_uid(rights: MapRights, uid: UUID | None) -> PlaceWords:
     if uid is None:
-        return PlaceWords(_("where rules lead"), is_none=True)
+        return PlaceWords(_("where rules map to"), is_none=True)
     entry = rights.tree.index_of_uid(uid)
     if entry is None:
         return PlaceWords(_("an archived entry"), is_none=True)

@@ -119,7 +119,7 @@ def _attached_context(page: MappingPage) -> dict[str, Any]:
     attached = []
     for row in rows[:_MOST_ATTACHED]:
         entry = rights.tree.index_of_uid(row.entry_uid)
-        gone = mapping_lines.PlaceWords(_("an archived entry: rules decide"), is_none=True)
+        gone = mapping_lines.PlaceWords(_("an archived entry: rules apply"), is_none=True)
         attached.append({
             "account": row.account_id, "words": mapping_lines.account_words(attaching.key_of(row.account)),
             "place": gone if entry is None else mapping_lines.place_words(rights, entry), "row": row,

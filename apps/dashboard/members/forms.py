@@ -26,8 +26,8 @@ def text_input(**attributes: str) -> forms.TextInput:
 def reason_field(**more: Any) -> forms.CharField:
     return forms.CharField(
         label=_("Reason"), max_length=_MOST_REASON, widget=text_input(),
-        help_text=_("Stands in the history, for the people it affects."),
-        error_messages={"required": _("Say why: the reason stands in the history, for the people it affects.")}, **more,
+        help_text=_("Shown in the history to those affected."),
+        error_messages={"required": _("Enter a reason: it is shown in the history to those affected.")}, **more,
     )  # fmt: skip
 
 
@@ -37,15 +37,15 @@ class RuleForm(forms.Form):
     source = forms.ChoiceField(label=_("Accounts of the source"), required=False)
     group = forms.CharField(
         label=_("Group of the account"), required=False, max_length=512, widget=text_input(),
-        help_text=_("Such as nbis-*: * stands for anything, ? for one character."),
+        help_text=_("Such as nbis-*: * matches anything, ? one character."),
     )  # fmt: skip
     fqan = forms.CharField(
         label=_("FQAN of the account"), required=False, max_length=512, widget=text_input(),
-        help_text=_("Such as /atlas: what lies below it counts too."),
+        help_text=_("Such as /atlas; includes everything below it."),
     )  # fmt: skip
     people = forms.CharField(
-        label=_("Group of sign-in"), required=False, max_length=512, widget=text_input(),
-        help_text=_("Such as oidc:physics or ldap:cn=hpc: its people become children by name."),
+        label=_("Sign-in group"), required=False, max_length=512, widget=text_input(),
+        help_text=_("Such as oidc:physics or ldap:cn=hpc: its users become children by name."),
     )  # fmt: skip
     shares = forms.CharField(
         label=_("Shares of each"), max_length=40, initial="1", widget=text_input(inputmode="decimal")
@@ -53,7 +53,7 @@ class RuleForm(forms.Form):
     days = forms.IntegerField(
         label=_("Archived after idle days"), required=False, min_value=1, max_value=36_500,
         widget=forms.NumberInput(attrs={"class": "input", "autocomplete": "off"}),
-        help_text=_("Without usage and without jobs; they come back with their next job. Empty: never."),
+        help_text=_("Without usage and jobs; restored with their next job. Leave empty for never."),
     )  # fmt: skip
     kind = forms.CharField(label=_("Kind"), max_length=32, initial="user", widget=text_input())
     reason = reason_field(required=False)
@@ -68,7 +68,7 @@ class RuleForm(forms.Form):
     def clean_shares(self) -> float:
         shares = read_shares(str(self.cleaned_data["shares"]))
         if shares == "parent":
-            raise forms.ValidationError(_("Write a number, such as 1 or 0.5."), code="number")
+            raise forms.ValidationError(_("Enter a number, such as 1 or 0.5."), code="number")
         return shares
 
     def clean(self) -> dict[str, Any] | None:
@@ -113,7 +113,7 @@ class AttachForm(forms.Form):
     user_name = forms.CharField(label=_("Account"), max_length=256, widget=text_input())
     group_name = forms.CharField(
         label=_("Its group"), required=False, max_length=256, widget=text_input(),
-        help_text=_("As the cluster writes it; empty when it has none."),
+        help_text=_("As the cluster writes it; leave empty if it has none."),
     )  # fmt: skip
     entry = forms.UUIDField(label=_("Entry"), widget=forms.Select(attrs={"class": "input"}))
     reason = reason_field()
@@ -129,4 +129,4 @@ class ClaimForm(forms.Form):
     """An account that somebody says is theirs."""
 
     namespace = forms.CharField(label=_("Cluster"), max_length=128, widget=text_input())
-    user_name = forms.CharField(label=_("Name of the account there"), max_length=256, widget=text_input())
+    user_name = forms.CharField(label=_("Account name there"), max_length=256, widget=text_input())

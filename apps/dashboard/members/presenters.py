@@ -64,7 +64,7 @@ def rule_words(rule: Members) -> str:
     if rule.source:
         conditions.append(_("source %(source)s") % {"source": rule.source})
     if rule.people:
-        conditions.append(_("people of %(people)s") % {"people": rule.people})
+        conditions.append(_("users of %(people)s") % {"people": rule.people})
     shares = presentation.shares(rule.shares)
     words = _("%(who)s: each gets %(shares)s as %(kind)s") % {
         "who": ", ".join(conditions), "kind": rule.kind,
@@ -80,14 +80,14 @@ def rule_words(rule: Members) -> str:
 def reach_words(path: str | None) -> str:
     """From where a rule takes accounts. path: of its reach, None for the whole policy."""
     if path is None:
-        return _("Takes accounts of the whole policy.")
-    return _("Takes accounts below %(path)s, and accounts that have no entry.") % {"path": path}
+        return _("Matches accounts of the whole policy.")
+    return _("Matches accounts below %(path)s, and unmapped accounts.") % {"path": path}
 
 
 def preview_words(found: MembersPreview) -> str:
     """ "Would add 12 users now: a, b, …; 3 come back. 2 accounts that count elsewhere now would count here"."""
     if not found.n_joined and not found.n_back:
-        parts = [_("Would add nobody now.")]
+        parts = [_("Would add no user now.")]
     else:
         added = ngettext("Would add %(n)s user now", "Would add %(n)s users now", found.n_joined)
         first = added % {"n": presentation.count(found.n_joined)}
@@ -96,15 +96,15 @@ def preview_words(found: MembersPreview) -> str:
             named = ", ".join(found.names) + (_(" and %(n)s more") % {"n": rest} if rest > 0 else "")
             first += f": {named}"
         if found.n_back:
-            back = ngettext("%(n)s comes back", "%(n)s come back", found.n_back)
+            back = ngettext("%(n)s restored", "%(n)s restored", found.n_back)
             first += f"; {back % {'n': presentation.count(found.n_back)}}"
         parts = [first + "."]
-    matched = ngettext("%(n)s known account fits.", "%(n)s known accounts fit.", found.n_matched)
+    matched = ngettext("%(n)s known account matches.", "%(n)s known accounts match.", found.n_matched)
     parts.append(matched % {"n": presentation.count(found.n_matched)})
     if found.n_taken:
         taken = ngettext(
-            "%(n)s of them counts at another entry now and would count here.",
-            "%(n)s of them count at other entries now and would count here.",
+            "%(n)s of them counts at another entry and would move here.",
+            "%(n)s of them count at other entries and would move here.",
             found.n_taken,
         )
         parts.append(taken % {"n": presentation.count(found.n_taken)})
@@ -137,7 +137,7 @@ def _account(account: MemberAccount) -> dict[str, str]:
 
 
 def _event(event: RuleEvent, slug: str) -> dict[str, Any]:
-    words = {"joined": _("joined"), "back": _("came back"), "idle": _("archived as idle")}
+    words = {"joined": _("joined"), "back": _("restored"), "idle": _("archived as idle")}
     icons = {"joined": "user-plus", "back": "arrow-back-up", "idle": "archive"}
     return {
         "name": event.name, "key": event.what, "what": words[event.what], "icon": icons[event.what], "at": event.at,

@@ -64,10 +64,10 @@ def rules(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
         return SeeOther(page_url(policy, uid))
     page, step = _page(request, policy, uid), request.POST.get("step", "preview")
     if not page.may_draft:
-        raise NotAllowed(_("You may not say who becomes a member here."))
+        raise NotAllowed(_("You may not set membership rules here."))
     asked = request.POST.get("rule", "new")
     if request.POST.get("seen") != seen_tag(page.rules):
-        gone = _("Somebody changed these rules meanwhile. Here they are as they are now; nothing was changed by you.")
+        gone = _("Another person changed these rules. Here are the current ones; your changes were not saved.")
         return _show(request, page, refusal=Conflict(gone, code="rules_changed"), status=409)
     if step == "remove":
         return _remove(request, page, asked)
@@ -85,7 +85,7 @@ def rules(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 def attach(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     page, form = _page(request, policy, uid), AttachForm(request.POST)
     if not page.may_map:
-        raise NotAllowed(_("You may not say which accounts belong here: ask whoever leads it."))
+        raise NotAllowed(_("You may not map accounts here: ask a manager of the entry."))
     if not form.is_valid():
         return _show(request, page, attach_form=form, status=422)
     try:
@@ -97,7 +97,7 @@ def attach(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
         refused = ValidationError(error.message, code=error.code)
         form.add_error("user_name" if isinstance(error, Invalid) else "entry", refused)
         return _show(request, page, attach_form=form, status=422)
-    messages.success(request, _("%(account)s counts there from the next recompute on.") % {"account": made.account})
+    messages.success(request, _("%(account)s counts there from the next recompute.") % {"account": made.account})
     return SeeOther(page_url(policy, uid))
 
 
@@ -105,10 +105,10 @@ def attach(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 def detach(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     attaching.detach_account(
         policy_slug=policy, attachment_id=_number(request, "attachment"),
-        reason=request.POST.get("reason", "") or _("Taken away on the page of members."), at=clock.now(),
+        reason=request.POST.get("reason", "") or _("Detached on the members page."), at=clock.now(),
         actor=actor_of(request),
     )  # fmt: skip
-    messages.success(request, _("The rules decide again where that account counts."))
+    messages.success(request, _("Rules apply to that account again."))
     return SeeOther(page_url(policy, uid))
 
 
@@ -121,7 +121,7 @@ def decide_claim(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     claims.decide_claim(
         rights, claim_id=_number(request, "claim"), confirm=confirm, at=clock.now(), actor=actor_of(request)
     )
-    messages.success(request, _("Confirmed.") if confirm else _("Refused: the account stays nobody’s."))
+    messages.success(request, _("Confirmed.") if confirm else _("Rejected: the account stays unmapped."))
     return SeeOther(page_url(policy, uid))
 
 

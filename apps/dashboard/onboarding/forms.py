@@ -29,9 +29,7 @@ def _text(**attributes: str) -> forms.TextInput:
 def _zone(name: str) -> str:
     wanted = name.strip()
     if wanted and wanted not in available_timezones():
-        raise forms.ValidationError(
-            _("There is no time zone of this name. Write it as Europe/Stockholm or UTC."), code="no_such_zone"
-        )
+        raise forms.ValidationError(_("Unknown time zone. Write it as Europe/Stockholm or UTC."), code="no_such_zone")
     return wanted
 
 
@@ -63,7 +61,9 @@ class TreeForm(RefusableForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._offer("format", [(AUTO, str(_("Find out"))), *((one.name, one.label) for one in list_tree_formats())])
+        self._offer(
+            "format", [(AUTO, str(_("Detect automatically"))), *((one.name, one.label) for one in list_tree_formats())]
+        )
 
 
 class LogForm(RefusableForm):
@@ -79,7 +79,7 @@ class LogForm(RefusableForm):
         error_messages={
             "required": _("Choose a file."),
             "empty": _("This file is empty."),
-            "max_length": _("Its name is too long: give it one of at most 255 characters."),
+            "max_length": _("The name is too long: at most 255 characters."),
         },
     )
     format = forms.ChoiceField(label=_("Format"), initial=AUTO)
@@ -91,13 +91,13 @@ class LogForm(RefusableForm):
         required=False,
         max_length=64,
         widget=_text(),
-        help_text=_("Only for times that name none, as sacct writes them. You are asked if it is needed."),
+        help_text=_("Only for times without one, as sacct writes them. You are asked if needed."),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         formats = [(one.name, one.label) for one in list_log_formats() if not one.is_listing]
-        self._offer("format", [(AUTO, str(_("Find out by itself"))), *formats])
+        self._offer("format", [(AUTO, str(_("Detect automatically"))), *formats])
 
     @property
     def source_slug(self) -> str:
@@ -127,7 +127,7 @@ class FirstPolicyForm(RefusableForm):
 
     blamed = {"slug": "name", "settings.window.half_life_s": "half_life_days"}  # noqa: RUF012 - read only
     name = forms.CharField(label=_("Name"), max_length=128, widget=_text())
-    algorithm = forms.ChoiceField(label=_("How should shares turn into order?"), widget=forms.RadioSelect)
+    algorithm = forms.ChoiceField(label=_("Priority algorithm"), widget=forms.RadioSelect)
     half_life_days = forms.CharField(
         label=_("Half-life of usage, in days"), max_length=16, widget=_text(inputmode="decimal")
     )
@@ -154,7 +154,7 @@ class FirstPolicyForm(RefusableForm):
             days = 0.0
         if not 0 < days <= _LONGEST_DAYS:  # NaN is neither
             raise forms.ValidationError(
-                _("A number of days above 0, at most 3650: usage that old counts half."), code="out_of_range"
+                _("Days above 0, at most 3650: usage of that age counts half."), code="out_of_range"
             )
         return days
 

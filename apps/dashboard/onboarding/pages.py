@@ -45,8 +45,8 @@ _REJECTED = 5
 _DAY_S = 86_400
 # What each algorithm offered here means to somebody who runs a scheduler.
 _MEANINGS = {
-    "slurm-fair-tree": lambda: _("Fair tree: the numbers of sshare, explained. Change later."),
-    "aequus": lambda: _("Relative to each share, level by level; also across sites. Change later."),
+    "slurm-fair-tree": lambda: _("Fair tree: the numbers of sshare, explained. Can be changed later."),
+    "aequus": lambda: _("Relative to each share, level by level; also across sites. Can be changed later."),
     "gridwide": lambda: _("By the distance in points, level by level."),
     "slurm-classic": lambda: _("Slurm’s classic formula, as with PriorityFlags=NO_FAIR_TREE."),
 }
@@ -124,7 +124,7 @@ def _steps(beginning: Beginning | None, state: LogState, here: str, tree_words: 
     titles = [
         (_("Your tree"), tree_words or _("a dump of your scheduler’s accounts"), beginning is not None),
         (_("Accounting log"), log_words, has_log),
-        (_("Your tree against your last 90 days"), _("look, correct, decide"), False),
+        (_("Your tree and your last 90 days"), _("check, correct, decide"), False),
         (_("First policy"), _("publish revision 1"), False),
     ]
     return [
@@ -135,7 +135,7 @@ def _steps(beginning: Beginning | None, state: LogState, here: str, tree_words: 
 
 def _log_words(beginning: Beginning) -> str:
     if beginning.usage_import is None:
-        return _("taken from %(source)s") % {"source": beginning.source.name if beginning.source else ""}
+        return _("from %(source)s") % {"source": beginning.source.name if beginning.source else ""}
     counts = beginning.usage_import.run.counts
     n = int(counts.get("new", 0)) + int(counts.get("duplicate", 0))
     return ngettext("%(n)s job read", "%(n)s jobs read", n) % {"n": presentation.count(n)}

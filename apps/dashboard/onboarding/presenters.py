@@ -90,23 +90,23 @@ def tree_facts(tree: TreeColumns, ignored: Sequence[str]) -> list[Fact]:
     n_inherit = int(tree.inherit[1:].sum())
     if n_inherit:
         text = ngettext(
-            "%(n)s entry has its parent’s shares", "%(n)s entries have their parents’ shares", n_inherit
+            "%(n)s entry inherits its parent’s shares", "%(n)s entries inherit their parents’ shares", n_inherit
         ) % {"n": presentation.count(n_inherit)}
         found.append(Fact("inherit", (n_inherit,), text, _("Fairshare=parent, here called inherit: first %(names)s") % {
             "names": _first(tree, np.flatnonzero(tree.inherit).tolist())}))  # fmt: skip
     empty = np.flatnonzero(tree.is_group & (tree.n_children == 0)).tolist()
     if empty:
-        text = ngettext("%(n)s group has nobody in it", "%(n)s groups have nobody in them", len(empty))
+        text = ngettext("%(n)s group without members", "%(n)s groups without members", len(empty))
         text %= {"n": presentation.count(len(empty))}
         found.append(Fact("empty", (len(empty),), text, _first(tree, empty), is_warning=True))
     nothing = np.flatnonzero(~tree.inherit & (tree.shares == 0)).tolist()
     if nothing:
-        text = ngettext("%(n)s entry has no shares", "%(n)s entries have no shares", len(nothing))
+        text = ngettext("%(n)s entry without shares", "%(n)s entries without shares", len(nothing))
         text %= {"n": presentation.count(len(nothing))}
         found.append(Fact("no_shares", (len(nothing),), text, _first(tree, nothing), is_warning=True))
     if ignored:
         text = _("Read, but not used: %(what)s") % {"what": ", ".join(ignored)}
-        detail = _("A policy holds shares. Limits and QOS stay in the scheduler.")
+        detail = _("Policies contain shares. Limits and QOS stay in the scheduler.")
         found.append(Fact("ignored", (len(ignored),), text, detail, is_warning=True))
     return found
 
@@ -117,7 +117,7 @@ def verdict(against: Against) -> Verdict:
     if not against.used_core_s:
         return Verdict("no_usage", _("No usage in these 90 days: nothing to compare"))
     if not against.ledger.used_core_s:
-        return Verdict("none_placed", _("None of this usage finds an entry of your tree"))
+        return Verdict("none_placed", _("None of this usage maps to your tree"))
     kept = sum(row.state in ("on", "idle") for row in groups)
     n_days = against.ledger.n_days
     words = {
@@ -131,15 +131,15 @@ def verdict(against: Against) -> Verdict:
 def _kept_words(against: Against, groups: Sequence[TopEntry], kept: int) -> str:
     has_groups = any(_is_group(against, row) for row in groups)
     if not kept and len(groups) > 1:
-        nobody = _("%(days)s, none of your %(all)s groups got what it was promised")
-        return nobody if has_groups else _("%(days)s, none of your %(all)s entries got what it was promised")
+        nobody = _("%(days)s, none of your %(all)s groups reached its target")
+        return nobody if has_groups else _("%(days)s, none of your %(all)s entries reached its target")
     if has_groups:
         return ngettext(
-            "%(days)s, %(kept)s of your %(all)s group got what it was promised",
-            "%(days)s, %(kept)s of your %(all)s groups got what they were promised",
+            "%(days)s, %(kept)s of your %(all)s group reached its target",
+            "%(days)s, %(kept)s of your %(all)s groups reached their targets",
             len(groups),
         )
-    return _("%(days)s, %(kept)s of your %(all)s top-level entries got what they were promised")
+    return _("%(days)s, %(kept)s of your %(all)s top-level entries reached their targets")
 
 
 def story(against: Against) -> list[tuple[str, str]]:
@@ -148,11 +148,11 @@ def story(against: Against) -> list[tuple[str, str]]:
     over = max((r for r in against.ledger.top if r.state == "over"), key=_distance, default=None)
     under = max((r for r in against.ledger.top if r.state == "under"), key=_distance, default=None)
     if over is not None:
-        told.append((_name(against, over), _("used %(points)s points more than its part.") % _said(over)))
+        told.append((_name(against, over), _("used %(points)s points more than its share.") % _said(over)))
     if under is not None:
-        told.append((_name(against, under), _("used %(points)s points less than its part.") % _said(under)))
+        told.append((_name(against, under), _("used %(points)s points less than its share.") % _said(under)))
     if against.ledger.used_core_s:
-        told.append(("", _("This is what your scheduler did with the shares it has today.")))
+        told.append(("", _("This is how your scheduler worked with its current shares.")))
     return told
 
 
@@ -164,7 +164,7 @@ def span_words(against: Against) -> str:
     if span.ends_with_log:
         text = _("%(n)d days up to the end of your log, %(first)s to %(last)s") % words
     if span.used_from_on is not None and span.n_used_days < DAYS:
-        text = _("%(days)s; usage begins on %(begin)s") % {"days": text, "begin": _day(span.used_from_on)}
+        text = _("%(days)s; usage starts on %(begin)s") % {"days": text, "begin": _day(span.used_from_on)}
     return text
 
 

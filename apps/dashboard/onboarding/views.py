@@ -163,7 +163,7 @@ def publish(request: HttpRequest) -> HttpResponse:
     actor = actor_of(request)
     beginning = get_beginning(actor=actor)
     if beginning is None:
-        raise NotFound(_("There is no beginning to go on with: send the scheduler’s tree first."))
+        raise NotFound(_("No set-up to continue: send the scheduler’s tree first."))
     allowed = algorithms_for(has_inherit=bool(tree_of(beginning).inherit.any()))
     form = FirstPolicyForm(request.POST, allowed=allowed)
     if not form.is_valid():
@@ -176,7 +176,7 @@ def publish(request: HttpRequest) -> HttpResponse:
     except Invalid as refusal:
         form.add_refusal(refusal)
         return show(request, Asked(policy=form), status=422)
-    messages.success(request, _("Revision 1 is in force. Priorities are computed now; your scheduler keeps its own."))
+    messages.success(request, _("Revision 1 is active. Priorities are being computed; your scheduler keeps its own."))
     return SeeOther(reverse("dashboard:policy", kwargs={"policy": policy.slug}))
 
 
@@ -184,7 +184,7 @@ def publish(request: HttpRequest) -> HttpResponse:
 def give_up(request: HttpRequest) -> HttpResponse:
     """Begin from nothing; imported usage stays."""
     drafting.give_up(version=_version(request), at=clock.now(), actor=actor_of(request))
-    messages.info(request, _("Forgotten. Usage that was imported stays in its source."))
+    messages.info(request, _("Discarded. Imported usage stays in its source."))
     return SeeOther(page_url())
 
 

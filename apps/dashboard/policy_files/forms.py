@@ -24,6 +24,6 @@ class PolicyFileForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        choices = [(AUTO, str(_("Find out"))), *((each.name, each.label) for each in list_formats())]
+        choices = [(AUTO, str(_("Detect automatically"))), *((each.name, each.label) for each in list_formats())]
         self.fields["format"].widget.choices = choices
         self.fields["format"].choices = choices  # type: ignore[attr-defined]

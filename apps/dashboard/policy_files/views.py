@@ -69,11 +69,11 @@ def _files(request: HttpRequest, policy: str) -> HttpResponse:
     except (Invalid, TooLarge) as refusal:
         return _page(request, policy, form, status=422, refusal=refusal)
     if done.change_set is None:
-        messages.info(request, _("Nothing to change: the policy says what the file says."))
+        messages.info(request, _("Nothing to change: policy and file are identical."))
         return SeeOther(reverse("dashboard:policy-files", kwargs={"policy": policy}))
     if done.plan.ignored:
         words = ", ".join(done.plan.ignored)
-        messages.info(request, _("Not read, because no policy has it: %(what)s.") % {"what": words})
+        messages.info(request, _("Ignored, as policies don’t have it: %(what)s.") % {"what": words})
     return SeeOther(_decision_url(policy, done.change_set.pk))
 
 
@@ -90,7 +90,7 @@ def decide(request: HttpRequest, policy: str, change_set: int) -> HttpResponse:
     try:
         if request.POST.get("step") == "discard":
             withdraw_change_set(id=found.pk, version=version, at=now, actor=actor)
-            messages.success(request, _("Discarded. The policy is as it was."))
+            messages.success(request, _("Discarded. The policy is unchanged."))
             return SeeOther(reverse("dashboard:policy-files", kwargs={"policy": policy}))
         reason = request.POST.get("reason", "")
         revision = publish_change_set(id=found.pk, version=version, reason=reason, at=now, actor=actor)
@@ -182,7 +182,7 @@ def _format(name: str, content: bytes) -> str:
         return get_format(name).name
     found = guess_format(text_of(content))
     if found is None:
-        raise Invalid(_("The file is in none of the formats that are read here: say which one it is meant to be."))
+        raise Invalid(_("The format was not recognised: choose it."))
     return found.name
 
 

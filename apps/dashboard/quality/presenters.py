@@ -47,8 +47,8 @@ def verdict(found: Sequence[Finding], n_sources: int) -> str:
     if not n_sources:
         return _("No usage sources yet")
     if not n:
-        return _("Nothing odd about the data")
-    return ngettext("%(n)s thing to look at", "%(n)s things to look at", n) % {"n": presentation.count(n)}
+        return _("No data issues")
+    return ngettext("%(n)s data issue", "%(n)s data issues", n) % {"n": presentation.count(n)}
 
 
 def n_worth(found: Sequence[Finding]) -> int:
@@ -70,8 +70,8 @@ def _silence(line: SourceLine, odd: Odd) -> Finding | None:
         return None
     level = _BAD if line.state is Timeliness.SILENT else _WARN
     every = presentation.duration(line.source.expected_every_s or 0)
-    text = _("No records since %(last)s; some are expected every %(every)s.") % {"last": line.last, "every": every}
-    return _finding(level, line, text, _("Look whether its collector runs and its token is valid."))
+    text = _("No records since %(last)s; expected every %(every)s.") % {"last": line.last, "every": every}
+    return _finding(level, line, text, _("Check whether its collector runs and its token is valid."))
 
 
 def _holes(line: SourceLine, odd: Odd) -> Finding | None:
@@ -80,22 +80,22 @@ def _holes(line: SourceLine, odd: Odd) -> Finding | None:
         return None
     days = sum(day.state is not Coverage.FULL for day in odd.days if day.n_missing)
     text = ngettext(
-        "%(n)s hour without usage where some was expected, on %(days)s of the days shown.",
-        "%(n)s hours without usage where some was expected, on %(days)s of the days shown.",
+        "%(n)s hour without expected usage, on %(days)s of the days shown.",
+        "%(n)s hours without expected usage, on %(days)s of the days shown.",
         hours,
     ) % {"n": presentation.count(hours), "days": days}
-    return _finding(_WARN, line, text, _("If the machine ran then, send that period again: nothing counts twice."))
+    return _finding(_WARN, line, text, _("If the system was running, send that period again: duplicates don’t count."))
 
 
 def _held(line: SourceLine, odd: Odd) -> Finding | None:
     if not odd.n_held:
         return None
     text = ngettext(
-        "%(n)s stretch of hours also came from another source; it isn't counted until somebody decides.",
-        "%(n)s stretches of hours also came from another source; they aren't counted until somebody decides.",
+        "%(n)s stretch of hours also came from another source; it doesn’t count before a decision.",
+        "%(n)s stretches of hours also came from another source; they don’t count before a decision.",
         odd.n_held,
     ) % {"n": presentation.count(odd.n_held)}
-    finding = _finding(_BAD, line, text, _("Say whether these are the same jobs."))
+    finding = _finding(_BAD, line, text, _("Decide whether these are the same jobs."))
     return replace(finding, url=reverse("dashboard:overlaps"))
 
 
@@ -103,8 +103,8 @@ def _ahead(line: SourceLine, odd: Odd) -> Finding | None:
     if not odd.received.ahead:
         return None
     text = ngettext(
-        "%(n)s record ended in the future by our clock and was refused.",
-        "%(n)s records ended in the future by our clock and were refused.",
+        "%(n)s record ended in the future by our clock and was rejected.",
+        "%(n)s records ended in the future by our clock and were rejected.",
         odd.received.ahead,
     ) % {"n": presentation.count(odd.received.ahead)}
     return _finding(_BAD, line, text, _("Set the clocks of both machines, or the source's time zone."))
@@ -117,7 +117,7 @@ def _rejected(line: SourceLine, odd: Odd) -> Finding | None:
     total = odd.received.new + odd.received.duplicate + odd.received.corrected + odd.received.rejected
     level = _BAD if n > total * 0.05 else _WARN
     text = ngettext("%(n)s line was rejected.", "%(n)s lines were rejected.", n) % {"n": presentation.count(n)}
-    return _finding(level, line, text, _("The reasons are below and with each import; mend and send them again."))
+    return _finding(level, line, text, _("See the reasons below and with each import; correct and send them again."))
 
 
 def _unmapped(line: SourceLine, odd: Odd) -> Finding | None:
@@ -125,16 +125,16 @@ def _unmapped(line: SourceLine, odd: Odd) -> Finding | None:
         return None
     n, core_s = line.unmapped.n_accounts, line.unmapped.core_s
     if core_s is None:
-        text = ngettext("%(n)s account counts at no entry.", "%(n)s accounts count at no entry.", n)
+        text = ngettext("%(n)s unmapped account.", "%(n)s unmapped accounts.", n)
     else:
         text = ngettext(
-            "%(n)s account with %(hours)s core-h counts at no entry.",
-            "%(n)s accounts with %(hours)s core-h count at no entry.",
+            "%(n)s unmapped account with %(hours)s core-h.",
+            "%(n)s unmapped accounts with %(hours)s core-h.",
             n,
         )
     text = text % {"n": presentation.count(n), "hours": presentation.core_hours(core_s)}
     return _finding(
-        _WARN, line, text, _("Add a mapping rule; it counts from the next recompute, without sending again.")
+        _WARN, line, text, _("Add a mapping rule; it applies from the next recompute, without a new import.")
     )
 
 
@@ -144,18 +144,18 @@ def _too_late(line: SourceLine, odd: Odd) -> Finding | None:
         return None
     if core_s is None:
         text = ngettext(
-            "%(n)s record ended before the days that are kept, and isn't counted.",
-            "%(n)s records ended before the days that are kept, and aren't counted.",
+            "%(n)s record ended before the retention period, and doesn’t count.",
+            "%(n)s records ended before the retention period, and don’t count.",
             n,
         )
     else:
         text = ngettext(
-            "%(n)s record of %(hours)s core-h ended before the days that are kept, and isn't counted.",
-            "%(n)s records of %(hours)s core-h ended before the days that are kept, and aren't counted.",
+            "%(n)s record of %(hours)s core-h ended before the retention period, and doesn’t count.",
+            "%(n)s records of %(hours)s core-h ended before the retention period, and don’t count.",
             n,
         )
     text = text % {"n": presentation.count(n), "hours": presentation.core_hours(core_s)}
-    return _finding(_WARN, line, text, _("Correct the entry's usage by an adjustment if it matters."))
+    return _finding(_WARN, line, text, _("If it matters, add a usage adjustment."))
 
 
 def _changed(line: SourceLine, odd: Odd) -> Finding | None:
@@ -170,18 +170,18 @@ def _changed(line: SourceLine, odd: Odd) -> Finding | None:
         "%(n)s jobs changed after they had ended, by %(hours)s core-h in all.",
         n,
     ) % {"n": presentation.count(n), "hours": presentation.signed_hours(core_s)}
-    return _finding(_INFO, line, text, _("The newest version counts; the list is below."))
+    return _finding(_INFO, line, text, _("The newest version counts; see the list below."))
 
 
 def _vanished(line: SourceLine, odd: Odd) -> Finding | None:
     if not odd.n_vanished:
         return None
     text = ngettext(
-        "%(n)s running job was no longer listed and was closed when it was last seen.",
-        "%(n)s running jobs were no longer listed and were closed when they were last seen.",
+        "%(n)s running job vanished from the listing and was closed at its last report.",
+        "%(n)s running jobs vanished from the listing and were closed at their last report.",
         odd.n_vanished,
     ) % {"n": presentation.count(odd.n_vanished)}
-    return _finding(_INFO, line, text, _("Their accounting records replace this when they come."))
+    return _finding(_INFO, line, text, _("Their accounting records will replace this."))
 
 
 def _finding(level: str, line: SourceLine, text: str, advice: str) -> Finding:

@@ -18,26 +18,26 @@ from apps.usage.models import Source
 KINDS: Sequence[tuple[str, Any, Any, str]] = (
     (
         Source.Kind.PUSH,
-        gettext_lazy("It is sent to us"),
-        gettext_lazy("A collector of the site sends records with a token, or somebody uploads files."),
+        gettext_lazy("Push (API or upload)"),
+        gettext_lazy("A collector sends records with a token, or people upload files."),
         "send",
     ),
     (
         Source.Kind.DIRECTORY,
         gettext_lazy("A watched folder"),
-        gettext_lazy("Accounting files that appear, or grow, in a folder that the worker can read."),
+        gettext_lazy("Accounting files in a folder that the worker can read."),
         "folder",
     ),
     (
         Source.Kind.COMMAND,
         gettext_lazy("A command of the scheduler"),
-        gettext_lazy("sacct, squeue, qstat or another program that the operator has named, run on a schedule."),
+        gettext_lazy("sacct, squeue, qstat or another program permitted by the operator, run on a schedule."),
         "server-2",
     ),
     (
         Source.Kind.SLURM_REST,
         gettext_lazy("Slurm's REST daemon"),
-        gettext_lazy("Finished jobs of its accounting database, and those that run or wait now."),
+        gettext_lazy("Finished jobs from its accounting database, and current jobs."),
         "plug-connected",
     ),
 )
@@ -89,7 +89,7 @@ def _state(source: Source, newest: Run | None, is_at_work: bool) -> tuple[str, s
         return ("not_yet", "", _("not collected yet")) if source.collected_at is None else works
     if newest.state == Run.State.FAILED:
         return "failed", "bad", _("failed")
-    return ("in_part", "warn", _("works in part")) if source.collect_error else works
+    return ("in_part", "warn", _("partly works")) if source.collect_error else works
 
 
 def _what(source: Source) -> str:
@@ -103,14 +103,14 @@ def _what(source: Source) -> str:
 
 def _rhythm(source: Source) -> str:
     if not source.collect_every_s:
-        return _("by hand")
+        return _("manual")
     return _("every %(time)s") % {"time": presentation.duration(source.collect_every_s)}
 
 
 def _next(source: Source, now: datetime) -> str:
     if source.is_paused:
-        return _("when it is resumed")
+        return _("after you resume it")
     if source.collect_due_at is None:
-        return _("by hand")
+        return _("manual")
     seconds = presentation.seconds_between(now, source.collect_due_at)
     return _("at once") if seconds <= 0 else _("in %(time)s") % {"time": presentation.age(seconds)}

@@ -68,7 +68,7 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
         except _REFUSALS as refusal:
             form.add_refusal(refusal)
         else:
-            messages.success(request, _("The settings are kept."))
+            messages.success(request, _("Settings saved."))
             return SeeOther(_url(slug))
     return _page(request, form, found, status=412 if form.is_stale else 422)
 
@@ -76,14 +76,14 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
 @require_POST
 def pause(request: HttpRequest, slug: str) -> HttpResponse:
     sources.pause_source(slug=slug, at=clock.now(), actor=actor_of(request))
-    messages.success(request, _("It is paused: nothing is collected until you resume it."))
+    messages.success(request, _("Paused: nothing is collected until you resume it."))
     return SeeOther(_url(slug))
 
 
 @require_POST
 def resume(request: HttpRequest, slug: str) -> HttpResponse:
     sources.resume_source(slug=slug, at=clock.now(), actor=actor_of(request))
-    messages.success(request, _("It is resumed from where it was left."))
+    messages.success(request, _("Resumed; collection continues where it stopped."))
     return SeeOther(_url(slug))
 
 

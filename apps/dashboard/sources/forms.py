@@ -64,19 +64,19 @@ class SourceForm(forms.Form):
         self.fields |= _about(is_new)
         self.fields |= _FIELDS[kind]()
         if kind != Source.Kind.PUSH:
-            self.fields["collect_every"] = _number(_("Every (minutes)"), _("Empty: only by hand."))
+            self.fields["collect_every"] = _number(_("Interval (minutes)"), _("Leave empty to run only manually."))
         if kind in (Source.Kind.COMMAND, Source.Kind.SLURM_REST):
             self.fields |= _windows()
         self.fields["expected_every"] = _number(
             _("Usage expected every (minutes)"),
-            _("Missing for longer, the source is late. Empty: no rhythm."),
+            _("Missing for longer, the source is late. Leave empty if irregular."),
         )
         widget = forms.NumberInput(attrs={"class": "input", "min": "0"})
         self.fields["skew_tolerance_s"] = forms.IntegerField(
             label=_("Clock tolerance (seconds)"),
             min_value=0,
             widget=widget,
-            help_text=_("Jobs that end further ahead of our clock are refused."),
+            help_text=_("Jobs that end further in the future are rejected."),
         )
 
     def clean_command(self) -> list[str]:
@@ -141,7 +141,7 @@ def _arguments(line: str) -> list[str]:
     try:
         return shlex.split(line)
     except ValueError as error:
-        raise forms.ValidationError(_("A quotation mark has no partner."), code="unbalanced_quotes") from error
+        raise forms.ValidationError(_("A quotation mark is not closed."), code="unbalanced_quotes") from error
 
 
 def _plain(value: float) -> float | int:
@@ -154,42 +154,46 @@ def _about(is_new: bool) -> dict[str, forms.Field]:
         fields["slug"] = forms.SlugField(
             label=_("Short name"),
             max_length=64,
-            help_text=_("For addresses, tokens and commands; it stays."),
+            help_text=_("For addresses, tokens and commands; can’t be changed."),
             widget=forms.TextInput(attrs={"class": "input", "autocomplete": "off", "spellcheck": "false"}),
         )
-    zone_help = _("Of times that name none, such as Europe/Stockholm. Without one such times are refused.")
+    zone_help = _("For times without one, such as Europe/Stockholm. Without a zone such times are rejected.")
     return {
         **fields,
-        "origin": _text(_("Comes from"), 64, help_text=_("Empty: this site. Else the other site's name.")),
+        "origin": _text(_("Origin"), 64, help_text=_("Leave empty for this site, or enter the other site's name.")),
         "time_zone": _text(_("Time zone"), 64, help_text=zone_help),
-        "cluster": _text(_("Cluster"), 128, help_text=_("For records that name none; fixed once there are records.")),
-        "site": _text(_("Site"), 128, help_text=_("For records that name none.")),
-        "namespace": _text(
-            _("User names of"), 128, help_text=_("Sources with the same word here share user names. Empty: its own.")
+        "cluster": _text(
+            _("Cluster"), 128, help_text=_("For records without one; can’t be changed once there are records.")
         ),
-        "names_people": _tick(_("Its user names are those that people sign in with")),
+        "site": _text(_("Site"), 128, help_text=_("For records without one.")),
+        "namespace": _text(
+            _("Namespace of user names"),
+            128,
+            help_text=_("Sources with the same namespace share user names. Leave empty for its own."),
+        ),
+        "names_people": _tick(_("Its user names are login names")),
     }
 
 
 def _directory() -> dict[str, forms.Field]:
     modes: list[tuple[str, Any]] = [
-        ("whole", _("Files that appear finished, each read once")),
-        ("grow", _("Files that grow, read on from where they were left")),
+        ("whole", _("Finished files, each read once")),
+        ("grow", _("Growing files, read from the last position")),
     ]
-    pattern_help = _("With growing files, let it match rotated ones too: accounting*")
+    pattern_help = _("For growing files, also match rotated ones: accounting*")
     return {
-        "folder": _text(_("Folder"), 1024, required=True, help_text=_("Its whole path on the worker's machine.")),
+        "folder": _text(_("Folder"), 1024, required=True, help_text=_("Full path on the worker's machine.")),
         "pattern": _text(_("File names"), 128, required=True, help_text=pattern_help),
-        "files": _choice(_("How files come"), modes),
+        "files": _choice(_("Kind of files"), modes),
         "format": _format(),
-        "settle": _number(_("Wait (seconds)"), _("Since a file was last written to."), required=True),
+        "settle": _number(_("Wait (seconds)"), _("Since the last change of a file."), required=True),
         "listing": _listing(),
     }
 
 
 def _command() -> dict[str, forms.Field]:
     widget = forms.Textarea(attrs={"class": "input mono", "rows": "4", "autocomplete": "off", "spellcheck": "false"})
-    command_help = _("{from} and {to} stand for the stretch of time that is asked for. No shell reads this line.")
+    command_help = _("{from} and {to} are replaced by the requested period. No shell is used.")
     return {
         "command": forms.CharField(label=_("Command"), max_length=8192, widget=widget, help_text=command_help),
         "format": _format(),
@@ -198,32 +202,32 @@ def _command() -> dict[str, forms.Field]:
 
 
 def _listing() -> forms.CharField:
-    help_text = _("Such as squeue --json or qstat -xml: what runs and waits now, asked for after the accounting.")
-    return _text(_("Command that lists open jobs (may be empty)"), 8192, help_text=help_text)
+    help_text = _("Such as squeue --json or qstat -xml: running and waiting jobs, listed after the accounting.")
+    return _text(_("Command that lists open jobs (optional)"), 8192, help_text=help_text)
 
 
 def _slurm_rest() -> dict[str, forms.Field]:
     address_help = _("Up to the port: https://slurm.example.org:6820")
     return {
         "address": _text(_("Address"), 1024, required=True, help_text=address_help, inputmode="url"),
-        "version": _text(_("Version"), 16, required=True, help_text=_("Of its interface, such as v0.0.40.")),
-        "user": _text(_("User"), 64, help_text=_("Whom the token is for; may be empty.")),
+        "version": _text(_("Version"), 16, required=True, help_text=_("API version, such as v0.0.40.")),
+        "user": _text(_("User"), 64, help_text=_("Owner of the token; optional.")),
         "accounting": _tick(_("Finished jobs, from the accounting database")),
-        "queue": _tick(_("Jobs that run or wait now")),
+        "queue": _tick(_("Running and waiting jobs")),
     }
 
 
 def _windows() -> dict[str, forms.Field]:
-    overlap_help = _("Asked for again each time, for what is written late. A record still counts once.")
+    overlap_help = _("Collected again each time, for late records. A record still counts once.")
     return {
         "overlap": _number(_("Overlap (minutes)"), overlap_help, required=True),
-        "look_back": _number(_("First look back (days)"), _("Where nothing was collected yet."), required=True),
-        "timeout": _number(_("At most (seconds)"), _("An answer that takes longer is given up."), required=True),
+        "look_back": _number(_("First period (days)"), _("Before anything was collected."), required=True),
+        "timeout": _number(_("Timeout (seconds)"), _("A longer collection is stopped."), required=True),
     }
 
 
 def _format() -> forms.ChoiceField:
-    choices: list[tuple[str, Any]] = [(AUTO, _("Find out by itself"))]
+    choices: list[tuple[str, Any]] = [(AUTO, _("Detect automatically"))]
     return _choice(_("Format"), [*choices, *((one.name, one.label) for one in FORMATS.values())])
 
 

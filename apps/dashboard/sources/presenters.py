@@ -89,7 +89,7 @@ def source_line(source: Source, now: datetime, *, n_rejected: int, unmapped: Unm
         Timeliness.ON_TIME: ("ok", "ok", _("on time")),
         Timeliness.LATE: ("warn", "warn", _("late")),
         Timeliness.SILENT: ("bad", "bad", _("silent")),
-        Timeliness.BY_HAND: ("", "off", _("by hand")),
+        Timeliness.BY_HAND: ("", "off", _("manual")),
         Timeliness.EMPTY: ("", "off", _("no records yet")),
     }[state]
     return SourceLine(
@@ -200,7 +200,7 @@ def coverage_label(rows: Sequence[tuple[str, Sequence[Day]]], n_days: int) -> st
     text = ngettext("Coverage of %(n)s source", "Coverage of %(n)s sources", len(rows)) % {"n": len(rows)}
     text += " " + _("over %(n)s days.") % {"n": n_days}
     return f"{text} " + (
-        _("Days without usage: %(days)s.") % {"days": "; ".join(missing)} if missing else _("No holes.")
+        _("Days without usage: %(days)s.") % {"days": "; ".join(missing)} if missing else _("No gaps.")
     )
 
 
@@ -248,13 +248,13 @@ def _lag(source: Source, state: Timeliness, now: datetime) -> str:
     if state is Timeliness.EMPTY:
         return presentation.UNKNOWN
     if not source.expected_every_s or source.last_record_end_at is None:
-        return _("no rhythm")
+        return _("irregular")
     lag = _span(presentation.seconds_between(source.last_record_end_at, now))
     expected = presentation.duration(source.expected_every_s)
     amount, _nbsp, unit = lag.partition(presentation.NBSP)
     if expected.endswith(presentation.NBSP + unit):
         lag = amount
-    return _("%(lag)s of %(expected)s") % {"lag": lag, "expected": expected}
+    return _("%(lag)s late (expected every %(expected)s)") % {"lag": lag, "expected": expected}
 
 
 def _span(seconds: float) -> str:

@@ -70,7 +70,7 @@ class Plan:
         if n_joined:
             parts.append(ngettext("%(n)s joined", "%(n)s joined", n_joined) % {"n": n_joined})
         if n_back:
-            parts.append(ngettext("%(n)s came back", "%(n)s came back", n_back) % {"n": n_back})
+            parts.append(ngettext("%(n)s restored", "%(n)s restored", n_back) % {"n": n_back})
         if n_idle:
             parts.append(ngettext("%(n)s archived as idle", "%(n)s archived as idle", n_idle) % {"n": n_idle})
         return _("Members by rule: %(what)s.") % {"what": ", ".join(parts)}

@@ -36,11 +36,11 @@ def check_groups(review: Review, snapshot: ServedSnapshot, *, sees: Mask) -> Che
     most = np.argsort(-n_then, kind="stable")[:_SHOWN].tolist()
     where = ", ".join(f"{after.path(i)} ({n_then[i]:,})" for i in most if n_then[i])
     if ordering_of(review.wanted.algorithm).has_own_order:
-        means = _("The algorithm ranks leaves alone: they get the fallback factor.")
+        means = _("The algorithm ranks leaves only: they get the fallback factor.")
     else:
-        means = _("They have the group’s place and none of their own.")
+        means = _("They have the group’s rank, not their own.")
     rise = n > int(_at_groups(snapshot.tree, snapshot.index.places.entry, _seen_before(review, snapshot, sees)).sum())
-    remedy = _("Add an entry for each of them, or a rule for members to the group.")
+    remedy = _("Add an entry for each of them, or a membership rule to the group.")
     return Check("groups", "warn" if rise else "ok", title, f"{where}. {means}", remedy if rise else "")
 
 

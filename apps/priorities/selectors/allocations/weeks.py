@@ -128,7 +128,7 @@ def _by_entry(
     if not beside.any():
         return found, None
     is_others = n_other and not knows_group
-    name = _("%(n)s others") % {"n": n_other} if is_others else _("all else in %(name)s")
+    name = _("%(n)s others") % {"n": n_other} if is_others else _("all other usage of %(name)s")
     return found, WeekAmounts("rest", name % {"name": view.tree.name[group]}, MOST_SERIES, _floats(beside))
 
 

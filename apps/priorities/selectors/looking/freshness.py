@@ -54,7 +54,7 @@ def freshness(*, policy_slug: str | None = None, actor: Actor | None = None) -> 
     age_s = oldest.age_s(now) if oldest else None
     inputs = [InputAge(_("Priorities"), _health_of_snapshot(age_s), oldest.as_of if oldest else None, age_s)]
     inputs += [_source_age(source, now) for source in state.sources]
-    found = [] if state.has_database else [("no_database", _("the database is away"))]
+    found = [] if state.has_database else [("no_database", _("the database is unavailable"))]
     if oldest is None:
         found.append(("nothing_computed", _("nothing computed yet")))
     elif inputs[0].state != "ok":

@@ -63,6 +63,6 @@ def look_back(view: PolicyView) -> Look:
 
 def _nothing_kept(view: PolicyView) -> Invalid:
     oldest = oldest_kept(view.policy.slug)
-    since = _("the oldest are of %(at)s") % {"at": instant(oldest)} if oldest else _("nothing has been computed yet")
-    message = _("names a moment of which no numbers are kept; %(since)s") % {"since": since}
+    since = _("the oldest are from %(at)s") % {"at": instant(oldest)} if oldest else _("nothing has been computed yet")
+    message = _("names a time without stored numbers; %(since)s") % {"since": since}
     return Invalid(f"at {message}.", code="nothing_kept", fields=[FieldProblem("at", message)])
