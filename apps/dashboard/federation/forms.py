@@ -20,18 +20,18 @@ _NAMES = {"every_s": "every", "max_age_s": "max_age", "fingerprint": "told"}
 STALE_ACTIONS = (
     (
         Mount.StaleAction.KEEP.value,
-        gettext_lazy("Keep what is in force"),
-        gettext_lazy("Shares stay as they were told last, however old; a notice says so."),
+        gettext_lazy("Keep the current version"),
+        gettext_lazy("Shares stay as last received, however old; a notice reports it."),
     ),
     (
         Mount.StaleAction.FREEZE.value,
-        gettext_lazy("Freeze it"),
-        gettext_lazy("Shares stay, and what comes later isn’t put in force until somebody decides."),
+        gettext_lazy("Freeze"),
+        gettext_lazy("Shares stay; later versions wait for a decision."),
     ),
     (
         Mount.StaleAction.LOCAL.value,
-        gettext_lazy("Compare by this site’s usage alone"),
-        gettext_lazy("Shares stay, and usage of other sites doesn’t count there until it is heard again."),
+        gettext_lazy("Use local usage only"),
+        gettext_lazy("Shares stay; usage of other sites is ignored there until contact returns."),
     ),
 )
 
@@ -63,16 +63,16 @@ class AddressForm(RemoteForm):
     """Where it lies. The token is kept sealed between the steps, and is never sent back to the browser."""
 
     default_field = "url"
-    policy = forms.ChoiceField(label=gettext_lazy("Policy of ours"), widget=forms.Select(attrs={"class": "input"}))
+    policy = forms.ChoiceField(label=gettext_lazy("Our policy"), widget=forms.Select(attrs={"class": "input"}))
     url = forms.CharField(
-        label=gettext_lazy("Address of their document"), max_length=2048,
+        label=gettext_lazy("Document address"), max_length=2048,
         widget=_text(inputmode="url", placeholder="https://vo-a.example/vo-a.fairshare"),
-        help_text=gettext_lazy("As they told you. It is fetched once now, to be looked at; nothing is kept yet."),
+        help_text=gettext_lazy("As the peer sent it. It is fetched once for review; nothing is stored yet."),
     )  # fmt: skip
     token = forms.CharField(
-        label=gettext_lazy("Their token for us"), max_length=512, required=False,
+        label=gettext_lazy("Access token"), max_length=512, required=False,
         widget=forms.PasswordInput(attrs={"class": "input", "autocomplete": "off"}),
-        help_text=gettext_lazy("Only if they gave you one. It is kept sealed."),
+        help_text=gettext_lazy("Only if the peer gave you one. Stored encrypted."),
     )  # fmt: skip
     sealed = forms.CharField(required=False, max_length=4096, widget=forms.HiddenInput)
 
@@ -93,31 +93,31 @@ class KeyForm(RemoteForm):
     default_field = "told"
     seen = forms.CharField(max_length=64, widget=forms.HiddenInput)
     told = forms.CharField(
-        label=gettext_lazy("What they told you"), required=False, max_length=400,
+        label=gettext_lazy("Fingerprint"), required=False, max_length=400,
         widget=forms.Textarea(
             attrs={"class": "input fp-in", "rows": "4", "autocomplete": "off", "spellcheck": "false"}
         ),
-        help_text=gettext_lazy("Type or paste it: blanks and capitals don’t matter."),
+        help_text=gettext_lazy("As the peer gave it; spaces and case don’t matter."),
     )  # fmt: skip
     compared = forms.BooleanField(
-        required=False, label=gettext_lazy("I compared all sixteen groups by another way, and they are the same.")
+        required=False, label=gettext_lazy("I compared all sixteen groups over a separate channel, and they match.")
     )
 
     def check(self, fingerprint: str) -> None:
         """Against the key of the document as it lies there now."""
         told = self.cleaned_data["told"]
         if self.cleaned_data["seen"] != fingerprint:
-            message = _("The key that the address answers with has changed since you saw it. Compare it again.")
+            message = _("The key at this address changed after you saw it. Compare it again.")
             raise Invalid(message, code="key_changed")
         if not told.strip():
             if not self.cleaned_data["compared"]:
-                message = _("Type the fingerprint that they told you, or tick that you compared it.")
+                message = _("Enter the fingerprint from the peer, or confirm that you compared it.")
                 raise Invalid(message, code="not_compared")
             return
         plain = clean_fingerprint(told)
         if plain != fingerprint:
             odd = next(at for at in range(0, 64, 4) if plain[at : at + 4] != fingerprint[at : at + 4])
-            message = _("Group %(n)s differs: you were told %(told)s, the document has %(found)s. Don’t mount it.") % {
+            message = _("Group %(n)s differs: the peer gave %(told)s, the document has %(found)s. Don’t mount it.") % {
                 "n": odd // 4 + 1, "told": plain[odd : odd + 4], "found": fingerprint[odd : odd + 4],
             }  # fmt: skip
             raise Invalid(message, code="key_differs")
@@ -126,17 +126,23 @@ class KeyForm(RemoteForm):
 class LimitsForm(RemoteForm):
     """What may land by itself, how often it is looked at, and what happens when it can't be."""
 
-    every = _number(gettext_lazy("Look every (minutes)"), gettext_lazy("Unchanged, it costs one small request."), "any")
+    every = _number(
+        gettext_lazy("Interval (minutes)"),
+        gettext_lazy("Fetching an unchanged document takes one small request."),
+        "any",
+    )
     max_age = _number(
-        gettext_lazy("May be old (hours)"), gettext_lazy("Since the last good look; then what you choose."), "any"
+        gettext_lazy("Maximum age (hours)"),
+        gettext_lazy("Since the last successful fetch; then your choice below applies."),
+        "any",
     )
     most_points = _number(
         gettext_lazy("Points"), gettext_lazy("A target that moves further is held for review."), "any"
     )
-    most_entries = _number(gettext_lazy("Entries"), gettext_lazy("That come, go or change at once."))
-    most_levels = _number(gettext_lazy("Levels"), gettext_lazy("A deeper document is refused."))
+    most_entries = _number(gettext_lazy("Entries"), gettext_lazy("Added, removed or changed at once."))
+    most_levels = _number(gettext_lazy("Levels"), gettext_lazy("A deeper document is rejected."))
     stale_action = forms.ChoiceField(
-        label=gettext_lazy("When it is older than that"), choices=[each[:2] for each in STALE_ACTIONS]
+        label=gettext_lazy("When older than that"), choices=[each[:2] for each in STALE_ACTIONS]
     )
 
     def settings(self) -> dict[str, Any]:
@@ -162,12 +168,12 @@ class PlaceForm(LimitsForm):
 
     default_field = "entry"
     entry = forms.CharField(
-        label=gettext_lazy("Entry of ours"), max_length=8192, widget=_text(placeholder="/vo-a", list="places"),
-        help_text=gettext_lazy("It keeps its own share; everything below it becomes what the document says."),
+        label=gettext_lazy("Our entry"), max_length=8192, widget=_text(placeholder="/vo-a", list="places"),
+        help_text=gettext_lazy("It keeps its own share; the document replaces everything below it."),
     )  # fmt: skip
     reason = forms.CharField(
         label=gettext_lazy("Reason"), max_length=2000, widget=_text(),
-        help_text=gettext_lazy("For the audit log and the history of the policy."),
+        help_text=gettext_lazy("Recorded in the audit log and the policy’s history."),
     )  # fmt: skip
 
 
@@ -182,7 +188,7 @@ class DeedForm(RemoteForm):
 
     reason = forms.CharField(
         label=gettext_lazy("Reason"), max_length=2000, required=False, widget=_text(),
-        help_text=gettext_lazy("For the audit log."),
+        help_text=gettext_lazy("Recorded in the audit log."),
     )  # fmt: skip
 
 
@@ -199,18 +205,18 @@ class TrustForm(RemoteForm):
 
     default_field = "told"
     told = forms.CharField(
-        label=gettext_lazy("Fingerprint of their new key"), max_length=400,
+        label=gettext_lazy("Fingerprint of the new key"), max_length=400,
         widget=forms.Textarea(
             attrs={"class": "input fp-in", "rows": "4", "autocomplete": "off", "spellcheck": "false"}
         ),
-        help_text=gettext_lazy("As they told you by another way: phone, letter, in person."),
+        help_text=gettext_lazy("From the peer, over a separate channel: phone, letter, in person."),
     )  # fmt: skip
     reason = forms.CharField(label=gettext_lazy("Reason"), max_length=2000, widget=_text(id="id_trust_reason"))
 
 
 class UnmountForm(RemoteForm):
     reason = forms.CharField(label=gettext_lazy("Reason"), max_length=2000, widget=_text(id="id_unmount_reason"))
-    sure = forms.BooleanField(label=gettext_lazy("From now on this site maintains what lies below."))
+    sure = forms.BooleanField(label=gettext_lazy("Maintained by this site from now on."))
 
 
 def first_limits() -> dict[str, Any]:

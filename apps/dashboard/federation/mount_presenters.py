@@ -18,11 +18,11 @@ from apps.federation.models import Fetch, Mount
 from apps.federation.mounts.differences import Differences, Stated
 
 _OUTCOMES = {
-    Fetch.Outcome.SAME.value: ("ok", gettext_lazy("Nothing new")),
-    Fetch.Outcome.LANDED.value: ("ok", gettext_lazy("Put in force")),
+    Fetch.Outcome.SAME.value: ("ok", gettext_lazy("Unchanged")),
+    Fetch.Outcome.LANDED.value: ("ok", gettext_lazy("Applied")),
     Fetch.Outcome.HELD.value: ("warn", gettext_lazy("Held for review")),
-    Fetch.Outcome.FROZEN.value: ("off", gettext_lazy("Looked at, not put in force")),
-    Fetch.Outcome.REFUSED.value: ("bad", gettext_lazy("Refused")),
+    Fetch.Outcome.FROZEN.value: ("off", gettext_lazy("Fetched, not applied")),
+    Fetch.Outcome.REFUSED.value: ("bad", gettext_lazy("Rejected")),
     Fetch.Outcome.UNREACHABLE.value: ("bad", gettext_lazy("No answer")),
 }
 
@@ -71,26 +71,24 @@ def size(n_bytes: int) -> str:
 def title(mount: Mount, at: datetime) -> Keyed:
     """What is in force, from whom, how old: the sentence on top."""
     if not mount.landed_version:
-        return Keyed("nothing_yet", _("Nothing of %(name)s is in force yet") % {"name": mount.issuer})
+        return Keyed("nothing_yet", _("No version of %(name)s is active yet") % {"name": mount.issuer})
     age_s = age_of(mount, at)
     said = {"n": presentation.count(mount.landed_version), "name": mount.issuer}
     if age_s is None:
-        return Keyed("in_force", _("Version %(n)s of %(name)s is in force") % said)
+        return Keyed("in_force", _("Version %(n)s of %(name)s is active") % said)
     said["age"] = presentation.age(age_s)
-    return Keyed("confirmed", _("Version %(n)s of %(name)s is in force, confirmed %(age)s ago") % said)
+    return Keyed("confirmed", _("Version %(n)s of %(name)s is active, confirmed %(age)s ago") % said)
 
 
 def next_step(mount: Mount, condition: Condition, at: datetime) -> Keyed:
     """What holds, and what would happen next."""
     alone = {
         Condition.BLOCKED: _(
-            "It is blocked: its key changed or its line was forked, so it isn’t asked before somebody has looked. "
-            "What is in force stays."
+            "Blocked: its key changed or its history was forked. It isn’t fetched until an administrator "
+            "decides. The current version stays."
         ),
-        Condition.PAUSED: _("It is paused: it isn’t asked until somebody resumes it. What is in force stays."),
-        Condition.FROZEN: _(
-            "It is frozen: it is looked at, and nothing newer is put in force until somebody thaws it."
-        ),
+        Condition.PAUSED: _("Paused: it isn’t fetched until you resume it. The current version stays."),
+        Condition.FROZEN: _("Frozen: it is fetched, but no newer version is applied until you unfreeze it."),
     }
     if condition in alone:
         return Keyed(condition, alone[condition])
@@ -99,9 +97,9 @@ def next_step(mount: Mount, condition: Condition, at: datetime) -> Keyed:
         told.append(Keyed(condition, _("The document has expired, and no newer one was published.")))
     elif condition is Condition.STALE:
         allowed = {"allowed": federation_lines.allowed_words(mount.max_age_s)}
-        told.append(Keyed(condition, _("There was no good look for longer than %(allowed)s.") % allowed))
+        told.append(Keyed(condition, _("The last successful fetch is more than %(allowed)s old.") % allowed))
     elif condition is Condition.HELD:
-        text = _("A newer version changes more than lands by itself: it waits for a decision.")
+        text = _("A newer version exceeds the limits and waits for a decision.")
         told.append(Keyed(condition, text))
     elif condition is Condition.LATE:
         told.append(federation_lines.late_words(mount, federation_lines.meanwhile(mount.stale_action)))
@@ -109,13 +107,13 @@ def next_step(mount: Mount, condition: Condition, at: datetime) -> Keyed:
         action = mount.stale_action if is_stale(mount, at) else Mount.StaleAction.KEEP.value
         told.append(federation_lines.meanwhile(action))
         if mount.state == Mount.State.FROZEN and action != Mount.StaleAction.FREEZE:
-            text = _("It is frozen, too: nothing newer is put in force until somebody thaws it.")
+            text = _("It is also frozen: no newer version is applied until you unfreeze it.")
             told.append(Keyed("frozen_too", text))
     if mount.due_at is not None and mount.due_at > at:
         time = {"time": presentation.clock_time(mount.due_at, at)}
-        told.append(Keyed("due_later", _("It is looked at again at %(time)s.") % time))
+        told.append(Keyed("due_later", _("Next fetch at %(time)s.") % time))
     elif mount.due_at is not None:
-        told.append(Keyed("due_now", _("The next look is due now.")))
+        told.append(Keyed("due_now", _("The next fetch is due now.")))
     return joined(told)
 
 
@@ -133,9 +131,9 @@ def stated_verdict(found: Differences) -> str:
     """All 12 entries are in our tree as the document says; or how many aren't."""
     n, odd = len(found.stated), found.n_differing
     if not odd:
-        return ngettext(
-            "Its %(n)s entry is in our tree as the document says", "All %(n)s entries are in our tree as it says", n
-        ) % {"n": presentation.count(n)}
+        return ngettext("Its %(n)s entry matches the document", "All %(n)s entries match the document", n) % {
+            "n": presentation.count(n)
+        }
     return ngettext("%(odd)s of %(n)s entry differs", "%(odd)s of %(n)s entries differ", n) % {
         "odd": presentation.count(odd), "n": presentation.count(n),
     }  # fmt: skip
@@ -146,7 +144,7 @@ def _stated(row: Stated, slug: str) -> StatedLine:
     if not row.in_tree:
         mark = _("not in our tree yet")
     elif not row.in_document:
-        mark = _("not in the document any more")
+        mark = _("no longer in the document")
     return StatedLine(
         row=row, url=lines.entry_url(slug, row.uid, row.name) if row.in_tree else "",
         stated=presentation.shares_short(row.shares_stated) if row.in_document else presentation.UNKNOWN,

@@ -69,7 +69,7 @@ def timeline(request: HttpRequest, mount: int) -> HttpResponse:
     shown = list(rows)
     context = {
         "mount": found, "looks": [words.look(each) for each in shown[:_PAGE]],
-        "older": shown[_PAGE - 1].pk if len(shown) > _PAGE else None, **_crumbs(found, _("Looks")),
+        "older": shown[_PAGE - 1].pk if len(shown) > _PAGE else None, **_crumbs(found, _("Fetch log")),
     }  # fmt: skip
     return render(request, "dashboard/federation/timeline.html", context)
 
@@ -88,7 +88,7 @@ def difference(request: HttpRequest, mount: int) -> HttpResponse:
             "lines": list(difference_lines.entry_lines(rows, policy_slug=found.policy.slug)),
             "n_rows": compared.diff.n_rows if compared.diff else 0,
             "next_cursor": cursor + _PAGE if compared.diff and compared.diff.n_rows > cursor + _PAGE else None,
-            "before_title": _("In force"),
+            "before_title": _("Active"),
             "after_title": _("Version %(n)s") % {"n": presentation.count(found.version)},
             "stated": words.stated_lines(compared, stated), "later": later, "start": start,
             "stated_verdict": words.stated_verdict(compared), "review_url": _review_url(found),
@@ -102,7 +102,7 @@ def act(request: HttpRequest, mount: int) -> HttpResponse:
     found = _found(request, mount)
     step = request.POST.get("step", "")
     if step not in _DEEDS:
-        raise Invalid(_("This step is unknown. Load the page again."))
+        raise Invalid(_("Unknown action. Reload the page."))
     made, deed, said = _DEEDS[step]
     form = made(request.POST)
     status = 422
@@ -140,29 +140,29 @@ def _unmount(request: HttpRequest, found: Mount, form: RemoteForm) -> None:
 
 
 _DEEDS: dict[str, tuple[type[RemoteForm], Deed, Callable[[], str]]] = {
-    "fetch": (DeedForm, lambda *all: control.fetch_now(**_about(*all)), lambda: _("A look is asked for.")),
+    "fetch": (DeedForm, lambda *all: control.fetch_now(**_about(*all)), lambda: _("Fetch requested.")),
     "pause": (
-        ReasonForm, lambda *all: control.pause(**_about(*all)), lambda: _("It is paused: what is in force stays."),
+        ReasonForm, lambda *all: control.pause(**_about(*all)), lambda: _("Paused: the current version stays."),
     ),
-    "resume": (ReasonForm, lambda *all: control.resume(**_about(*all)), lambda: _("It is asked again.")),
+    "resume": (ReasonForm, lambda *all: control.resume(**_about(*all)), lambda: _("Resumed.")),
     "freeze": (
         ReasonForm, lambda *all: control.freeze(**_about(*all)),
-        lambda: _("It is frozen: it is looked at, and not put in force."),
+        lambda: _("Frozen: it is fetched, but not applied."),
     ),
-    "thaw": (ReasonForm, lambda *all: control.thaw(**_about(*all)), lambda: _("It is thawed.")),
+    "thaw": (ReasonForm, lambda *all: control.thaw(**_about(*all)), lambda: _("Unfrozen.")),
     "anew": (
         ReasonForm, lambda *all: control.begin_anew(**_about(*all)),
-        lambda: _("What it tells next is taken as a new beginning, within the limits."),
+        lambda: _("Document history reset: the next version is accepted within the limits."),
     ),
-    "settings": (SettingsForm, _settings, lambda: _("The limits are kept.")),
+    "settings": (SettingsForm, _settings, lambda: _("Limits saved.")),
     "trust": (
         TrustForm,
         lambda request, found, form: control.trust_key(
             fingerprint=form.cleaned_data["told"], **_about(request, found, form)
         ),
-        lambda: _("The key is trusted from now on."),
+        lambda: _("Key trusted."),
     ),
-    "unmount": (UnmountForm, _unmount, lambda: _("It is unmounted: what lies below is yours, as it is now.")),
+    "unmount": (UnmountForm, _unmount, lambda: _("Unmounted: the entries below are yours, as they are now.")),
 }  # fmt: skip
 _FORM_OF: dict[type[RemoteForm], str] = {SettingsForm: "limits", TrustForm: "trust", UnmountForm: "leave"}
 

@@ -40,7 +40,7 @@ def new(request: HttpRequest) -> HttpResponse:
     require_federation(at=now, actor=actor)
     policies = list_mountable(at=now, actor=actor)
     if not policies:
-        raise NotAllowed(_("There is no policy yet in which something could be mounted."))
+        raise NotAllowed(_("There is no policy yet to mount into."))
     step = request.POST.get("step", "") if request.method == "POST" else ""
     if step == "key":
         return _key(request, policies)
@@ -111,7 +111,7 @@ def _place(request: HttpRequest, policies: list[Policy]) -> HttpResponse:
     except DomainError as error:
         form.add_refusal(error)
         return _choose(request, form, carried, status=_status(error))
-    messages.success(request, _("It is mounted. The first document is being fetched; it lands within your limits."))
+    messages.success(request, _("Mounted. The first document is being fetched and is applied within your limits."))
     return SeeOther(reverse("dashboard:federation-mount", args=[made.pk]))
 
 
@@ -176,8 +176,8 @@ def _choose(request: HttpRequest, form: PlaceForm, carried: Mapping[str, Any], *
 def _page(request: HttpRequest, step: str, form: RemoteForm, *, status: int = 200, **context: Any) -> HttpResponse:
     order = ("address", "key", "place")
     labels = {
-        "address": (_("Address"), _("where it lies")), "key": (_("Document and key"), _("compare the fingerprint")),
-        "place": (_("Place and limits"), _("where, and what lands by itself")),
+        "address": (_("Address"), _("document address")), "key": (_("Document and key"), _("compare the fingerprint")),
+        "place": (_("Entry and limits"), _("entry, and automatic changes")),
     }  # fmt: skip
     at = order.index(step)
     steps = [

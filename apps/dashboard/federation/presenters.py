@@ -32,14 +32,14 @@ STANDINGS: dict[Condition, Standing] = {
     Condition.STALE: Standing("warn", "clock", gettext_lazy("stale"), Condition.STALE),
     Condition.HELD: Standing("warn", "git-pull-request", gettext_lazy("held"), Condition.HELD),
     Condition.LATE: Standing("warn", "clock", gettext_lazy("late"), Condition.LATE),
-    Condition.NEW: Standing("", "refresh", gettext_lazy("first look to come"), Condition.NEW),
-    Condition.FRESH: Standing("ok", "circle-check", gettext_lazy("fresh"), Condition.FRESH),
+    Condition.NEW: Standing("", "refresh", gettext_lazy("first fetch pending"), Condition.NEW),
+    Condition.FRESH: Standing("ok", "circle-check", gettext_lazy("current"), Condition.FRESH),
 }
 _BEHIND = Standing("", "history", gettext_lazy("behind"), "behind")
 DIRECTIONS: dict[Direction, tuple[str, Any]] = {
-    Direction.MOUNT: ("arrow-down", gettext_lazy("we mount")),
-    Direction.USAGE: ("arrow-down", gettext_lazy("we take usage")),
-    Direction.READS: ("arrow-up", gettext_lazy("they read ours")),
+    Direction.MOUNT: ("arrow-down", gettext_lazy("mounted here")),
+    Direction.USAGE: ("arrow-down", gettext_lazy("usage received")),
+    Direction.READS: ("arrow-up", gettext_lazy("reads ours")),
 }
 
 
@@ -73,13 +73,13 @@ def peer_line(peer: Peer) -> PeerLine:
         peer=peer,
         url=_url_of(peer),
         entry_url=lines.entry_url(peer.policy_slug, peer.entry_uid, entry) if peer.entry_path else "",
-        name=peer.name or _("anybody"),
+        name=peer.name or _("anyone"),
         standing=standing,
         icon=icon,
         direction=str(direction),
         age=age_of_allowed(peer.age_s, peer.allowed_s),
         meter=meter(peer.age_s, peer.allowed_s),
-        took="" if peer.took_s is None else _("last look took %(time)s") % {"time": took(peer.took_s)},
+        took="" if peer.took_s is None else _("last fetch took %(time)s") % {"time": took(peer.took_s)},
         version=presentation.count(peer.in_force) if peer.in_force else presentation.UNKNOWN,
         version_note=_version_note(peer),
         key=short_key(peer.fingerprint),
@@ -131,13 +131,13 @@ def headline(peers: Sequence[Peer]) -> Keyed:
     taken = [peer for peer in peers if peer.direction is not Direction.READS]
     odd = sum(peer.condition in NEEDS_A_LOOK for peer in taken)
     if odd:
-        text = ngettext("%(n)s of %(all)s needs a look", "%(n)s of %(all)s need a look", odd)
+        text = ngettext("%(n)s of %(all)s needs attention", "%(n)s of %(all)s need attention", odd)
         return Keyed("needs_a_look", text % {"n": odd, "all": len(taken)})
     if taken:
-        return Keyed("in_order", _("What others tell us is in order"))
+        return Keyed("in_order", _("All peers are up to date"))
     if peers:
-        return Keyed("only_read", _("Others read ours, we read nothing of theirs"))
-    return Keyed("no_peers", _("Nothing of others is mounted here"))
+        return Keyed("only_read", _("Peers read our data; we read none of theirs"))
+    return Keyed("no_peers", _("No mounted policies"))
 
 
 def counted(peers: Sequence[Peer]) -> str:
@@ -145,9 +145,10 @@ def counted(peers: Sequence[Peer]) -> str:
     n = {each: sum(peer.direction is each for peer in peers) for each in Direction}
     parts = [
         ngettext("We mount %(n)s subtree", "We mount %(n)s subtrees", n[Direction.MOUNT]) % {"n": n[Direction.MOUNT]},
-        ngettext("take usage of %(n)s site", "take usage of %(n)s sites", n[Direction.USAGE])
+        ngettext("receive usage of %(n)s site", "receive usage of %(n)s sites", n[Direction.USAGE])
         % {"n": n[Direction.USAGE]},
-        ngettext("%(n)s reads ours", "%(n)s read ours", n[Direction.READS]) % {"n": n[Direction.READS]},
+        ngettext("%(n)s peer reads our data", "%(n)s peers read our data", n[Direction.READS])
+        % {"n": n[Direction.READS]},
     ]
     return ", ".join(parts) + ". " + _("Each site decides for itself.")
 
@@ -176,18 +177,21 @@ def _title(peer: Peer) -> str:
 def consequence(peer: Peer) -> Keyed:
     """What holds meanwhile, and what somebody can do."""
     if peer.condition is Condition.BLOCKED:
-        text = _("Its key changed or its line was forked: nothing of it is taken before somebody has looked.")
+        text = _("Its key changed or its history was forked: it isn’t fetched until an administrator decides.")
         return Keyed("blocked", text)
     if peer.condition is Condition.HELD:
         if peer.direction is Direction.MOUNT:
-            return Keyed("held.mount", _("The newest version changes more than lands by itself."))
-        return Keyed("held.usage", _("It tells of more than was agreed: that doesn’t count yet."))
+            return Keyed("held.mount", _("The newest version exceeds the limits of its mount."))
+        return Keyed("held.usage", _("It reports more usage than the approved capacity: the excess doesn’t count yet."))
     age = presentation.age(peer.age_s) if peer.age_s is not None else _("never")
     allowed = allowed_words(peer.allowed_s)
     if peer.condition is Condition.EXPIRED:
-        text = _("No newer document was published, the last good look is %(age)s old.") % {"age": age}
+        text = _("No newer document was published; the last successful fetch was %(age)s ago.") % {"age": age}
     else:
-        text = _("The last good look is %(age)s old, %(allowed)s are allowed.") % {"age": age, "allowed": allowed}
+        text = _("The last successful fetch was %(age)s ago; the limit is %(allowed)s.") % {
+            "age": age,
+            "allowed": allowed,
+        }
     is_old = peer.age_s is None or peer.age_s >= peer.allowed_s  # an expired one may have been heard in time
     acts = meanwhile(peer.stale_action if is_old else Remote.StaleAction.KEEP.value)
     return joined([Keyed(peer.condition, text), acts])
@@ -196,9 +200,9 @@ def consequence(peer: Peer) -> Keyed:
 def meanwhile(stale_action: str) -> Keyed:
     """What the site chose to do when it isn't heard."""
     text = {
-        Remote.StaleAction.KEEP.value: _("What is in force stays."),
-        Remote.StaleAction.FREEZE.value: _("What is in force stays, and nothing newer lands until somebody decides."),
-        Remote.StaleAction.LOCAL.value: _("Its entries are compared by this site’s usage alone until it is heard."),
+        Remote.StaleAction.KEEP.value: _("The current version stays."),
+        Remote.StaleAction.FREEZE.value: _("The current version stays, and no newer one is applied before a decision."),
+        Remote.StaleAction.LOCAL.value: _("Its entries use local usage only until contact returns."),
     }.get(stale_action, "")
     return Keyed(f"meanwhile.{stale_action}", text)
 
@@ -206,9 +210,9 @@ def meanwhile(stale_action: str) -> Keyed:
 def late_words(remote: Remote, then: Keyed) -> Keyed:
     """What went wrong, and what follows once it is too old. then: what is done about it."""
     n = remote.n_failed
-    failed = ngettext("The last look failed.", "The last %(n)s looks failed.", n) % {"n": presentation.count(n)}
-    why = Keyed("late.failed", failed) if n else Keyed("late.unasked", _("It wasn’t looked at in its rhythm."))
-    after = _("After %(allowed)s without a good one:") % {"allowed": allowed_words(remote.max_age_s)}
+    failed = ngettext("The last fetch failed.", "The last %(n)s fetches failed.", n) % {"n": presentation.count(n)}
+    why = Keyed("late.failed", failed) if n else Keyed("late.unasked", _("It wasn’t fetched at the set interval."))
+    after = _("After %(allowed)s without a successful fetch:") % {"allowed": allowed_words(remote.max_age_s)}
     return joined([why, Keyed("late.then", after), then])
 
 
@@ -218,8 +222,8 @@ def _version_note(peer: Peer) -> str:
     if peer.direction is Direction.USAGE or peer.theirs == peer.in_force:
         return ""
     if peer.direction is Direction.READS:
-        return _("ours is %(n)s") % {"n": presentation.count(peer.theirs)}
-    return _("theirs is %(n)s") % {"n": presentation.count(peer.theirs)}
+        return _("our version is %(n)s") % {"n": presentation.count(peer.theirs)}
+    return _("their version is %(n)s") % {"n": presentation.count(peer.theirs)}
 
 
 def _url_of(peer: Peer) -> str:

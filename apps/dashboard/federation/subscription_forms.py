@@ -15,12 +15,12 @@ from apps.federation.mounts.mounting import clean_fingerprint
 
 _MINUTE_S, _HOUR_S = 60, 3_600
 STALE_ACTIONS = (
-    (Subscription.StaleAction.KEEP, _("Keep what was told"), _("Its last hours go on counting, and age as others do.")),
-    (Subscription.StaleAction.FREEZE, _("Freeze it"), _("Nothing new counts until somebody has looked and thaws it.")),
+    (Subscription.StaleAction.KEEP, _("Keep reported usage"), _("Its last hours keep counting, and decay as usual.")),
+    (Subscription.StaleAction.FREEZE, _("Freeze"), _("New usage counts only after you unfreeze it.")),
     (
         Subscription.StaleAction.LOCAL,
-        _("Compare by this site’s usage alone"),
-        _("For the whole entry, until it is heard again."),
+        _("Use local usage only"),
+        _("For the whole entry, until contact returns."),
     ),
 )  # fmt: skip
 _IN_UNITS = {"every": ("every_s", _MINUTE_S), "max_age": ("max_age_s", _HOUR_S)}
@@ -28,17 +28,15 @@ _IN_UNITS = {"every": ("every_s", _MINUTE_S), "max_age": ("max_age_s", _HOUR_S)}
 
 def _token(help_text: Any) -> forms.CharField:
     widget = forms.PasswordInput(attrs={"class": "input mono", "autocomplete": "off"}, render_value=True)
-    return forms.CharField(
-        label=_("Their token for us"), max_length=512, required=False, widget=widget, help_text=help_text
-    )
+    return forms.CharField(label=_("Access token"), max_length=512, required=False, widget=widget, help_text=help_text)
 
 
 def _rhythm() -> dict[str, forms.Field]:
     return {
-        "every": number(_("Ask every (minutes)"), 0.2, 43_200, initial=5),
-        "max_age": number(_("May be old (hours)"), 0.02, 8_784, _("Unconfirmed for longer, it is stale."), initial=24),
+        "every": number(_("Interval (minutes)"), 0.2, 43_200, initial=5),
+        "max_age": number(_("Maximum age (hours)"), 0.02, 8_784, _("Unconfirmed for longer, it is stale."), initial=24),
         "stale_action": forms.ChoiceField(
-            label=_("What then"), choices=[(value, label) for value, label, _text in STALE_ACTIONS],
+            label=_("After that"), choices=[(value, label) for value, label, _text in STALE_ACTIONS],
             initial=Subscription.StaleAction.KEEP,
         ),
     }  # fmt: skip
@@ -64,15 +62,17 @@ class _Refusable(forms.Form):
 class AddressForm(_Refusable):
     """Where the feed lies, and whose usage it is in our tree."""
 
-    entry = forms.ChoiceField(label=_("Entry"), help_text=_("A mount of ours, or a subtree that we publish."))
+    entry = forms.ChoiceField(
+        label=_("Entry"), help_text=_("One of our mounts, or a subtree that this site publishes.")
+    )
     url = text(_("Address of the feed"), 2_048, _("As https://east.example/api/v1/feeds/vo-a"), inputmode="url")
-    token = _token(_("What the other site gave you to read it. It is kept sealed; empty where it is open to anybody."))
+    token = _token(_("From the other site. Stored encrypted; leave empty if none is needed."))
 
     def __init__(self, *args: Any, places: Sequence[tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         field = forms.ChoiceField(
             label=_("Entry"), choices=list(places), widget=forms.Select(attrs={"class": "input"}),
-            help_text=_("A mount of ours, or a subtree that we publish."),
+            help_text=_("One of our mounts, or a subtree that this site publishes."),
         )  # fmt: skip
         self.fields["entry"] = field
         self.has_places = bool(places)
@@ -88,13 +88,13 @@ class TermsForm(_Refusable):
     """The key as it was told by another way, what is agreed, and why."""
 
     fingerprint = forms.CharField(
-        label=_("Fingerprint you were told"),
+        label=_("Fingerprint from the peer"),
         max_length=200,
         widget=forms.Textarea(
             attrs={"class": "input fp-in", "rows": "4", "autocomplete": "off", "spellcheck": "false"}
         ),
     )
-    capacity = number(_("Capacity (cores)"), 1e-3, 1e9, _("Hours in which more was used are held, and don’t count."))
+    capacity = number(_("Capacity (cores)"), 1e-3, 1e9, _("Hours above it are held, and don’t count."))
     reason = reason_field()
 
     def __init__(self, *args: Any, shown: str, **kwargs: Any) -> None:
@@ -111,7 +111,7 @@ class TermsForm(_Refusable):
             raise forms.ValidationError(error.fields[0].message, "no_fingerprint") from error
         if told != self.shown:
             raise forms.ValidationError(
-                _("They differ. Don’t go on: somebody else may answer at this address. Ask the other site again."),
+                _("They differ: another server may answer at this address. Don’t continue; ask the other site again."),
                 "key_differs",
             )
         return told
@@ -120,7 +120,7 @@ class TermsForm(_Refusable):
 class SettingsForm(_Refusable):
     """Rhythm, age and what then; a token in place of the present one."""
 
-    token = _token(_("Empty: the present one stays."))
+    token = _token(_("Leave empty to keep the present one."))
     reason = reason_field()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -79,14 +79,14 @@ def story(row: Subscription, told: ToldUsage, path: str, now: datetime) -> Story
 def _heard(row: Subscription, told: ToldUsage, condition: Condition) -> Keyed:
     """Once it has been, as words with %(site)s, %(path)s and %(age)s."""
     if condition is Condition.HELD and not _holds(row, told):
-        text = _("%(site)s told its usage of %(path)s %(age)s ago, and declares more cores than are agreed")
+        text = _("%(site)s reported usage of %(path)s %(age)s ago, and declares more cores than approved")
         return Keyed("declares_more", text)
     text = {
-        Condition.FRESH: _("%(site)s told its usage of %(path)s %(age)s ago"),
-        Condition.HELD: _("%(site)s told its usage of %(path)s %(age)s ago, and some of it is held"),
-        Condition.LATE: _("%(site)s told its usage of %(path)s %(age)s ago, and is late"),
-        Condition.STALE: _("%(site)s hasn’t been heard for %(age)s"),
-        Condition.EXPIRED: _("What %(site)s told of %(path)s has expired"),
+        Condition.FRESH: _("%(site)s reported usage of %(path)s %(age)s ago"),
+        Condition.HELD: _("%(site)s reported usage of %(path)s %(age)s ago; some of it is held"),
+        Condition.LATE: _("%(site)s reported usage of %(path)s %(age)s ago, and is late"),
+        Condition.STALE: _("No contact with %(site)s for %(age)s"),
+        Condition.EXPIRED: _("Usage of %(path)s from %(site)s has expired"),
         **_chosen(),
     }[condition]
     return Keyed(condition, text)
@@ -94,49 +94,47 @@ def _heard(row: Subscription, told: ToldUsage, condition: Condition) -> Keyed:
 
 def _never_heard(condition: Condition) -> Keyed:
     if condition is Condition.LATE:
-        return Keyed("never_heard_late", _("%(site)s hasn’t been heard yet, and is late"))
+        return Keyed("never_heard_late", _("No contact with %(site)s yet; it is late"))
     if condition in _chosen():
         return Keyed(condition, _chosen()[condition])
-    return Keyed("never_heard", _("%(site)s hasn’t been heard yet"))
+    return Keyed("never_heard", _("No contact with %(site)s yet"))
 
 
 def _chosen() -> dict[Condition, str]:
     return {
         Condition.PAUSED: _("Usage of %(site)s is paused"),
         Condition.FROZEN: _("Usage of %(site)s is frozen"),
-        Condition.BLOCKED: _("%(site)s is blocked: somebody has to look"),
+        Condition.BLOCKED: _("%(site)s is blocked: an administrator must decide"),
     }
 
 
 def _follows(row: Subscription, told: ToldUsage, condition: Condition, now: datetime) -> Keyed:
     if condition is Condition.EXPIRED:
         until = presentation.clock_time(row.expires_at, now) if row.expires_at is not None else ""
-        ended = Keyed(condition, _("It was good until %(time)s, and nothing newer came.") % {"time": until})
+        ended = Keyed(condition, _("It was valid until %(time)s, and nothing newer arrived.") % {"time": until})
         return joined([ended, _too_old(row) if is_stale(row, now) else Keyed("counts", _("It still counts."))])
     if condition is Condition.STALE:
         return _too_old(row)
     if condition is Condition.LATE:
         return federation_lines.late_words(row, _meanwhile(row))
     if condition is Condition.HELD and not _holds(row, told):
-        text = _("All of it counts so far; agree to them if you know that it has them.")
+        text = _("All of it counts so far; approve them if you know that the site has them.")
         return Keyed("all_counts", text)
     if condition is Condition.HELD and told.doubted_from is not None:
         since = presentation.clock_time(told.doubted_from, now)
         text = _(
-            "Nothing that it tells from %(since)s on counts. Ask it what it counts: it may add up threads, or cores "
-            "twice. Once it has corrected that hour, all is read anew by itself."
+            "Its usage from %(since)s on doesn’t count. Ask the site whether it counts threads, or cores "
+            "twice. Once it corrects that hour, all usage is read again automatically."
         )
         return Keyed("doubted", text % {"since": since})
     text = {
-        Condition.BLOCKED: _(
-            "Its key or its line isn’t the one that is trusted. What was told before goes on counting."
-        ),
-        Condition.PAUSED: _("It isn’t asked until somebody resumes it; what was told before goes on counting."),
-        Condition.FROZEN: _("It is asked and looked at; nothing new counts until somebody thaws it."),
-        Condition.NEW: _("The first look is due; nothing of it counts yet."),
+        Condition.BLOCKED: _("Its key or history is not the trusted one. Earlier usage keeps counting."),
+        Condition.PAUSED: _("It isn’t fetched until you resume it; earlier usage keeps counting."),
+        Condition.FROZEN: _("It is fetched; new usage counts only after you unfreeze it."),
+        Condition.NEW: _("The first fetch is due; no usage counts yet."),
         Condition.HELD: _(
-            "What is more than it has doesn’t count, and the rest does. Agree to more cores if it has them, or ask it "
-            "to correct what it told."
+            "Usage above its capacity doesn’t count; the rest does. Approve more cores if the site has them, "
+            "or ask it to correct its report."
         ),
     }.get(condition, "")
     return Keyed(condition if text else "", text)
@@ -145,16 +143,16 @@ def _follows(row: Subscription, told: ToldUsage, condition: Condition, now: date
 def _too_old(row: Subscription) -> Keyed:
     if row.state != Subscription.State.FROZEN or row.stale_action == Subscription.StaleAction.FREEZE:
         return _meanwhile(row)
-    frozen = Keyed("frozen_too", _("It is frozen, too: nothing new counts until somebody thaws it."))
+    frozen = Keyed("frozen_too", _("It is also frozen: new usage counts only after you unfreeze it."))
     return joined([_meanwhile(row), frozen])
 
 
 def _meanwhile(row: Subscription) -> Keyed:
     """What this site chose to do when it isn't heard."""
     text = {
-        Subscription.StaleAction.KEEP: _("What was told before goes on counting, and ages."),
-        Subscription.StaleAction.FREEZE: _("Nothing new counts until somebody has looked and thaws it."),
-        Subscription.StaleAction.LOCAL: _("The entry is compared by this site’s usage alone until it is heard again."),
+        Subscription.StaleAction.KEEP: _("Earlier usage keeps counting, and decays."),
+        Subscription.StaleAction.FREEZE: _("New usage counts only after you unfreeze it."),
+        Subscription.StaleAction.LOCAL: _("The entry uses local usage only until contact returns."),
     }[Subscription.StaleAction(row.stale_action)]
     return Keyed(f"meanwhile.{row.stale_action}", text)
 
@@ -177,19 +175,19 @@ def capacity_words(row: Subscription, told: ToldUsage) -> Keyed:
     found, agreed = [], cores(row.capacity_cores)
     if row.told_capacity_cores is not None and row.told_capacity_cores > row.capacity_cores:
         words = {"told": cores(row.told_capacity_cores), "agreed": agreed}
-        text = _("It declares %(told)s now; %(agreed)s are agreed, and more isn’t believed.") % words
+        text = _("It now declares %(told)s; %(agreed)s are approved, and more is ignored.") % words
         found.append(Keyed("declares_more", text))
     elif told.doubted_from is not None:
         return Keyed("doubted", _doubt_words(told, agreed))
     elif told.n_held:
         text = ngettext(
-            "%(n)s hour comes to more than %(agreed)s can run, and isn’t counted.",
-            "%(n)s hours come to more than %(agreed)s can run, and aren’t counted.",
+            "%(n)s hour exceeds %(agreed)s, and doesn’t count.",
+            "%(n)s hours exceed %(agreed)s, and don’t count.",
             told.n_held,
         )
         found.append(Keyed("held_hours", text % {"n": presentation.count(told.n_held), "agreed": agreed}))
     if row.running_held:
-        text = _("What runs there now is more than %(agreed)s, and isn’t counted.") % {"agreed": agreed}
+        text = _("Its running jobs exceed %(agreed)s, and don’t count.") % {"agreed": agreed}
         found.append(Keyed("running_held", text))
     return joined(found)
 
@@ -197,10 +195,8 @@ def capacity_words(row: Subscription, told: ToldUsage) -> Keyed:
 def _doubt_words(told: ToldUsage, agreed: str) -> str:
     """One hour is so far beyond that the others can't be right either."""
     text = ngettext(
-        "One hour comes to far more than %(agreed)s can run. From then on nothing is believed: %(n)s hour isn’t "
-        "counted.",
-        "One hour comes to far more than %(agreed)s can run. From then on nothing is believed: %(n)s hours aren’t "
-        "counted.",
+        "One hour far exceeds %(agreed)s. Usage after it is ignored: %(n)s hour doesn’t count.",
+        "One hour far exceeds %(agreed)s. Usage after it is ignored: %(n)s hours don’t count.",
         told.n_held,
     )
     return text % {"n": presentation.count(told.n_held), "agreed": agreed}
@@ -227,7 +223,7 @@ def subscription_url(row: Subscription) -> str:
 def _look(row: Fetch) -> LookLine:
     badge, dot = _OUTCOMES[Fetch.Outcome(row.outcome)]
     words = {
-        Fetch.Outcome.SAME: _("nothing new"),
+        Fetch.Outcome.SAME: _("unchanged"),
         Fetch.Outcome.LANDED: _("counted"),
         Fetch.Outcome.HELD: _("held"),
         Fetch.Outcome.FROZEN: _("not counted"),

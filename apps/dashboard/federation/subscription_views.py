@@ -80,7 +80,7 @@ def new(request: HttpRequest) -> HttpResponse:
         except DomainError as refusal:
             terms.add_refusal(refusal)
         else:
-            messages.success(request, _("Its usage is asked for now, and then in its rhythm."))
+            messages.success(request, _("Its usage is fetched now, and then at the set interval."))
             return SeeOther(told_lines.subscription_url(made))
     return _terms(request, address, terms, seen, status=422)
 
@@ -114,7 +114,7 @@ def act(request: HttpRequest, subscription_id: int) -> HttpResponse:
             control.trust_key(**one, fingerprint=request.POST.get("fingerprint", "")[:200])
         elif what == "unsubscribe":
             unsubscribe(subscription_id=row.pk, reason=reason, at=at, actor=actor)
-            messages.success(request, _("What it told no longer counts, and is gone."))
+            messages.success(request, _("Its usage was removed and no longer counts."))
             return SeeOther(reverse("dashboard:federation"))
         elif what in _DEEDS:
             _DEEDS[what](**one)
@@ -139,15 +139,15 @@ _DEEDS: dict[str, Any] = {
 
 def _done_words(what: str) -> str:
     return {
-        "fetch": _("It is asked now; its answer shows here in a moment."),
-        "pause": _("It is paused: nothing is asked until you resume it."),
-        "resume": _("It is resumed, and asked now."),
-        "freeze": _("It is frozen: it is asked, and nothing new counts."),
-        "thaw": _("It is thawed, and asked now."),
-        "anew": _("All that it tells is read anew."),
-        "settings": _("The settings are kept."),
-        "capacity": _("The capacity is agreed; all that it told is read anew."),
-        "key": _("The new key is trusted, and it is asked now."),
+        "fetch": _("Fetching now; the result appears here in a moment."),
+        "pause": _("Paused: nothing is fetched until you resume it."),
+        "resume": _("Resumed; fetching now."),
+        "freeze": _("Frozen: it is fetched, but new usage doesn’t count."),
+        "thaw": _("Unfrozen; fetching now."),
+        "anew": _("All its usage is read again."),
+        "settings": _("Settings saved."),
+        "capacity": _("Capacity approved; all its usage is read again."),
+        "key": _("New key trusted; fetching now."),
     }.get(what, _("Nothing was changed."))
 
 
@@ -172,7 +172,7 @@ def _places(actor: Actor, at: datetime) -> list[tuple[str, str]]:
 
 
 def _address(request: HttpRequest, form: AddressForm, *, status: int = 200) -> HttpResponse:
-    context = {"form": form, "crumbs": crumbs(_("Take usage")), "has_places": form.has_places}
+    context = {"form": form, "crumbs": crumbs(_("Subscribe to usage")), "has_places": form.has_places}
     return render(request, "dashboard/grid/subscribe.html", context, status=status)
 
 
@@ -195,7 +195,7 @@ def _terms(
         "stale_actions": STALE_ACTIONS,
         "stale_chosen": form["stale_action"].value(),
         "place": address.place,
-        "crumbs": crumbs(_("Take usage")),
+        "crumbs": crumbs(_("Subscribe to usage")),
     }
     return render(request, "dashboard/grid/subscribe_terms.html", context, status=status)
 

@@ -22,7 +22,7 @@ from apps.federation.grid.totals import Grid, GridRow
 METER = 74.0
 _UNASKED: dict[Unasked, Standing] = {
     Unasked.HERE: Standing("", "server-2", gettext_lazy("this site"), Unasked.HERE),
-    Unasked.UNTOLD: Standing("", "arrows-exchange", gettext_lazy("its records come another way"), Unasked.UNTOLD),
+    Unasked.UNTOLD: Standing("", "arrows-exchange", gettext_lazy("its records arrive separately"), Unasked.UNTOLD),
 }
 
 
@@ -78,12 +78,12 @@ def headline(grid: Grid) -> str:
     row, words = grid.own.entry, {"name": grid.name, "sites": over}
     if row.state == "over" and row.deviation_points is not None:
         words["points"] = presentation.points_phrase(row.deviation_points / 100)
-        return _("%(name)s has had %(points)s more than its part") % words
+        return _("%(name)s has used %(points)s more than its share") % words
     if row.state == "under" and row.deviation_points is not None:
         words["points"] = presentation.points_phrase(row.deviation_points / 100)
-        return _("%(name)s has had %(points)s less than its part") % words
+        return _("%(name)s has used %(points)s less than its share") % words
     if row.state == "on" and grid.own.entry.parent_uid is not None:
-        return _("%(name)s has had its part") % words
+        return _("%(name)s has used its share") % words
     return _("%(name)s over %(sites)s") % words
 
 
@@ -98,20 +98,20 @@ def sentences(grid: Grid) -> list[Keyed]:
 def warnings(grid: Grid) -> list[tuple[Keyed, Keyed]]:
     """(bold first words, the rest)."""
     found = []
-    alone = _("Compared by this site’s usage alone.")
+    alone = _("Compared by local usage only.")
     if grid.fallback_since is not None:
         at = presentation.clock_time(grid.fallback_since, grid.at)
-        rest = _("Other sites weren’t heard for too long; since %(at)s what they ran doesn’t count.") % {"at": at}
+        rest = _("Other sites have been unreachable too long; their usage since %(at)s doesn’t count.") % {"at": at}
         found.append((Keyed("fallback", alone), Keyed("since", rest)))
     elif grid.scope == "local" and len(grid.sites) > 1:
-        rest = _("The scope of this entry is local: what other sites delivered is listed, and doesn’t count.")
+        rest = _("This entry’s scope is local: usage of other sites is listed, but doesn’t count.")
         found.append((Keyed("local_scope", alone), Keyed("listed_only", rest)))
     old = [site.name for site in grid.sites if site.is_old(grid.at)]
     if old:
-        key, rest = "old_counts", _("What %(sites)s told last is older than it may be; it still counts.")
+        key, rest = "old_counts", _("The last usage from %(sites)s is older than allowed; it still counts.")
         if grid.fallback_since is not None:
-            key, rest = "old", _("What %(sites)s told last is older than it may be.")
-        found.append((Keyed("unheard", _("Not everybody is heard.")), Keyed(key, rest % {"sites": ", ".join(old)})))
+            key, rest = "old", _("The last usage from %(sites)s is older than allowed.")
+        found.append((Keyed("unheard", _("Some sites are unreachable.")), Keyed(key, rest % {"sites": ", ".join(old)})))
     return found
 
 
@@ -158,8 +158,8 @@ def _furthest(grid: Grid) -> Iterator[Keyed]:
             yield Keyed("all_on_target", _("All of its children are on target."))
         return
     for state, words in (
-        ("over", _("%(name)s is furthest over: %(actual)s where %(target)s is its target.")),
-        ("under", _("%(name)s is furthest under: %(actual)s where %(target)s is its target.")),
+        ("over", _("%(name)s is furthest over: actual %(actual)s, target %(target)s.")),
+        ("under", _("%(name)s is furthest under: actual %(actual)s, target %(target)s.")),
     ):
         rows = [row for row in known if row.state == state]
         if rows:
@@ -179,8 +179,8 @@ def _borne(grid: Grid) -> Iterator[Keyed]:
 
 def _held_words(site: SiteColumn) -> Keyed:
     text = ngettext(
-        "%(n)s hour that %(site)s told isn’t counted: it is more than it has.",
-        "%(n)s hours that %(site)s told aren’t counted: they are more than it has.",
+        "%(n)s hour reported by %(site)s doesn’t count: it exceeds the capacity.",
+        "%(n)s hours reported by %(site)s don’t count: they exceed the capacity.",
         site.n_held,
     )
     return Keyed("held_hours", text % {"n": presentation.count(site.n_held), "site": site.name})
@@ -189,9 +189,9 @@ def _held_words(site: SiteColumn) -> Keyed:
 def _behind_words(site: SiteColumn, at: datetime) -> Keyed:
     words = {"site": site.name, "n": site.enforced, "newest": site.published, "ago": ""}
     if site.published_at is None:
-        return Keyed("behind", _("%(site)s enforces version %(n)s; the newest is %(newest)s.") % words)
+        return Keyed("behind", _("%(site)s applies version %(n)s; the newest is %(newest)s.") % words)
     words["ago"] = presentation.age(presentation.seconds_between(site.published_at, at))
-    return Keyed("behind", _("%(site)s enforces version %(n)s; %(newest)s was published %(ago)s ago.") % words)
+    return Keyed("behind", _("%(site)s applies version %(n)s; %(newest)s was published %(ago)s ago.") % words)
 
 
 def _site_name(site: SiteColumn) -> str:
@@ -255,11 +255,11 @@ def _version(site: SiteColumn, at: datetime) -> tuple[str, str]:
     if site.published is None:
         return version, ""
     if not site.is_behind:
-        return version, _("the newest")
+        return version, _("not reported")
     if site.published_at is None:
-        return version, _("newest is %(n)s") % {"n": site.published}
+        return version, _("the newest") % {"n": site.published}
     ago = presentation.age(presentation.seconds_between(site.published_at, at))
-    return version, _("%(n)s came %(ago)s ago") % {"n": site.published, "ago": ago}
+    return version, _("%(n)s arrived %(ago)s ago") % {"n": site.published, "ago": ago}
 
 
 def _held(site: SiteColumn) -> str:

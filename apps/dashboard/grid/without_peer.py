@@ -46,21 +46,21 @@ def shown(found: Without, site: str) -> dict[str, Any]:
 
 def headline(found: Without, site: str) -> Keyed:
     if not found.rows:
-        return Keyed("nothing", _("Without %(site)s nothing that you see would be otherwise") % {"site": site})
+        return Keyed("nothing", _("Without %(site)s nothing visible to you would differ") % {"site": site})
     first = found.rows[0]
     if abs(first.change) < 5e-4:
-        text = _("Without %(site)s shares would be the same, and some ranks others") % {"site": site}
+        text = _("Without %(site)s shares would be the same, but some ranks would differ") % {"site": site}
         return Keyed("ranks", text)
     words = {
         "site": site, "name": first.name, "before": presentation.percent(first.before.actual),
         "after": presentation.percent(first.after.actual),
     }  # fmt: skip
-    return Keyed("shares", _("Without %(site)s, %(name)s would have had %(after)s instead of %(before)s") % words)
+    return Keyed("shares", _("Without %(site)s, %(name)s would have %(after)s instead of %(before)s") % words)
 
 
 def _moved(found: Without) -> str:
     if not found.n_moved:
-        return _("Nobody whose numbers you are told would change rank.")
+        return _("No visible entry would change rank.")
     text = ngettext("%(n)s entry would change rank.", "%(n)s entries would change rank.", found.n_moved)
     return text % {"n": presentation.count(found.n_moved)}
 

@@ -65,7 +65,7 @@ def publication_drop(request: HttpRequest, name: str) -> HttpResponse:
     form = ReasonForm(request.POST)
     reason = form.cleaned_data["reason"] if form.is_valid() else ""
     drop_publication(name=name, reason=reason, at=clock.now(), actor=actor_of(request))
-    messages.success(request, _("Nobody is told of it any more. Who mounted it keeps what they have, with its age."))
+    messages.success(request, _("Publication stopped. Peers that mounted it keep their copy, with its age."))
     return SeeOther(reverse("dashboard:federation-published"))
 
 
@@ -76,7 +76,7 @@ def rotate(request: HttpRequest) -> HttpResponse:
     form = ReasonForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         rotate_key(reason=form.cleaned_data["reason"], at=clock.now(), actor=actor)
-        messages.success(request, _("The key is replaced. Whoever trusts the old one follows by itself."))
+        messages.success(request, _("Key replaced. Peers that trust the old key accept the new one automatically."))
         return SeeOther(reverse("dashboard:federation-published") + "#key")
     context = {"form": form, **identity(), "crumbs": crumbs(_("Replace the key"))}
     status = 422 if request.method == "POST" else 200
@@ -114,7 +114,7 @@ def _done(request: HttpRequest, kind: Kind, form: ToldForm, where: dict[str, str
     except _REFUSALS as refusal:
         form.add_refusal(refusal)
         return None
-    messages.success(request, _("Others are told from now on.") if form.is_new else _("It is changed."))
+    messages.success(request, _("Published.") if form.is_new else _("Capacity changed."))
     name = "dashboard:federation-feed" if kind.is_feed else "dashboard:federation-publication"
     return SeeOther(reverse(name, args=[made.name]))
 
@@ -148,5 +148,5 @@ def named(rows: Sequence[Row], name: str, missing: str) -> Row:
 def administrator(request: HttpRequest) -> Actor:
     actor = actor_of(request)
     if not actor.is_admin:
-        raise NotAllowed(_("Only administrators decide what this site tells others."))
+        raise NotAllowed(_("Only administrators decide what this site publishes."))
     return actor

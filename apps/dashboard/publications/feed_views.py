@@ -41,7 +41,5 @@ def feed(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 def feed_drop(request: HttpRequest, name: str) -> HttpResponse:
     drop_feed(name=name, at=clock.now(), actor=actor_of(request))
-    messages.success(
-        request, _("Its usage is told to nobody any more. Who took it keeps what they have, with its age.")
-    )
+    messages.success(request, _("Feed stopped. Subscribers keep their copy, with its age."))
     return SeeOther(reverse("dashboard:federation-published"))

@@ -22,7 +22,7 @@ def text(label: Any, most: int, help_text: Any = "", *, required: bool = True, *
 
 
 def reason_field() -> forms.CharField:
-    return text(_("Reason"), 1000, _("Kept in the audit log."), autocapitalize="sentences", spellcheck="true")
+    return text(_("Reason"), 1000, _("Recorded in the audit log."), autocapitalize="sentences", spellcheck="true")
 
 
 def number(label: Any, least: float, most: float, help_text: Any = "", *, initial: float | None = None) -> Any:
@@ -51,7 +51,7 @@ class ToldForm(forms.Form):
         choices = forms.ChoiceField(
             label=_("Policy"), choices=list(policies), widget=forms.Select(attrs={"class": "input"})
         )
-        entry = text(_("Entry"), 8192, _("Its path, as /vo-a; it and all below it are told."))
+        entry = text(_("Entry"), 8192, _("Path, such as /vo-a; it is published with everything below it."))
         self.fields = {"policy": choices, "entry": entry, **self.fields}
 
     def given(self) -> dict[str, Any]:
@@ -77,23 +77,25 @@ class PublicationForm(ToldForm):
     """A subtree, as a series of documents."""
 
     expires_unit_s = _DAY_S
-    name = text(_("Name"), 128, _("As addresses and documents have it: vo-a. Who mounted it knows it by this name."))
+    name = text(_("Name"), 128, _("Used in addresses and documents: vo-a. Peers know the publication by this name."))
     expires = number(
-        _("Documents expire after (days)"), 0.05, 366, _("A peer that hasn’t heard for so long is late."), initial=7
+        _("Documents expire after (days)"), 0.05, 366, _("A peer without a fetch for that long is late."), initial=7
     )
-    is_open = forms.BooleanField(label=_("Anybody may fetch it, without a token"), required=False)
+    is_open = forms.BooleanField(label=_("Anyone may fetch it, without a token"), required=False)
 
 
 class FeedForm(ToldForm):
     """Its usage on this site's own sources."""
 
     expires_unit_s = _HOUR_S
-    name = text(_("Name"), 128, _("As addresses and documents have it: north-vo-a."))
-    capacity = number(_("Capacity (cores)"), 1e-3, 1e9, _("What this site has for it: nobody believes more than that."))
-    keeps = number(_("Days that are told"), 1, 3_660, _("Older hours aren’t told."), initial=400)
+    name = text(_("Name"), 128, _("Used in addresses and documents: north-vo-a."))
+    capacity = number(
+        _("Capacity (cores)"), 1e-3, 1e9, _("Cores available for it here; peers ignore usage above this.")
+    )
+    keeps = number(_("Days published"), 1, 3_660, _("Older hours are not published."), initial=400)
     expires = number(_("Documents expire after (hours)"), 1, 8_784, initial=24)
-    tells_running = forms.BooleanField(label=_("Running jobs are told, too"), required=False, initial=True)
-    is_open = forms.BooleanField(label=_("Anybody may fetch it, without a token"), required=False)
+    tells_running = forms.BooleanField(label=_("Publish running jobs, too"), required=False, initial=True)
+    is_open = forms.BooleanField(label=_("Anyone may fetch it, without a token"), required=False)
 
     def given(self) -> dict[str, Any]:
         cleaned = self.cleaned_data

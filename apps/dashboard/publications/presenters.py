@@ -52,7 +52,7 @@ class ToldLine:
     @property
     def readers_words(self) -> str:
         n = len(self.readers)
-        return ngettext("%(n)s reader", "%(n)s readers", n) % {"n": presentation.count(n)} if n else _("nobody yet")
+        return ngettext("%(n)s reader", "%(n)s readers", n) % {"n": presentation.count(n)} if n else _("none yet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def publication_line(row: Publication, now: datetime) -> ToldLine:
     facts: tuple[str, ...] = ()
     if last is not None:
         n = ngettext("%(n)s entry", "%(n)s entries", last.n_entries) % {"n": presentation.count(last.n_entries)}
-        facts = (n, _("good until %(at)s") % {"at": presentation.clock_time(last.expires_at, now)})
+        facts = (n, _("valid until %(at)s") % {"at": presentation.clock_time(last.expires_at, now)})
     return _line(
         row, now, newest=last.version if last else 0, told_at=last.issued_at if last else None, facts=facts,
         url=reverse("dashboard:federation-publication", args=[row.name]), address=f"/api/v1/publications/{row.name}",
@@ -100,14 +100,14 @@ def feed_line(row: UsageFeed, now: datetime) -> ToldLine:
 
 def headline(publications: Sequence[ToldLine], feeds: Sequence[ToldLine]) -> Keyed:
     if not publications and not feeds:
-        return Keyed("nothing", _("Nothing is told to others yet"))
+        return Keyed("nothing", _("Nothing published yet"))
     subtrees = ngettext("%(n)s subtree", "%(n)s subtrees", len(publications)) % {"n": len(publications)}
     of_usage = ngettext("%(n)s usage feed", "%(n)s usage feeds", len(feeds)) % {"n": len(feeds)}
     if not feeds:
-        return Keyed("publications", _("Others are told of %(subtrees)s") % {"subtrees": subtrees})
+        return Keyed("publications", _("Published: %(subtrees)s") % {"subtrees": subtrees})
     if not publications:
-        return Keyed("feeds", _("Others are told by %(feeds)s") % {"feeds": of_usage})
-    both = _("Others are told of %(subtrees)s, and by %(feeds)s")
+        return Keyed("feeds", _("Published: %(feeds)s") % {"feeds": of_usage})
+    both = _("Published: %(subtrees)s and %(feeds)s")
     return Keyed("both", both % {"subtrees": subtrees, "feeds": of_usage})
 
 
@@ -135,4 +135,4 @@ def _line(
 
 def _reader(one: Reading, newest: int, far: str, now: datetime) -> Reader:
     age = presentation.age(presentation.seconds_between(one.at, now))
-    return Reader(one.reader or _("anybody"), far % {"n": one.version}, one.version < newest, age, one.at, one.version)
+    return Reader(one.reader or _("anyone"), far % {"n": one.version}, one.version < newest, age, one.at, one.version)

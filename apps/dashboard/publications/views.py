@@ -52,6 +52,6 @@ def crumbs(*labels: str) -> list[dict[str, str]]:
     """Of this page, and of those below it."""
     top = {"label": _("Federation"), "url": reverse("dashboard:federation")}
     if not labels:
-        return [top, {"label": _("What we publish")}]
-    here = {"label": _("What we publish"), "url": reverse("dashboard:federation-published")}
+        return [top, {"label": _("Our publications")}]
+    here = {"label": _("Our publications"), "url": reverse("dashboard:federation-published")}
     return [top, here, *({"label": label} for label in labels)]
