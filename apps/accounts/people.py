@@ -52,11 +52,11 @@ def welcome(person: Person, *, at: datetime, via: str, address: str | None = Non
     """
     subject = person.subject.strip()
     if not subject or len(subject) > 1024:
-        raise Invalid(_("Your sign-in sends nothing that says who you are: tell the support of your site."))
+        raise Invalid(_("Your sign-in sends no user name: contact your site’s support."))
     identity = Identity.objects.select_related("user").filter(source=person.source, subject=subject).first()
     user = identity.user if identity else _linked(person, subject, at, via, address)
     if not user.is_active:
-        raise NotAllowed(_("This account is closed: ask the support of your site."), code="account_closed")
+        raise NotAllowed(_("This account is closed: contact your site’s support."), code="account_closed")
     actor = Actor(user=user, via=via, address=address)
     _update(user, person)
     _sync_groups(user, person, at, actor)
@@ -92,7 +92,7 @@ def _linked(person: Person, subject: str, at: datetime, via: str, address: str |
     user = User.objects.select_for_update().filter(username__iexact=username).first()
     if user is not None and person.source not in settings.FAIRSHARE_LINK_BY_NAME:
         message = _(
-            "There is an account %(name)s here already, and it isn't known to be yours: ask the support of your site."
+            "An account %(name)s already exists, and nothing proves that it is yours: contact your site’s support."
         )
         raise NotAllowed(message % {"name": username}, code="name_taken")
     made = user is None
@@ -113,7 +113,7 @@ def _clean_username(text: str) -> str:
     try:
         User._meta.get_field("username").clean(username, None)
     except ValidationError as error:
-        raise Invalid(_("Your sign-in sends no user name that can be used here: ") + " ".join(error.messages)) from None
+        raise Invalid(_("Your sign-in sends no usable user name: ") + " ".join(error.messages)) from None
     return username
 
 

@@ -57,7 +57,7 @@ def make_token(
     if not name.strip() or len(name) > 128:
         raise _invalid("name", _("Give the token a name of 1 to 128 characters."))
     if not 1 <= days <= MOST_DAYS:
-        raise _invalid("days", _("A token holds for 1 to %(most)d days.") % {"most": MOST_DAYS})
+        raise _invalid("days", _("A token is valid for 1 to %(most)d days.") % {"most": MOST_DAYS})
     if subtree_uid is not None and not policy_slug:
         raise _invalid("policy", _("A subtree belongs to a policy: name it too."))
     public_id, secret = _new_public_id(), secrets.token_hex(32)
@@ -92,7 +92,7 @@ def rotate_token(*, token_id: int, at: datetime, actor: Actor) -> tuple[Token, s
     """A new secret under the same name and expiry; the old one holds for another day."""
     token = _own_token(token_id, actor)
     if token.revoked_at or token.expires_at <= at:
-        raise Conflict(_("This token has ended: make a new one."), code="token_ended")
+        raise Conflict(_("This token has expired: create a new one."), code="token_ended")
     secret = secrets.token_hex(32)
     token.previous_digest = token.digest
     token.previous_until = min(at + ROTATION_GRACE, token.expires_at)
@@ -169,7 +169,7 @@ def make_user(
     except ValidationError as error:
         raise _from_validation(error) from error
     if User.objects.filter(username=username).exists():
-        raise Conflict(_("There is a user %(name)s already.") % {"name": username}, code="user_exists")
+        raise Conflict(_("A user %(name)s already exists.") % {"name": username}, code="user_exists")
     user.set_password(password if password is not None else made)
     if at is not None:
         user.date_joined = at
@@ -184,9 +184,9 @@ def _refuse_stranger(actor: Actor, user: User) -> None:
     if bounds is not None:
         is_bound = bounds.policy_slug or bounds.subtree_uid or bounds.source_slug
         if is_bound or not actor.has_scope(Token.Scope.ADMIN):
-            raise NotAllowed(_("Sign in to make tokens: a token can't."))
+            raise NotAllowed(_("Sign in to create tokens: a token can’t."))
     if not actor.is_admin and (actor.user is None or actor.user.pk != user.pk):
-        raise NotAllowed(_("You can make tokens for yourself only."))
+        raise NotAllowed(_("You can create tokens for yourself only."))
 
 
 def _checked_scopes(scopes: Iterable[str], actor: Actor) -> list[str]:

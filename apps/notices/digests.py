@@ -186,6 +186,6 @@ def _closing() -> str:
     return "\n".join(
         [
             _("All of them: %(address)s") % {"address": address("/notices/")},
-            _("How often you are written to: %(address)s") % {"address": address("/notices/mail/")},
+            _("Mail settings: %(address)s") % {"address": address("/notices/mail/")},
         ]
     )

@@ -62,7 +62,7 @@ def add_second_factor(*, user: User, secret: str, code: str, at: datetime, actor
     with transaction.atomic():
         _lock(user)
         if has_second_factor(user):
-            raise Conflict(_("Sign-in asks you for a code already."), code="second_factor_exists")
+            raise Conflict(_("Two-factor authentication is on already."), code="second_factor_exists")
         data = {"secret": encrypt(secret), "counter": counter, "failures": []}
         Authenticator.objects.create(user=user, type=_TOTP, data=data, created_at=at)
         codes = _new_codes(user, at)
@@ -93,7 +93,7 @@ def check_second_factor(*, user: User, code: str, at: datetime, actor: Actor) ->
         found.data["failures"] = failures
         found.save(update_fields=["data", "last_used_at"])
     if is_closed:
-        raise NotAllowed(_("Too many codes didn’t fit: wait an hour, then try again."), code="too_many_codes")
+        raise NotAllowed(_("Too many wrong codes: wait an hour, then try again."), code="too_many_codes")
     return fits
 
 
@@ -119,10 +119,10 @@ def remove_second_factor(*, user: User, code: str, at: datetime, actor: Actor) -
 def forget_second_factor(*, username: str, at: datetime, actor: Actor) -> None:
     """For somebody who lost the app and the recovery codes. Who they are was looked at elsewhere: operators only."""
     if not actor.is_system:
-        raise NotAllowed(_("Only an operator does this, on the machine: manage.py forget_second_factor."))
+        raise NotAllowed(_("Only an operator can do this, on the server: manage.py forget_second_factor."))
     user = User.objects.filter(username=username).first()
     if user is None or not has_second_factor(user):
-        raise NotFound(_("There is nobody called %(name)s with a second factor.") % {"name": username[:150]})
+        raise NotFound(_("No user %(name)s uses two-factor authentication.") % {"name": username[:150]})
     _forget(user, at, actor)
 
 
@@ -184,7 +184,7 @@ def _lock(user: User) -> None:
 
 def _require_own(user: User, actor: Actor) -> None:
     if actor.user is None or actor.user.pk != user.pk or actor.token is not None:
-        raise NotAllowed(_("Everybody handles their own second factor, on its page."))
+        raise NotAllowed(_("Users manage two-factor authentication on their own page."))
 
 
 def _require_code(user: User, code: str, at: datetime, actor: Actor) -> None:
@@ -193,5 +193,5 @@ def _require_code(user: User, code: str, at: datetime, actor: Actor) -> None:
 
 
 def _no_match() -> Invalid:
-    problem = _("doesn’t fit: take the one that the app shows now; if it never fits, its clock is wrong")
-    return Invalid(_("That code doesn’t fit."), code="wrong_code", fields=[FieldProblem("code", problem)])
+    problem = _("wrong code: enter the one that the app shows now; if it never works, check the clock of your device")
+    return Invalid(_("Wrong code."), code="wrong_code", fields=[FieldProblem("code", problem)])

@@ -41,14 +41,14 @@ def give(request: HttpRequest, policy: str) -> HttpResponse:
     """A role for somebody at an entry."""
     found, now = get_policy(slug=policy, actor=actor_of(request)), clock.now()
     if not access.may_give(policy_slug=policy, at=now, actor=actor_of(request)):
-        raise NotAllowed(_("You may not give roles here: ask whoever decides above you."))
+        raise NotAllowed(_("You may not assign roles here: ask a manager above."))
     if request.method != "POST":
         initial = {"entry": request.GET.get("entry", ""), "role": Grant.Role.LEAD, "ends_on": _suggested(now)}
         return _give_page(request, found, GiveForm(initial=initial))
     form = GiveForm(request.POST)
     if form.is_valid() and (made := _given(request, found, form, now)):
         words = {"role": Grant.Role(made.role).label, "who": access.name_of(made), "path": form.cleaned_data["entry"]}
-        messages.success(request, _("%(who)s is %(role)s at %(path)s now, and below it.") % words)
+        messages.success(request, _("%(who)s is now %(role)s at %(path)s and below.") % words)
         return SeeOther(page_url(policy))
     return _give_page(request, found, form, status=422)
 
@@ -151,7 +151,7 @@ def extend(request: HttpRequest, policy: str) -> HttpResponse:
         except DomainError as refusal:
             problems.append(refusal.message)
     if done:
-        said = ngettext("%(n)s grant is extended.", "%(n)s grants are extended.", done) % {"n": done}
+        said = ngettext("%(n)s grant extended.", "%(n)s grants extended.", done) % {"n": done}
         messages.success(request, said)
     for problem in dict.fromkeys(problems):
         messages.warning(request, problem, extra_tags="warn")
@@ -178,7 +178,7 @@ def _give_page(request: HttpRequest, policy: Policy, form: GiveForm, *, status: 
             :_MOST_NAMES
         ],
         **_terms_context(form),
-        "crumbs": _crumbs(policy, _("Give a role")),
+        "crumbs": _crumbs(policy, _("Assign a role")),
     }
     return render(request, "dashboard/access/give.html", context, status=status)
 

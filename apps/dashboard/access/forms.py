@@ -26,18 +26,18 @@ class TermsForm(forms.Form):
     """Role, rights, reason and end: what a grant says besides for whom and where."""
 
     role = forms.ChoiceField(label=_("Role"), choices=Grant.Role.choices)
-    singly = forms.BooleanField(label=_("Choose the rights singly"), required=False)
+    singly = forms.BooleanField(label=_("Choose single rights"), required=False)
     verbs = forms.MultipleChoiceField(label=_("Rights"), choices=Grant.Verb.choices, required=False)
     reason = forms.CharField(
-        label=_("Reason"), max_length=LONGEST_REASON, help_text=_("Stands in the list and in the log."), widget=_text()
+        label=_("Reason"), max_length=LONGEST_REASON, help_text=_("Recorded in the audit log."), widget=_text()
     )
     ends_on = forms.DateField(
-        label=_("Ends after"),
+        label=_("Expires after"),
         required=False,
-        help_text=_("The last day on which it holds."),
+        help_text=_("Last day of the role."),
         widget=forms.DateInput(attrs={"class": "input", "type": "date"}, format="%Y-%m-%d"),
     )
-    no_end = forms.BooleanField(label=_("No end"), required=False)
+    no_end = forms.BooleanField(label=_("Never expires"), required=False)
 
     is_stale = False
 
@@ -45,7 +45,7 @@ class TermsForm(forms.Form):
         cleaned = super().clean()
         if self.cleaned_data.get("singly") and not self.cleaned_data.get("verbs"):
             self.add_error(
-                "verbs", ValidationError(_("Choose at least one right, or take those of the role."), code="no_verbs")
+                "verbs", ValidationError(_("Choose at least one right, or use those of the role."), code="no_verbs")
             )
         if (
             not self.cleaned_data.get("ends_on")
@@ -53,7 +53,8 @@ class TermsForm(forms.Form):
             and "ends_on" not in self.errors
         ):
             self.add_error(
-                "ends_on", ValidationError(_("Say when it ends, or that it has no end."), code="no_end_chosen")
+                "ends_on",
+                ValidationError(_("Enter an end date, or choose that it never expires."), code="no_end_chosen"),
             )
         return cleaned
 
@@ -83,17 +84,17 @@ class GiveForm(TermsForm):
     """For whom, and where."""
 
     person = forms.CharField(
-        label=_("Person"), required=False, max_length=150, help_text=_("The name they sign in with."),
+        label=_("Person"), required=False, max_length=150, help_text=_("Login name."),
         widget=_text(autocapitalize="none", list="people"),
     )  # fmt: skip
     people = forms.CharField(
-        label=_("or a group of sign-in"), required=False, max_length=4_000,
-        help_text=_("Such as oidc:physics, ldap:cn=hpc,ou=groups or header:staff; * is everybody who signs in."),
+        label=_("or a sign-in group"), required=False, max_length=4_000,
+        help_text=_("Such as oidc:physics, ldap:cn=hpc,ou=groups or header:staff; * means all signed-in users."),
         widget=_text(autocapitalize="none", list="groups"),
     )  # fmt: skip
     entry = forms.CharField(
-        label=_("At this entry, and below it"), max_length=8192,
-        help_text=_("Its path, as /physics/theory; / is the whole."),
+        label=_("At this entry and below"), max_length=8192,
+        help_text=_("Path, such as /physics/theory; / is the root."),
         widget=_text(autocapitalize="none", list="places"),
     )  # fmt: skip
     field_order = ("person", "people", "entry", "role", "singly", "verbs", "reason", "ends_on", "no_end")

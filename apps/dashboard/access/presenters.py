@@ -104,10 +104,10 @@ class Matrix:
 
 def role_choices(chosen: str) -> list[RoleChoice]:
     words = {
-        Grant.Role.VIEWER: _("sees shares and sums, nobody by name"),
-        Grant.Role.LEAD: _("divides the entry among its members and puts that in force"),
-        Grant.Role.MANAGER: _("also shapes what is below, approves, corrects usage and gives roles"),
-        Grant.Role.ADMIN: _("everything, mounts included"),
+        Grant.Role.VIEWER: _("sees shares and group totals, no user names"),
+        Grant.Role.LEAD: _("sets the shares of its members and publishes them"),
+        Grant.Role.MANAGER: _("also changes the structure below, approves, corrects usage and assigns roles"),
+        Grant.Role.ADMIN: _("everything, including mounts"),
     }
     return [RoleChoice(role.value, str(role.label), words[role], role.value == chosen) for role in Grant.Role]
 
@@ -119,14 +119,14 @@ def verb_choices(chosen: Sequence[str]) -> list[VerbChoice]:
 def roles_table() -> list[tuple[str, str, list[bool]]]:
     """One line a verb, one column a role, in the order of `Grant.Role`."""
     words = {
-        Verb.VIEW_AGGREGATE: _("see sums"),
+        Verb.VIEW_AGGREGATE: _("see totals"),
         Verb.VIEW_MEMBERS: _("see members"),
         Verb.EDIT_SHARES: _("change shares"),
         Verb.MAP_ACCOUNTS: _("map accounts"),
-        Verb.PUBLISH: _("put in force"),
+        Verb.PUBLISH: _("publish changes"),
         Verb.EDIT_STRUCTURE: _("change the tree"),
         Verb.APPROVE: _("approve"),
-        Verb.DELEGATE: _("give roles"),
+        Verb.DELEGATE: _("assign roles"),
         Verb.MANAGE_USAGE: _("correct usage"),
         Verb.MOUNT: _("mount"),
     }
@@ -150,14 +150,14 @@ def _verdict(access: Access, name: str) -> tuple[str, str]:
     if access.is_admin:
         return "admin", _("%(person)s is an administrator of the site and may do everything.") % words
     if not access.may_see and not held:
-        return "sees_nothing", _("%(person)s sees nothing of %(entry)s.") % words
+        return "sees_nothing", _("%(person)s can’t see %(entry)s.") % words
     if access.may_divide and Verb.PUBLISH in held:
-        return "divides_and_publishes", _("%(person)s may divide %(entry)s and put it in force.") % words
+        return "divides_and_publishes", _("%(person)s may set shares inside %(entry)s and publish them.") % words
     if access.may_divide:
-        return "divides", _("%(person)s may divide %(entry)s; somebody else puts it in force.") % words
+        return "divides", _("%(person)s may set shares inside %(entry)s; another person publishes them.") % words
     if held - {Verb.VIEW_AGGREGATE, Verb.VIEW_MEMBERS}:
-        return "other_rights", _("%(person)s may not divide %(entry)s, but may do some other things there.") % words
-    return "sees_only", _("%(person)s sees %(entry)s and changes nothing there.") % words
+        return "other_rights", _("%(person)s may not set shares inside %(entry)s, but has other rights there.") % words
+    return "sees_only", _("%(person)s can see %(entry)s but change nothing.") % words
 
 
 def _own_share(access: Access) -> tuple[str, str]:
@@ -166,9 +166,9 @@ def _own_share(access: Access) -> tuple[str, str]:
         return "", ""
     words = {"entry": access.entry_name, "parent": access.steps[-2].name}
     if access.may_change_own:
-        return "own", _("The share of %(entry)s itself is theirs to decide as well, from above.") % words
+        return "own", _("They may also set the share of %(entry)s itself.") % words
     if access.may_divide:
-        said = _("The share of %(entry)s itself is not theirs to change: that belongs to %(parent)s.") % words
+        said = _("The share of %(entry)s itself is set by the managers of %(parent)s.") % words
         return "of_parent", said
     return "", ""
 
@@ -181,16 +181,16 @@ def _source(answer: VerbAnswer, access: Access) -> str:
     if access.is_admin:
         return _("administrator")
     if not answer.grounds and _is_held(answer, access):
-        return _("open to everybody here")
+        return _("open to all users here")
     if not answer.grounds:
         role = next((role for role in Grant.Role if answer.verb in VERBS_OF_ROLE[role]), Grant.Role.ADMIN)
         return _("needs %(role)s") % {"role": role.label}
     ground = answer.grounds[-1]
     if ground.grant.people == EVERYBODY:
-        return _("open to everybody who signs in")
+        return _("open to all signed-in users")
     if ground.grant.people:
-        return _("by the group %(group)s") % {"group": ground.grant.people}
-    return _("from %(entry)s") % {"entry": ground.entry_name} if ground.is_inherited else _("given here")
+        return _("by the sign-in group %(group)s") % {"group": ground.grant.people}
+    return _("from %(entry)s") % {"entry": ground.entry_name} if ground.is_inherited else _("assigned here")
 
 
 def _step_line(access: Access, step: Step, now: datetime) -> StepLine:
@@ -201,7 +201,7 @@ def _step_line(access: Access, step: Step, now: datetime) -> StepLine:
         sentences = [_("inherited from above")]
     return StepLine(
         step.name, url, "now" if step.grants else "off", step is access.steps[-1], badges,
-        sentences or [_("nothing given here")],
+        sentences or [_("no role assigned here")],
     )  # fmt: skip
 
 
@@ -215,10 +215,10 @@ def _given(grant: Grant, now: datetime) -> str:
         "group": grant.people,
     }  # fmt: skip
     if grant.people == EVERYBODY:
-        return _("to everybody who signs in, by %(by)s on %(on)s, %(until)s: “%(reason)s”") % words
+        return _("to all signed-in users, by %(by)s on %(on)s, %(until)s: “%(reason)s”") % words
     if grant.people:
         return _("to the group %(group)s, by %(by)s on %(on)s, %(until)s: “%(reason)s”") % words
-    return _("given by %(by)s on %(on)s, %(until)s: “%(reason)s”") % words
+    return _("assigned by %(by)s on %(on)s, %(until)s: “%(reason)s”") % words
 
 
 def _role_of(grant: Grant) -> str:
@@ -238,7 +238,7 @@ def grant_row(policy: str, line: GrantLine, now: datetime) -> GrantRow:
         grant.pk, name_of(grant), bool(grant.people), grant.role, _is_adapted(grant), _role_of(grant),
         ", ".join(str(Verb(verb).label).lower() for verb in grant.verbs),
         tuple(grant.verbs),
-        line.entry_name or _("an entry that is gone"),
+        line.entry_name or _("a removed entry"),
         "" if archived else lines.entry_url(policy, grant.entry_uid, line.entry_name), line.path,
         str(grant.granted_by or _("the site")), grant.reason, grant.expires_at, line.state.value, badge, words,
         line.may_change or line.is_own,
@@ -251,7 +251,7 @@ def _end_words(line: GrantLine, now: datetime) -> tuple[str, str]:
     if line.state is GrantState.EXPIRED and ends is not None:
         return "bad", _("ended %(day)s") % {"day": presentation.day(ends, now)}
     if line.state is GrantState.DORMANT:
-        return "", _("dormant: the entry is archived")
+        return "", _("inactive: the entry is archived")
     if ends is None:
         return "", _("no end")
     return ("warn" if line.state is GrantState.SOON else ""), presentation.day(ends, now)
@@ -283,6 +283,6 @@ def count_words(n_people: int, n_grants: int, n_soon: int) -> str:
     """Two sentences under the title."""
     people = ngettext("%(n)s person or group", "%(n)s people and groups", n_people) % {"n": n_people}
     grants = ngettext("%(n)s grant", "%(n)s grants", n_grants) % {"n": n_grants}
-    text = _("%(people)s with %(grants)s that you may see.") % {"people": people, "grants": grants}
+    text = _("%(people)s with %(grants)s visible to you.") % {"people": people, "grants": grants}
     soon = ngettext("One ends within 60 days or has ended.", "%(n)s end within 60 days or have ended.", n_soon)
     return f"{text} {soon % {'n': n_soon}}" if n_soon else text

@@ -147,5 +147,5 @@ def entry_uid(request: HttpRequest, policy: Policy, text: str) -> UUID:
     index = tree.index_of_path(path)
     if index is not None and see(policy=policy, tree=tree, at=clock.now(), actor=actor).may_see(index):
         return tree.uuid(index)
-    message = _("There is no entry %(path)s in this policy, or none that you may see.") % {"path": path}
+    message = _("No visible entry %(path)s in this policy.") % {"path": path}
     raise Invalid(message, fields=[FieldProblem("entry", message)])

@@ -39,7 +39,7 @@ def asked(request: HttpRequest, reader: AuditReader) -> Asked:
     given = {name: text[: _MOST_PATH if name == "entry" else _MOST_TEXT] for name, text in given.items()}
     for name, known in (("via", audit_words.VIAS), ("outcome", audit_words.OUTCOMES)):
         if given[name] and given[name] not in known:
-            raise _wrong(name, _("is none of those offered"))
+            raise _wrong(name, _("is not a valid choice"))
     entries = _entries(given["entry"], given["policy"], reader)
     wanted = AuditFilter(
         who=given["who"], verb=given["verb"], policy_slug=given["policy"], entries=entries, via=given["via"],
@@ -54,7 +54,7 @@ def row_number(request: HttpRequest, name: str) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise _wrong(name, _("is no row’s number"))
+        raise _wrong(name, _("is not a row number"))
     return int(text)
 
 
@@ -74,7 +74,7 @@ def _day(text: str, name: str, *, days: int = 0) -> datetime | None:
     try:
         return timezone.make_aware(datetime.fromisoformat(text) + timedelta(days=days)).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise _wrong(name, _("is no day")) from None
+        raise _wrong(name, _("is not a date")) from None
 
 
 def _wrong(name: str, problem: str) -> Invalid:

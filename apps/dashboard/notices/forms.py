@@ -66,11 +66,11 @@ class RuleForm(RefusedForm):
 class PlaceForm(forms.Form):
     """Where a new rule shall hold."""
 
-    kind = forms.ChoiceField(label=_("Watch for"), widget=_select())
+    kind = forms.ChoiceField(label=_("Notice"), widget=_select())
     policy = forms.ChoiceField(label=_("Policy"), required=False, widget=_select())
     entry = forms.CharField(
         label=_("Below the entry"), required=False, max_length=8192, widget=_text(placeholder="/atlas"),
-        help_text=_("Empty: the whole policy. The rule decides about what lies below it."),
+        help_text=_("Leave empty for the whole policy. The rule applies to everything below it."),
     )  # fmt: skip
     source = forms.ChoiceField(label=_("or usage source"), required=False, widget=_select())
 
@@ -95,7 +95,7 @@ class PlaceForm(forms.Form):
 class MailForm(RefusedForm):
     """How often, at which hour, and about what not."""
 
-    rhythm = forms.ChoiceField(label=_("Write to me"), choices=Preference.Rhythm.choices, widget=_select())
+    rhythm = forms.ChoiceField(label=_("Send me mail"), choices=Preference.Rhythm.choices, widget=_select())
     hour = forms.TypedChoiceField(
         label=_("At"), coerce=int, choices=[(hour, f"{hour:02}:00") for hour in range(24)], widget=_select()
     )
@@ -119,15 +119,16 @@ class WebhookForm(RefusedForm):
     name = forms.CharField(label=_("Name"), max_length=128, widget=_text())
     url = forms.CharField(
         label=_("Address"), max_length=2048, widget=_text(inputmode="url", placeholder="https://hooks.example.org/fairshare"),
-        help_text=_("https, port 443 or 8443; others only where the operator names them in FAIRSHARE_OUTBOUND_ALLOW."),
+        help_text=_("https, port 443 or 8443; other ports only if the operator lists them in "
+"FAIRSHARE_OUTBOUND_ALLOW."),
     )  # fmt: skip
     policy = forms.ChoiceField(label=_("Policy"), required=False, widget=_select())
     entry = forms.CharField(
         label=_("At and below the entry"), required=False, max_length=8192, widget=_text(placeholder="/atlas"),
-        help_text=_("Empty: the whole policy."),
+        help_text=_("Leave empty for the whole policy."),
     )  # fmt: skip
     kinds = forms.MultipleChoiceField(
-        label=_("About"), required=False, widget=forms.CheckboxSelectMultiple, help_text=_("None ticked: everything.")
+        label=_("About"), required=False, widget=forms.CheckboxSelectMultiple, help_text=_("Tick none for all kinds.")
     )
     version = forms.IntegerField(widget=forms.HiddenInput, min_value=0, required=False)
 

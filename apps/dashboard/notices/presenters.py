@@ -85,8 +85,8 @@ def url_of(line: NoticeLine) -> str:
 
 def headline(n_open: int, n_unread: int) -> str:
     if not n_open:
-        return _("Nothing needs a look")
-    told = ngettext("%(n)s thing needs a look", "%(n)s things need a look", n_open) % {"n": presentation.count(n_open)}
+        return _("No open notices")
+    told = ngettext("%(n)s open notice", "%(n)s open notices", n_open) % {"n": presentation.count(n_open)}
     if not n_unread:
         return told
-    return told + _(", %(n)s new") % {"n": presentation.count(n_unread)}
+    return told + _(", %(n)s unread") % {"n": presentation.count(n_unread)}

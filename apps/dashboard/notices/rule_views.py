@@ -51,7 +51,7 @@ def rule(request: HttpRequest, rule: int) -> HttpResponse:
     initial = RuleForm.initial_of(line.rule.is_on, line.terms, line.rule.version)
     form = RuleForm(request.POST or None, kind=line.kind, initial=initial)
     if request.method == "POST" and _set(form, place, actor):
-        messages.success(request, _("Saved. It holds from the next look on, within five minutes."))
+        messages.success(request, _("Saved. It applies from the next check, within five minutes."))
         return SeeOther(reverse("dashboard:notice-rules"))
     status = 412 if form.is_stale else 422 if form.errors else 200
     context = {"form": form, "kind": line.kind, "row": draw_rule(line), "is_new": False, **_crumbs(line.kind)}
@@ -63,7 +63,7 @@ def new(request: HttpRequest) -> HttpResponse:
     """First what and where, then its limits."""
     actor = actor_of(request)
     if not (divided_policies(actor) or actor.is_admin):
-        raise NotAllowed(_("Rules are set by administrators and by those who divide a group."))
+        raise NotAllowed(_("Rules are set by administrators and by managers of a group."))
     asked = PlaceForm(request.GET if request.GET else None, **_choices(actor))
     if not request.GET or not asked.is_valid():
         return render(request, "dashboard/notices/rule_place.html", {"form": asked, **_crumbs()})
@@ -80,7 +80,7 @@ def new(request: HttpRequest) -> HttpResponse:
         return SeeOther(reverse("dashboard:notice-rule", kwargs={"rule": there.rule.pk}))
     form = RuleForm(request.POST or None, kind=kind, initial=RuleForm.initial_of(True, kind.defaults(), NEW))
     if request.method == "POST" and _set(form, place, actor):
-        messages.success(request, _("Saved. It holds from the next look on, within five minutes."))
+        messages.success(request, _("Saved. It applies from the next check, within five minutes."))
         return SeeOther(reverse("dashboard:notice-rules"))
     status = 412 if form.is_stale else 422 if form.errors else 200
     row = {"place": _place_words(place, asked.cleaned_data["entry"]), "may_change": True}
@@ -93,7 +93,7 @@ def remove(request: HttpRequest, rule: int) -> HttpResponse:
     text = request.POST.get("version", "")
     version = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
     watching.remove_rule(id=rule, version=version, at=clock.now(), actor=actor_of(request))
-    messages.success(request, _("Removed. The rule above it decides again."))
+    messages.success(request, _("Removed. The rule above it applies again."))
     return SeeOther(reverse("dashboard:notice-rules"))
 
 

@@ -26,7 +26,7 @@ from apps.policies.selectors import list_policies
 
 SHOWN = 100
 STATES = [
-    ("open", gettext_lazy("Open")), ("unread", gettext_lazy("New")), ("snoozed", gettext_lazy("Put off")),
+    ("open", gettext_lazy("Open")), ("unread", gettext_lazy("New")), ("snoozed", gettext_lazy("Snooze")),
     ("closed", gettext_lazy("Closed")),
 ]  # fmt: skip
 SNOOZES = [(1, gettext_lazy("a day")), (7, gettext_lazy("a week")), (30, gettext_lazy("a month"))]
@@ -68,7 +68,9 @@ def read(request: HttpRequest) -> HttpResponse:
     actor, now = actor_of(request), clock.now()
     if "up_to" in request.POST:
         n = reading.mark_all_read(up_to=_number(request, "up_to"), at=now, actor=actor)
-        messages.success(request, ngettext("%(n)s notice is read.", "%(n)s notices are read.", n) % {"n": n})
+        messages.success(
+            request, ngettext("%(n)s notice marked as read.", "%(n)s notices marked as read.", n) % {"n": n}
+        )
     elif request.POST.get("unread"):
         reading.mark_unread(id=_number(request, "notice"), at=now, actor=actor)
     else:
@@ -82,7 +84,7 @@ def snooze(request: HttpRequest) -> HttpResponse:
     actor, now, id = actor_of(request), clock.now(), _number(request, "notice")
     days = _number(request, "days")
     reading.snooze(id=id, until=now + timedelta(days=min(days, 3660)) if days else None, at=now, actor=actor)
-    said = _("Put off; it is under “Put off” until then.") if days else _("It is shown again.")
+    said = _("Snoozed; listed under “Snoozed” until then.") if days else _("Shown again.")
     messages.success(request, said)
     return SeeOther(_back(request))
 
@@ -117,7 +119,7 @@ def _list_context(request: HttpRequest, actor: Actor) -> dict[str, Any]:
 def _number(request: HttpRequest, name: str) -> int:
     text = request.POST.get(name, "")
     if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise Invalid(_("Load the page again: %(what)s is missing.") % {"what": name})
+        raise Invalid(_("Reload the page: %(what)s is missing.") % {"what": name})
     return int(text)
 
 

@@ -49,7 +49,7 @@ def new(request: HttpRequest) -> HttpResponse:
     actor = actor_of(request)
     form = _form(request, actor)
     if not (actor.is_admin or divided_policies(actor)):
-        raise NotAllowed(_("Webhooks are made by administrators and by those who divide a group."))
+        raise NotAllowed(_("Webhooks are created by administrators and by managers of a group."))
     if request.method == "POST" and form.is_valid():
         given = form.cleaned_data
         try:
@@ -108,17 +108,17 @@ def act(request: HttpRequest, webhook: int) -> HttpResponse:
     try:
         if step == "test":
             room.send_test(id=webhook, at=now, actor=actor)
-            messages.success(request, _("A test is on its way; what became of it appears below."))
+            messages.success(request, _("Test sent; the result appears below."))
         elif step in ("on", "off"):
             room.turn(**given, is_on=step == "on")
         elif step == "renew":
             return _shown(request, webhook, secret=room.renew_secret(**given)[1])
         elif step == "remove":
             room.remove_webhook(**given)
-            messages.success(request, _("The webhook is removed."))
+            messages.success(request, _("Webhook removed."))
             return SeeOther(reverse("dashboard:webhooks"))
         else:
-            raise Invalid(_("This step is unknown. Load the page again."))
+            raise Invalid(_("Unknown action. Reload the page."))
     except (Conflict, Stale) as error:
         messages.warning(request, error.message)
     return SeeOther(page_url(webhook))

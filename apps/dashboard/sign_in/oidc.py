@@ -97,7 +97,7 @@ def start(request: HttpRequest, next_url: str) -> str:
         answer = provider.redirect(request, "login", next_url=next_url, auth_params={"nonce": nonce}, nonce=nonce)
     except (RequestException, KeyError, ValueError) as error:
         raise Unavailable(
-            _("The sign-in of your site does not answer: try again in a moment."), code="oidc_down"
+            _("Your site’s sign-in service does not answer: try again in a moment."), code="oidc_down"
         ) from error
     return str(answer["Location"])
 

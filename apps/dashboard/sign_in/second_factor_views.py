@@ -64,7 +64,7 @@ def _let_in(request: HttpRequest, found: Owing, form: CodeForm) -> HttpResponse:
         return _step_page(request, found, form, status=429)
     if not fits:
         second_step.failed(request, found.user)
-        form.add_error("code", ValidationError(_("That code doesn’t fit, or was used already."), code="wrong_code"))
+        form.add_error("code", ValidationError(_("Wrong code, or used already."), code="wrong_code"))
         return _step_page(request, found, form, status=422)
     second_step.finish(request, found)
     return SeeOther(found.next)
@@ -112,7 +112,7 @@ def own(request: HttpRequest) -> HttpResponse:
 
 def _add(request: HttpRequest, code: str) -> HttpResponse:
     if not _may_set_up(request):
-        raise NotAllowed(_("You sign in elsewhere: a second step is asked for there."))
+        raise NotAllowed(_("You sign in elsewhere: two-factor authentication is set up there."))
     user = cast(User, request.user)
     secret = second_step.read_ticket(request.POST.get("ticket", ""), user)
     codes = second_factor.add_second_factor(
@@ -130,7 +130,7 @@ def _renew(request: HttpRequest, code: str) -> HttpResponse:
 def _remove(request: HttpRequest, code: str) -> HttpResponse:
     user = cast(User, request.user)
     second_factor.remove_second_factor(user=user, code=code, at=clock.now(), actor=actor_of(request))
-    messages.success(request, _("Your password alone signs you in again."))
+    messages.success(request, _("Two-factor authentication is off."))
     return SeeOther(reverse("dashboard:second-factor"))
 
 
@@ -155,7 +155,7 @@ def _own_page(
         "n_left": second_factor.n_codes_left(user),
         "codes": codes,
         "next": where,
-        "crumbs": [{"label": _("Second step of sign-in")}],
+        "crumbs": [{"label": _("Two-factor authentication")}],
         "forms": {name: form if form is not None and name == action else _form(name) for name in _STEPS},
     }
     if not has_one and context["may_set_up"]:

@@ -18,12 +18,12 @@ from apps.notices.statements.reckoning import AMOUNTS, Month
 HOUR_S = 3600.0
 # Each amount with its formula, one a line: the page and the documents say the same.
 FORMULAS = (
-    ("entitled", gettext_lazy("Entitled"), gettext_lazy("Its target, each day, of what all that compete with it used")),
-    ("used", gettext_lazy("Used"), gettext_lazy("What it used itself")),
-    ("lent", gettext_lazy("Lent"), gettext_lazy("Left unused on days on which none of its jobs waited")),
-    ("missed", gettext_lazy("Missed"), gettext_lazy("Not used on days on which its jobs waited")),
-    ("unclear", gettext_lazy("Unclear"), gettext_lazy("Not used on days of which no source tells whether jobs waited")),
-    ("borrowed", gettext_lazy("Borrowed"), gettext_lazy("Used beyond what it was entitled to, day by day")),
+    ("entitled", gettext_lazy("Entitled"), gettext_lazy("Its target, each day, of the usage of all its competitors")),
+    ("used", gettext_lazy("Used"), gettext_lazy("Its own usage")),
+    ("lent", gettext_lazy("Lent"), gettext_lazy("Unused on days without waiting jobs")),
+    ("missed", gettext_lazy("Missed"), gettext_lazy("Unused on days with waiting jobs")),
+    ("unclear", gettext_lazy("Unclear"), gettext_lazy("Unused on days without data on waiting jobs")),
+    ("borrowed", gettext_lazy("Borrowed"), gettext_lazy("Used beyond its entitlement, by day")),
 )  # fmt: skip
 HEADER = (
     "month", "path", *(f"{name}_core_h" for name in AMOUNTS), "adjusted_core_h", "target_first", "target_last", "days",
@@ -102,14 +102,14 @@ def verdict(line: StatementLine) -> str:
     """One sentence for the month."""
     given = {"name": line.name, "month": month_words(line.month)}
     if line.is_suppressed:
-        return _("What %(name)s used in %(month)s is not shown: fewer than five active members.") % given
+        return _("Usage of %(name)s in %(month)s is not shown: fewer than five active members.") % given
     figures = line.figures
     if figures is None:
-        return _("There is nothing to state for %(name)s in %(month)s.") % given
+        return _("No statement for %(name)s in %(month)s.") % given
     if figures.entitled <= 0:
-        return _("%(name)s was entitled to nothing in %(month)s.") % given
+        return _("%(name)s had no entitlement in %(month)s.") % given
     given["part"] = presentation.percent(figures.used / figures.entitled, 0)
-    return _("%(name)s used %(part)s of what it was entitled to in %(month)s.") % given
+    return _("%(name)s used %(part)s of its entitlement in %(month)s.") % given
 
 
 def corrections(line: StatementLine) -> list[tuple[str, str]]:

@@ -29,20 +29,18 @@ class TokenForm(forms.Form):
     name = forms.CharField(
         label=_("Name"), max_length=128, help_text=_("Where it will be used."), widget=_text(autocomplete="off")
     )
-    scopes = forms.MultipleChoiceField(
-        label=_("It may"), error_messages={"required": _("Choose at least one thing that the token may do.")}
-    )
+    scopes = forms.MultipleChoiceField(label=_("Scopes"), error_messages={"required": _("Choose at least one scope.")})
     policy = forms.ChoiceField(label=_("In this policy"), required=False)
     entry = forms.CharField(
         label=_("Below this entry"),
         required=False,
         max_length=8192,
-        help_text=_("Its path, as /physics/theory. Empty: the whole tree."),
+        help_text=_("Path, such as /physics/theory. Leave empty for the whole tree."),
         widget=_text(autocomplete="off", spellcheck="false", autocapitalize="none"),
     )
     source = forms.ChoiceField(label=_("For this usage source"), required=False)
     days = forms.IntegerField(
-        label=_("Days until it ends"),
+        label=_("Days until expiry"),
         min_value=1,
         max_value=MOST_DAYS,
         initial=DAYS,

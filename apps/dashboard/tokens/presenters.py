@@ -79,8 +79,8 @@ def summary(rows: Sequence[TokenRow]) -> str:
     """4 work, one ends in 13 days."""
     working = [row for row in rows if row.works]
     if not working:
-        return _("None works at the moment.") if rows else _("You have none yet.")
-    text = ngettext("%(n)s works", "%(n)s work", len(working)) % {"n": len(working)}
+        return _("No active tokens.") if rows else _("No tokens yet.")
+    text = ngettext("%(n)s active token", "%(n)s active tokens", len(working)) % {"n": len(working)}
     ending = [row for row in working if row.state == "ending"]
     if ending:
         first = min(ending, key=lambda row: row.expires_at)
@@ -111,11 +111,15 @@ def _state(token: Token, now: datetime) -> tuple[str, str, str, str]:
     if token.revoked_at:
         return "revoked", "", "x", _("revoked")
     if token.expires_at <= now:
-        return "ended", "", "clock", _("ended")
+        return "ended", "", "clock", _("expired")
     left = token.expires_at - now
     if left <= SOON:
         days = left // timedelta(days=1)
-        words = ngettext("ends in %(n)s day", "ends in %(n)s days", days) % {"n": days} if days else _("ends today")
+        words = (
+            ngettext("expires in %(n)s day", "expires in %(n)s days", days) % {"n": days}
+            if days
+            else _("expires today")
+        )
         return "ending", "warn", "clock", words
     return "active", "ok", "check", _("active")
 
@@ -127,7 +131,7 @@ def _place(token: Token) -> str:
         parts.append(below % {"slug": token.policy_slug})
     if token.source_slug:
         parts.append(_("source %(slug)s") % {"slug": token.source_slug})
-    return ", ".join(parts) or _("wherever you may")
+    return ", ".join(parts) or _("all your rights")
 
 
 def _last_used(at: datetime | None, now: datetime) -> str:
@@ -143,11 +147,11 @@ def _last_used(at: datetime | None, now: datetime) -> str:
 
 def _scope_words() -> dict[str, tuple[str, str]]:
     return {
-        "self:read": (_("Read my own priority"), _("the accounts that are yours, and their usage")),
+        "self:read": (_("Read my own priority"), _("your accounts and their usage")),
         "priorities:read": (_("Serve a scheduler"), _("looks up the priority of any account")),
         "usage:write": (_("Send usage"), _("job records; choose the source below")),
-        "policies:read": (_("Read policies"), _("trees, shares and revisions that you may see")),
-        "policies:write": (_("Change policies"), _("proposes and publishes what you may yourself")),
+        "policies:read": (_("Read policies"), _("trees, shares and revisions visible to you")),
+        "policies:write": (_("Change policies"), _("proposes and publishes within your rights")),
         "federation": (_("Talk to a peer"), _("exchanges policies and usage with another site")),
-        "admin": (_("Everything you may do"), _("keep it for emergencies, and let it end soon")),
+        "admin": (_("All your rights"), _("for emergencies; choose an early expiry")),
     }

@@ -147,17 +147,17 @@ def _has_confirmed(request: HttpRequest, form: TokenForm | ConfirmForm) -> bool:
     """
     if not asks_password(request):
         if not is_fresh(request):
-            message = _("You signed in over ten minutes ago: sign out and in again, then come back here.")
+            message = _("You signed in over ten minutes ago: sign out and in again, then return here.")
             form.add_error(None, ValidationError(message, code="sign_in_again"))
             return False
     else:
         user = authenticate(request, username=_user(request).get_username(), password=form.cleaned_data["password"])
         if user is None or user.pk != request.user.pk:
-            form.add_error("password", _("That is not your password."))
+            form.add_error("password", _("Wrong password."))
             return False
     if not spend_ticket(request, form.cleaned_data["ticket"]):
         message = _(
-            "This form was sent before, or is too old, and did nothing now. Look at your tokens, then try again."
+            "This form was submitted before, or is too old; nothing was changed. Check your tokens, then try again."
         )
         form.add_error(None, message)
         return False
@@ -168,7 +168,7 @@ def _own_token(request: HttpRequest, token_id: int) -> Token:
     own = selectors.list_tokens(actor=actor_of(request))
     token = next((token for token in own if token.pk == token_id), None)
     if token is None:
-        raise NotFound(_("There is no such token among yours."))
+        raise NotFound(_("You have no such token."))
     return token
 
 

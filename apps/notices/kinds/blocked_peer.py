@@ -23,18 +23,24 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
 def tell(facts: Mapping[str, Any]) -> Sentence:
     given = {"what": what(facts)}
     if facts["code"] == "forked":
-        text = _("%(what)s told two different things as one: it isn’t followed until somebody looks.") % given
+        text = (
+            _(
+                "%(what)s published two different documents with one version number: it isn’t fetched until an "
+                "administrator decides."
+            )
+            % given
+        )
     elif facts["code"] == "unknown_key":
-        text = _("%(what)s signs with a key that nobody here trusts: it isn’t followed until somebody looks.") % given
+        text = _("%(what)s signs with an untrusted key: it isn’t fetched until an administrator decides.") % given
     else:
-        text = _("%(what)s isn’t followed until somebody looks.") % given
+        text = _("%(what)s isn’t fetched until an administrator decides.") % given
     return Sentence("blocked_peer", facts, text)
 
 
 KIND = Kind(
     name="blocked_peer",
-    title=gettext_lazy("Peers that somebody must look at"),
-    about=gettext_lazy("Another authority’s key changed without being handed over, or its line was forked."),
+    title=gettext_lazy("Blocked peers"),
+    about=gettext_lazy("A peer’s key changed without a handover, or its document history was forked."),
     watches="policy",
     find=find,
     is_for=is_for,

@@ -113,9 +113,9 @@ def tell(facts: Mapping[str, Any]) -> Sentence:
         return _tell_family(facts)
     given = {"path": facts["path"], "n": facts["days"], "points": _points(facts)}
     if facts["is_starved"]:
-        text = _("%(path)s wants to run and has been under its share for %(n)s days, by %(points)s points now.")
+        text = _("%(path)s has had waiting jobs and been under its share for %(n)s days (now %(points)s points).")
         return Sentence("drift.starved", facts, text % given)
-    text = _("%(path)s has been over its share for %(n)s days while others wait, by %(points)s points now.")
+    text = _("%(path)s has been over its share for %(n)s days while others wait (now %(points)s points).")
     return Sentence("drift.pushing", facts, text % given)
 
 
@@ -131,7 +131,7 @@ def _tell_family(facts: Mapping[str, Any]) -> Sentence:
     more = len(groups) - len(named)
     if more:
         named.append(ngettext("%(n)s more", "%(n)s more", more) % {"n": more})
-    text = _("%(n)s groups of %(path)s are away from their share: %(groups)s.")
+    text = _("%(n)s groups of %(path)s are off target: %(groups)s.")
     place = facts["path"] if facts["path"] != "/" else facts["name"]
     given = {"n": len(groups), "path": place, "groups": ", ".join(named)}
     return Sentence("drift.family", facts, text % given)
@@ -143,9 +143,10 @@ def _points(facts: Mapping[str, Any]) -> str:
 
 KIND = Kind(
     name="drift",
-    title=gettext_lazy("Groups away from their share"),
+    title=gettext_lazy("Groups off target"),
     about=gettext_lazy(
-        "A group is under its share though it has work, or over it while another one is: every day, for so many days."
+        "A group is under its share with waiting jobs, or over it while a sibling has waiting jobs, "
+        "every day of this period."
     ),
     watches="policy",
     find=find,

@@ -46,20 +46,20 @@ def is_for(reader: Reader, notice: Notice) -> bool:
 def tell(facts: Mapping[str, Any]) -> Sentence:
     given = {"path": facts["path"], "day": day_words(facts["ends_on"]), "hours": f"{facts['core_h']:,.0f}"}
     if facts["is_over"]:
-        text = _("The %(hours)s core-hours promised to %(path)s ended on %(day)s; nothing follows.")
+        text = _("The allocation of %(hours)s core-hours to %(path)s ended on %(day)s; no renewal is planned.")
         return Sentence("ending_allocations.over", facts, text % given)
-    text = _("The %(hours)s core-hours promised to %(path)s end on %(day)s; nothing follows.")
+    text = _("The allocation of %(hours)s core-hours to %(path)s ends on %(day)s; no renewal is planned.")
     return Sentence("ending_allocations.ends", facts, text % given)
 
 
 KIND = Kind(
     name="ending_allocations",
-    title=gettext_lazy("Allocations that end"),
-    about=gettext_lazy("Core-hours promised until a day within so many days, with no promise after it."),
+    title=gettext_lazy("Expiring allocations"),
+    about=gettext_lazy("Core-hours allocated until a day within this period, without renewal."),
     watches="policy",
     find=find,
     is_for=is_for,
     tell=tell,
     leads_to="allocations",
-    terms=(Term("days", gettext_lazy("Ahead"), gettext_lazy("days"), 30, 1, _FURTHEST),),
+    terms=(Term("days", gettext_lazy("Days ahead"), gettext_lazy("days"), 30, 1, _FURTHEST),),
 )

@@ -52,18 +52,18 @@ def tell(facts: Mapping[str, Any]) -> Sentence:
     role = str(dict(Grant.Role.choices).get(facts["role"], facts["role"]))
     given = {"who": facts["who"], "role": role, "path": facts["path"], "day": day_words(facts["ends_on"])}
     if facts["is_over"]:
-        return Sentence("ending_roles.over", facts, _("%(who)s, %(role)s of %(path)s: ended on %(day)s.") % given)
-    return Sentence("ending_roles.ends", facts, _("%(who)s, %(role)s of %(path)s: ends on %(day)s.") % given)
+        return Sentence("ending_roles.over", facts, _("%(who)s, %(role)s of %(path)s: expired on %(day)s.") % given)
+    return Sentence("ending_roles.ends", facts, _("%(who)s, %(role)s of %(path)s: expires on %(day)s.") % given)
 
 
 KIND = Kind(
     name="ending_roles",
-    title=gettext_lazy("Roles that end"),
-    about=gettext_lazy("Roles that end within so many days, or ended during the last two weeks."),
+    title=gettext_lazy("Expiring roles"),
+    about=gettext_lazy("Roles that expire within this period, or expired during the last two weeks."),
     watches="policy",
     find=find,
     is_for=is_for,
     tell=tell,
     leads_to="access",
-    terms=(Term("days", gettext_lazy("Ahead"), gettext_lazy("days"), 30, 1, 366),),
+    terms=(Term("days", gettext_lazy("Days ahead"), gettext_lazy("days"), 30, 1, 366),),
 )

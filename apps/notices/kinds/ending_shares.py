@@ -44,7 +44,7 @@ def is_for(reader: Reader, notice: Notice) -> bool:
 def tell(facts: Mapping[str, Any]) -> Sentence:
     given = {"name": facts["name"], "path": facts["path"], "day": day_words(facts["ends_on"])}
     if facts["is_over"]:
-        text = _("The shares of %(path)s ended on %(day)s and were kept: nobody has said what follows.")
+        text = _("The shares of %(path)s expired on %(day)s and were kept: a decision is missing.")
         return Sentence("ending_shares.kept", facts, text % given)
     if facts["is_boost"]:
         return Sentence("ending_shares.boost", facts, _("The boost of %(path)s ends on %(day)s.") % given)
@@ -53,12 +53,12 @@ def tell(facts: Mapping[str, Any]) -> Sentence:
 
 KIND = Kind(
     name="ending_shares",
-    title=gettext_lazy("Shares that end"),
-    about=gettext_lazy("Dated shares and boosts that end within so many days, or ended and were kept."),
+    title=gettext_lazy("Expiring shares"),
+    about=gettext_lazy("Shares and boosts that expire within this period, or expired and were kept."),
     watches="policy",
     find=find,
     is_for=is_for,
     tell=tell,
     leads_to="entry",
-    terms=(Term("days", gettext_lazy("Ahead"), gettext_lazy("days"), 30, 1, 366),),
+    terms=(Term("days", gettext_lazy("Days ahead"), gettext_lazy("days"), 30, 1, 366),),
 )

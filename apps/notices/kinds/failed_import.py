@@ -46,11 +46,11 @@ def tell(facts: Mapping[str, Any]) -> Sentence:
 KIND = Kind(
     name="failed_import",
     title=gettext_lazy("Failed imports"),
-    about=gettext_lazy("A file of usage could not be taken in during the last days, and didn’t go through since."),
+    about=gettext_lazy("A usage file could not be imported in the last days, and has not been imported since."),
     watches="source",
     find=find,
     is_for=is_for,
     tell=tell,
     leads_to="import",
-    terms=(Term("days", gettext_lazy("Told for"), gettext_lazy("days"), 7, 1, 366),),
+    terms=(Term("days", gettext_lazy("Shown for"), gettext_lazy("days"), 7, 1, 366),),
 )

@@ -31,7 +31,7 @@ def is_for(reader: Reader, _notice: Notice) -> bool:
 
 
 def tell(facts: Mapping[str, Any]) -> Sentence:
-    text = _("The priorities of %(policy)s are not computed any more; the last ones stay. %(error)s") % dict(facts)
+    text = _("The priorities of %(policy)s are no longer computed; the last ones stay. %(error)s") % dict(facts)
     return Sentence("failed_package", facts, text)
 
 

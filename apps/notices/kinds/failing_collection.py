@@ -43,7 +43,7 @@ def tell(facts: Mapping[str, Any]) -> Sentence:
 KIND = Kind(
     name="failing_collection",
     title=gettext_lazy("Failing collections"),
-    about=gettext_lazy("Collecting a usage source has failed so many times in a row."),
+    about=gettext_lazy("Collections of a usage source failed this many times in a row."),
     watches="source",
     find=find,
     is_for=is_for,

@@ -35,7 +35,7 @@ def tell(facts: Mapping[str, Any]) -> Sentence:
 KIND = Kind(
     name="full_disk",
     title=gettext_lazy("Full disks"),
-    about=gettext_lazy("A disk of the service has less than 100 MB left, or less than 1 % and less than 1 GB."),
+    about=gettext_lazy("A disk of the service has less than 100 MB free, or less than 1 % and less than 1 GB."),
     watches="site",
     find=find,
     is_for=is_for,

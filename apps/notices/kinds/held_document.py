@@ -24,7 +24,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
 
 def tell(facts: Mapping[str, Any]) -> Sentence:
     given = {"what": what(facts), "version": facts["version"]}
-    text = _("Version %(version)s of %(what)s changes more than lands by itself: it waits for a decision.") % given
+    text = _("Version %(version)s of %(what)s exceeds the limits and waits for a decision.") % given
     return Sentence("held_document", facts, text)
 
 

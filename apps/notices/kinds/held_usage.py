@@ -40,26 +40,26 @@ def tell(facts: Mapping[str, Any]) -> Sentence:
     if facts.get("doubted_from"):
         since = datetime.fromisoformat(facts["doubted_from"]).astimezone(UTC)
         given["since"] = f"{since:%Y-%m-%d %H:%M} UTC"
-        text = _("%(what)s tells of far more than its %(agreed)s cores can do: from %(since)s on nothing of it counts.")
+        text = _("%(what)s reports far more usage than its %(agreed)s cores allow: nothing from %(since)s on counts.")
         return Sentence("held_usage", facts, text % given)
     if facts["hours"]:
         texts.append(ngettext(
-            "%(what)s tells of more than its %(agreed)s cores can do in %(n)s hour, which doesn’t count.",
-            "%(what)s tells of more than its %(agreed)s cores can do in %(n)s hours, which don’t count.",
+            "%(what)s reports more usage than its %(agreed)s cores allow in %(n)s hour, which doesn’t count.",
+            "%(what)s reports more usage than its %(agreed)s cores allow in %(n)s hours, which don’t count.",
             int(facts["hours"]),
         ) % given)  # fmt: skip
     if facts["running"]:
-        texts.append(_("%(what)s tells of jobs on more than its %(agreed)s cores: they don’t count.") % given)
+        texts.append(_("%(what)s reports running jobs on more than its %(agreed)s cores: they don’t count.") % given)
     if facts["told_cores"]:
         given["told"] = f"{facts['told_cores']:,.0f}"
-        texts.append(_("%(what)s says that it has %(told)s cores now; %(agreed)s are agreed.") % given)
+        texts.append(_("%(what)s now declares %(told)s cores; %(agreed)s are approved.") % given)
     return Sentence("held_usage", facts, " ".join(texts))
 
 
 KIND = Kind(
     name="held_usage",
-    title=gettext_lazy("Usage beyond a peer’s capacity"),
-    about=gettext_lazy("Another site tells of more usage than it has, or says that it has more than was agreed."),
+    title=gettext_lazy("Usage above a peer’s capacity"),
+    about=gettext_lazy("A site reports more usage than its capacity, or declares more capacity than approved."),
     watches="policy",
     find=find,
     is_for=is_for,

@@ -58,11 +58,11 @@ def tell(facts: Mapping[str, Any]) -> Sentence:
 KIND = Kind(
     name="late_source",
     title=gettext_lazy("Late usage sources"),
-    about=gettext_lazy("A source that says how often it sends has been silent for over twice as long, and the grace."),
+    about=gettext_lazy("A source has been silent for over twice its interval, plus the grace time."),
     watches="source",
     find=find,
     is_for=is_for,
     tell=tell,
     leads_to="source",
-    terms=(Term("grace_h", gettext_lazy("Grace"), gettext_lazy("hours"), 1, 0, 8784),),
+    terms=(Term("grace_h", gettext_lazy("Grace time"), gettext_lazy("hours"), 1, 0, 8784),),
 )

@@ -30,14 +30,14 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
 
 def tell(facts: Mapping[str, Any]) -> Sentence:
     given = {"what": what(facts), "error": facts["error"]}
-    text = _("The newest document of %(what)s is refused; the last good one stays. %(error)s") % given
+    text = _("The newest document of %(what)s was rejected; the last valid one stays. %(error)s") % given
     return Sentence("refused_document", facts, text)
 
 
 KIND = Kind(
     name="refused_document",
-    title=gettext_lazy("Refused documents of peers"),
-    about=gettext_lazy("A mounted policy, or usage of another site, is refused as a whole; the last good one stays."),
+    title=gettext_lazy("Rejected documents of peers"),
+    about=gettext_lazy("A mounted policy or usage of another site was rejected as a whole; the last valid one stays."),
     watches="policy",
     find=find,
     is_for=is_for,

@@ -39,7 +39,7 @@ def tell(facts: Mapping[str, Any]) -> Sentence:
 KIND = Kind(
     name="silenced_webhook",
     title=gettext_lazy("Webhooks turned off"),
-    about=gettext_lazy("A webhook was turned off by itself, because its receiver took nothing for long."),
+    about=gettext_lazy("A webhook was turned off automatically after failed deliveries."),
     watches="site",
     find=find,
     is_for=is_for,

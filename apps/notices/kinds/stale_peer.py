@@ -32,22 +32,20 @@ def tell(facts: Mapping[str, Any]) -> Sentence:
     hours = int(facts["hours"])
     given = {"what": what(facts), "n": hours}
     text = ngettext(
-        "%(what)s wasn’t heard for %(n)s hour.", "%(what)s wasn’t heard for %(n)s hours.", hours
+        "%(what)s has been unreachable for %(n)s hour.", "%(what)s has been unreachable for %(n)s hours.", hours
     ) % given  # fmt: skip
     told = {
-        "keep": _("What it told last stays in force."),
-        "freeze": _("It is frozen until somebody thaws it."),
-        "local": _("Until it is heard again, this site’s usage alone counts there."),
+        "keep": _("Its last data stays active."),
+        "freeze": _("It is frozen until you unfreeze it."),
+        "local": _("Until contact returns, only local usage counts there."),
     }
     return Sentence(f"stale_peer.{facts['action']}", facts, f"{text} {told[facts['action']]}")
 
 
 KIND = Kind(
     name="stale_peer",
-    title=gettext_lazy("Peers that aren’t heard"),
-    about=gettext_lazy(
-        "What is mounted, or usage of another site, wasn’t confirmed for longer than is allowed for it."
-    ),
+    title=gettext_lazy("Unreachable peers"),
+    about=gettext_lazy("A mount, or usage of another site, was not confirmed within its maximum age."),
     watches="policy",
     find=find,
     is_for=is_for,

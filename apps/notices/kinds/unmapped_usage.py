@@ -47,8 +47,8 @@ def is_for(reader: Reader, notice: Notice) -> bool:
 def tell(facts: Mapping[str, Any]) -> Sentence:
     n = int(facts["n"])
     text = ngettext(
-        "%(part)s %% of the usage in %(policy)s is of %(n)s account that no entry is for.",
-        "%(part)s %% of the usage in %(policy)s is of %(n)s accounts that no entry is for.",
+        "%(part)s %% of the usage in %(policy)s is from %(n)s unmapped account.",
+        "%(part)s %% of the usage in %(policy)s is from %(n)s unmapped accounts.",
         n,
     )
     part = formats.number_format(facts["fraction"] * 100, 1)
@@ -57,8 +57,8 @@ def tell(facts: Mapping[str, Any]) -> Sentence:
 
 KIND = Kind(
     name="unmapped_usage",
-    title=gettext_lazy("Usage without an entry"),
-    about=gettext_lazy("Accounts that no entry is for used more than this part of everything that counts."),
+    title=gettext_lazy("Unmapped usage"),
+    about=gettext_lazy("Unmapped accounts have more than this percentage of all counted usage."),
     watches="policy",
     find=find,
     is_for=is_for,

@@ -51,23 +51,27 @@ def tell(facts: Mapping[str, Any]) -> Sentence:
     given = {"who": facts["who"], "n": days}
     if facts["is_request"]:
         text = ngettext(
-            "A request by %(who)s has waited for %(n)s day.", "A request by %(who)s has waited for %(n)s days.", days
+            "A request by %(who)s has been pending for %(n)s day.",
+            "A request by %(who)s has been pending for %(n)s days.",
+            days,
         )
         return Sentence("waiting_decisions.request", facts, text % given)
     text = ngettext(
-        "A change by %(who)s has waited for %(n)s day.", "A change by %(who)s has waited for %(n)s days.", days
+        "A change by %(who)s has been pending for %(n)s day.",
+        "A change by %(who)s has been pending for %(n)s days.",
+        days,
     )
     return Sentence("waiting_decisions.review", facts, text % given)
 
 
 KIND = Kind(
     name="waiting_decisions",
-    title=gettext_lazy("Reviews and requests that wait"),
-    about=gettext_lazy("Nobody has decided about a change or a request from below for so many days."),
+    title=gettext_lazy("Pending reviews and requests"),
+    about=gettext_lazy("A change or a request has been pending for this period."),
     watches="policy",
     find=find,
     is_for=is_for,
     tell=tell,
     leads_to="change_set",
-    terms=(Term("days", gettext_lazy("Waited for"), gettext_lazy("days"), 3, 1, 366),),
+    terms=(Term("days", gettext_lazy("Pending for"), gettext_lazy("days"), 3, 1, 366),),
 )
