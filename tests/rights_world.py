@@ -363,7 +363,7 @@ class World:
     def _proposed(self) -> int:
         """Seen by everybody with authority who sees all that it names."""
         made, pia = self._change_set(), Actor(user=self.site.pia, via="api")
-        return propose_change_set(id=made, version=1, reason="handed in", at=AT, actor=pia).pk
+        return propose_change_set(id=made, version=1, reason="submitted", at=AT, actor=pia).pk
 
     def _published(self) -> int:
         self.made += 1
@@ -374,7 +374,7 @@ class World:
             actor=pia,
         )  # fmt: skip
         pia = Actor(user=self.site.pia, via="api", address="192.0.2.99")
-        publish_change_set(id=made.pk, version=1, reason="in force", at=AT, actor=pia)
+        publish_change_set(id=made.pk, version=1, reason="active", at=AT, actor=pia)
         self.objects["row"] = AuditEvent.objects.latest("id").pk
         return made.pk
 

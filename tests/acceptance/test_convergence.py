@@ -156,7 +156,7 @@ def test_everything_told_is_what_the_raw_records_say(raw: Raw, client: Client, v
     if view == "decayed":
         assert {"at_target_or_idle", "moves_away", "approaching"} <= said_by_day, "the log shows more than one course"
     else:
-        assert "nobody_used" in said_by_day, "nobody ran anything on the last day"
+        assert "nobody_used" in said_by_day, "no usage on the last day"
 
 
 def _every_page(client: Client, answer: dict[str, Any], view: str, until: date) -> dict[str, dict[str, Any]]:

@@ -106,7 +106,7 @@ def _figures_agree(raw: Raw, series: DailySeries, names: list[str]) -> None:
         "decayed": [[each / below for each, below in zip(row, whole, strict=True)] for row in decayed],
         "windowed": [twin.share(row, peers, 3) for row in used],
     }
-    everybody = [[below > 0 for below in peers] for _ in names]  # nobody ran anything on the last days
+    everybody = [[below > 0 for below in peers] for _ in names]  # no usage on the last days
     counts = series.competes & (series.peers_used > 0)
     assert counts.tolist() == everybody
     assert 0 < sum(everybody[0]) < len(DAYS)

@@ -82,14 +82,14 @@ def test_a_role_is_given_with_the_keyboard_alone_and_without_script(grid: Grid, 
     page.keyboard.type("alice")
     for _step in range(5):  # past the group, the entry, the role and what stands under Advanced
         page.keyboard.press("Tab")
-    page.keyboard.type("by hand")
+    page.keyboard.type("manual")
     page.keyboard.press("Enter")
     expect(page.locator("#problem .success")).to_contain_text("/atlas/alice")
-    expect(page.locator("#grants tr", has_text="by hand").locator("[data-role=lead]")).to_be_visible()
+    expect(page.locator("#grants tr", has_text="manual").locator("[data-role=lead]")).to_be_visible()
     page.select_option("#role", "viewer")
     page.click("form:has(#role) button[type=submit]")
     expect(page.locator("#grants")).to_contain_text("atlas-staff")
-    expect(page.locator("#grants")).not_to_contain_text("by hand")
+    expect(page.locator("#grants")).not_to_contain_text("manual")
 
 
 @in_windows

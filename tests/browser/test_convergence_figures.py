@@ -242,7 +242,7 @@ def test_a_recompute_appears_by_itself_and_zoom_and_picks_stay(
     assert changed.value.status == 200
     page.wait_for_selector(f"{FIGURE}:not([data-tag='{tag}'])")
     after = lines_of(page)["atlas"]
-    assert after[0] == before[0], "the days that are over are the same"
+    assert after[0] == before[0], "the complete days are the same"
     assert after[1] > before[1]
     assert range_of(page) == zoomed
     expect(page.locator("[data-live-text]")).to_contain_text("Updated")

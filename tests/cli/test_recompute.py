@@ -53,8 +53,8 @@ def test_an_instant_of_the_past_is_taken_with_its_zone() -> None:
 def test_it_says_what_a_reconstruction_lacks() -> None:
     printed = _recompute("grid", "--wait", "--as-of", "2005-12-01T12:00:00Z")
     assert printed.splitlines()[1:] == [
-        "No usage is known: nobody had used anything.",
-        "No account was mapped then, so no usage counts.",
+        "No usage is known at that time.",
+        "No account was mapped at that time, so no usage counts.",
     ]
 
 

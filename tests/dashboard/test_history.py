@@ -48,7 +48,7 @@ def edit(entry: str, value: Any) -> dict[str, Any]:
     return {"op": "set_shares", "entry": entry, "shares": value}
 
 
-# --- What was put in force --------------------------------------------------------------------------------------------
+# --- Published changes --------------------------------------------------------------------------------------------
 def test_everything_put_in_force_is_listed_with_who_why_and_ways_on(grid: Grid, eva: Client) -> None:
     revision = publish(grid, edit("/atlas", 77), reason="Atlas grows.")
     page = text(eva, HISTORY)

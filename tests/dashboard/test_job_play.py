@@ -152,7 +152,7 @@ def test_every_input_has_its_effect(changed: dict[str, str | list[str]], column:
         ({"weight_ticket": "much"}, "Tickets"),
         ({"weight_ticket": "nan"}, "Tickets"),
         ({"weight_ticket": "1_0"}, "Tickets"),
-        ({"max_functional_jobs_to_schedule": "1.5"}, "Pending jobs looked at"),
+        ({"max_functional_jobs_to_schedule": "1.5"}, "Pending jobs considered"),
         ({"running": ["2001", "1"]}, "ann: Running jobs"),
         ({"waiting": ["2000", "1"]}, "Jobs"),
         ({"slots": ["0", ""]}, "ann: Slots a job"),

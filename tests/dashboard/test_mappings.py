@@ -80,7 +80,7 @@ def hidden(text: str) -> dict[str, list[str]]:
 
 
 def n_unmapped(page: Page) -> int:
-    """Accounts without an entry, as the page counts them."""
+    """Unmapped accounts, as the page counts them."""
     return int(page.item("n-unmapped").attributes["data-value"] or 0)
 
 

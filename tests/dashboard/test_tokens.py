@@ -88,7 +88,7 @@ def test_a_token_lasts_ninety_days_unless_said_otherwise(as_alice: Client) -> No
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"password": "wrong"}, "That is not your password."),
+        ({"password": "wrong"}, "Wrong password."),
         ({"password": ""}, "This field is required."),
         ({"days": "366"}, "less than or equal to 365"),
         ({"days": "0"}, "greater than or equal to 1"),

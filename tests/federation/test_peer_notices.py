@@ -48,9 +48,9 @@ def told(actor: Actor, kind: str, at: object = AT) -> list[str]:
 @pytest.mark.parametrize(
     ("action", "done"),
     [
-        ("keep", "What it told last stays in force."),
-        ("freeze", "It is frozen until somebody thaws it."),
-        ("local", "Until it is heard again, this site’s usage alone counts there."),
+        ("keep", "Its last data stays active."),
+        ("freeze", "It is frozen until you unfreeze it."),
+        ("local", "Until contact returns, only local usage counts there."),
     ],
 )
 def test_who_is_not_heard_is_told_with_what_is_done_about_it(

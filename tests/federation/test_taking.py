@@ -214,7 +214,7 @@ def test_usage_of_entries_that_nobody_here_knows_waits_for_them(
 def test_what_was_told_of_an_entry_before_it_came_elsewhere_never_counts(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its uid may be known over there before we have it, from another authority's document."""
+    """Its uid may be known over there before we have it, from another site's document."""
     later = UUID(int=0xFEED)
     feed.tell({H11: {later: 9_000, P1: 60}, H10: {P1: 30}}, [(later, H11, 50), (P1, H11, 1)])
     look_at(subscription, monkeypatch, AT)

@@ -1,4 +1,4 @@
-"""Up to eight subgroups in one picture: points equal to the series, colours that stay, and what can't be drawn."""
+"""Up to eight subgroups in one figure: points equal to the series, colours that stay, and what can't be drawn."""
 
 from __future__ import annotations
 

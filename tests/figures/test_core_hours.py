@@ -93,7 +93,7 @@ def test_entries_without_amounts_are_counted_and_nothing_else() -> None:
     nothing = figure("usage", entries=(), rest=None, n_hidden=2)
     assert "2 more entries" in nothing.empty
     assert not nothing.traces
-    assert figure("usage", entries=(), rest=None, sites=(), edges=()).empty == "This period has not begun."
+    assert figure("usage", entries=(), rest=None, sites=(), edges=()).empty == "This period has not started."
 
 
 def test_what_is_left_is_in_percent_of_the_allocation_with_the_pace_so_far() -> None:

@@ -56,7 +56,7 @@ def test_every_day_is_in_the_csv_and_in_words() -> None:
     assert found.table.raw[:2] == [["north", "2026-11-01", 17, 7, "part"], ["north", "2026-11-02", 0, 24, "hole"]]
     assert len(found.table.raw) == 8
     assert found.traces[1]["customdata"] == [
-        "without 7 hours of usage", "without usage all day", "nothing expected", "complete",
+        "without 7 hours of usage", "no usage all day", "not due", "complete",
     ]  # fmt: skip
     assert found.table.rows[0][1:5] == ["1", "1", "1", "1"]
 

@@ -1,4 +1,4 @@
-"""Time in the queue over the balance: one's own jobs by day, beside what the daily series says of the level."""
+"""Queue time and balance: one's own jobs by day, beside what the daily series says of the level."""
 
 from __future__ import annotations
 

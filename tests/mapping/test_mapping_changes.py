@@ -338,7 +338,9 @@ def test_what_others_put_into_a_group_isn_t_let_go_to_shed_it(site: Site, lena: 
     with pytest.raises(NotAllowed) as pushed:
         let_go(row.pk)
     assert pushed.value.code == "not_yours"
-    assert re.findall(r"\d+", pushed.value.message) == ["1"], "of one account, and it counts at an entry of others"
+    assert re.findall(r"\d+", pushed.value.message) == ["1"], (
+        "of one account, and it counts at an entry outside your rights"
+    )
     rights = rights_in(site.slug, at=AS_OF, actor=lena)
     why = refusal_of(rights, find_moves(rights, Wanted(places={account("carol"): None}), at=AS_OF))
     assert why is not None

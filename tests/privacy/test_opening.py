@@ -1,4 +1,4 @@
-"""A site opens a part of a policy to everybody who signs in: by a grant, with reason, end, audit and an explanation."""
+"""A site opens a part of a policy to all signed-in users: by a grant, with reason, end, audit and an explanation."""
 
 from __future__ import annotations
 

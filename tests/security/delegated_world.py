@@ -167,7 +167,7 @@ class Outside:
         now = {after.tree.uuid(i) for i in range(len(after.tree))} - decided
         assert now == self.entries, "entries came to others, or went from them"
         for uid in self.entries:
-            assert _node(before.tree, uid) == _node(after.tree, uid), "an entry of others changed"
+            assert _node(before.tree, uid) == _node(after.tree, uid), "an entry outside your rights changed"
         for uid in (self.entries | self.tops) - {before.tree.uuid(0)}:  # the root competes with nobody
             assert before.target[uid] == after.target[uid], "a target of others changed"
             assert before.usage[uid] == after.usage[uid], "usage of others changed"

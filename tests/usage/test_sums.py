@@ -122,11 +122,11 @@ def test_hours_told_in_any_pieces_order_and_number_come_to_what_telling_them_onc
     assert prove(other).n_different == 0
 
 
-@pytest.mark.parametrize("bad", ["negative", "not told", "twice", "NaN"])
+@pytest.mark.parametrize("bad", ["negative", "not reported", "twice", "NaN"])
 def test_sums_that_no_checked_document_leads_to_are_refused_whole(peer: Source, bad: str) -> None:
     ids = account_ids([entry_account(uid) for uid in UIDS], at=AT)
     account = ids[entry_account(UIDS[0])]
-    hour, amount = {"negative": (0, -1.0), "not told": (1, 1.0), "twice": (0, 1.0), "NaN": (0, np.nan)}[bad]
+    hour, amount = {"negative": (0, -1.0), "not reported": (1, 1.0), "twice": (0, 1.0), "NaN": (0, np.nan)}[bad]
     n = 2 if bad == "twice" else 1
     sums = HourSums(np.full(n, FIRST + hour), np.full(n, account), np.full((n, 6), amount))
     with pytest.raises(ValueError, match=r"[Ss]ums|twice"):
