@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """fairshare: your priority on the cluster, and why, in a terminal.
 
-One file, nothing but Python 3.6 or newer. It reads what you may see, and changes nothing.
+One file, needs only Python 3.6 or newer. It reads what you may see, and changes nothing.
 Token: in FAIRSHARE_TOKEN, or in ~/.config/fairshare/token (only you may read that file).
 Exit status: 0 done, 1 refused or not there, 2 wrong usage, 3 the site can't be reached, 4 older than --max-age.
 """
@@ -78,15 +78,15 @@ def _read_private(path: str, site: str) -> str:
     try:
         state = os.fstat(handle)  # of the file that is open, whatever the name leads to by now
         if not stat.S_ISREG(state.st_mode):
-            raise Failure(USAGE, f"{path} is no file.")
+            raise Failure(USAGE, f"{path} is not a file.")
         if state.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise Failure(
                 REFUSED,
-                f"Others can get at {path}, so the token in it counts as known. Revoke it at {tokens_page(site)},"
-                f" make a new one, and close the file: chmod 600 {path}",
+                f"Other users can read {path}, so its token may be known. Revoke it at {tokens_page(site)},"
+                f" create a new one, and protect the file: chmod 600 {path}",
             )
         if hasattr(os, "getuid") and state.st_uid not in (os.getuid(), 0):
-            raise Failure(REFUSED, f"{path} belongs to somebody else: a token of yours lies in a file of yours.")
+            raise Failure(REFUSED, f"{path} belongs to another user: keep your token in your own file.")
         return os.read(handle, 4096).decode("ascii", "replace")
     finally:
         os.close(handle)
@@ -175,17 +175,17 @@ class Site:
         except ValueError:
             found = None
         if not isinstance(found, dict) or not _KNOWN & set(found):
-            raise Failure(UNREACHED, f"{self.address} answers, but not as a fairshare site does: check --site.")
+            raise Failure(UNREACHED, f"{self.address} is not a fairshare site: check --site.")
         return found
 
     def _unreached(self, reason: Any) -> str:
         text = clean(str(reason)) or type(reason).__name__
         if isinstance(reason, socket.timeout) or "timed out" in text:
-            return f"{self.address} didn't answer within {TIMEOUT_S} s. Try again later."
+            return f"{self.address} did not answer within {TIMEOUT_S} s. Try again later."
         if isinstance(reason, ssl.SSLError) or "CERTIFICATE" in text:
             return (
-                f"{self.address} can't prove who it is ({text}), so nothing was sent. If the site has an authority"
-                " of its own, let SSL_CERT_FILE name its certificate."
+                f"{self.address} has an invalid certificate ({text}), so nothing was sent. If the site has its own"
+                " certificate authority, name its certificate in SSL_CERT_FILE."
             )
         return f"{self.address} can't be reached: {text}. Check --site, the network, or try again later."
 
@@ -197,16 +197,16 @@ class Site:
             said += "" if str(each.get("message")) in said else "\n  " + line
         if 300 <= error.code < 400:
             to = clean(str(error.headers.get("Location", "another place")))
-            message = "{} leads on to {}. Your token doesn't follow: if that is right, say --site with it."
+            message = "{} redirects to {}. Your token is not sent there: if the new address is right, give it with --site."
             return Failure(UNREACHED, message.format(self.address, to))
         if error.code == 401:
-            return Failure(REFUSED, f"The token doesn't hold: {said} {_how_to_get(self.address)}")
+            return Failure(REFUSED, f"The token is not valid: {said} {_how_to_get(self.address)}")
         if error.code == 403 and problem.get("code") == "insufficient_scope":
             return Failure(REFUSED, f"{said} {_how_to_get(self.address)}")
         if error.code in (400, 422):
             return Failure(USAGE, said)
         if error.code == 404 and problem.get("code") is None:
-            return Failure(UNREACHED, f"{self.address} answers, but not as a fairshare site does.")
+            return Failure(UNREACHED, f"{self.address} is not a fairshare site.")
         if error.code == 429 or error.code >= 500:
             later = error.headers.get("Retry-After")
             wait = f" Try again in {clean(later)} s." if later else " Try again later."
@@ -348,7 +348,7 @@ def asked_at(text: Optional[str]) -> Optional[str]:
         naive = datetime.strptime(match.group(1) + " " + (match.group(2) or "23:59"), "%Y-%m-%d %H:%M")  # noqa: DTZ007
         return naive.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError, OSError):
-        raise Failure(USAGE, f"--at {clean(text)} is no day of the calendar.")
+        raise Failure(USAGE, f"--at {clean(text)} is not a date.")
 
 
 # --- Commands: each tells what the site said --------------------------------------------------------------------------
@@ -365,7 +365,7 @@ def why(site: Site, given: argparse.Namespace) -> Tuple[Json, "Teller"]:
     account = None if entry else given.account
     found = site.get("me/explain", {"policy": given.policy, "at": given.at, "account": account, "entry": entry})
     if given.account and not found.get("accounts"):
-        raise Failure(REFUSED, f"You have no account {clean(given.account)}. `fairshare accounts` lists yours.")
+        raise Failure(REFUSED, f"You have no account {clean(given.account)}. List your accounts with `fairshare accounts`.")
     return found, tell_why
 
 
@@ -452,7 +452,7 @@ def _advice(page: Page, one: Json) -> None:
 def tell_me(page: Page, found: Json) -> None:
     mine = found.get("accounts", [])
     if not mine:
-        page.paragraph("No account of yours is known here.")
+        page.paragraph("No account is linked to your login.")
         return
     best = mine[0]
     _story(page, best)
@@ -468,7 +468,7 @@ def tell_me(page: Page, found: Json) -> None:
 def tell_accounts(page: Page, found: Json) -> None:
     mine = found.get("accounts", [])
     if not mine:
-        page.paragraph("No account of yours is known here.")
+        page.paragraph("No account is linked to your login.")
         return
     _account_table(page, mine)
 
@@ -485,7 +485,7 @@ def _account_table(page: Page, mine: Sequence[Json]) -> None:
 def tell_why(page: Page, found: Json) -> None:
     mine = found.get("accounts", [])
     if not mine:
-        page.paragraph("No account of yours is known here.")
+        page.paragraph("No account is linked to your login.")
     for at, one in enumerate(mine):
         if at:
             page.line()
@@ -516,7 +516,7 @@ def tell_compare(page: Page, found: Json) -> None:
     steps = [step for step in (found.get("ahead_step"), found.get("behind_step")) if step]
     if steps:
         page.line()
-        page.line(page.styled("Where it is decided", "1"))
+        page.line(page.styled("Decisive level", "1"))
         _sides(page, steps)
     page.line()
     _freshness(page, found)
@@ -564,7 +564,7 @@ def _branch(top: Json, level: int, rows: List[List[str]]) -> None:
     while waiting:
         entry, depth = waiting.pop()
         if entry is None:
-            rows.append(["  " * depth + "(more that you may not see)", "", "", "", "", ""])
+            rows.append(["  " * depth + "(more, not visible to you)", "", "", "", "", ""])
             continue
         shares = "inherit" if entry.get("shares") is None else number(entry["shares"])
         suppressed = entry.get("suppressed")
@@ -583,12 +583,12 @@ Teller = Any  # a function of a page and an answer: 3.6 has no name for it that 
 
 def parser() -> argparse.ArgumentParser:
     shared = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
-    shared.add_argument("--json", action="store_true", help="what the site answers, for scripts")
+    shared.add_argument("--json", action="store_true", help="the site's answer as JSON, for scripts")
     shared.add_argument("--policy", metavar="NAME", help="only this policy")
-    shared.add_argument("--at", metavar="WHEN", help="back then: 2026-11-17, '2026-11-17 14:00', or a revision")
+    shared.add_argument("--at", metavar="WHEN", help="past time: 2026-11-17, '2026-11-17 14:00', or a revision")
     shared.add_argument("--site", metavar="URL", help="default: {}".format(SITE or "$FAIRSHARE_SITE_URL"))
     shared.add_argument("--width", metavar="N", type=int, help="columns, 40 or more (the terminal's, else 80)")
-    shared.add_argument("--max-age", metavar="S", type=int, help="exit with 4 where numbers are older than S seconds")
+    shared.add_argument("--max-age", metavar="S", type=int, help="exit with 4 if numbers are older than S seconds")
     lines = (__doc__ or "").split("\n\n")
     top = argparse.ArgumentParser(
         prog="fairshare", description=lines[0].partition(": ")[2], epilog=lines[1], parents=[shared],
@@ -597,16 +597,16 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version="fairshare " + VERSION)
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
     kept = {"parents": [shared], "argument_default": argparse.SUPPRESS}  # type: Dict[str, Any]
-    commands.add_parser("me", help="where you stand, why, and what to do", **kept)
-    commands.add_parser("accounts", help="your accounts, best first: submit under the first", **kept)
-    one = commands.add_parser("why", help="level by level, and the number that the scheduler gets", **kept)
-    one.add_argument("account", nargs="?", default=None, help="an account of yours, or its entry (/group/name)")
-    one = commands.add_parser("compare", help="why them first: you beside somebody else", **kept)
+    commands.add_parser("me", help="your rank, the reason, and what to do", **kept)
+    commands.add_parser("accounts", help="your accounts, best first", **kept)
+    one = commands.add_parser("why", help="your priority level by level, and the factor for the scheduler", **kept)
+    one.add_argument("account", nargs="?", default=None, help="your account, or its entry (/group/name)")
+    one = commands.add_parser("compare", help="compare your rank with another user's", **kept)
     one.add_argument("other", help="an account, or its entry (/group/name)")
-    one.add_argument("mine", nargs="?", default=None, help="which of yours (the best)")
-    one = commands.add_parser("tree", help="your way through the tree, and what else you may see", **kept)
+    one.add_argument("mine", nargs="?", default=None, help="your account (default: the best)")
+    one = commands.add_parser("tree", help="your path through the tree, and other visible entries", **kept)
     one.add_argument("path", nargs="?", default=None, help="from this entry down (/group)")
-    one.add_argument("--depth", type=int, default=64, metavar="N", help="so many levels (all)")
+    one.add_argument("--depth", type=int, default=64, metavar="N", help="number of levels (default: all)")
     return top
 
 
@@ -627,11 +627,11 @@ def read_arguments(arguments: Sequence[str]) -> argparse.Namespace:
         setattr(given, name, getattr(given, name, value))
     if given.command is None:
         top.print_usage(sys.stderr)
-        raise Failure(USAGE, "Say what you want to know: {}.".format(", ".join(COMMANDS)))
+        raise Failure(USAGE, "Choose a command: {}.".format(", ".join(COMMANDS)))
     if given.width is not None and not 40 <= given.width <= 1000:
-        raise Failure(USAGE, "--width is 40 to 1000.")
+        raise Failure(USAGE, "--width must be 40 to 1000.")
     if given.max_age is not None and given.max_age < 0:
-        raise Failure(USAGE, "--max-age is a number of seconds.")
+        raise Failure(USAGE, "--max-age must be a number of seconds, 0 or more.")
     given.at = asked_at(given.at)
     return given
 

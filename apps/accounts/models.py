@@ -87,7 +87,7 @@ class Token(models.Model):
         POLICIES_READ = "policies:read", "Read policies and their trees"
         POLICIES_WRITE = "policies:write", "Propose and publish changes"
         FEDERATION = "federation", "Exchange policies and usage with a peer"
-        ADMIN = "admin", "Everything its owner may do"
+        ADMIN = "admin", "All rights of its owner"
 
     public_id = models.CharField(max_length=16, unique=True)
     name = models.CharField(max_length=128)

@@ -73,14 +73,14 @@ class Remote(models.Model):
 
     class State(models.TextChoices):
         ACTIVE = "active", "Fetched on a schedule"
-        PAUSED = "paused", "Not fetched until somebody says so"
-        FROZEN = "frozen", "Fetched and looked at, never put in force"
-        BLOCKED = "blocked", "Its line was forked or its key changed: somebody has to look"
+        PAUSED = "paused", "Not fetched until resumed"
+        FROZEN = "frozen", "Fetched, but not applied"
+        BLOCKED = "blocked", "History forked or key changed: an administrator must decide"
 
     class StaleAction(models.TextChoices):
-        KEEP = "keep", "Keep what is in force"
-        FREEZE = "freeze", "Freeze it until somebody decides"
-        LOCAL = "local", "Compare by this site's usage alone until it is heard again"
+        KEEP = "keep", "Keep the current version"
+        FREEZE = "freeze", "Freeze until a decision"
+        LOCAL = "local", "Use local usage only until contact returns"
 
     policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="%(class)ss")
     entry_uid = models.UUIDField()
@@ -270,10 +270,10 @@ class Fetch(models.Model):
     """One look at the other side, and what became of it: the timeline of a mount or a subscription."""
 
     class Outcome(models.TextChoices):
-        SAME = "same", "Nothing new"
-        LANDED = "landed", "Put in force"
+        SAME = "same", "Unchanged"
+        LANDED = "landed", "Applied"
         HELD = "held", "Held for review"
-        FROZEN = "frozen", "Looked at, not put in force"
+        FROZEN = "frozen", "Fetched, not applied"
         REFUSED = "refused", "Refused"
         UNREACHABLE = "unreachable", "No answer"
 

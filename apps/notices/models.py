@@ -45,9 +45,9 @@ class Notice(models.Model):
     """One thing that somebody should look at, from when it was found until its cause is gone."""
 
     class Level(models.TextChoices):
-        INFO = "info", "To know"
-        WARN = "warn", "To look at"
-        BAD = "bad", "To act on"
+        INFO = "info", "Information"
+        WARN = "warn", "Warning"
+        BAD = "bad", "Action required"
 
     kind = models.CharField(max_length=32)
     key = models.CharField(max_length=200)  # what it is about: the same thing is never open twice
@@ -121,8 +121,8 @@ class Mail(models.Model):
     class State(models.TextChoices):
         WAITING = "waiting", "To be sent"
         SENT = "sent", "Sent"
-        EMPTY = "empty", "Nothing to tell"
-        FAILED = "failed", "Given up"
+        EMPTY = "empty", "Nothing to send"
+        FAILED = "failed", "Failed"
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="notice_mails")
     period = models.CharField(max_length=40)  # 2026-11-20, 2026-W47, or the instant of the news told at once
@@ -173,8 +173,8 @@ class Delivery(models.Model):
 
     class State(models.TextChoices):
         WAITING = "waiting", "To be sent"
-        SENT = "sent", "Taken"
-        FAILED = "failed", "Given up"
+        SENT = "sent", "Delivered"
+        FAILED = "failed", "Failed"
         DROPPED = "dropped", "Not sent"
 
     webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="deliveries")

@@ -14,8 +14,8 @@ class Policy(models.Model):
     """One named tree. What it computes with (algorithm, metric, window, …) belongs to its revisions."""
 
     class Visibility(models.TextChoices):
-        TREE = "tree", "Everybody who signs in sees the whole tree"
-        PATH = "path", "People see their own path; the rest needs a grant"
+        TREE = "tree", "All signed-in users see the whole tree"
+        PATH = "path", "Users see their own path; other entries need a grant"
 
     slug = models.SlugField(max_length=64, unique=True)
     name = models.CharField(max_length=128)
@@ -36,20 +36,20 @@ class ChangeSet(models.Model):
     """A list of operations against a base revision: the only way a policy changes."""
 
     class State(models.TextChoices):
-        DRAFT = "draft", "Being written; nobody is affected"
+        DRAFT = "draft", "Draft, without effect"
         PROPOSED = "proposed", "Waiting for a decision"
-        APPROVED = "approved", "Approved, not in force yet"
-        PUBLISHED = "published", "In force"
-        WITHDRAWN = "withdrawn", "Given up"
+        APPROVED = "approved", "Approved, not published yet"
+        PUBLISHED = "published", "Published"
+        WITHDRAWN = "withdrawn", "Withdrawn"
 
     class Origin(models.TextChoices):
-        HAND = "hand", "Written by hand"
+        HAND = "hand", "Manual"
         IMPORT = "import", "From a file"
-        RULE = "rule", "By a rule for members"
-        DATES = "dates", "Because a date was reached"
+        RULE = "rule", "By a membership rule"
+        DATES = "dates", "By date"
         REVERT = "revert", "Undoes a revision"
-        REQUEST = "request", "Asked for from below"
-        MOUNT = "mount", "From another authority"
+        REQUEST = "request", "Requested from below"
+        MOUNT = "mount", "From another site"
 
     policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="change_sets")
     base_number = models.PositiveIntegerField()
@@ -306,15 +306,15 @@ class Grant(models.Model):
         ADMIN = "admin", "Site admin"
 
     class Verb(models.TextChoices):
-        VIEW_AGGREGATE = "view_aggregate", "See shares and sums"
+        VIEW_AGGREGATE = "view_aggregate", "See shares and totals"
         VIEW_MEMBERS = "view_members", "See members by name"
         EDIT_SHARES = "edit_shares", "Change shares below"
         EDIT_STRUCTURE = "edit_structure", "Add, move, rename and archive below"
-        MAP_ACCOUNTS = "map_accounts", "Say which account belongs to which entry"
-        PUBLISH = "publish", "Put changes in force"
-        APPROVE = "approve", "Approve the changes of others"
-        DELEGATE = "delegate", "Give others a part of these rights"
-        MOUNT = "mount", "Mount policies of other authorities"
+        MAP_ACCOUNTS = "map_accounts", "Map accounts"
+        PUBLISH = "publish", "Publish changes"
+        APPROVE = "approve", "Approve other people's changes"
+        DELEGATE = "delegate", "Assign roles within own rights"
+        MOUNT = "mount", "Mount remote policies"
         MANAGE_USAGE = "manage_usage", "Correct usage and manage its sources"
 
     policy = models.ForeignKey(Policy, on_delete=models.CASCADE, related_name="grants")

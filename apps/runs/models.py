@@ -12,7 +12,7 @@ class Run(models.Model):
 
     class State(models.TextChoices):
         QUEUED = "queued", "Waiting for a worker"
-        RUNNING = "running", "At work"
+        RUNNING = "running", "Running"
         SUCCEEDED = "succeeded", "Done"
         FAILED = "failed", "Failed"
         CANCELLED = "cancelled", "Cancelled"

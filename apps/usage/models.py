@@ -15,11 +15,11 @@ class Source(models.Model):
     """
 
     class Kind(models.TextChoices):
-        PUSH = "push", "Sent to us: REST or files"
+        PUSH = "push", "Push: API or upload"
         DIRECTORY = "directory", "A watched directory"
         COMMAND = "command", "A command, on a schedule"
         SLURM_REST = "slurm-rest", "Slurm's REST daemon"
-        PEER = "peer", "Another site's feed: sums of hours by entry, no records"
+        PEER = "peer", "Another site's feed: hourly totals by entry, no records"
 
     slug = models.SlugField(max_length=64, unique=True)
     name = models.CharField(max_length=128)

@@ -236,7 +236,7 @@ class Migration(migrations.Migration):
                                 ("policies:read", "Read policies and their trees"),
                                 ("policies:write", "Propose and publish changes"),
                                 ("federation", "Exchange policies and usage with a peer"),
-                                ("admin", "Everything its owner may do"),
+                                ("admin", "All rights of its owner"),
                             ],
                             max_length=32,
                         ),

@@ -25,7 +25,7 @@ class Migration(migrations.Migration):
                 (
                     "level",
                     models.CharField(
-                        choices=[("info", "To know"), ("warn", "To look at"), ("bad", "To act on")], max_length=8
+                        choices=[("info", "Information"), ("warn", "Warning"), ("bad", "Action required")], max_length=8
                     ),
                 ),
                 ("facts", models.JSONField(default=dict)),
@@ -213,8 +213,8 @@ class Migration(migrations.Migration):
                     models.CharField(
                         choices=[
                             ("waiting", "To be sent"),
-                            ("sent", "Taken"),
-                            ("failed", "Given up"),
+                            ("sent", "Delivered"),
+                            ("failed", "Failed"),
                             ("dropped", "Not sent"),
                         ],
                         default="waiting",
@@ -256,8 +256,8 @@ class Migration(migrations.Migration):
                         choices=[
                             ("waiting", "To be sent"),
                             ("sent", "Sent"),
-                            ("empty", "Nothing to tell"),
-                            ("failed", "Given up"),
+                            ("empty", "Nothing to send"),
+                            ("failed", "Failed"),
                         ],
                         default="waiting",
                         max_length=8,

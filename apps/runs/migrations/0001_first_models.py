@@ -21,7 +21,7 @@ class Migration(migrations.Migration):
                     models.CharField(
                         choices=[
                             ("queued", "Waiting for a worker"),
-                            ("running", "At work"),
+                            ("running", "Running"),
                             ("succeeded", "Done"),
                             ("failed", "Failed"),
                             ("cancelled", "Cancelled"),
