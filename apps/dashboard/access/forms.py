@@ -34,7 +34,6 @@ class TermsForm(forms.Form):
     ends_on = forms.DateField(
         label=_("Expires after"),
         required=False,
-        help_text=_("Last day of the role."),
         widget=forms.DateInput(attrs={"class": "input", "type": "date"}, format="%Y-%m-%d"),
     )
     no_end = forms.BooleanField(label=_("Never expires"), required=False)
@@ -84,7 +83,7 @@ class GiveForm(TermsForm):
     """For whom, and where."""
 
     person = forms.CharField(
-        label=_("Person"), required=False, max_length=150, help_text=_("Login name."),
+        label=_("Person"), required=False, max_length=150,
         widget=_text(autocapitalize="none", list="people"),
     )  # fmt: skip
     people = forms.CharField(

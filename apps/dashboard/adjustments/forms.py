@@ -35,7 +35,6 @@ class AdjustmentForm(forms.Form):
     day = forms.DateField(
         label=_("Date of the usage"),
         widget=forms.DateInput(attrs={"class": "input", "type": "date"}, format="%Y-%m-%d"),
-        help_text=_("It decays like usage of that day."),
     )
     hour = forms.ChoiceField(
         label=_("At"), required=False, choices=_HOURS, widget=forms.Select(attrs={"class": "input"})

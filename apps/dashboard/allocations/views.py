@@ -261,6 +261,6 @@ def _entry(request: HttpRequest, policy: str, text: str) -> UUID:
     tree = load_tree(found)
     i = tree.index_of_path(path)
     if i is None or not see(policy=found, tree=tree, at=clock.now(), actor=actor).may_see(i):
-        message = _("No visible entry %(path)s in this policy") % {"path": path[:200]}
+        message = _("No visible entry %(path)s in this policy.") % {"path": path[:200]}
         raise Invalid(message, fields=[FieldProblem("entry", message)])
     return tree.uuid(i)

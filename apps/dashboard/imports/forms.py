@@ -41,12 +41,12 @@ class UploadForm(forms.Form):
         allow_empty_file=False,
         max_length=255,
         error_messages={
-            "required": _("Choose a file."),
+            "required": _("Choose a file"),
             "empty": _("This file is empty."),
             "max_length": _("The name is too long: at most 255 characters."),
         },
     )
-    source = forms.ChoiceField(label=_("Source"), help_text=_("Where these jobs ran."))
+    source = forms.ChoiceField(label=_("Source"))
     new_source = forms.CharField(
         label=_("Name of the new source"),
         required=False,
@@ -61,9 +61,7 @@ class UploadForm(forms.Form):
         help_text=_("For times without one, such as Europe/Stockholm. Leave empty to use the source’s time zone."),
         widget=_text(spellcheck="false"),
     )
-    all_or_nothing = forms.BooleanField(
-        label=_("All or nothing"), required=False, help_text=_("One unreadable line, and nothing is stored.")
-    )
+    all_or_nothing = forms.BooleanField(label=_("All or nothing"), required=False)
     mode = forms.ChoiceField(choices=[("dry", _("Dry run first")), ("real", _("Import at once"))], initial="dry")
 
     def __init__(self, *args: Any, sources: Choices, formats: Choices, **kwargs: Any) -> None:

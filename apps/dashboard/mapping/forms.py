@@ -62,7 +62,6 @@ class RuleForm(forms.Form):
     )  # fmt: skip
     shares = forms.CharField(
         label=_("Shares of each child"), max_length=40, required=False, widget=text_input(inputmode="decimal"),
-        help_text=_("If every user becomes a child."),
     )  # fmt: skip
     days = forms.IntegerField(
         label=_("Archived after idle days"),

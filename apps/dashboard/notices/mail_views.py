@@ -33,7 +33,7 @@ def mail(request: HttpRequest) -> HttpResponse:
         except Invalid as error:
             form.add_refusal(error)
         else:
-            messages.success(request, _("Saved."))
+            messages.success(request, _("Saved"))
             return SeeOther(reverse("dashboard:notice-mail"))
     notices = reverse("dashboard:notices")
     context = {

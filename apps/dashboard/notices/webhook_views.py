@@ -84,7 +84,7 @@ def webhook(request: HttpRequest, webhook: int) -> HttpResponse:
         except (Invalid, Conflict, Stale) as error:
             form.add_refusal(error)
         else:
-            messages.success(request, _("Saved."))
+            messages.success(request, _("Saved"))
             return SeeOther(page_url(webhook))
     return _shown(request, webhook, form=form, status=412 if form.is_stale else 422)
 

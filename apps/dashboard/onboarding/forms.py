@@ -55,7 +55,7 @@ class TreeForm(RefusableForm):
     blamed = {"corrupt_gzip": "file", "bad_encoding": "file", "too_large": "file", "unknown_format": "format"}  # noqa: RUF012 - read only
     file = forms.FileField(
         label=_("File"),
-        error_messages={"required": _("Choose a file."), "empty": _("This file is empty.")},
+        error_messages={"required": _("Choose a file"), "empty": _("This file is empty.")},
     )
     format = forms.ChoiceField(label=_("Format"), initial=AUTO)
 
@@ -77,21 +77,19 @@ class LogForm(RefusableForm):
         label=_("File"),
         max_length=255,
         error_messages={
-            "required": _("Choose a file."),
+            "required": _("Choose a file"),
             "empty": _("This file is empty."),
             "max_length": _("The name is too long: at most 255 characters."),
         },
     )
     format = forms.ChoiceField(label=_("Format"), initial=AUTO)
-    source_name = forms.CharField(
-        label=_("Name of the source"), max_length=64, widget=_text(), help_text=_("Where these jobs ran.")
-    )
+    source_name = forms.CharField(label=_("Name of the source"), max_length=64, widget=_text())
     time_zone = forms.CharField(
         label=_("Time zone"),
         required=False,
         max_length=64,
         widget=_text(),
-        help_text=_("Only for times without one, as sacct writes them. You are asked if needed."),
+        help_text=_("Only for times without one, as sacct writes them."),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -59,7 +59,7 @@ def _card(name: str) -> Callable[..., HttpResponse]:
     def answer(request: HttpRequest) -> HttpResponse:
         slug = current_policy_slug(request)
         if slug is None:
-            raise NotFound(_("No policy is visible to you yet."))
+            raise NotFound(_("No policy is visible to you yet"))
         card = cards_of(Desk(request, slug))[name]
         return HttpResponse(draw_card(request, card, f"{page_url()}?policy={slug}"))
 
@@ -75,7 +75,7 @@ def deviation_csv(request: HttpRequest) -> HttpResponseBase:
     """The days of the line."""
     slug = current_policy_slug(request)
     if slug is None:
-        raise NotFound(_("No policy is visible to you yet."))
+        raise NotFound(_("No policy is visible to you yet"))
     header = ["day", "revision", "share_weighted_deviation_points", "entries_compared"]
     return csv_response(f"deviation-{slug}.csv", header, _rows(Desk(request, slug).deviation))
 

@@ -17,7 +17,7 @@ class PolicyFileForm(forms.Form):
 
     file = forms.FileField(
         label=_("File"),
-        error_messages={"required": _("Choose a file."), "empty": _("This file is empty.")},
+        error_messages={"required": _("Choose a file"), "empty": _("This file is empty.")},
     )
     format = forms.ChoiceField(label=_("Format"), widget=forms.Select(attrs={"class": "input"}))
     missing = forms.ChoiceField(choices=[("archive", _("Archive them")), ("keep", _("Keep them"))], initial="archive")

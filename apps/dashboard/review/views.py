@@ -46,7 +46,7 @@ def part(request: HttpRequest, change_set: int, tab: str) -> HttpResponse:
     page = open_page(request, change_set)
     response = render(request, "dashboard/review/_tab.html", _tab(request, page, tab))
     if tab == "effect" and page.review.is_open and page.effect.state != "asked" and request.GET.get("waited"):
-        response["HX-Trigger"] = json.dumps({"announce": _("The effect is being calculated.")})
+        response["HX-Trigger"] = json.dumps({"announce": _("The effect is being calculated")})
     return response
 
 

@@ -57,7 +57,7 @@ def framed(request: HttpRequest, source: str, make: Callable[[], Figure]) -> Fig
     except Invalid as problem:
         name = source.partition("?")[0].rstrip("/").rpartition("/")[2]
         nothing = Table((), (), ())
-        title = _("This can’t be shown")
+        title = _("This can’t be shown.")
         figure = Figure(name, title, problem.message, (), {}, nothing, empty=problem.message, reads=False)
         return FigureFrame(figure, source, request.GET.urlencode(), first_drawing(figure), is_refused=True)
     return FigureFrame(figure, source, request.GET.urlencode(), first_drawing(figure))

@@ -130,7 +130,7 @@ def _renew(request: HttpRequest, code: str) -> HttpResponse:
 def _remove(request: HttpRequest, code: str) -> HttpResponse:
     user = cast(User, request.user)
     second_factor.remove_second_factor(user=user, code=code, at=clock.now(), actor=actor_of(request))
-    messages.success(request, _("Two-factor authentication is off."))
+    messages.success(request, _("Two-factor authentication is off"))
     return SeeOther(reverse("dashboard:second-factor"))
 
 

@@ -165,7 +165,7 @@ def _about(is_new: bool) -> dict[str, forms.Field]:
         "cluster": _text(
             _("Cluster"), 128, help_text=_("For records without one; can’t be changed once there are records.")
         ),
-        "site": _text(_("Site"), 128, help_text=_("For records without one.")),
+        "site": _text(_("Site"), 128),
         "namespace": _text(
             _("Namespace of user names"),
             128,

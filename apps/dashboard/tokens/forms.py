@@ -26,9 +26,7 @@ def _password() -> forms.CharField:
 class TokenForm(forms.Form):
     """A new token; the lists are what this person may choose from."""
 
-    name = forms.CharField(
-        label=_("Name"), max_length=128, help_text=_("Where it will be used."), widget=_text(autocomplete="off")
-    )
+    name = forms.CharField(label=_("Name"), max_length=128, widget=_text(autocomplete="off"))
     scopes = forms.MultipleChoiceField(label=_("Scopes"), error_messages={"required": _("Choose at least one scope.")})
     policy = forms.ChoiceField(label=_("In this policy"), required=False)
     entry = forms.CharField(

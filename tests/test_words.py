@@ -1,0 +1,184 @@
+"""What people read is written in the field's words (docs: one word for one thing), and there is not too much of it.
+
+Texts are those that go through gettext in apps and templates, the labels of choices, and those of the terminal client.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+MOST_TEXTS = 4_650  # distinct texts through gettext; lower it when there are fewer, never raise it
+
+# Each pattern with the words to use instead.
+PATTERNS = {
+    r"tell(s|ing)?|told": "report, publish, send, show or list",
+    r"in force": "active, current; to publish or apply; takes effect",
+    r"good until": "valid until",
+    r"promis(e|es|ed|ing)": "allocate, allocation; target",
+    r"hand(s|ed|ing)? (out|on|in)|giv(e|es|en|ing) (away|back)": "allocate, redistribute, submit, credit",
+    r"(its|your|their) part": "its share or target",
+    r"(stands?|stood)": "is, is listed, is shown",
+    r"fall(s|en)? back": "local-only fallback",
+    r"holes?": "gap",
+    r"(bring|brings|brought|take|takes|taken|took) (it |them )?back": "restore, withdraw, undo",
+    r"(is|are|was|were|not) taken|taken in": "accepted, imported; rejected",
+    r"odd": "data issue",
+    r"laws?": "decay function",
+    r"(take|takes|taken|tell|told) apart": "explain, breakdown",
+    r"put(s)? off": "snooze",
+    r"g(ive|ives|iven|ave)( \w+)? up": "discard, withdraw, give up only of a role",
+    r"(let|lets)( \w+){0,3} go": "remove, release, detach",
+    r"deeds?": "action",
+    r"rhythm": "interval",
+    r"(some|any|every|no)body|whoever": "the role: user, manager, administrator, reviewer, peer",
+    r"kept back|left over": "reserved, unallocated",
+    r"half-time": "half-life of the deviation",
+    r"without a centre": "decentralised",
+    r"weigh(s|ed|ing)?": "weighted; a verb for what is computed",
+    r"(without|has no|have no) (an )?entry": "unmapped, of accounts",
+    r"anew": "again, re-",
+    r"lately": "recent, in the last days",
+    r"(comes|come|came) to": "is, totals, amounts to",
+    r"(lies|lay|lie) ": "is",
+    r"by (itself|themselves)": "automatically",
+    r"(is|are|was|were|be|been|[ns]’t) asked": "fetched, requested, required",
+    r"(of|from) then": "of that time",
+    r"by another way|by other ways": "over a separate channel",
+    r"heard": "last contact; unreachable",
+    r"(needs?|have|had) a look|looks? at|looked at|looking at": "check, fetch, review",
+    r"thaw(s|ed)?": "unfreeze",
+}
+
+# Texts in which a word of the list is the field's own, with the reason. Each must still be there.
+ALLOWED = {
+    "Give up my role": "a person gives up a role",
+    "Give up my role now": "a person gives up a role",
+    "tell your site’s support the time of the error": "a person tells a person",
+    "A manager of the account’s group is asked to confirm": "a person is asked",
+    "schedulers receive the factor": "a policy has no entry, not an account",
+    "has no entry %(name)s": "a revision has no entry",
+    "because the tree has no entr": "a tree has no entry",
+}
+
+PLACEHOLDERS = re.compile(r"%\(\w+\)[\w.]+|\{\{.*?\}\}|\{\w*\}|<[^>]*>")
+TRANSLATE = re.compile(r"""\{%\s*translate\s+("[^"]*"|'[^']*')""")
+BLOCK = re.compile(r"\{%\s*blocktranslate\b[^%]*%\}(.*?)\{%\s*endblocktranslate\s*%\}", re.DOTALL)
+PLURAL = re.compile(r"\{%\s*plural\s*%\}")
+
+
+class Text(NamedTuple):
+    """One text that people read: where it is, and its forms (singular, plural)."""
+
+    place: str
+    forms: tuple[str, ...]
+
+
+def _gettext_calls(path: Path) -> Iterator[Text]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    names = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "django.utils.translation"
+        for alias in node.names
+        if "gettext" in alias.name
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
+            constants = (each.value for each in node.args if isinstance(each, ast.Constant))
+            forms = tuple(each for each in constants if isinstance(each, str))
+            if forms:
+                yield Text(f"{path.relative_to(ROOT)}:{node.lineno}", forms)
+
+
+def _template_texts(path: Path) -> Iterator[Text]:
+    source = path.read_text(encoding="utf-8")
+    for match in TRANSLATE.finditer(source):
+        yield Text(_place(path, source, match), (match[1][1:-1],))
+    for match in BLOCK.finditer(source):
+        yield Text(_place(path, source, match), tuple(" ".join(each.split()) for each in PLURAL.split(match[1])))
+
+
+def _place(path: Path, source: str, match: re.Match[str]) -> str:
+    return f"{path.relative_to(ROOT)}:{source[: match.start()].count(chr(10)) + 1}"
+
+
+@cache
+def translated() -> tuple[Text, ...]:
+    found = [text for path in sorted((ROOT / "apps").rglob("*.py")) for text in _gettext_calls(path)]
+    return (*found, *(text for path in sorted((ROOT / "templates").rglob("*.html")) for text in _template_texts(path)))
+
+
+def _choice_labels() -> Iterator[Text]:
+    for path in sorted((ROOT / "apps").glob("*/models.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and any("Choices" in ast.unparse(base) for base in node.bases):
+                for each in node.body:
+                    if isinstance(each, ast.Assign) and isinstance(each.value, ast.Tuple):
+                        label = ast.literal_eval(each.value.elts[-1])
+                        yield Text(f"{path.relative_to(ROOT)}:{each.lineno}", (label,))
+
+
+def _terminal_texts() -> Iterator[Text]:
+    """All texts of the client but its comments, the docstrings of its functions, and codes without a blank."""
+    path = ROOT / "terminal" / "fairshare.py"
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    documented = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    docstrings = {id(node.body[0].value) for node in documented if isinstance(node.body[0], ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            if " " in node.value.strip():
+                yield Text(f"{path.relative_to(ROOT)}:{node.lineno}", (node.value,))
+
+
+def found_in(texts: Iterator[Text] | tuple[Text, ...]) -> list[str]:
+    """Places of words to replace, each with its text and what to use."""
+    patterns = [(re.compile(rf"(?<![\w/-])(?:{each})(?![\w-])", re.IGNORECASE), use) for each, use in PATTERNS.items()]
+    return [
+        f"{text.place}: “{match[0]}” in “{form}”; use: {use}"
+        for text in texts
+        for form in text.forms
+        if not any(part in form for part in ALLOWED)
+        for pattern, use in patterns
+        if (match := pattern.search(PLACEHOLDERS.sub(" ", form)))
+    ]
+
+
+def test_interface_texts_use_the_words_of_the_field() -> None:
+    assert found_in(translated()) == []
+
+
+def test_labels_of_choices_use_the_words_of_the_field() -> None:
+    assert found_in(tuple(_choice_labels())) == []
+
+
+def test_the_terminal_client_uses_the_words_of_the_field() -> None:
+    assert found_in(tuple(_terminal_texts())) == []
+
+
+def test_a_word_of_the_list_is_found_in_each_kind_of_text(tmp_path: Path) -> None:
+    for text in ("Usage of %(told)s", "{{ told }} records", "Look up an account", "A token", "untold"):
+        assert found_in((Text("here", (text,)),)) == [], text
+    for text in ("Nothing is told to %(name)s", "All of it, put in force", "Whoever leads it", "It isn’t asked"):
+        assert found_in((Text("here", ("fine", text)),)), text
+
+
+def test_all_kinds_of_texts_are_read() -> None:
+    places = {text.place.partition("/")[0] for text in translated()}
+    assert places == {"apps", "templates"}
+    assert len(list(_choice_labels())) > 50
+    assert len(list(_terminal_texts())) > 50
+
+
+def test_each_exception_is_still_needed() -> None:
+    forms = [form for text in translated() for form in text.forms]
+    assert [part for part in ALLOWED if not any(part in form for form in forms)] == []
+
+
+def test_there_are_not_more_texts_than_people_read() -> None:
+    assert len({text.forms for text in translated()}) <= MOST_TEXTS
