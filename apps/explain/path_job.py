@@ -55,7 +55,7 @@ def _sentence(anywhere: float | None, everywhere: float | None, unit: str) -> st
     """From which job on a person's own vector changes, and from which on every level."""
     given = {"any": job_hours(anywhere), "every": job_hours(everywhere), "unit": unit}
     if anywhere is None:
-        return _("No job changes your priority now: you have no shares, or are alone on every level.")
+        return _("No job changes your priority now: you have no shares, or no siblings on any level.")
     first = (
         _("Any job changes your priority")
         if anywhere == 0

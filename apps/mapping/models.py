@@ -29,7 +29,7 @@ class MappingRule(models.Model):
         GLOB = "glob", "Accounts whose names match"
         GROUP = "group", "Accounts of a group or FQAN"
         EACH = "each", "Every matching user becomes a child"
-        DEFAULT = "default", "All the rest"
+        DEFAULT = "default", "All other accounts"
 
     policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="mapping_rules")
     position = models.PositiveIntegerField()

@@ -45,7 +45,7 @@ def resolution_text(resolution: int) -> str:
 def check_sentence(check: TreeCheck) -> str:
     """How many leaves get another rank than by exact numbers, which resolution loses nothing, and which job shows."""
     if check.as_of is None:
-        return _("No usage yet: the check of this tree comes with the first recompute.")
+        return _("No usage yet: this check needs the first recompute.")
     if not check.n_leaves:
         return _("No ranked leaf of this tree is visible to you.")
     return " ".join([_ranks(check), _bits(check), _job(check)])
@@ -63,7 +63,7 @@ def _ranks(check: TreeCheck) -> str:
         "At resolution %(resolution)s %(operator)s gives %(n)s of %(all)s leaves another rank than exact numbers",
         check.n_misplaced,
     )
-    pairs = ngettext("%(pairs)s pair is ordered otherwise", "%(pairs)s pairs are ordered otherwise", check.n_pairs)
+    pairs = ngettext("%(pairs)s pair is ordered differently", "%(pairs)s pairs are ordered differently", check.n_pairs)
     return f"{text % given}; {pairs % given}."
 
 
@@ -79,13 +79,13 @@ def _bits(check: TreeCheck) -> str:
 def _job(check: TreeCheck) -> str:
     job = {"job": job_hours(check.job_h), "unit": check.unit, "bits": check.job_bits}
     if check.job_bits is None:
-        return _("A job of %(job)s %(unit)s shows on no level.") % job
-    text = _("A job of %(job)s %(unit)s shows on every level from %(bits)s bits.") % job
+        return _("A job of %(job)s %(unit)s is visible on no level.") % job
+    text = _("A job of %(job)s %(unit)s is visible on every level from %(bits)s bits.") % job
     if not check.n_unseen:
         return text
     rest = ngettext(
-        "At %(n)s entry no job of this size shows: it has no shares, or alone used everything.",
-        "At %(n)s entries no job of this size shows: they have no shares, or alone used everything.",
+        "At %(n)s entry no job of this size is visible: it has no shares, or all the usage.",
+        "At %(n)s entries no job of this size is visible: they have no shares, or all the usage.",
         check.n_unseen,
     )
     return f"{text} {rest % {'n': count(check.n_unseen)}}"
@@ -122,8 +122,8 @@ def profile_sentence(operator: str, target: float, density: Sequence[float]) -> 
 def density_sentence(finest: str, coarsest: str, near: tuple[float, float]) -> str:
     """Which operator gives the fewest inputs to the two components next to balance, and which the most."""
     text = _(
-        "%(finest)s gives %(low)s of the inputs to the two components next to balance, %(coarsest)s %(high)s: fewer "
-        "inputs on a component mean that smaller differences show."
+        "%(finest)s gives %(low)s of the inputs to the two components next to balance, %(coarsest)s "
+        "%(high)s: with fewer inputs per component, smaller differences are visible."
     )
     given = {"finest": finest, "low": percent(near[0]), "coarsest": coarsest, "high": percent(near[1])}
     return _capital(text % given)
@@ -133,10 +133,11 @@ def job_size_sentence(job_h: float, bits: Sequence[tuple[str, int | None]]) -> s
     """From how many bits the job shows around balance, operator by operator."""
     known = sorted((n, name) for name, n in bits if n is not None)
     if not known:
-        return _("Around balance a job of %(job)s h shows with no operator.") % {"job": job_hours(job_h)}
+        return _("Around balance a job of %(job)s h is visible with no operator.") % {"job": job_hours(job_h)}
     (first, finest), (last, coarsest) = known[0], known[-1]
     text = _(
-        "Around balance a job of %(job)s h shows from %(first)s bits with %(finest)s, from %(last)s with %(coarsest)s."
+        "Around balance a job of %(job)s h is visible from %(first)s bits with %(finest)s, from %(last)s "
+        "with %(coarsest)s."
     )
     return text % {"job": job_hours(job_h), "first": first, "finest": finest, "last": last, "coarsest": coarsest}
 

@@ -167,7 +167,7 @@ def _scopes(job: ChargedJob) -> Sequence[tuple[str, str, str]]:
     }  # fmt: skip
     found = []
     if job.approach_local is None or job.counted_local is None:
-        found.append((_("where local usage is compared"), _("no role"), _("it ran at another site")))
+        found.append((_("where local usage is compared"), _("nothing"), _("it ran at another site")))
     else:
         found.append((_("where local usage is compared"), hours(job.counted_local), told[job.approach_local]))
     found.append((_("where global usage is compared"), hours(job.counted_global), told[job.approach_global]))

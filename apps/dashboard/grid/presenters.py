@@ -250,14 +250,14 @@ def _age(site: SiteColumn, at: datetime) -> tuple[str, str]:
 
 def _version(site: SiteColumn, at: datetime) -> tuple[str, str]:
     if site.enforced is None:
-        return presentation.UNKNOWN, "" if site.is_here or site.state is Unasked.UNTOLD else _("doesn’t say")
+        return presentation.UNKNOWN, "" if site.is_here or site.state is Unasked.UNTOLD else _("not reported")
     version = _("version %(n)s") % {"n": site.enforced}
     if site.published is None:
         return version, ""
     if not site.is_behind:
-        return version, _("not reported")
+        return version, _("the newest")
     if site.published_at is None:
-        return version, _("the newest") % {"n": site.published}
+        return version, _("newest is %(n)s") % {"n": site.published}
     ago = presentation.age(presentation.seconds_between(site.published_at, at))
     return version, _("%(n)s arrived %(ago)s ago") % {"n": site.published, "ago": ago}
 

@@ -22,7 +22,7 @@ MARKS = {
     "removed": ("del", "archive", gettext_lazy("Archived")),
     "moved": ("mov", "arrows-move", gettext_lazy("Moved")),
     "changed": ("chg", "pencil", gettext_lazy("Changed")),
-    "kept": ("keep", "on", gettext_lazy("Unallocated")),
+    "kept": ("keep", "on", gettext_lazy("Indirect")),
 }
 FIELDS = {
     "shares": gettext_lazy("shares"),

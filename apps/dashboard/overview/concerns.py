@@ -139,7 +139,7 @@ def _late(view: PolicyView, actor: Actor) -> Iterator[Concern]:
     fresh = selectors.freshness(policy_slug=view.policy.slug, actor=actor)
     for problem in fresh.problems:
         title, url = problem[:1].upper() + problem[1:], reverse("dashboard:sources")
-        yield Concern("late", "clock", title, "", url, _("Fetch"), "warn")
+        yield Concern("late", "clock", title, "", url, _("View"), "warn")
 
 
 def _others(view: PolicyView, at: datetime, actor: Actor) -> Iterator[Concern]:
@@ -147,7 +147,7 @@ def _others(view: PolicyView, at: datetime, actor: Actor) -> Iterator[Concern]:
     fallen = list_local_only(view)
     for each in fallen[:_MOST_EACH]:
         url = lines.entry_url(view.policy.slug, each.uid, each.path.rpartition("/")[2])
-        yield Concern("local_only", "world", each.title.text, each.reason, url, _("Fetch"), "warn")
+        yield Concern("local_only", "world", each.title.text, each.reason, url, _("View"), "warn")
     told = {each.uid for each in fallen}
     place = Place(view.policy, at, actor)
     found = [_old(view, place, remote, at) for remote in _remotes(view) if remote.entry_uid not in told]
@@ -174,7 +174,7 @@ def _old(view: PolicyView, place: Place, remote: Mount | Subscription, at: datet
     age = _("No contact yet.") if age_s is None else _("Last contact %(age)s ago.") % {"age": presentation.age(age_s)}
     acts = Remote.StaleAction.FREEZE if condition is Condition.FROZEN else remote.stale_action
     acting = federation_lines.meanwhile(acts)
-    return Concern(f"peer.{condition} {acting.key}", "world", title, f"{age} {acting}", url, _("Fetch"), "warn")
+    return Concern(f"peer.{condition} {acting.key}", "world", title, f"{age} {acting}", url, _("View"), "warn")
 
 
 def _failed(at: datetime, actor: Actor) -> Iterator[Concern]:
@@ -216,14 +216,14 @@ def _ending(view: PolicyView, inbox: Inbox, actor: Actor) -> Iterator[Concern]:
         title = _("Boost of %(name)s ends %(day)s") if is_boost(shares.dates) else _("Shares of %(name)s end %(day)s")
         url = lines.entry_url(shares.policy.slug, shares.uid, shares.name)
         title %= {"name": shares.name, "day": day}
-        yield Concern("shares_end", "calendar", title, shares.path, url, _("Fetch"))
+        yield Concern("shares_end", "calendar", title, shares.path, url, _("View"))
     for ending in inbox.grants[:_MOST_EACH]:
         grant = ending.line.grant
         title = _("Role of %(name)s ends") % {"name": _("yours") if ending.line.is_own else name_of(grant)}
         day = long_day(grant.expires_at.date()) if grant.expires_at else ""
         url = reverse("dashboard:access", kwargs={"policy": ending.policy.slug})
         text = f"{grant.get_role_display()}, {ending.line.entry_name}, {day}"
-        yield Concern("role_ends", "key", title, text, url, _("Fetch"))
+        yield Concern("role_ends", "key", title, text, url, _("View"))
     zone = ZoneInfo(settings.TIME_ZONE)
     soon = get_ending_soon(policy_slug=view.policy.slug, zone=zone, days=ENDING_DAYS, actor=actor)
     promises = [e for e in soon.events if e.allocation is not None and not e.is_covered and soon.may_give(e.uid)]
@@ -249,7 +249,7 @@ def _noticed(at: datetime, actor: Actor) -> Iterator[Concern]:
         if one.kind.leads_to == "remote":
             url = notice_lines.url_of(one) or url
         icon, css = ("alert-octagon", "bad") if notice.level == "bad" else ("alert-triangle", "warn")
-        yield Concern(f"notice.{notice.kind}", icon, one.sentence.text, str(one.kind.title), url, _("Fetch"), css)
+        yield Concern(f"notice.{notice.kind}", icon, one.sentence.text, str(one.kind.title), url, _("View"), css)
 
 
 def _outside(drawn: list[Line]) -> Iterator[Concern]:

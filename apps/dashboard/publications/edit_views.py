@@ -114,7 +114,7 @@ def _done(request: HttpRequest, kind: Kind, form: ToldForm, where: dict[str, str
     except _REFUSALS as refusal:
         form.add_refusal(refusal)
         return None
-    messages.success(request, _("Published.") if form.is_new else _("Capacity changed."))
+    messages.success(request, _("Published.") if form.is_new else _("Publication changed."))
     name = "dashboard:federation-feed" if kind.is_feed else "dashboard:federation-publication"
     return SeeOther(reverse(name, args=[made.name]))
 

@@ -41,9 +41,9 @@ class Migration(migrations.Migration):
                     models.CharField(
                         choices=[
                             ("active", "Fetched on a schedule"),
-                            ("paused", "Not fetched until somebody says so"),
-                            ("frozen", "Fetched and looked at, never put in force"),
-                            ("blocked", "Its line was forked or its key changed: somebody has to look"),
+                            ("paused", "Not fetched until resumed"),
+                            ("frozen", "Fetched, but not applied"),
+                            ("blocked", "History forked or key changed: an administrator must decide"),
                         ],
                         default="active",
                         max_length=16,
@@ -56,9 +56,9 @@ class Migration(migrations.Migration):
                     "stale_action",
                     models.CharField(
                         choices=[
-                            ("keep", "Keep what is in force"),
-                            ("freeze", "Freeze it until somebody decides"),
-                            ("local", "Compare by this site's usage alone until it is heard again"),
+                            ("keep", "Keep the current version"),
+                            ("freeze", "Freeze until a decision"),
+                            ("local", "Use local usage only until contact returns"),
                         ],
                         default="keep",
                         max_length=16,
@@ -164,9 +164,9 @@ class Migration(migrations.Migration):
                     models.CharField(
                         choices=[
                             ("active", "Fetched on a schedule"),
-                            ("paused", "Not fetched until somebody says so"),
-                            ("frozen", "Fetched and looked at, never put in force"),
-                            ("blocked", "Its line was forked or its key changed: somebody has to look"),
+                            ("paused", "Not fetched until resumed"),
+                            ("frozen", "Fetched, but not applied"),
+                            ("blocked", "History forked or key changed: an administrator must decide"),
                         ],
                         default="active",
                         max_length=16,
@@ -179,9 +179,9 @@ class Migration(migrations.Migration):
                     "stale_action",
                     models.CharField(
                         choices=[
-                            ("keep", "Keep what is in force"),
-                            ("freeze", "Freeze it until somebody decides"),
-                            ("local", "Compare by this site's usage alone until it is heard again"),
+                            ("keep", "Keep the current version"),
+                            ("freeze", "Freeze until a decision"),
+                            ("local", "Use local usage only until contact returns"),
                         ],
                         default="keep",
                         max_length=16,
@@ -258,10 +258,10 @@ class Migration(migrations.Migration):
                     "outcome",
                     models.CharField(
                         choices=[
-                            ("same", "Nothing new"),
-                            ("landed", "Put in force"),
+                            ("same", "Unchanged"),
+                            ("landed", "Applied"),
                             ("held", "Held for review"),
-                            ("frozen", "Looked at, not put in force"),
+                            ("frozen", "Fetched, not applied"),
                             ("refused", "Refused"),
                             ("unreachable", "No answer"),
                         ],

@@ -67,7 +67,7 @@ def leaf_jobs(shown: Shown) -> Figure:
     """Of how many leaves a job of a size shows, in one component at least and on every level."""
     rows = shown.of(LeafJob)
     if not rows:
-        nothing = _("No usage yet: the numbers come with the first recompute.")
+        nothing = _("No usage yet: numbers appear with the first recompute.")
         return _empty(shown, nothing)
     known = [value for row in rows for value in (row.any_level_h, row.every_level_h) if value is not None]
     high = log10(max([1.0, *known])) + 0.2
@@ -106,7 +106,7 @@ def _cumulative(values: list[float | None], n: int, low: float, high: float) -> 
 
 
 def _part_words(job_h: float, part: float) -> str:
-    return _("a job of %(job)s h shows for %(part)s of the leaves") % {
+    return _("a job of %(job)s h is visible for %(part)s of the leaves") % {
         "job": job_hours(job_h),
         "part": percent(part / 100),
     }
@@ -149,7 +149,7 @@ def exponent(shown: Shown) -> Figure:
 
 
 def _curve_words(row: ExponentPoint) -> str:
-    return _("is %(k)s where the parent is at %(ratio)s") % {"k": number(row.k, 2), "ratio": ratio(row.parent_ratio)}
+    return _("is %(k)s with the parent at %(ratio)s") % {"k": number(row.k, 2), "ratio": ratio(row.parent_ratio)}
 
 
 def _point_words(row: ExponentPoint) -> str:

@@ -111,8 +111,8 @@ def _by_job(job_h: float | None) -> float | None:
 
 def _job_words(row: JobSize) -> str:
     if row.job_h is None:
-        return _("%(bits)s bits: no such component") % {"bits": row.bits}
-    return _("%(bits)s bits: a job of %(job)s h shows") % {"bits": row.bits, "job": job_hours(row.job_h)}
+        return _("%(bits)s bits: component not reached") % {"bits": row.bits}
+    return _("%(bits)s bits: a job of %(job)s h is visible") % {"bits": row.bits, "job": job_hours(row.job_h)}
 
 
 def _first_bits(rows: Sequence[JobSize], job_h: float) -> dict[str, int | None]:
@@ -209,7 +209,7 @@ def _effect_words(row: ResolutionEffect, n: int, what: str) -> str:
     texts = {
         "misplaced": _("at %(resolution)s: %(n)s of %(all)s leaves with another rank"),
         "lost": _("at %(resolution)s: %(n)s of %(all)s leaves no longer distinct"),
-        "pairs": _("at %(resolution)s: %(n)s pairs of %(all)s leaves ordered otherwise"),
+        "pairs": _("at %(resolution)s: %(n)s pairs of %(all)s leaves ordered differently"),
     }
     return texts[what] % {
         "resolution": resolution_text(row.resolution), "n": count(n), "all": count(row.n_leaves),
@@ -252,7 +252,7 @@ def _heatmap(
 ) -> Figure:  # fmt: skip
     """The first row on top, unless the axis is one of numbers. labels: of columns, where they are not their names."""
     if not cells:
-        nothing = _("No usage yet: the numbers come with the first recompute.")
+        nothing = _("No usage yet: numbers appear with the first recompute.")
         return _figure(shown, [], {}, (), empty=nothing, **more)
     names = list(dict.fromkeys(cell.row for cell in cells))
     names = names if is_upward else names[::-1]

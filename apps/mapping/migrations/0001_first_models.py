@@ -92,7 +92,7 @@ class Migration(migrations.Migration):
                             ("glob", "Accounts whose names match"),
                             ("group", "Accounts of a group or FQAN"),
                             ("each", "Every matching user becomes a child"),
-                            ("default", "All the rest"),
+                            ("default", "All other accounts"),
                         ],
                         max_length=16,
                     ),

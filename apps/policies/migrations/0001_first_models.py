@@ -23,11 +23,11 @@ class Migration(migrations.Migration):
                     "state",
                     models.CharField(
                         choices=[
-                            ("draft", "Being written; nobody is affected"),
+                            ("draft", "Draft, without effect"),
                             ("proposed", "Waiting for a decision"),
-                            ("approved", "Approved, not in force yet"),
-                            ("published", "In force"),
-                            ("withdrawn", "Given up"),
+                            ("approved", "Approved, not published yet"),
+                            ("published", "Published"),
+                            ("withdrawn", "Withdrawn"),
                         ],
                         default="draft",
                         max_length=16,
@@ -42,13 +42,13 @@ class Migration(migrations.Migration):
                     "origin",
                     models.CharField(
                         choices=[
-                            ("hand", "Written by hand"),
+                            ("hand", "Manual"),
                             ("import", "From a file"),
-                            ("rule", "By a rule for members"),
-                            ("dates", "Because a date was reached"),
+                            ("rule", "By a membership rule"),
+                            ("dates", "By date"),
                             ("revert", "Undoes a revision"),
-                            ("request", "Asked for from below"),
-                            ("mount", "From another authority"),
+                            ("request", "Requested from below"),
+                            ("mount", "From another site"),
                         ],
                         db_default="hand",
                         default="hand",
@@ -91,8 +91,8 @@ class Migration(migrations.Migration):
                     "visibility",
                     models.CharField(
                         choices=[
-                            ("tree", "Everybody who signs in sees the whole tree"),
-                            ("path", "People see their own path; the rest needs a grant"),
+                            ("tree", "All signed-in users see the whole tree"),
+                            ("path", "Users see their own path; other entries need a grant"),
                         ],
                         default="path",
                         max_length=16,
@@ -341,15 +341,15 @@ class Migration(migrations.Migration):
                     django.contrib.postgres.fields.ArrayField(
                         base_field=models.CharField(
                             choices=[
-                                ("view_aggregate", "See shares and sums"),
+                                ("view_aggregate", "See shares and totals"),
                                 ("view_members", "See members by name"),
                                 ("edit_shares", "Change shares below"),
                                 ("edit_structure", "Add, move, rename and archive below"),
-                                ("map_accounts", "Say which account belongs to which entry"),
-                                ("publish", "Put changes in force"),
-                                ("approve", "Approve the changes of others"),
-                                ("delegate", "Give others a part of these rights"),
-                                ("mount", "Mount policies of other authorities"),
+                                ("map_accounts", "Map accounts"),
+                                ("publish", "Publish changes"),
+                                ("approve", "Approve other people's changes"),
+                                ("delegate", "Assign roles within own rights"),
+                                ("mount", "Mount remote policies"),
                                 ("manage_usage", "Correct usage and manage its sources"),
                             ],
                             max_length=32,

@@ -29,11 +29,11 @@ class Migration(migrations.Migration):
                     "kind",
                     models.CharField(
                         choices=[
-                            ("push", "Sent to us: REST or files"),
+                            ("push", "Push: API or upload"),
                             ("directory", "A watched directory"),
                             ("command", "A command, on a schedule"),
                             ("slurm-rest", "Slurm's REST daemon"),
-                            ("peer", "Another site's feed: sums of hours by entry, no records"),
+                            ("peer", "Another site's feed: hourly totals by entry, no records"),
                         ],
                         db_default="push",
                         default="push",
