@@ -374,7 +374,7 @@ class World:
             actor=pia,
         )  # fmt: skip
         pia = Actor(user=self.site.pia, via="api", address="192.0.2.99")
-        publish_change_set(id=made.pk, version=1, reason="active", at=AT, actor=pia)
+        publish_change_set(id=made.pk, version=1, reason="in force", at=AT, actor=pia)
         self.objects["row"] = AuditEvent.objects.latest("id").pk
         return made.pk
 

@@ -230,7 +230,7 @@ ROWS = [
     Row(POLICY + "/revisions/<int:revision>/diff", "/api/v1/policies/grid/revisions/3/diff?to=4",
         "401 200 200 200 200 200 403 200 200 401 401", word='"left"', readers="admin"),
     Row(POLICY + "/entries/<uuid:entry>", "/api/v1/policies/grid/entries/{bob}",
-        "401 404 404 200 404 200 403 200 404 401 401", word="active", readers="pia admin reader dora",
+        "401 404 404 200 404 200 403 200 404 401 401", word="in force", readers="pia admin reader dora",
         besides="dora 200"),
     Row(POLICY + "/entries/<uuid:entry>", "/api/v1/policies/grid/entries/{gone}",
         "401 404 404 200 404 200 403 200 404 401 401"),
@@ -416,7 +416,7 @@ ROWS = [
         "401 200 200 200 200 200 403 200 200 401 401", word='"user":"alice"', readers="alice pia admin reader"),
     # --- REST: the log (of what pia did at /physics/bob, and what the administrator did to /physics/left)
     Row(API + "audit", "/api/v1/audit?verb=policy.published", "401 200 200 200 200 200 403 200 200 401 401",
-        word="active", readers="pia admin reader dora", besides="dora 200"),
+        word="in force", readers="pia admin reader dora", besides="dora 200"),
     Row(API + "audit", "/api/v1/audit?entry={left}", "401 200 200 200 200 200 403 200 200 401 401",
         word="people", readers="admin"),
     # --- REST: what can be set on a policy, which is the same for everybody
@@ -622,11 +622,11 @@ ROWS = [
         {"step": "remove", "code": "000000"}),
     # --- Pages of the past, and the log
     Row("audit/", "/audit/?verb=policy", "302 200 200 200 200 200 302 302 302 302 302",
-        word="active", readers="pia admin dora", besides="exa 200"),  # exa reads of the own draft
-    Row("audit/", "/audit/?row={row}", "302 404 404 200 404 200 302 302 302 302 302", word="active",
+        word="in force", readers="pia admin dora", besides="exa 200"),  # exa reads of the own draft
+    Row("audit/", "/audit/?row={row}", "302 404 404 200 404 200 302 302 302 302 302", word="in force",
         readers="pia admin dora", besides="dora 200"),
     Row("audit/_rows", "/audit/_rows?verb=policy", "302 200 200 200 200 200 302 302 302 302 302",
-        word="active", readers="pia admin dora", headers=HTMX),
+        word="in force", readers="pia admin dora", headers=HTMX),
     Row("audit/_event", "/audit/_event?row={row}", "302 404 404 200 404 200 302 302 302 302 302",
         headers=HTMX, besides="dora 200"),
     Row("audit/export.jsonl", "/audit/export.jsonl", "302 200 200 200 200 200 302 302 302 302 302",
@@ -634,7 +634,7 @@ ROWS = [
     Row("audit/export.csv", "/audit/export.csv", "302 200 200 200 200 200 302 302 302 302 302",
         word="192.0.2.99", readers="admin"),
     Row("audit/export.csv", "/audit/export.csv?entry={bob}", "302 200 200 200 200 200 302 302 302 302 302",
-        word="active", readers="pia admin dora"),
+        word="in force", readers="pia admin dora"),
     Row(HISTORY + "/", "/policy/grid/history/", "302 200 200 200 200 200 302 302 302 302 302",
         word='"/changes/{published}/"', readers="pia admin dora"),
     Row(HISTORY + "/_rows", "/policy/grid/history/_rows", "302 200 200 200 200 200 302 302 302 302 302",
@@ -652,7 +652,7 @@ ROWS = [
     Row(HISTORY + "/<int:revision>/restore/", "/policy/grid/history/3/restore/",
         "302 403 403 403 403 303 302 302 302 302 302", "post", {"reason": "x"}),
     Row(HISTORY + "/entry/<uuid:uid>/", "/policy/grid/history/entry/{bob}/",
-        "302 404 404 200 404 200 302 302 302 302 302", word="active", readers="pia admin dora", besides="dora 200"),
+        "302 404 404 200 404 200 302 302 302 302 302", word="in force", readers="pia admin dora", besides="dora 200"),
     Row(NODE + "/", "/policy/grid/n/{bob}/", "302 404 404 303 404 303 302 302 302 302 302",
         besides="dora 303"),
     Row(NODE + "/<slug:name>/", "/policy/grid/n/{bob}/bob/", "302 404 404 200 404 200 302 302 302 302 302",

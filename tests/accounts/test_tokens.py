@@ -211,7 +211,7 @@ class _Clock:
 
 
 def _outage() -> object:
-    failing = OperationalError("the database is unavailable")
+    failing = OperationalError("the database is away")
     return patch("apps.accounts.token_cache.look_up_token", side_effect=failing)
 
 
