@@ -116,7 +116,7 @@ def _key(text: str) -> bytes:
 
 def _during_outage(known: _Known | None, now_s: float) -> _Known:
     if known is None or now_s - known.checked_s > OUTAGE_S:
-        raise Unavailable("The database is away, and this token was not used here lately.", code="no_database")
+        raise Unavailable("The database is unavailable, and this token was not used here recently.", code="no_database")
     return known
 
 

@@ -106,7 +106,7 @@ def refuse_closed(address: Address, target: Target) -> None:
     if kind == "public" or (kind == "private" and is_allowed(target)):
         return
     if kind == "private":
-        raise Refused(f"{target.host} lies in a private network: add {target.place} to FAIRSHARE_OUTBOUND_ALLOW.")
+        raise Refused(f"{target.host} is in a private network: add {target.place} to FAIRSHARE_OUTBOUND_ALLOW.")
     raise Refused(f"{target.host} is at a special address, to which nothing connects from here.")
 
 
@@ -149,11 +149,11 @@ def _host(netloc: str) -> str:
         if rest and not re.fullmatch(r":[0-9]{1,5}", rest):
             raise Refused("Behind [an IPv6 address] comes nothing but a port.")
         if "%" in inner or literal_of(inner) is None:
-            raise Refused("Between [ and ] stands an IPv6 address without a zone.")
+            raise Refused("[ and ] must contain an IPv6 address without a zone.")
         return str(ipaddress.IPv6Address(inner))
     host = netloc.partition(":")[0].lower()
     if netloc.count(":") > 1 or not re.fullmatch(r"[^:]+(:[0-9]{1,5})?", netloc):
-        raise Refused("An IPv6 address stands in [ and ], and a port is a number.")
+        raise Refused("Write IPv6 addresses in [ and ], and the port as a number.")
     if _LOOKS_NUMERIC.fullmatch(host):
         literal = literal_of(host)
         if literal is None:

@@ -144,8 +144,8 @@ def open_document(data: bytes, *, trusted: Collection[str] | None) -> Opened:
     follows = None if trusted is None else _trusted_before(key, chain, trusted)
     if trusted is not None and follows is None:
         raise BadDocument(
-            f"The document is signed with another key than the one that is trusted: {key.fingerprint[:16]}…. "
-            "Ask its authority by another way whether the key was changed.",
+            f"The document is signed with an untrusted key: {key.fingerprint[:16]}…. "
+            "Ask its site over a separate channel whether the key was changed.",
             code="unknown_key",
             fields=[FieldProblem("line 2, key", "is not a trusted key")],
         )

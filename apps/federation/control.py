@@ -49,7 +49,7 @@ def resume(*, kind: Kind, remote_id: int, reason: str, at: datetime, actor: Acto
     """
     remote = _locked(kind, remote_id, at, actor)
     if remote.state == State.FROZEN:
-        raise Conflict("It is frozen, and asked as always: thaw it to put in force what it tells.", code="frozen")
+        raise Conflict("It is frozen, but still fetched: unfreeze it to apply its data.", code="frozen")
     if remote.state == State.ACTIVE:
         return remote
     remote.due_at = at
@@ -217,7 +217,7 @@ def _refuse_not_asked(remote: Other) -> None:
     if remote.state == State.PAUSED:
         raise Conflict("It is paused: resume it first.", code="paused")
     if remote.state == State.BLOCKED:
-        message = "It is blocked: trust its new key, begin anew, or resume it as it was."
+        message = "It is blocked: trust its new key, reset its document history, or resume it unchanged."
         raise Conflict(message, code="blocked")
 
 

@@ -80,7 +80,7 @@ def _settle(run: Run, lease: Lease, asked: Asked) -> dict[str, Any]:
     with lease.fenced():
         row = _found(run, lock=True)
         if row.state in NOT_ASKED or _basis(row) != _basis(remote):
-            look = Look(message="Its settings changed while it was asked: it is asked again.")
+            look = Look(message="Its settings changed during the fetch: it is fetched again.")
             row.due_at = at
             row.save(update_fields=["due_at"])
         else:

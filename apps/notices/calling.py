@@ -196,7 +196,7 @@ def _failed(delivery: Delivery, at: datetime, jitter: Jitter) -> None:
     webhook.n_failed += 1
     webhook.save(update_fields=["n_failed"])
     if webhook.n_failed >= MOST_FAILED and webhook.is_on:
-        turn_off(webhook, f"{webhook.n_failed} deliveries in a row were not taken. The last time: {delivery.error}", at)
+        turn_off(webhook, f"{webhook.n_failed} deliveries in a row failed. Last error: {delivery.error}", at)
 
 
 def turn_off(webhook: Webhook, because: str, at: datetime) -> None:

@@ -105,7 +105,7 @@ def mark_unread(*, id: int, at: datetime, actor: Actor) -> int:
 def snooze(*, id: int, until: datetime | None, at: datetime, actor: Actor) -> int:
     """Put off; None: shown again. It is told once more after that, if it is still the case."""
     if until is not None and not at < until <= at + LONGEST_SNOOZE:
-        message = "lies ahead, at most a year"
+        message = "must be in the future, at most a year ahead"
         raise Invalid(f"until {message}.", fields=[FieldProblem("until", message)])
     return _mark([get_notice(id=id, at=at, actor=actor).notice], actor, snoozed_until=until)
 

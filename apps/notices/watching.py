@@ -100,7 +100,7 @@ def set_rule(
     with transaction.atomic():
         rule = _there(chosen.name, place).select_for_update().first()
         if (rule.version if rule else NEW) != version:
-            raise Stale("Somebody changed this rule since you read it: look at it again.")
+            raise Stale("Another person changed this rule: check it again.")
         before = None if rule is None else {"is_on": rule.is_on, "terms": rule.terms}
         rule = rule or Rule(kind=chosen.name, policy=place.policy, entry_uid=place.entry_uid, source=place.source)
         rule.version = version + 1
@@ -121,7 +121,7 @@ def remove_rule(*, id: int, version: int, at: datetime, actor: Actor) -> None:
     with transaction.atomic():
         n_removed = Rule.objects.filter(pk=id, version=version).delete()[0]
         if not n_removed:
-            raise Stale("Somebody changed this rule since you read it: look at it again.")
+            raise Stale("Another person changed this rule: check it again.")
         _note("notice_rule.removed", line.kind.name, place, {"before": dict(line.terms)}, at, actor)
 
 
@@ -151,7 +151,7 @@ def require_place(place: Place, at: datetime, actor: Actor) -> None:
         see(policy=place.policy, tree=tree, at=at, actor=actor).require(tree.index_of_uid(place.entry_uid))
     if not may_set(place, at, actor):
         raise NotAllowed(
-            "Administrators set this for the site and its sources; below an entry, whoever divides it."
+            "Administrators set this for the site and its sources; managers of an entry set it below that entry."
         )  # fmt: skip
 
 
@@ -219,7 +219,7 @@ def _save(rule: Rule) -> None:
         with transaction.atomic():
             rule.save()
     except IntegrityError as error:
-        raise Stale("Somebody made this rule in the same moment: look at it again.") from error
+        raise Stale("Another person created this rule at the same time: check it again.") from error
 
 
 def _note(verb: str, kind: str, place: Place, details: Mapping[str, Any], at: datetime, actor: Actor) -> None:

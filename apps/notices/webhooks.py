@@ -67,7 +67,7 @@ def make_webhook(
     """
     owner = actor.user
     if owner is None or actor.token is not None:
-        raise NotAllowed("A webhook tells what its owner may see: sign in.", code="session_only")
+        raise NotAllowed("A webhook sends what its owner may see: sign in.", code="session_only")
     require_place(place, at, actor)
     given = _checked(name, url, kinds)
     secret = secrets.token_urlsafe(32)
@@ -149,7 +149,7 @@ def _locked(id: int, version: int, at: datetime, actor: Actor) -> Webhook:
     seen = get_webhook(id=id, at=at, actor=actor).webhook
     found = Webhook.objects.select_for_update(of=("self",)).select_related("policy", "owner").filter(pk=seen.pk).first()
     if found is None or found.version != version:
-        raise Stale("Somebody changed this webhook since you read it: look at it again.")
+        raise Stale("Another person changed this webhook: check it again.")
     return found
 
 

@@ -260,7 +260,7 @@ def publish_locked(change_set: ChangeSet, actor: Actor, at: datetime) -> Revisio
     outcome = merged_outcome(change_set, policy, actor, at)
     settings = settings_of(policy, policy.head_number)
     if outcome.is_empty and outcome.settings == settings:
-        raise Invalid("Nothing would change: everything asked for is in force already.", code="nothing_to_change")
+        raise Invalid("Nothing would change: this is the current state.", code="nothing_to_change")
     require_second_person(change_set, policy, Proposed.of_outcome(outcome), settings, actor, at)
     change_set.operations = outcome.operations
     change_set.save(update_fields=["operations", "reason", "effective_at"])
@@ -291,7 +291,7 @@ def _checked(
         tree, operations, settings=settings, guard=guard, archived=lambda uid: load_archived(policy, uid, base)
     )
     if outcome.is_empty and outcome.settings == settings:
-        raise Invalid("Nothing would change: everything asked for is in force already.", code="nothing_to_change")
+        raise Invalid("Nothing would change: this is the current state.", code="nothing_to_change")
     refuse_misfit(outcome.tree, outcome.settings.algorithm, policy)
     return outcome.operations
 

@@ -116,7 +116,7 @@ def preview_adjustment(
     i, snapshot = view.require(entry_uid), view.snapshot
     at = int(view.place[i])
     if view.is_suppressed(i):
-        raise NotAllowed("You may not be told what this entry used: ask whoever leads it.", code="suppressed")
+        raise NotAllowed("You may not see the usage of this entry: ask its manager.", code="suppressed")
     if snapshot is None or at < 0:
         raise Conflict("Nothing has been computed for this entry yet: try again in a minute.", code="no_snapshot")
     correction = Correction(uuid4(), entry_uid, wanted.resource, wanted.amount_s, wanted.at.timestamp())

@@ -23,7 +23,7 @@ def check_packages(**_more: Any) -> list[CheckMessage]:
     refused = [
         Warning(
             f"Package {refused.package}: {refused.group} {refused.name!r} is refused: {refused.reason}.",
-            hint="Repair or uninstall the package, then start again; docs/extending.md says what is asked of one.",
+            hint="Repair or uninstall the package, then start again; docs/extending.md has the requirements.",
             obj=refused.package,
             id=REFUSED,
         )

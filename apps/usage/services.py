@@ -307,7 +307,7 @@ def _first_answer(first: IdempotentAnswer, digest: str) -> dict[str, Any]:
 def _all_rejected(records: Records) -> Invalid:
     bad = records.rejections
     problems = [FieldProblem(f"line {one.line}", f"{one.code}: {one.message}") for one in bad[:MOST_NAMED]]
-    return Invalid(f"{len(bad)} records are bad, so none was taken.", code="records_rejected", fields=problems)
+    return Invalid(f"{len(bad)} records are invalid, so none was imported.", code="records_rejected", fields=problems)
 
 
 def _refuse_too_long(batch: RecordBatch) -> None:

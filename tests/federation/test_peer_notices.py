@@ -96,7 +96,7 @@ def test_a_refused_document_is_shown_with_the_entry_and_the_remedy_until_a_good_
     vo.publish([*projects(), Node(UUID(int=0x900), P1, "an\u200bna", "user", is_group=False)])
     for _ in range(2):
         assert look_at(mounted, monkeypatch, AT).code == "bad_name"
-    named = "/P-A1/an[U+200B]na has a name that contains U+200B, which nobody sees; leave it out. "
+    named = "/P-A1/an[U+200B]na has a name that contains U+200B, which is invisible; leave it out. "
     assert mounted.error.startswith(named)
     assert load_tree(Policy.objects.get()).digest == before, "the last good one stays"
     (text,) = told(pia, "refused_document")

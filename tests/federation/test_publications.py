@@ -143,12 +143,12 @@ def test_bad_names_entries_and_times_are_refused(publication: Publication) -> No
 @pytest.mark.parametrize(
     ("name", "place"),
     [
-        ("vo\u200b-b", "U+200B, which nobody sees; leave it out: it is character 3"),
-        ("\ufeffvo-b", "U+FEFF, which nobody sees; leave it out: it is character 1"),
-        ("vo-\u202eb", "U+202E, which nobody sees; leave it out: it is character 4"),
+        ("vo\u200b-b", "U+200B, which is invisible; leave it out: it is character 3"),
+        ("\ufeffvo-b", "U+FEFF, which is invisible; leave it out: it is character 1"),
+        ("vo-\u202eb", "U+202E, which is invisible; leave it out: it is character 4"),
         (".", "means a folder"),
         ("..", "means a folder"),
-        ("v\u043e-b", "U+043E, as character 2, which can be taken for another; type it anew"),
+        ("v\u043e-b", "U+043E, as character 2, which looks like another; type it again"),
         ("vo-b\n", "must be 1 to 128 lower-case letters"),
         ("", "must be 1 to 128 lower-case letters"),
     ],

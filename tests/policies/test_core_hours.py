@@ -249,7 +249,7 @@ def test_what_can_not_be_converted_says_why() -> None:
     inherits = columns_of([root, Node(new_uid(), root.uid, "a", shares=None), Node(new_uid(), root.uid, "b")])
     with pytest.raises(Invalid, match="/a inherits"):
         convert(inherits, 0, {2: 5.0}, 10.0)
-    with pytest.raises(Invalid, match="Nothing is promised"):
+    with pytest.raises(Invalid, match="no allocation in this period"):
         convert(group([1, 1]), 0, {}, 10.0)
     with pytest.raises(Invalid, match="rest"):
         convert(group([1, 1]), 0, {1: 1.0}, 10.0, rest="elsewhere")

@@ -118,7 +118,7 @@ def test_only_its_author_and_administrators_write_in_a_draft(
             add(draft, stranger, shares("/physics/bob", 1))
     mine = drafts.open_draft(policy_slug="grid", at=AT, actor=bob)
     assert add(mine, alice, shares("/physics/bob", 9)).operations
-    with pytest.raises(NotAllowed, match="no entry here"):
+    with pytest.raises(NotAllowed, match="change any entry here"):
         drafts.open_draft(policy_slug="grid", at=AT, actor=charlie)
 
 

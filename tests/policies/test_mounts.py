@@ -128,7 +128,7 @@ def test_a_whole_tree_that_changes_something_below_a_mount_is_refused(mounted: T
     other = apply(other, [MOUNT])
     settings = settings_of(policy, policy.head_number)
     following = next_revision(mounted, other, settings)
-    with pytest.raises(NotAllowed, match="lies below a mount"):
+    with pytest.raises(NotAllowed, match="is below a mount"):
         services.replace_tree(lock_policy(policy.pk), following, "x", "import", COMMAND, AT)
     services.replace_tree(lock_policy(policy.pk), following, "x", "mount", SYSTEM, AT)
     assert load_tree(Policy.objects.get(slug="grid")).index_of_path("/biology/bob") is not None

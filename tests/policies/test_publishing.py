@@ -114,7 +114,7 @@ def test_publishing_leaves_one_audit_row_and_rings_once_after_commit(
 def test_a_change_set_is_published_once(policy: Policy, alice: Actor) -> None:
     change_set = draft(policy, alice, {"op": "lock", "entry": "/physics"})
     publish(change_set, alice)
-    with pytest.raises(Conflict, match="in force already, as revision 3") as refusal:
+    with pytest.raises(Conflict, match="published already, as revision 3") as refusal:
         publish(change_set, alice)
     assert refusal.value.code == "already_published"
     assert Policy.objects.get(slug="grid").head_number == 3

@@ -98,7 +98,7 @@ def test_on_a_moved_policy_it_is_shown_as_it_was_and_can_not_be_put_in_force(pol
     change_set = draft(policy, alice)
     meanwhile(policy)
     review = review_of(change_set, at=AT)
-    assert "It replaces the tree of revision 2, and 3 is in force now" in review.problem
+    assert "It replaces the tree of revision 2, and 3 is current now" in review.problem
     assert review.outcome is not None
     assert reviewing.open_conflicts(change_set, at=AT, actor=alice) == []
     with pytest.raises(Conflict, match="import the file again"):

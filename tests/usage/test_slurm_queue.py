@@ -121,7 +121,7 @@ def test_what_cant_be_believed_is_refused_with_its_place_in_the_list(given: dict
 
 def test_a_part_of_a_listing_is_refused_because_jobs_it_misses_have_not_vanished() -> None:
     text = json.dumps({"jobs": [running(1), running(2)]})
-    with pytest.raises(Invalid, match="doesn't tell which jobs are gone") as caught:
+    with pytest.raises(Invalid, match="doesn't show which jobs are gone") as caught:
         read(text[:-40], READING, SlurmQueue())
     assert caught.value.code == "cut_off"
     with pytest.raises(Invalid, match="Zero Bytes") as caught:

@@ -216,7 +216,7 @@ def test_all_or_nothing_takes_nothing_of_a_file_with_a_bad_line() -> None:
     good = json.dumps(record(1))
     run = start_whole(good, "{", good)
     assert (run.state, run.error_code) == ("failed", "records_rejected")
-    assert "1 of 3 lines are bad, so none was taken" in run.error
+    assert "1 of 3 lines are invalid, so none was imported" in run.error
     assert not Record.objects.exists()
     made = Import.objects.get()
     assert [(one.line, one.code) for one in made.rejected_lines.all()] == [(2, "bad_json")]

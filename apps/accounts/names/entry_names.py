@@ -41,5 +41,5 @@ def refuse_reserved(namespace: str, *, where: str = "namespace") -> None:
         Invalid: somebody gave a namespace that is ours alone.
     """
     if is_reserved(namespace):
-        message = "Namespaces that begin with @ are kept for what other sites tell by entry: take another name."
+        message = "Namespaces that begin with @ are reserved for usage of other sites: choose another name."
         raise Invalid(message, code="reserved_namespace", fields=[FieldProblem(where, message)])

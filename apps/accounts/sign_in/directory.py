@@ -40,7 +40,7 @@ def look_up(username: str, password: str) -> Person | None:
             login = next((text for name in _LOGINS if (text := _first(entry, name))), username)
             return _person(entry, login, _groups(connection, entry, login))
     except (LDAPException, OSError) as error:
-        log.error("The directory can't be asked: %s", error)
+        log.error("The directory can't be reached: %s", error)
         message = _("Your site’s directory does not answer: try again in a moment.")
         raise Unavailable(message, code="directory_down") from error
 
@@ -90,7 +90,7 @@ def _find(connection: Connection, username: str) -> dict[str, Any] | None:
     wanted = settings.FAIRSHARE_LDAP_FILTER.replace("{username}", escape_filter_chars(username))
     found = _search(connection, settings.FAIRSHARE_LDAP_PEOPLE, wanted, 2)
     if len(found) > 1:
-        log.warning("The directory knows more than one %r: FAIRSHARE_LDAP_FILTER must tell them apart.", username)
+        log.warning("The directory has more than one %r: FAIRSHARE_LDAP_FILTER must match only one.", username)
     return found[0] if len(found) == 1 else None
 
 

@@ -86,15 +86,19 @@ def _follows(trusted: Trusted, document: PolicyDocument, digest: str) -> Verdict
     if version == trusted.version and digest == trusted.digest:
         return Verdict.SAME
     if version < trusted.version:
-        message = f"This is version {version}, and version {trusted.version} was taken already: an old one is replayed."
+        message = (
+            f"This is version {version}, and version {trusted.version} was accepted before: this is an old document."
+        )
         raise _refused("older_version", message)
     if version == trusted.version:
-        message = f"There are two different versions {version}: ask its authority by another way which one is right."
+        message = (
+            f"There are two different versions {version}: ask its site over a separate channel which one is right."
+        )
         raise _refused("forked", message)
     if version == trusted.version + 1 and document.head.previous != (trusted.digest or None):
         message = (
-            f"Version {version} doesn't follow the version {trusted.version} that was taken: its line was forked. "
-            "Ask its authority by another way which one is right."
+            f"Version {version} doesn't follow the version {trusted.version}: its history was forked. "
+            "Ask its site over a separate channel which one is right."
         )
         raise _refused("forked", message)
     return Verdict.NEW

@@ -96,7 +96,7 @@ def read_policy(document: Mapping[str, Any], limits: PolicyLimits) -> PolicyDocu
     except Invalid as error:
         raise BadDocument(error.message, fields=error.fields) from error
     if "shares" in document["root"]:
-        raise bad_place("root.shares", "must be left out: whoever mounts the document decides them")
+        raise bad_place("root.shares", "must be left out: the mounting site sets them")
     tree = declared.tree
     if len(tree) > limits.entries:
         raise TooLarge(f"The document has {len(tree):,} entries; this mount takes {limits.entries:,}.")
@@ -169,7 +169,7 @@ def _refuse_what_is_local(tree: TreeColumns) -> None:
         (np.flatnonzero(tree.locked).tolist(), "is locked, which each site does for itself"),
         (sorted(tree.members), "has rules for members, which each site has of its own"),
         (sorted(tree.dates), "has dates; a new version says what changed when they were reached"),
-        (sorted(tree.mount), "is a mount, which is told as what it mounted"),
+        (sorted(tree.mount), "is a mount, which is published as its content"),
         (sorted(tree.scope_sources), "names sources, which are each site's own"),
         ([i for i, name in enumerate(tree.name) if has_markup(name)], "has a name with < or >; leave them out"),
     ):

@@ -229,7 +229,7 @@ def _read_head(document: Mapping[str, Any]) -> UsageHead:
     if type(document["more"]) is not bool:
         raise bad_place("more", "must be true or false")
     if document["more"] and since == number:
-        raise bad_place("more", "says that there is more, and nothing is told")
+        raise bad_place("more", "announces more, but no hours are reported")
     newest, seen = _read_line(document, number, since)
     issued_at, expires_at = (read_instant(document[name], name) for name in ("issued_at", "expires_at"))
     if expires_at <= issued_at:
@@ -257,7 +257,7 @@ def _read_line(document: Mapping[str, Any], number: int, since: int) -> tuple[St
     if newest.number < number:
         raise bad_place("newest.number", "is earlier than number")
     if newest.number > number and not document["more"]:
-        raise bad_place("more", "must be true: what is told ends before the newest state")
+        raise bad_place("more", "must be true: the reported hours end before the newest state")
     if not since:
         if document["seen"] is not None:
             raise bad_place("seen", "must be null where since is 0")
@@ -325,7 +325,7 @@ def _read_uid(value: object, where: str) -> UUID:
 def _read_hours(value: object, n_entries: int, head: UsageHead) -> tuple[I8, I8, I8, F8]:
     given = read_list(value, "hours")
     if len(given) > MOST_HOURS:
-        raise TooLarge(f"The document tells {len(given):,} hours; at most {MOST_HOURS:,} are taken.")
+        raise TooLarge(f"The document reports {len(given):,} hours; the limit is {MOST_HOURS:,}.")
     hours = np.fromiter((_read_hour(one, at, head) for at, one in enumerate(given)), np.int64, len(given))
     late = np.flatnonzero(hours[1:] <= hours[:-1])
     if len(late):
@@ -389,7 +389,7 @@ def _refuse_sums(rows: Rows, name: str, amounts: F8) -> None:
     sums = np.bincount(hour, weights=amounts, minlength=len(rows.hours))
     wrong = np.flatnonzero(sums > MOST_SUM)
     if len(wrong):
-        raise bad_place(f"hours[{wrong[0]}].{name}", f"comes to more than {MOST_SUM:,.0f} in all")
+        raise bad_place(f"hours[{wrong[0]}].{name}", f"exceeds {MOST_SUM:,.0f} in total")
 
 
 def _read_amounts(rows: Rows, name: str) -> F8:

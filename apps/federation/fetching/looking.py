@@ -94,7 +94,7 @@ def no_document(status: int) -> str:
     said = f"The address answers with status {status}, and no document."
     if status not in (401, 403, 404):
         return said
-    return f"{said} The other side may not have opened it: ask there for a token, or have it opened to everybody."
+    return f"{said} The other site may not permit it: ask for a token, or for open access."
 
 
 def token_header(token: str) -> dict[str, str]:

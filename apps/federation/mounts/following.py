@@ -147,7 +147,7 @@ def _land(mount: Mount, policy: Policy, look: Look, landing: Landing, at: dateti
     look.outcome, look.message = Fetch.Outcome.HELD, beyond
     if mount.held is not None and version == mount.version:
         if mount.held.state == ChangeSet.State.WITHDRAWN:  # who said no isn't asked again
-            look.message = f"{beyond} This version was withdrawn here; the next one is looked at again."
+            look.message = f"{beyond} This version was withdrawn here; the next one is checked again."
             return
         if mount.held.state in STILL_OPEN and mount.held.base_number == policy.head_number:
             return
@@ -170,11 +170,11 @@ def _beyond(mount: Mount, landing: Landing) -> str:
     """By which limit the change is too large to land by itself; "" for none."""
     n = landing.n_added + landing.n_gone + landing.n_changed
     if n > mount.most_entries:
-        return f"Held for review: {n:,} entries change at once, and {mount.most_entries:,} land by themselves."
+        return f"Held for review: {n:,} entries change at once; the limit is {mount.most_entries:,}."
     if mount.landed_version and landing.furthest_points > mount.most_points + 1e-9:
         return (
-            f"Held for review: a target moves by {landing.furthest_points:.1f} points, and {mount.most_points:g} "
-            "land by themselves."
+            f"Held for review: a target moves by {landing.furthest_points:.1f} points; "
+            f"the limit is {mount.most_points:g}."
         )
     return ""
 

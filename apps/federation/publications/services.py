@@ -105,7 +105,7 @@ def _issue_anew(publication: Publication, at: datetime) -> Issued:
     tree = load_tree(row.policy)
     i = tree.index_of_uid(row.entry_uid)
     if i is None:
-        raise NotFound(f"The entry that {row.name} tells of is no longer in {row.policy.slug}.", code="entry_gone")
+        raise NotFound(f"The entry of {row.name} is no longer in {row.policy.slug}.", code="entry_gone")
     document = write_policy(_head(row, last, issuers_below(row.policy, tree, i), at), tree, i)
     content = digest_of({name: document[name] for name in ("issuer", "publication", "issuers", "root")})
     if last is not None and _still_holds(last, content, keys, at):
@@ -247,4 +247,4 @@ def _replace(path: Path, data: bytes) -> None:
 
 def _require_admin(actor: Actor) -> None:
     if not actor.is_admin:
-        raise NotAllowed("Only administrators decide what this site tells others.")
+        raise NotAllowed("Only administrators decide what this site publishes.")

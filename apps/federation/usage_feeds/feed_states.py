@@ -83,7 +83,7 @@ def read_view(feed_id: int, *, at: datetime, remembers: bool, lock: bool = False
     tree = load_tree(row.policy, fingerprint.revision)
     entry = tree.index_of_uid(row.entry_uid)
     if entry is None:
-        raise NotFound(f"The entry that {row.name} tells of is no longer in {row.policy.slug}.", code="entry_gone")
+        raise NotFound(f"The entry of {row.name} is no longer in {row.policy.slug}.", code="entry_gone")
     sources = list(Source.objects.order_by("id").values_list("id", "slug", "origin"))
     own = {slug: source_id for source_id, slug, origin in sources if not origin}
     basis = {

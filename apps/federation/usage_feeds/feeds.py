@@ -186,11 +186,11 @@ def _answer(view: View, asked: _Asked) -> tuple[UsageDocument, str] | None:
     """The document of a view whose feed is up to date, and its mark; None where the mark is known."""
     row, since, at = view.row, asked.since, asked.at
     if asked.seen > row.number:
-        message = f"The feed {row.name} has come to {row.number}, not to {asked.seen}: it was set back to an older"
-        raise Conflict(f"{message} state, or begun anew. Read it from 0.", code="since_ahead")
+        message = f"The feed {row.name} is at {row.number}, not at {asked.seen}: it was restored to an older"
+        raise Conflict(f"{message} state, or recreated. Read it from 0.", code="since_ahead")
     states = load_states(row.pk, [row.number, asked.seen])
     if asked.seen and asked.seen not in states:
-        message = f"The feed {row.name} doesn't know any more how it came to {asked.seen}. Read it from 0."
+        message = f"The feed {row.name} no longer has its history up to {asked.seen}. Read it from 0."
         raise Conflict(message, code="since_forgotten")
     number = row.number if since == row.number else _upto(row, since, int(row.basis["most_rows"]))
     head = UsageHead(
@@ -256,8 +256,8 @@ def _document(view: View, head: UsageHead) -> UsageDocument:
     named = [sums.entry] if running is None else [sums.entry, running.entry]
     used = np.unique(np.concatenate(named))
     if len(used) > MOST_ENTRIES or (running is not None and len(running) > MOST_RUNNING):
-        message = f"The feed {row.name} would tell of {len(used):,} entries or too many running jobs at once: "
-        raise TooLarge(message + "tell of smaller subtrees, or leave running jobs out.")
+        message = f"The feed {row.name} would report {len(used):,} entries or too many running jobs at once: "
+        raise TooLarge(message + "publish smaller subtrees, or leave running jobs out.")
     entries = [UUID(bytes=one) for one in map(bytes, places.uids[used])]
     if running is not None:
         running = replace(running, entry=np.searchsorted(used, running.entry))
@@ -304,4 +304,4 @@ def _check(name: str, capacity_cores: float, keeps_days: int, expires_after_s: i
 
 def _require_admin(actor: Actor) -> None:
     if not actor.is_admin:
-        raise NotAllowed("Only administrators decide what this site tells others.")
+        raise NotAllowed("Only administrators decide what this site publishes.")

@@ -24,20 +24,21 @@ def refuse_other_line(head: UsageHead, known: State | None) -> None:
         return
     newest = head.newest.number
     if newest < known.number:
-        message = f"is {newest}, and the feed had come to {known.number} already: an old one is replayed"
+        message = f"is {newest}, but the feed was at {known.number} before: this is an old document"
         raise _refused("older_version", "newest.number", message)
     for where, told in (("seen", head.seen), ("newest", head.newest)):
         if told is not None and told.number == known.number:
             if told.mark != known.mark:
-                message = (
-                    f"is another one than that by which the feed came to {known.number} before: its line was forked"
-                )
+                message = f"differs from the one at {known.number}: the feed's history was forked"
                 raise _refused(
-                    "forked", f"{where}.mark", message, "If the site was restored from a backup, begin anew."
+                    "forked",
+                    f"{where}.mark",
+                    message,
+                    "If the site was restored from a backup, reset the document history.",
                 )
             return
     if head.since:  # else it tells all there is, in place of all that was taken
-        message = f"is not of {known.number}, which was asked for: whether this goes on from there can't be seen"
+        message = f"is not from {known.number} as requested: continuity can't be verified"
         raise _refused("other_question", "seen.number", message)
 
 

@@ -156,7 +156,7 @@ def _place(policy_slug: str, entry: str, at: datetime, actor: Actor) -> tuple[Po
     if _is_mounted(policy, tree, i):
         return policy, tree, i
     if not _is_published(policy, tree, i):
-        message = "Others can tell usage only of what is mounted here, or published here for others to mount"
+        message = "Usage can be reported only for entries that are mounted here, or published here"
         raise Invalid(f"{message}.", code="not_shared", fields=[FieldProblem("entry", message)])
     if not rules_all(actor, "federation"):
         raise NotAllowed("Only administrators take usage of what this site publishes.")
@@ -197,8 +197,8 @@ def _refuse_twice(tree: TreeColumns, i: int, issuer: str, feed: str) -> None:
         theirs = load_tree(other.policy)
         j = theirs.index_of_uid(other.entry_uid)
         if other.feed == feed or (j is not None and not mine.isdisjoint(_uids_below(theirs, j))):
-            message = f"Usage of these entries is taken from {issuer} already, for {other.policy.slug}"
-            raise Conflict(f"{message}: what it tells counts in every policy.", code="subscribed")
+            message = f"There is a subscription to usage of these entries from {issuer}, for {other.policy.slug}"
+            raise Conflict(f"{message}: its usage counts in every policy.", code="subscribed")
 
 
 def _uids_below(tree: TreeColumns, i: int) -> list[bytes]:

@@ -96,13 +96,13 @@ def read_answer(row: Subscription, answer: outbound.Answer, look: Look, at: date
     if answer.status == 304 and row.etag:
         look.etag = row.etag
         if row.expires_at is None or row.expires_at <= at:
-            message = "It confirms what has expired: the next time it is asked for all of it."
+            message = "It confirms expired data: the next fetch requests all of it."
             raise BadDocument(message, code="expired")
         return
     if answer.status == 409 and row.number:
         number = max(row.number, row.seen_number)
-        message = f"It doesn't know its own number {number}: it hasn't come to it, or not by any way that it remembers."
-        remedy = "If it was restored from a backup or set up anew, or wasn't asked for very long, begin anew."
+        message = f"It doesn't know its own number {number}: it has not reached it, or lost that history."
+        remedy = "If it was restored from a backup, set up again, or not fetched for long, reset the document history."
         raise BadDocument(f"{message} {remedy}", code="older_version")
     if answer.status != 200:
         raise outbound.Unreachable(f"It answers with status {answer.status}, and no document.", code="bad_status")
@@ -127,7 +127,7 @@ def judge_usage(data: bytes, trusted: TrustedFeed, *, at: datetime) -> JudgedUsa
         raise _refused("other_root", "root", f"is {head.root}; so far this feed was of {trusted.root}")
     _refuse_times(document, at)
     if head.number < trusted.number:
-        message = f"is {head.number}, and {trusted.number} was taken already: an old one is replayed"
+        message = f"is {head.number}, but {trusted.number} was accepted before: this is an old document"
         raise _refused("older_version", "number", message)
     if trusted.issued_at is not None and head.issued_at < trusted.issued_at:
         message = (
@@ -135,7 +135,7 @@ def judge_usage(data: bytes, trusted: TrustedFeed, *, at: datetime) -> JudgedUsa
         )
         raise _refused("older_version", "issued_at", message)
     if head.since > trusted.number:
-        message = f"is {head.since}, and {trusted.number} was asked for: what lies between would be lost"
+        message = f"is {head.since}, but {trusted.number} was requested: hours between them would be lost"
         raise _refused("other_question", "since", message)
     if head.more and head.number <= trusted.number:
         raise _refused("other_question", "more", "says that there is more, and leads no further")
@@ -265,7 +265,7 @@ def _uids_here(row: Subscription, tree: TreeColumns, document: UsageDocument) ->
     root, here = document.head.root, row.entry_uid
     at = tree.index_of_uid(here)
     if at is None:
-        raise BadDocument("The entry that usage is told of is no longer in the policy.", code="entry_gone")
+        raise BadDocument("The entry of this usage is no longer in the policy.", code="entry_gone")
     uids = [here if uid == root else uid for uid in document.entries]
     if len(set(uids)) < len(uids):
         raise _refused("other_root", "entries", "have the entry itself twice, under two names")
@@ -298,15 +298,17 @@ def _refuse_times(document: UsageDocument, at: datetime) -> None:
     head = document.head
     if head.issued_at > at + SKEW:
         ahead_s = (head.issued_at - at).total_seconds()
-        message = f"lies {ahead_s:.0f} s ahead of our clock: one of the two clocks is wrong"
+        message = f"is {ahead_s:.0f} s ahead of our clock: one of the two clocks is wrong"
         raise _refused("issued_ahead", "issued_at", message)
     if head.expires_at <= at:
-        raise _refused("expired", "expires_at", f"was {head.expires_at:%Y-%m-%d %H:%M} UTC, and no newer one is told")
+        raise _refused(
+            "expired", "expires_at", f"was {head.expires_at:%Y-%m-%d %H:%M} UTC, and no newer one was published"
+        )
     if len(document.hours) and hour_at(int(document.hours.max())) > at + SKEW:
         raise _refused("hour_ahead", "hours", "begin ahead of our clock: one of the two clocks is wrong")
     running = document.running
     if running is not None and len(running) and int(running.start_us.max()) > (at + SKEW).timestamp() * 1e6:
-        raise _refused("hour_ahead", "running.start", "lies ahead of our clock: one of the two clocks is wrong")
+        raise _refused("hour_ahead", "running.start", "is ahead of our clock: one of the two clocks is wrong")
 
 
 def _named(source: Source, site: str) -> Source:
@@ -323,7 +325,9 @@ def _named(source: Source, site: str) -> Source:
     tells = SiteDay.objects.filter(site__iexact=site, source__in=others).exists()
     known = {settings.FAIRSHARE_SITE, *others.values_list("site", flat=True)}
     if tells or _spelled(site) in map(_spelled, known):
-        raise _refused("other_site", "site", f"is {site}, of which others here tell: each site needs a name of its own")
+        raise _refused(
+            "other_site", "site", f"is {site}, which other sources here report: each site needs its own name"
+        )
     source.site = site
     source.save(update_fields=["site"])
     return source
@@ -349,7 +353,7 @@ def _enforced_version(row: Subscription, tree: TreeColumns, head: UsageHead) -> 
 
 def _told(document: UsageDocument, sifted: Sifted) -> str:
     n_running = 0 if document.running is None else len(document.running)
-    text = f"{len(document.hours):,} hours told, {n_running:,} jobs running"
+    text = f"{len(document.hours):,} hours reported, {n_running:,} jobs running"
     if sifted.held_cpu_s:
         text += f"; {len(sifted.held_cpu_s):,} hours held: more than the site has"
     if sifted.running_is_held:

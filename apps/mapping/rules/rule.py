@@ -176,9 +176,9 @@ def rule_problems(rule: Rule, where: str) -> list[FieldProblem]:
     if not 0 <= rule.member_shares <= MOST_SHARES:
         problems.append(FieldProblem(f"{where}.member_shares", "must be a number from 0 to 1e15"))
     if is_reserved(rule.namespace):
-        problems.append(FieldProblem(f"{where}.namespace", "is kept for what other sites tell by entry: no rule's"))
+        problems.append(FieldProblem(f"{where}.namespace", "is reserved for usage of other sites"))
     if rule.source and rule.namespace:
-        problems.append(FieldProblem(f"{where}.source", "stands for a namespace: give one of the two"))
+        problems.append(FieldProblem(f"{where}.source", "names a namespace too: give only one of them"))
     problems += [
         FieldProblem(f"{where}.{name}", f"has at most {longest} characters")
         for name, longest in _LIMITS.items()

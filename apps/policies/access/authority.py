@@ -99,7 +99,7 @@ class ActorGuard:
                 self._mine = locked_by(self._policy, self._actor)
             if node.uid not in self._mine:
                 locked = f"operations[{index}]: {tree.path(node)} is locked"
-                raise NotAllowed(f"{locked}; ask whoever locked it, or an administrator.", code="locked")
+                raise NotAllowed(f"{locked}; ask the person who locked it, or an administrator.", code="locked")
 
     def may_set_policy(self, index: int) -> None:
         """Settings decide for everybody: they belong to whoever shapes the whole tree."""

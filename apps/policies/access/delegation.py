@@ -101,7 +101,7 @@ def give_grant(
         grant.user, grant.people = _subject(username, people)
         grant.reason, grant.verbs = _reason(reason), _verbs(role, verbs)
         if setting.is_own(grant) and not setting.rules:
-            raise NotAllowed("Nobody gives a role to themselves: ask whoever decides above you.", code="own_grant")
+            raise NotAllowed("You can't assign a role to yourself: ask a manager above.", code="own_grant")
         _refuse_to_everybody(setting, grant)
         end, missing = setting.holding.limit(grant.verbs, lineage)
         _refuse_missing(missing)
@@ -189,7 +189,7 @@ def _locked(policy_slug: str, grant_id: int, tag: str, actor: Actor, at: datetim
     lock_policy(get_policy(slug=policy_slug, actor=actor).pk)
     setting, grant = _found(policy_slug, grant_id, actor, at)
     if tag != tag_of(grant):
-        raise Stale("Somebody changed this grant after you read it: load it again.")
+        raise Stale("Another person changed this grant: load it again.")
     return setting, grant
 
 
@@ -218,7 +218,7 @@ def _subject(username: str, people: str) -> tuple[User | None, str]:
             raise _invalid("people", str(error)) from None
     user = User.objects.filter(username=username, is_active=True).first() if "\0" not in username else None
     if user is None:
-        raise _invalid("username", "is nobody who has signed in here; a group may be named before it has anybody")
+        raise _invalid("username", "has never signed in here; groups may be named before they have members")
     return user, ""
 
 
@@ -227,10 +227,10 @@ def _refuse_to_everybody(setting: Setting, grant: Grant) -> None:
     if grant.people != EVERYBODY:
         return
     if not setting.rules:
-        raise NotAllowed("Only an administrator opens a part of a policy to everybody who signs in.", code="site_only")
+        raise NotAllowed("Only an administrator can open a part of a policy to all signed-in users.", code="site_only")
     if more := [verb for verb in grant.verbs if verb not in _SIGHT]:
         label = Verb(more[0]).label.lower()
-        raise _invalid("verbs", f"may only open sight to everybody (view_aggregate, view_members), not {label}")
+        raise _invalid("verbs", f"may only let all users see it (view_aggregate, view_members), not {label}")
 
 
 _SIGHT = (Verb.VIEW_AGGREGATE, Verb.VIEW_MEMBERS)
@@ -256,10 +256,10 @@ def _reason(text: str) -> str:
 
 def _end(wanted: datetime | None, limit: datetime, at: datetime) -> datetime | None:
     if wanted is not None and wanted <= at:
-        raise _invalid("expires_at", "must lie in the future")
+        raise _invalid("expires_at", "must be in the future")
     if (wanted or FOREVER) > limit:
         own = f"your own right ends on {limit:%Y-%m-%d}"
-        raise NotAllowed(f"Nobody gives a right for longer than they hold it: {own}.", code="longer_than_own")
+        raise NotAllowed(f"You can't grant a right for longer than you hold it: {own}.", code="longer_than_own")
     return wanted
 
 
@@ -268,7 +268,7 @@ def _refuse_missing(missing: Collection[str]) -> None:
         raise NotAllowed("You may not give roles at this entry: it takes the right to delegate, there or above.")
     if missing:
         labels = ", ".join(Verb(verb).label.lower() for verb in missing)
-        raise NotAllowed(f"Nobody gives more than they hold; you lack at this entry: {labels}.", code="more_than_own")
+        raise NotAllowed(f"You can't grant more than you hold; you lack at this entry: {labels}.", code="more_than_own")
 
 
 def _refuse_twin(grant: Grant) -> None:
@@ -285,7 +285,7 @@ def _refuse_change(setting: Setting, before: Grant, after: Grant) -> None:
         _end(after.expires_at, FOREVER, setting.at)
     if setting.is_own(before) and not setting.rules:
         if not reduces:
-            raise NotAllowed("Nobody raises or lengthens their own grant: ask whoever gave it.", code="own_grant")
+            raise NotAllowed("You can't extend your own grant: ask the person who assigned it.", code="own_grant")
         return
     if not setting.may_change(before):
         raise _not_yours()
@@ -374,7 +374,9 @@ def _on_record(verb: str, policy_slug: str, grant_id: int, actor: Actor, at: dat
 
 
 def _not_yours() -> DomainError:
-    return NotAllowed("A grant is changed by whoever gave it, or from above its entry.", code="not_your_grant")
+    return NotAllowed(
+        "A grant is changed by the person who assigned it, or by a manager above its entry.", code="not_your_grant"
+    )
 
 
 def _invalid(where: str, message: str) -> Invalid:

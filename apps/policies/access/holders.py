@@ -169,7 +169,7 @@ def _person(username: str, setting: Setting, lineage: Sequence[UUID]) -> User:
         raise NotAllowed("You may ask about yourself here; about others, who gives roles or sees people by name.")
     person = User.objects.filter(username=username).first() if "\0" not in username else None
     if person is None:
-        raise NotFound(f"Nobody here is called {username[:80]!r}.", code="no_such_person")
+        raise NotFound(f"There is no user {username[:80]!r}.", code="no_such_person")
     return person
 
 

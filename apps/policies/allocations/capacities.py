@@ -148,7 +148,7 @@ def _locked_policy(policy: Policy, actor: Actor, at: datetime) -> Policy:
     tree = load_tree(policy)
     visible_entries(policy=policy, tree=tree, actor=actor, at=at).require(0)
     if not may_state(policy=policy, tree=tree, at=at, actor=actor):
-        raise NotAllowed("Only whoever divides the whole policy says how many cores there are.")
+        raise NotAllowed("Only managers of the whole policy record its capacity.")
     return policy
 
 
@@ -176,7 +176,7 @@ def _missing() -> NotFound:
 
 def _refuse_stale(capacity: Capacity, tag: str) -> None:
     if tag != tag_of(capacity):
-        raise Stale("Somebody changed this capacity after you read it: load it again.")
+        raise Stale("Another person changed this capacity: load it again.")
 
 
 def _refusals(verb: str, actor: Actor, at: datetime, policy: Policy) -> Any:

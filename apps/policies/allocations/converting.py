@@ -90,7 +90,7 @@ def convert(
         )
     total = sum(promised.values())
     if total <= 0:
-        raise Invalid("Nothing is promised to these entries in this period: give core-hours first.", code="no_promise")
+        raise Invalid("These entries have no allocation in this period: allocate core-hours first.", code="no_promise")
     left = 0.0 if has_core_h is None else max(has_core_h - total, 0.0)
     of_rest = _parts_of_rest(tree, children, promised, left, rest)
     divided = total + sum(of_rest.values())

@@ -43,7 +43,7 @@ def draft_shares(
     conversion = _convert(policy, tree, parent_uid, period, zone, rest, at, actor, sight)
     operations = operations_of(conversion, at_end=at_end)
     if not operations:
-        raise Invalid("The shares say what is promised already: nothing to draft.", code="nothing_to_change")
+        raise Invalid("The shares match the allocations already: nothing to draft.", code="nothing_to_change")
     later = period.starts_on > day_of(at, zone)
     return make_change_set(
         policy_slug=policy_slug, base_revision=tree.number, operations=operations, reason=require_reason(reason),

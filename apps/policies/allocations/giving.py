@@ -183,10 +183,12 @@ def _decided(policy: Policy, tree: TreeColumns, uid: UUID, at: datetime, actor: 
     if i == 0:
         raise invalid("entry", "is the root: what it has is the capacity, which is stated by site")
     if tree.is_reserve[i]:
-        raise invalid("entry", "is a reserve, which is what nobody was promised")
+        raise invalid("entry", "is a reserve, which has no allocation")
     if not may_decide(policy=policy, tree=tree, i=i, at=at, actor=actor):
         parent = tree.path(int(tree.parent[i]))
-        raise NotAllowed(f"Core-hours of {tree.path(i)} are given by whoever divides {parent}, or an entry above it.")
+        raise NotAllowed(
+            f"Core-hours of {tree.path(i)} are allocated by the managers of {parent}, or of an entry above it."
+        )
     return i
 
 
@@ -208,7 +210,7 @@ def _found(
     allocation, _ = _seen(policy, tree, uid, at, actor, sight)
     i = _decided(policy, tree, allocation.entry_uid, at, actor, sight)
     if tag != tag_of(allocation):
-        raise Stale("Somebody changed this allocation after you read it: load it again.")
+        raise Stale("Another person changed this allocation: load it again.")
     return allocation, i
 
 
@@ -218,9 +220,7 @@ def _check(allocation: Allocation) -> None:
     same = {"policy_id": allocation.policy_id, "entry_uid": allocation.entry_uid, "withdrawn_at": None}
     twins = Allocation.objects.filter(**same, starts_on=allocation.starts_on, ends_on=allocation.ends_on)
     if twins.filter(core_h=allocation.core_h).exclude(pk=allocation.pk).exists():
-        raise Conflict(
-            "The same core-hours are promised to this entry for the same days already.", code="allocation_exists"
-        )
+        raise Conflict("This entry already has the same allocation for the same days.", code="allocation_exists")
 
 
 def _log(

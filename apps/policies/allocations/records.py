@@ -52,7 +52,7 @@ def refuse_days(starts_on: date, ends_on: date | None) -> None:
         if day is not None and not FIRST_DAY <= day <= LAST_DAY:
             raise invalid(where, f"must be a day from {FIRST_DAY} to {LAST_DAY}")
     if ends_on is not None and ends_on < starts_on:
-        raise invalid("ends_on", "must not lie before starts_on")
+        raise invalid("ends_on", "must not be before starts_on")
 
 
 def invalid(where: str, message: str) -> Invalid:

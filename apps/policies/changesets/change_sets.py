@@ -99,10 +99,10 @@ def get_change_set_for_write(
         raise missing_change_set(id)
     require_sight_of(change_set, actor, at)
     if not to_publish and not Sight(change_set.policy, actor, at).is_of(change_set):
-        raise NotAllowed(f"Change set {id} is somebody else's: publish it, or make one of your own.")
+        raise NotAllowed(f"Change set {id} belongs to another person: publish it, or create your own.")
     if change_set.state == ChangeSet.State.PUBLISHED:
         number = Revision.objects.filter(change_set=change_set).values_list("number", flat=True).first()
-        raise Conflict(f"Change set {id} is in force already, as revision {number}.", code="already_published")
+        raise Conflict(f"Change set {id} is published already, as revision {number}.", code="already_published")
     if change_set.state == ChangeSet.State.WITHDRAWN:
         raise Conflict(f"Change set {id} was withdrawn: make another one.", code="withdrawn")
     if change_set.version != version:

@@ -55,7 +55,7 @@ class EditConflict(Conflict):
         first = self.conflicts[0]
         super().__init__(
             f"Revision {head_number} changed {first.field} of {first.path} since revision {base_number}: it is "
-            f"{_words(first.theirs)} now. Look at the differences, and make the change anew on revision {head_number}.",
+            f"{_words(first.theirs)} now. Check the differences, and repeat the change on revision {head_number}.",
             code="edit_conflict",
             fields=[_problem(conflict) for conflict in self.conflicts],
         )

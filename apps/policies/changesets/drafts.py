@@ -84,7 +84,7 @@ def may_edit(policy: Policy, actor: Actor, at: datetime) -> bool:
 def require_editor(policy: Policy, actor: Actor, at: datetime) -> None:
     if not may_edit(policy, actor, at):
         raise NotAllowed(
-            "There is no entry here that you may change. Ask whoever divides the entry above yours for more instead."
+            "You can't change any entry here. Request a larger share from the managers of the entry above instead."
         )
 
 

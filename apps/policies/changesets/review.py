@@ -92,7 +92,7 @@ class Review:
     def why_not_approve(self, actor: Actor) -> NotAllowed | None:
         """The refusal that approving it would meet."""
         if actor.user is not None and actor.user.pk == self.change_set.author_id:
-            return NotAllowed("Nobody approves an own change set: ask a second person.", code="own_change_set")
+            return NotAllowed("You can't approve your own change set: ask a second person.", code="own_change_set")
         return self._refusal(actor, instead=Verb.APPROVE)
 
     def people_who_may(self, verb: str) -> list[User]:
@@ -176,7 +176,7 @@ def _follows(change_set: ChangeSet) -> int:
 def _place(change_set: ChangeSet, policy: Policy) -> tuple[int, str, Sequence[FieldConflict]]:
     """Over which revision, and what stands against the head."""
     if is_document(change_set):
-        moved = f"It replaces the tree of revision {change_set.base_number}, and {policy.head_number} is in force now."
+        moved = f"It replaces the tree of revision {change_set.base_number}, and {policy.head_number} is current now."
         return change_set.base_number, moved, ()
     found = conflicts_with_head(change_set, policy)
     if found:

@@ -42,7 +42,7 @@ def approve_change_set(*, id: int, version: int, at: datetime, actor: Actor) -> 
     with transaction.atomic():
         change_set = get_change_set_for_write(id, actor, at, version=version, to_publish=True)
         if actor.user is not None and actor.user.pk == change_set.author_id:
-            raise NotAllowed("Nobody approves an own change set: ask a second person.", code="own_change_set")
+            raise NotAllowed("You can't approve your own change set: ask a second person.", code="own_change_set")
         require_approver(change_set, actor, at)
         if change_set.state == State.DRAFT:
             raise Conflict(f"Change set {id} is a draft: it is proposed first.", code="not_proposed")
@@ -61,7 +61,7 @@ def request_changes(*, id: int, version: int, text: str, at: datetime, actor: Ac
         change_set = get_change_set_for_write(id, actor, at, version=version, to_publish=True)
         require_approver(change_set, actor, at)
         if change_set.state == State.DRAFT:
-            raise Conflict(f"Change set {id} is a draft: nobody has been asked yet.", code="not_proposed")
+            raise Conflict(f"Change set {id} is a draft: no review was requested yet.", code="not_proposed")
         _say(change_set, said, None, actor, at)
         change_set.approvals.all().delete()
         change_set.effective_at, change_set.decided_by, change_set.decided_name = None, None, ""
@@ -83,7 +83,7 @@ def schedule_change_set(
 ) -> ChangeSet:
     """Decide now what is put in force later. All rights are asked for now, and once more when it is due."""
     if effective_at <= at:
-        problem = FieldProblem("effective_at", "must lie in the future; publish it to have it now")
+        problem = FieldProblem("effective_at", "must be in the future; publish it for an immediate effect")
         raise Invalid(f"effective_at {problem.message}.", fields=[problem])
     with transaction.atomic():
         change_set = get_change_set_for_write(id, actor, at, version=version, to_publish=True)
@@ -123,7 +123,7 @@ def _publish_one(pk: int, policy_id: int, at: datetime) -> Revision | None:
             lock_policy(policy_id)
             change_set = _still_due(pk, at)
             if change_set is not None and not change_set.decided_name:
-                raise Conflict("Its time has come, and nobody had decided to put it in force.", code="undecided")
+                raise Conflict("It was due, but no decision was made.", code="undecided")
             return None if change_set is None else publish_locked(change_set, _decider(change_set), at)
     except DomainError as error:
         with transaction.atomic():
@@ -176,7 +176,7 @@ def rebase_change_set(
             raise Invalid("Nothing of it is left: withdraw it.", code="nothing_to_change")
         outcome = work()
         if outcome.is_empty and outcome.settings == settings:
-            raise Invalid("Nothing would change: everything asked for is in force already.", code="nothing_to_change")
+            raise Invalid("Nothing would change: this is the current state.", code="nothing_to_change")
         places = {old: new for new, (old, _) in enumerate(settled.kept)}
         move_anchors(change_set, places)
         change_set.operations, change_set.base_number = outcome.operations, policy.head_number

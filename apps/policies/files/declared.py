@@ -135,7 +135,7 @@ class Declaration:
         self.scope[row] = SCOPES.index(scope)
         try:
             if not isinstance(sources, list | tuple) or (sources and not scope):
-                raise ValueError("must be a list of sources' slugs, and stand beside a scope")
+                raise ValueError("must be a list of sources' slugs, together with a scope")
             if sources:
                 self.sources[row] = tuple(dict.fromkeys(map(clean_name, sources)))
         except ValueError as error:

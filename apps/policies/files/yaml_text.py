@@ -124,7 +124,7 @@ def _scalar(event: yaml.ScalarEvent) -> Any:
     try:
         return getattr(_constructor, f"construct_yaml_{kind}")(yaml.ScalarNode(tag, text))
     except ValueError:
-        raise _refusal(event, f"{text!r:.60} is no number that may stand here") from None
+        raise _refusal(event, f"{text!r:.60} is not a valid number here") from None
 
 
 def _refusal(event: yaml.Event, message: str) -> Invalid:

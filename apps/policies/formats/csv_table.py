@@ -200,7 +200,7 @@ class _Taken(Declaration):
             dot, bare = number.replace(".", "").replace(",", "."), number.replace(",", "").replace(".", "")
             raise ValueError(f"{number!r} may be {bare} or {dot}; write it as one of these")
         if text.lstrip("'").startswith(("=", "@", "＝", "＠")):
-            raise ValueError(f"{text[:40]!r} is a formula; write the number that it comes to")
+            raise ValueError(f"{text[:40]!r} is a formula; write its result")
         if not _NUMBER.fullmatch(number):
             raise ValueError(f'{text[:40]!r} is no number from 0 up, and not "{PARENT}"')
         value = float(number.replace(",", "."))

@@ -45,9 +45,7 @@ def read(text: str) -> Declared:
         level = following
     if not found.problems:
         for id in sorted(set(nodes) - reached):
-            found.problem(
-                -1, f"id={id}", "isn't reached from the root: it lies in a cycle below itself", nodes[id].line
-            )
+            found.problem(-1, f"id={id}", "isn't reached from the root: it is in a cycle below itself", nodes[id].line)
     return found.finish(carries=frozenset({"kind", "shares"}))
 
 

@@ -30,7 +30,7 @@ def parse(text: str) -> Any:
 
 
 def _refuse_constant(text: str) -> float:
-    raise ValueError(f"{text} is no number that may stand here")
+    raise ValueError(f"{text} is not a valid number here")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def _read_dump(text: str) -> Declared:
             raise not_this(LABEL, line, "a dump begins with a line Cluster - 'name'")
         if word == "Cluster":
             if cluster:
-                raise wrong(line, f"a second cluster, {name!r:.140}, begins; import each by itself")
+                raise wrong(line, f"a second cluster, {name!r:.140}, begins; import each one separately")
             cluster = found.cluster = name
             found.not_read(options, frozenset())
         elif word == "Parent":
@@ -55,7 +55,7 @@ def _read_dump(text: str) -> Declared:
             if name.lower() not in found.accounts:
                 found.problem(-1, "Parent", f"{name!r:.140} isn't declared before it", line)
         elif not parent:
-            found.problem(-1, word, "stands before the first line Parent - 'name'", line)
+            found.problem(-1, word, "is before the first line Parent - 'name'", line)
         else:
             _take(found, word, name, options, parent, line)
     if not cluster:

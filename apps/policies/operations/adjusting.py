@@ -53,7 +53,7 @@ def read_adjustment(given: object) -> Adjusted:
     if resource not in RESOURCES:
         raise ValueError(f"resource must be one of {', '.join(RESOURCES)}")
     if isinstance(amount, bool) or not isinstance(amount, int | float) or not math.isfinite(amount) or amount == 0:
-        raise ValueError("amount_s must be a number of seconds of the resource, above 0 to add, below 0 to give back")
+        raise ValueError("amount_s must be a number of seconds of the resource, above 0 to charge, below 0 to credit")
     if abs(amount) > MOST_S:
         raise ValueError(f"amount_s goes from {-MOST_S:g} to {MOST_S:g}")
     try:

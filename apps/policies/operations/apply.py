@@ -193,7 +193,7 @@ def _move(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     node = edit.changeable(operation)
     goal = edit.find(operation.get("parent"), "parent")
     if any(step.uid == node.uid for step in edit.tree.lineage(goal)):
-        message = f"{edit.tree.path(goal)} lies below {edit.tree.path(node)}, which can't go below itself"
+        message = f"{edit.tree.path(goal)} is below {edit.tree.path(node)}, which can't go below itself"
         raise edit.refusal("parent", message, code="cycle")
     same_parent = goal.uid == node.parent_uid
     parent = goal if same_parent else edit.parent_for(str(goal.uid), 1 + edit.tree.height(node))

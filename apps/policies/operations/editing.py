@@ -160,7 +160,7 @@ class Edit:
         if not self.guard.may_name_below(self.tree, parent):
             message = (
                 f"may not be chosen: you don't see all entries below {self.tree.path(parent)}; "
-                "ask somebody who divides it"
+                "ask a manager of that entry"
             )
             raise self.refusal("name", message, kind=NotAllowed, code="partial_view")
         if taken is not None:

@@ -68,7 +68,7 @@ def number_in_force(change_set: ChangeSet) -> int:
     """The revision that a change set became: what there is of it to undo."""
     number = Revision.objects.filter(change_set=change_set).values_list("number", flat=True).first()
     if number is None:
-        raise Conflict(f"Change set {change_set.pk} was never put in force: withdraw it instead.", code="not_published")
+        raise Conflict(f"Change set {change_set.pk} was never published: withdraw it instead.", code="not_published")
     return number
 
 
@@ -194,7 +194,8 @@ def _require_sight_of_all(
         then = visible_entries(policy=policy, tree=tree, actor=actor, at=at)
         if (mask & ~seen_then(then, now)).any():
             raise NotAllowed(
-                f"Revision {number} differs in entries outside your view: whoever sees all of them can go back to it.",
+                f"Revision {number} differs in entries outside your view: "
+                "a person who sees all of them can restore it.",
                 code="partial_view",
             )
 

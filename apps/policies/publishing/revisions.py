@@ -117,7 +117,7 @@ def _adjust(
         if isinstance(each, Revoked):
             standing = Adjustment.objects.filter(policy=policy, uid=each.uid, entry_uid=each.entry_uid, until=None)
             if not standing.update(until=number):
-                raise Conflict(f"There is no adjustment {each.uid} of this entry in force.", code="not_in_force")
+                raise Conflict(f"There is no active adjustment {each.uid} of this entry.", code="not_in_force")
             continue
         Adjustment.objects.create(
             policy=policy, uid=each.uid, entry_uid=each.entry_uid, resource=each.resource, amount_s=each.amount_s,

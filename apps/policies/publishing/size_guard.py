@@ -103,7 +103,7 @@ def require_second_person(
     size = measure(policy, load_tree(policy), settings, proposed)
     if size.reasons and not second_persons(change_set, at):
         raise Conflict(
-            f"A second person approves it first: {'; '.join(size.reasons)}. Propose it, and ask somebody to approve.",
+            f"A second person must approve it: {'; '.join(size.reasons)}. Submit it for approval.",
             code="needs_approval",
         )
 

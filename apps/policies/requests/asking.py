@@ -227,7 +227,7 @@ def _approve(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
 
 def _operations(node: Node, shares: float, until: date | None, at: datetime) -> list[Operation]:
     if until is not None and until < timezone.localdate(at):
-        raise _invalid("until", "lies in the past")
+        raise _invalid("until", "is in the past")
     operations = shares_operations(node, shares, until, where="until")
     if not operations:
         raise Invalid("It has these shares already.", code="nothing_to_change", fields=[_same()])

@@ -169,7 +169,7 @@ def divide_group(
         i = visible_entries(policy=policy, tree=tree, actor=actor, at=at).require(tree.index_of_uid(entry_uid))
         operations = operations_of(tree, i, division, timezone.localdate(at))
         if not operations:
-            raise Invalid("Nothing would change: everybody has these shares already.", code="nothing_to_change")
+            raise Invalid("Nothing would change: these are the current shares.", code="nothing_to_change")
         change_set = make_change_set(
             policy_slug=policy_slug, base_revision=base_revision, operations=operations, reason=said, at=at, actor=actor
         )  # fmt: skip
@@ -247,7 +247,7 @@ def _check(node: Node, terms: MemberTerms, today: date) -> None:
         raise _invalid(f"shares-{node.uid}", "must be a number from 0 on")
     ends_on = node.dates.ends_on if node.dates is not None else None
     if terms.until is not None and terms.until < today and terms.until != ends_on:
-        raise _invalid(f"until-{node.uid}", "lies in the past")
+        raise _invalid(f"until-{node.uid}", "is in the past")
 
 
 def _joins(parent: UUID, joins: Sequence[NewMember]) -> Iterator[Operation]:

@@ -51,9 +51,9 @@ def require_request(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
     if uid is None or i is None:
         raise Conflict("The entry it asks for is archived: there is nothing to ask for.", code="entry_archived")
     if i == 0:
-        raise _refused("The root has all there is: nobody can give it more.")
+        raise _refused("The root has all resources: it can't get more.")
     if not leads(policy, tree, uid, actor, at):
-        raise NotAllowed("Only whoever leads an entry asks for more for it.", code="not_your_group")
+        raise NotAllowed("Only managers of an entry can request a larger share for it.", code="not_your_group")
     _require_shares_of(change_set.operations, uid)
     if Decider(policy, actor, at).decides_shares_of(uid):
         raise Conflict("You decide about its shares yourself: change them instead of asking.", code="own_decision")
@@ -74,7 +74,7 @@ def _require_room(change_set: ChangeSet, actor: Actor) -> None:
     waiting = ChangeSet.objects.filter(origin=ChangeSet.Origin.REQUEST, state__in=OPEN).exclude(pk=change_set.pk)
     same = waiting.filter(policy=change_set.policy, asks_entry_uid=change_set.asks_entry_uid)
     if same.exists():
-        raise Conflict("More is asked for this entry already: withdraw that, or wait for the answer.", code="asked")
+        raise Conflict("There is an open request for this entry: withdraw it, or wait for the answer.", code="asked")
     if actor.user is not None and waiting.filter(author=actor.user).count() >= MOST_OPEN:
         text = f"You have {MOST_OPEN} open requests, the most allowed: withdraw one, or wait for an answer."
         raise Conflict(text, code="too_many_requests_open")
@@ -108,7 +108,7 @@ def shares_for_target(tree: TreeColumns, uid: UUID, target: float) -> float:
     siblings = tree.children(int(tree.parent[i]))
     others = float(tree.shares[siblings.start : siblings.stop].sum()) - float(tree.shares[i])
     if not 0 < target < 1 or others <= 0:
-        raise _refused("A percentage lies between 0 and 100, and somebody must be there to give it.")
+        raise _refused("A percentage must be between 0 and 100, with siblings to give it.")
     return float(f"{target * others / (1 - target):.6g}")
 
 

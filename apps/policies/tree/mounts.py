@@ -36,7 +36,7 @@ def refuse_inside_mounts(head: TreeColumns, following: TreeColumns) -> None:
         if _above(following, i) in stay or (before >= 0 and _above(head, before) in stay):
             wrong.append(following.path(i))
     if wrong:
-        message = "lies below a mount, and only its own authority changes that"
+        message = "is below a mount, and only its own site changes that"
         fields = [FieldProblem(path, message) for path in wrong[:_MOST_NAMED]]
         raise NotAllowed(f"{fields[0].where} {message}.", code="mounted", fields=fields)
 

@@ -45,7 +45,7 @@ def new_name_problem(name: str) -> str:
     if name in _DOTS:
         return "means a folder in the path of a file; choose another name"
     unseen = first_invisible(name)
-    return f"contains U+{ord(unseen):04X}, which nobody sees; leave it out" if unseen else ""
+    return f"contains U+{ord(unseen):04X}, which is invisible; leave it out" if unseen else ""
 
 
 def read_name(value: object) -> str:

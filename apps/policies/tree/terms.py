@@ -115,7 +115,7 @@ def _authority_problem(name: str) -> str:
     for place, character in enumerate(name, 1):
         if not character.isascii():
             letter = f"{character!r}, U+{ord(character):04X}," if character.isprintable() else f"U+{ord(character):04X}"
-            return f"contains {letter} as character {place}, which can be taken for another; type it anew"
+            return f"contains {letter} as character {place}, which looks like another; type it again"
     return ""
 
 
@@ -136,7 +136,7 @@ def read_dates(value: object) -> Dates | None:
     if starts_on is None and ends_on is None:
         raise ValueError("starts_on or ends_on is needed, a day such as 2027-03-31")
     if starts_on and ends_on and ends_on < starts_on:
-        raise ValueError("ends_on lies before starts_on")
+        raise ValueError("ends_on is before starts_on")
     shares = given.get("shares")
     if shares is not None and starts_on is None:
         raise ValueError("shares are those from starts_on on, which is missing")

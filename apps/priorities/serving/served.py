@@ -159,7 +159,7 @@ class _Served:
             try:
                 self.look()
             except Exception:
-                logger.exception("A look for new snapshots failed; the last good ones are served.")
+                logger.exception("Checking for new snapshots failed; the last valid ones are served.")
                 self._looked.set()
             time.sleep(settings.FAIRSHARE_SNAPSHOT_POLL_S)
 

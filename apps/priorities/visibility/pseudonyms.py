@@ -62,7 +62,7 @@ def pseudonymise_idle(
         raise NotAllowed("Only administrators replace names of people.")
     if not 1 <= idle_days <= 36_500:
         problem = FieldProblem("idle_days", "needs a number of days from 1 to 36,500")
-        raise Invalid(f"{idle_days} is no number of days after which somebody is gone.", fields=[problem])
+        raise Invalid(f"{idle_days} is not a valid number of days.", fields=[problem])
     said = require_reason(reason)
     with connection.cursor() as cursor:
         cursor.execute(_IDLE, {"since": at - idle_days * _DAY, "namespace": namespace})

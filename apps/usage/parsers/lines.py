@@ -102,7 +102,7 @@ class GzipCheck:
             self._in_member = True
             if self.n_out > max(MOST_EXPANSION * self._n_in, FREE_EXPANSION_BYTES):
                 raise TooLarge(
-                    f"The file unpacks to over {MOST_EXPANSION} times its size: no log does. Nothing was taken.",
+                    f"The file unpacks to over {MOST_EXPANSION} times its size: no log does. Nothing was imported.",
                     code="expands_too_much",
                 )
             data = self._member.unconsumed_tail
@@ -129,7 +129,7 @@ class GzipCheck:
     def _broken(self, position: int, why: str) -> Invalid:
         reason = why.removeprefix("Error -3 while decompressing data: ")
         return Invalid(
-            f"The gzip file is broken at byte {position} ({reason}). Nothing was taken; copy the file again.",
+            f"The gzip file is broken at byte {position} ({reason}). Nothing was imported; copy the file again.",
             code="corrupt_gzip",
         )
 

@@ -69,12 +69,14 @@ def refuse_archives(head: bytes, *, inside: bool = False) -> None:
     what = "What is packed in the file is" if inside else "The file is"
     for offset, magic, name in _MAGIC:
         if head.startswith(magic, offset) and not (magic == b"BZh" and head[4:10] != b"1AY&SY"):
-            raise Invalid(f"{what} {name}. {_PACKED} Nothing was taken.", code="archive")
+            raise Invalid(f"{what} {name}. {_PACKED} Nothing was imported.", code="archive")
     if inside and (is_gzip(head) or is_zstd(head)):
-        raise Invalid(f"{what} packed once more. Unpack it once and send it again. Nothing was taken.", code="archive")
+        raise Invalid(
+            f"{what} packed once more. Unpack it once and send it again. Nothing was imported.", code="archive"
+        )
     for magic, name in _OTHER:
         if head.startswith(magic):
-            raise Invalid(f"{what} {name}. Nothing was taken.", code="not_text")
+            raise Invalid(f"{what} {name}. Nothing was imported.", code="not_text")
 
 
 def is_zstd(head: bytes) -> bool:
@@ -130,7 +132,7 @@ class ZstdCheck:
         self._in_frame = not self._frame.eof
         if self.n_out > max(MOST_EXPANSION * self._n_in, FREE_EXPANSION_BYTES):
             raise TooLarge(
-                f"The file unpacks to over {MOST_EXPANSION} times its size: no log does. Nothing was taken.",
+                f"The file unpacks to over {MOST_EXPANSION} times its size: no log does. Nothing was imported.",
                 code="expands_too_much",
             )
         if self._frame.eof:
@@ -139,7 +141,7 @@ class ZstdCheck:
 
     def _broken(self, why: str) -> Invalid:
         return Invalid(
-            f"The zstd file is broken near byte {self._n_in} ({why}). Nothing was taken; copy the file again.",
+            f"The zstd file is broken near byte {self._n_in} ({why}). Nothing was imported; copy the file again.",
             code="corrupt_zstd",
         )
 

@@ -52,7 +52,7 @@ class Pbs:
         FieldNote("S; Q; D, A", "running; pending; withdrawn, if its Q is in the same file"),
         FieldNote("id, ctime, run_count", "job and array_task, submit, restart: a run is known by these"),
         FieldNote("start, end", "start, end; else the time in front of the line, in the source's zone"),
-        FieldNote("exec_vnode, exec_host, Resource_List", "cpus, gpus, nodes, mem_mb: the first that tells"),
+        FieldNote("exec_vnode, exec_host, Resource_List", "cpus, gpus, nodes, mem_mb: the first that is set"),
         FieldNote("Resource_List.walltime", "requested_s, HH:MM:SS or seconds"),
         FieldNote("user, group, account, else project", "user, group, project"),
         FieldNote("queue", "queue"),

@@ -230,7 +230,7 @@ def _drop_steps(rows: Rows, state: _State, rejections: list[Rejection], notes: d
 
 def _orphan(line: int, step: bytes, job: bytes, shown: str) -> Rejection:
     why = (
-        f"Step {excerpt(step)} stands without a row of its job {excerpt(job)}. Steps run side by side, so that they "
-        "don't tell what the job used: it is not counted. Call sacct with -X, for the jobs themselves."
+        f"Step {excerpt(step)} has no row of its job {excerpt(job)}. Steps overlap, so they "
+        "don't add up to the usage of the job: it is not counted. Call sacct with -X for whole jobs."
     )
     return Rejection(line, "step_without_job", why, shown)

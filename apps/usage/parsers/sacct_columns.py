@@ -138,7 +138,7 @@ def _people(texts: Texts, n: int, problems: Problems) -> tuple[list[Who], I8]:
             _blame(code == place, "bad_text", str(error), problems)
             who = Who("")
         if not who.user:
-            why = "Neither User nor UID is told: add both to --format (the user may be gone; the number stays)."
+            why = "Neither User nor UID is given: add both to --format (a deleted user still has a UID)."
             _blame(code == place, "no_user", why, problems)
         people.append(who)
     return people, code

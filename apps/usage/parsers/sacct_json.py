@@ -103,7 +103,9 @@ def _user(job: dict[str, Any], cluster: str) -> str:
     if not user and association.get("cluster") == cluster:
         user = text_of("association.user", association.get("user"), MOST_NAME)
     if not user:
-        raise Unfit("no_user", "No user is told, who may be gone: sacct -P with the columns User,UID tells the number.")
+        raise Unfit(
+            "no_user", "No user is given (it may be deleted): sacct -P with the columns User,UID gives the UID."
+        )
     return user
 
 

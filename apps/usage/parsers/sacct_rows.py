@@ -185,7 +185,7 @@ class _Reader:
             code, why = "too_few_fields", f"{n_fields} of {columns.n_fields} fields: the row is cut off."
         else:
             code = "ambiguous_row"
-            why = f"{n_fields} fields for {columns.n_fields} columns, and which belongs to which can't be told."
+            why = f"{n_fields} fields for {columns.n_fields} columns: they can't be matched."
         lines = f" (lines {line} to {line + end - place - 1})" if end - place > 1 else ""
         self.rows.rejections.append(Rejection(line, code, f"{why}{lines} {_REMEDY}", excerpt(self._lines[place])))
 

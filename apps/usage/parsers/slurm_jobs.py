@@ -144,7 +144,7 @@ def _states(jobs: Jobs, start_us: I8, end_us: I8, problems: Problems, notes: dic
     end_us[open_end & has_elapsed] = (start_us + jobs.elapsed_us)[open_end & has_elapsed]
     for row in np.flatnonzero(open_end & ~has_elapsed).tolist():
         problems.setdefault(
-            row, ("no_end", "It is over, but neither End nor ElapsedRaw is told: add both to --format.")
+            row, ("no_end", "It has ended, but neither End nor ElapsedRaw is given: add both to --format.")
         )
     _note(notes, "never_started", never)
     _note(notes, "end_from_elapsed", open_end & has_elapsed)
@@ -158,7 +158,7 @@ def _check_times(submit_us: I8, start_us: I8, end_us: I8, problems: Problems) ->
     ]
     ran = np.where((start_us != NO_TIME) & (end_us != NO_TIME), end_us - start_us, 0)
     checks = (
-        (submit_us == NO_TIME, "no_submit", "When it was submitted is not told, nor when it started: add Submit."),
+        (submit_us == NO_TIME, "no_submit", "Neither submit nor start time is given: add Submit."),
         (known[0] | known[1] | known[2], "absurd_time", "One of its times is not between 1970 and 2200."),
         (ran < 0, "end_before_start", "It ended before it started: check the source's time zone and the line."),
         (ran > MOST_JOB_S * 1_000_000, "absurd_run_time", f"It ran for more than {MOST_JOB_S // 86400} days."),
@@ -187,7 +187,7 @@ def _amounts(jobs: Jobs, state: I8, problems: Problems, notes: dict[str, int]) -
     _note(notes, "processors_requested", cpus_unknown & ~np.isnan(amounts[:, CPUS]))
     for row in np.flatnonzero(ran & np.isnan(amounts[:, CPUS])).tolist():
         problems.setdefault(
-            row, ("no_processors", "How many processors it got is not told: add AllocCPUS or AllocTRES.")
+            row, ("no_processors", "The number of processors is not given: add AllocCPUS or AllocTRES.")
         )
     amounts = np.nan_to_num(amounts)
     many = (state == PENDING) & (jobs.n_tasks > 1)

@@ -90,7 +90,7 @@ def read_document(
         raise Invalid(f'The document has no list "jobs". {items.problem}'.strip(), code="no_jobs")
     if items.problem and is_listing:
         raise Invalid(
-            f"{items.problem} A part of a listing doesn't tell which jobs are gone: {_REMEDY}", code="cut_off"
+            f"{items.problem} An incomplete listing doesn't show which jobs are gone: {_REMEDY}", code="cut_off"
         )
     last = _piece(held, read_job, attempts, cursor)
     if items.problem:

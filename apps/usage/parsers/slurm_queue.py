@@ -105,7 +105,7 @@ def _user(job: dict[str, Any]) -> str:
     if not user and number is not None:
         user = str(int(number))
     if not user:
-        raise Unfit("no_user", "Neither user_name nor user_id is told: ask as one who may see all jobs.")
+        raise Unfit("no_user", "Neither user_name nor user_id is given: query as a user who may see all jobs.")
     return user
 
 

@@ -309,7 +309,7 @@ def _valid(
     for code, is_bad, why in checks:
         for row in np.flatnonzero(good & is_bad).tolist():
             text = " ".join(f"{value:.17g}" for value in matrix[row])
-            rejections.append(Rejection(int(lines[row]), code, f"Not taken: {why}.", excerpt(text)))
+            rejections.append(Rejection(int(lines[row]), code, f"Not imported: {why}.", excerpt(text)))
         good &= ~is_bad
     return np.flatnonzero(good)
 

@@ -69,7 +69,7 @@ def parse_xml(
     for at, found in _records(stream, reader):
         if listing and isinstance(found, BadRecord):
             message = (
-                f"Line {found.line}: {found.message} A part of a listing doesn't tell which jobs are gone: ask again."
+                f"Line {found.line}: {found.message} An incomplete listing doesn't show which jobs are gone: ask again."
             )
             raise Invalid(message, code="cut_off")
         piece.offset = at

@@ -82,7 +82,8 @@ def _check(usage_import: Import, lease: Lease) -> Tally:
     n_bad = found.numbers["rejected"]
     if n_bad:
         raise Invalid(
-            f"{n_bad} of {found.numbers['lines']} lines are bad, so none was taken: mend them, or import without them.",
+            f"{n_bad} of {found.numbers['lines']} lines are invalid, so none was imported: "
+            "correct them, or import without them.",
             code="records_rejected",
         )
     with lease.fenced() as held:

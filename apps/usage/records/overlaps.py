@@ -172,7 +172,7 @@ def decide_overlap(
     """
     require_maker(actor, held_slug)
     if not reason.strip():
-        message = "Say why: whoever reads the numbers later will ask."
+        message = "Enter a reason: readers of the numbers will need it."
         raise Invalid(message, fields=[FieldProblem("reason", message)])
     held = Source.objects.filter(slug=held_slug).first()
     if held is None:

@@ -26,7 +26,9 @@ def _targets() -> Iterator[CheckMessage]:
     for entry in settings.FAIRSHARE_OUTBOUND_ALLOW:
         if not _TARGET.fullmatch(entry):
             message = f"FAIRSHARE_OUTBOUND_ALLOW holds {entry!r}, which is no single target."
-            yield Error(message, hint="Write host:port or [IPv6]:port; networks and * are not taken.", id="usage.E001")
+            yield Error(
+                message, hint="Write host:port or [IPv6]:port; networks and * are not allowed.", id="usage.E001"
+            )
     file = settings.FAIRSHARE_OUTBOUND_CA_FILE
     if file and not os.access(file, os.R_OK):
         yield Error(f"FAIRSHARE_OUTBOUND_CA_FILE={file} can't be read.", id="usage.E002")

@@ -97,7 +97,7 @@ def _move_cursor(source: Source, cursor: dict[str, Any]) -> None:
     if not same.update(cursor=cursor):
         if Source.objects.filter(pk=source.pk, is_paused=True).exists():
             raise RunCancelled(f"{source.slug} is paused.")
-        raise Conflict("The source's settings were changed meanwhile: it is collected anew.", code="settings_changed")
+        raise Conflict("The source's settings changed meanwhile: it is collected again.", code="settings_changed")
     source.cursor = cursor
 
 

@@ -56,7 +56,7 @@ def set_up_source(*, slug: str, given: Mapping[str, Any], at: datetime, actor: A
     if set(given) - {"name", "time_zone"}:
         _require_admin(actor, slug)
     if slug == NEW:
-        raise Invalid("This short name is taken by a page.", fields=[FieldProblem("slug", "Take another word.")])
+        raise Invalid("This short name is used by a page.", fields=[FieldProblem("slug", "Choose another name.")])
     made = {name: given[name] for name in ("namespace", "time_zone", "names_people") if name in given}
     with transaction.atomic():
         source = make_source(slug=slug, name=given.get("name") or slug, **made, at=at, actor=actor)
@@ -78,7 +78,7 @@ def change_source(*, slug: str, tag: str, given: Mapping[str, Any], at: datetime
         source = _locked(slug)
         refuse_peer(source)
         if tag != tag_of(source):
-            raise Stale("Somebody changed this source since you read it: look at it again.")
+            raise Stale("Another person changed this source: check it again.")
         before, kept = settings_of(source), source.cursor
         _refuse_renaming(source, given)
         _set(source, given)
@@ -166,7 +166,7 @@ def _terms(source: Source, given: Mapping[str, Any]) -> list[FieldProblem]:
         source.collect_every_s = None
     terms = given.get("collecting", source.collecting if "kind" not in given else {})
     if not isinstance(terms, Mapping):
-        return [FieldProblem("collecting", "Write an object with what this kind of source is told.")]
+        return [FieldProblem("collecting", "Write an object with the settings of this kind of source.")]
     try:
         source.collecting = checked_terms(source.kind, terms, time_zone=source.time_zone)
     except DomainError as refusal:

@@ -31,7 +31,7 @@ def checked_terms(kind: str, given: Mapping[str, Any], *, time_zone: str) -> dic
     known = _KNOWN[kind]
     for name in sorted(set(given) - known.keys()):
         fields = ", ".join(known) or "nothing"
-        problems.append(FieldProblem(f"{PREFIX}{name[:40]}", f"A source of this kind is told {fields}."))
+        problems.append(FieldProblem(f"{PREFIX}{name[:40]}", f"A source of this kind has the settings {fields}."))
     terms = {name: given.get(name, default) for name, default in known.items()}
     if "listing" in terms:
         terms["listing"] = terms["listing"] or []

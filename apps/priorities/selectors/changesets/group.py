@@ -128,7 +128,7 @@ def _require_lead(view: PolicyView, uid: UUID, at: datetime) -> tuple[Holding, t
     lineage = Lineages(view.policy, view.tree).of(uid)
     until = holding.until(Verb.EDIT_SHARES, lineage)
     if until is None:
-        raise NotAllowed("Only whoever leads this group divides it.", code="not_your_group")
+        raise NotAllowed("Only managers of this group set its shares.", code="not_your_group")
     return holding, lineage, until
 
 
