@@ -95,7 +95,7 @@ def unless_taken(slug: str) -> Iterator[None]:
     except IntegrityError as error:
         if "slug" not in str(error):
             raise
-        raise Invalid(f"There is a policy {slug!r} already.", fields=[FieldProblem("slug", "is taken")]) from error
+        raise Invalid(f"There is a policy {slug!r} already.", fields=[FieldProblem("slug", "is in use")]) from error
 
 
 def _publish_first(policy: Policy, settings: PolicySettings, actor: Actor, at: datetime) -> Policy:

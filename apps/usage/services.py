@@ -268,8 +268,8 @@ def _unpack(packed: bytes) -> bytes:
         raise _corrupt(f"The body is no whole gzip file: {error}.") from error
     if len(body) > most:
         raise TooLarge(
-            f"The body unpacks to over {most} bytes: at most {MOST_EXPANSION} times its size and "
-            f"{MOST_BODY_BYTES // 1024**2} MB are taken.",
+            f"The body unpacks to over {most} bytes: the limit is {MOST_EXPANSION} times its size and "
+            f"{MOST_BODY_BYTES // 1024**2} MB.",
             code="expands_too_much",
         )
     if not member.eof:

@@ -159,5 +159,5 @@ def test_adjustments_come_and_go_with_revisions(policy: Any, tree: TreeColumns, 
     second = publish({"op": "adjust_usage", "entry": "/physics", "revokes": str(row.uid)})
     row.refresh_from_db()
     assert row.until == second
-    with pytest.raises(Conflict, match="in force"):
+    with pytest.raises(Conflict, match="no active adjustment"):
         publish({"op": "adjust_usage", "entry": "/physics", "revokes": str(UUID(int=5))})

@@ -62,7 +62,7 @@ def test_every_text_is_filled_by_values_of_its_names(key: str) -> None:
 
 def test_keys_that_the_rooms_say_exist() -> None:
     said = set()
-    for path in [*ROOMS.glob("priorities/**/*.py"), *ROOMS.glob("dashboard/**/*.py"), *ROOMS.glob("notices/**/*.py")]:
+    for path in ROOMS.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "say" and node.args:
                 said |= {
@@ -96,7 +96,7 @@ def _values(said: Any) -> Any:
 
 def test_shares_are_percents_with_words_and_never_bare_ratios() -> None:
     said = say("walk.over_you", name="alice", parent="physics", target=0.5, actual=0.7272, points=22.72)
-    assert re.findall(r"physics|\d[\d.]*(?:\u00a0%)?", said.text) == ["50.0\u00a0%", "physics", "72.7\u00a0%", "22.7"]
+    assert re.findall(r"physics|\d[\d.]*(?:\u00a0%)?", said.text) == ["72.7\u00a0%", "physics", "50.0\u00a0%", "22.7"]
     assert text_of([said, say("ahead.alone")]) == f"{said.text} {say('ahead.alone').text}"
 
 

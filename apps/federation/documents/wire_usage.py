@@ -305,7 +305,7 @@ def _read_enforced(value: object) -> Enforced:
 def _read_entries(value: object) -> list[UUID]:
     given = read_list(value, "entries")
     if len(given) > MOST_ENTRIES:
-        raise TooLarge(f"The document names {len(given):,} entries; at most {MOST_ENTRIES:,} are taken.")
+        raise TooLarge(f"The document names {len(given):,} entries; the limit is {MOST_ENTRIES:,}.")
     entries = [_read_uid(uid, f"entries[{at}]") for at, uid in enumerate(given)]
     for at, (one, following) in enumerate(pairwise(given), 1):
         if one >= following:
@@ -334,7 +334,7 @@ def _read_hours(value: object, n_entries: int, head: UsageHead) -> tuple[I8, I8,
     lengths = np.fromiter((len(one["entry"]) for one in given), np.int64, len(given))
     rows = Rows(given, lengths)
     if rows.n > MOST_ROWS:
-        raise TooLarge(f"The document has {rows.n:,} rows; at most {MOST_ROWS:,} are taken.")
+        raise TooLarge(f"The document has {rows.n:,} rows; the limit is {MOST_ROWS:,}.")
     entry = read_indexes(rows, n_entries)
     refuse_at(rows, "entry", rows.unordered(entry), "isn't in order, or comes twice")
     amounts = np.zeros((rows.n, len(AMOUNTS)))
@@ -365,7 +365,7 @@ def _read_running(value: object, n_entries: int) -> RunningRows:
     given = read_object(value, _RUNNING_NEEDS, ("entry", "start", *_RATES, "requested_s"), "running")
     n = len(read_list(given["entry"], "running.entry"))
     if n > MOST_RUNNING:
-        raise TooLarge(f"The document has {n:,} running jobs; at most {MOST_RUNNING:,} are taken.")
+        raise TooLarge(f"The document has {n:,} running jobs; the limit is {MOST_RUNNING:,}.")
     for name in given:
         if len(read_list(given[name], f"running.{name}")) != n:
             raise bad_place(f"running.{name}", f"must have as many values as entry, which has {n}")

@@ -73,5 +73,5 @@ def _subtree(policy_slug: str, path: str) -> UUID | None:
     tree = load_tree(get_policy(slug=policy_slug, actor=COMMAND))
     entry = tree.index_of_path(path)
     if entry is None:
-        raise Invalid(f"Policy {policy_slug} has no entry {path}.", fields=[FieldProblem("--subtree", "is unknown")])
+        raise Invalid(f"Policy {policy_slug} has no {path}.", fields=[FieldProblem("--subtree", "is unknown")])
     return tree.uuid(entry)
