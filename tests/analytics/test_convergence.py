@@ -69,12 +69,12 @@ def test_what_is_left_out_is_the_end_of_what_there_is() -> None:
 @pytest.mark.parametrize(
     ("first", "last", "kind", "where", "said"),
     [
-        ("2026-03-02", "2026-03-01", Invalid, "to", "turn the two around"),
-        ("1026-03-01", "2026-03-01", Invalid, "from", "at most 3,660"),
+        ("2026-03-02", "2026-03-01", Invalid, "to", "swap them"),
+        ("1026-03-01", "2026-03-01", Invalid, "from", "the limit is 3,660"),
         ("yesterday", "", Malformed, "from", "write it like 2026-03-31"),
         ("2026-02-30", "", Malformed, "from", "write it like 2026-03-31"),
         ("", "tomorrow", Malformed, "to", "write it like 2026-03-31"),
-        ("0001-01-01", "9999-12-31", Invalid, "from", "at most 3,660"),
+        ("0001-01-01", "9999-12-31", Invalid, "from", "the limit is 3,660"),
     ],
 )
 def test_a_period_that_cannot_be_says_what_is_possible(
@@ -83,7 +83,7 @@ def test_a_period_that_cannot_be_says_what_is_possible(
     with pytest.raises(Invalid) as refusal:
         read_period(first, last, state=STATE, today=TODAY)
     assert said in refusal.value.message
-    assert "There are days from 2025-01-01 to 2026-03-31." in refusal.value.message
+    assert "Data available from 2025-01-01 to 2026-03-31." in refusal.value.message
     assert (type(refusal.value), refusal.value.fields[0].where) == (kind, where)
 
 

@@ -33,7 +33,7 @@ def test_the_first_level_that_differs_decides_and_both_entries_are_told(computed
     )  # fmt: skip
     assert (data["ahead_step"]["entry"], data["behind_step"]["entry"]) == ("/biology", "/physics")
     assert (data["ahead_step"]["state"], data["behind_step"]["state"]) == ("under", "over")
-    assert data["sentence"].startswith("carol goes before alice: rank 1 and rank 3 of 3. Level 1 decides")
+    assert data["sentence"].startswith("carol is ahead of alice: rank 1 and rank 3 of 3. Level 1 decides")
     keys = [one["key"] for one in data["sentences"]]
     assert keys[:4] == ["contrast.ahead", "contrast.level", "contrast.one.under", "contrast.one.over"]
     assert "turn.behind_sheds" in keys
@@ -120,4 +120,4 @@ def test_the_past_is_compared_as_it_was(computed: Site, admin: Caller, monkeypat
 def test_a_moment_without_numbers_says_since_when_there_are_some(computed: Site, admin: Caller) -> None:
     answer = admin.get(COMPARE, {"one": "alice", "other": "carol", "at": "1"})
     assert (answer.status_code, answer.json()["code"]) == (422, "nothing_kept")
-    assert "the oldest are of 2026-11-20T12:00:00Z" in answer.json()["fields"][0]["message"]
+    assert "the oldest are from 2026-11-20T12:00:00Z" in answer.json()["fields"][0]["message"]

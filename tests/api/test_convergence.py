@@ -72,9 +72,9 @@ def test_an_entry_is_named_by_path_or_uid_and_a_leaf_is_told_itself(
 @pytest.mark.parametrize(
     ("asked", "status", "code", "where", "said"),
     [
-        ({"from": "2026-11-02", "to": "2026-11-01"}, 422, "period", "to", "turn the two around"),
-        ({"from": "1026-11-02", "to": "2026-11-01"}, 422, "period", "from", "at most 3,660"),
-        ({"from": "soon"}, 400, "period", "from", "There are days from 2026-10-31 to 2026-11-19"),
+        ({"from": "2026-11-02", "to": "2026-11-01"}, 422, "period", "to", "swap them"),
+        ({"from": "1026-11-02", "to": "2026-11-01"}, 422, "period", "from", "the limit is 3,660"),
+        ({"from": "soon"}, 400, "period", "from", "Data available from 2026-10-31 to 2026-11-19"),
         ({"view": "sideways"}, 400, "invalid", "view", "not a valid choice"),
         ({"window_s": "nan"}, 400, "invalid", "window_s", "valid number"),
         ({"window_s": "1e30"}, 400, "invalid", "window_s", "less than or equal to 316224000"),

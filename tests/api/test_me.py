@@ -20,7 +20,7 @@ def test_a_token_that_reads_its_own_alone_is_enough(computed: Site) -> None:
     (line,) = me["accounts"]
     assert (line["account"], line["policy"], line["entry"]) == ("alice", "grid", "/physics/alice")
     assert (line["rank"], line["of"], line["error"]) == (3, 3, None)
-    assert line["sentence"] == "Rank 3 of 3. The level that decides it: physics."
+    assert line["sentence"] == "Rank 3 of 3. Decisive level: physics."
     assert caller.get("me/explain").json()["accounts"][0]["entry"] == "/physics/alice"
 
 
@@ -42,7 +42,7 @@ def test_every_sentence_comes_as_key_values_and_text(computed: Site) -> None:
     assert (physics["entry"], physics["decides"], alice["decides"]) == ("/physics", True, False)
     assert physics["target"] == 0.6
     assert physics["deviation_points"] == pytest.approx((physics["actual"] - 0.6) * 100)
-    assert alice["sentences"][0]["text"].startswith("You are entitled to")
+    assert alice["sentences"][0]["text"].startswith("You used ")
     assert json.dumps(told, allow_nan=False)
 
 

@@ -80,7 +80,7 @@ def test_numbers_follow_what_is_typed_and_the_address_keeps_it(grid: Grid, visit
     expect(page.locator("[data-testid=sum][data-key=userD]")).to_have_count(0)
     page.click("button[name=preset][value='8.1.9']")
     expect(page.locator("#weight_urgency")).to_have_attribute("placeholder", "0.5")
-    page.locator("summary", has_text="Amendments").click()
+    page.locator("summary", has_text="Variants").click()
     page.check("[name=variants][value=even_split]")
     expect(page.locator("th.wide-head")).to_have_count(1)
 

@@ -59,7 +59,7 @@ def test_who_is_not_heard_is_told_with_what_is_done_about_it(
     Subscription.objects.update(stale_action=action)
     Mount.objects.update(good_at=DAY_LATER)
     assert told(pia, "stale_peer") == []
-    assert told(pia, "stale_peer", DAY_LATER) == [f"site-b.example, vo-a wasn’t heard for 26 hours. {done}"]
+    assert told(pia, "stale_peer", DAY_LATER) == [f"site-b.example, vo-a has been unreachable for 26 hours. {done}"]
     line = next(one for one in reading.list_open_notices(pia, DAY_LATER) if one.kind.name == "stale_peer")
     assert line.notice.level == ("warn" if action == "keep" else "bad")
     Subscription.objects.update(good_at=DAY_LATER)
@@ -76,7 +76,7 @@ def test_who_is_blocked_is_told_until_somebody_trusts_the_key(
     vo.publish()
     feed.tell({H11: {P1: 60}})
     look_at(remote, monkeypatch, AT)
-    text = f"{remote} signs with a key that nobody here trusts: it isn’t followed until somebody looks."
+    text = f"{remote} signs with an untrusted key: it isn’t fetched until an administrator decides."
     assert told(pia, "blocked_peer") == [text]
     line = next(one for one in reading.list_open_notices(pia, AT) if one.kind.name == "blocked_peer")
     if what == "mount":
@@ -117,7 +117,7 @@ def test_a_document_that_is_held_leads_to_its_review(
 ) -> None:
     vo.publish(projects(p1=10, p2=70))
     assert look_at(mounted, monkeypatch, AT).outcome == "held"
-    text = "Version 2 of vo-a.example, vo-a changes more than lands by itself: it waits for a decision."
+    text = "Version 2 of vo-a.example, vo-a exceeds the limits and waits for a decision."
     assert told(pia, "held_document") == [text]
     line = next(one for one in reading.list_open_notices(pia, AT) if one.kind.name == "held_document")
     assert mounted.held is not None
@@ -133,9 +133,9 @@ def test_more_than_a_peer_has_is_told_until_it_is_agreed(
     feed.tell({H11: {P1: 1e6}}, [(P1, H11, 1_000)], capacity_cores=2_000.0)
     look_at(subscription, monkeypatch, AT)
     assert told(pia, "held_usage") == [
-        "site-b.example, vo-a tells of more than its 100 cores can do in 1 hour, which doesn’t count. "
-        "site-b.example, vo-a tells of jobs on more than its 100 cores: they don’t count. "
-        "site-b.example, vo-a says that it has 2,000 cores now; 100 are agreed."
+        "site-b.example, vo-a reports more usage than its 100 cores allow in 1 hour, which doesn’t count. "
+        "site-b.example, vo-a reports running jobs on more than its 100 cores: they don’t count. "
+        "site-b.example, vo-a now declares 2,000 cores; 100 are approved."
     ]
     control.agree_capacity(subscription=subscription.pk, cores=2_000, reason="They grew.", at=AT, actor=COMMAND)
     look_at(subscription, monkeypatch, AT)

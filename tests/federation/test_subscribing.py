@@ -63,7 +63,7 @@ def test_a_subscription_has_a_source_of_its_own_that_is_readable(feed: OtherFeed
     assert made.fingerprint == KEY.public.fingerprint
     event = AuditEvent.objects.get(verb="federation.subscribed")
     assert (event.reason, event.details["source"]) == ("One grid.", source.slug)
-    assert audit_words.told(event, what="X") == "began to take usage from X"
+    assert audit_words.told(event, what="X") == "subscribed to usage of X"
 
 
 def test_slugs_of_sources_stay_unique_and_short(feed: OtherFeed, mounted: Mount) -> None:

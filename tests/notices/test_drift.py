@@ -93,10 +93,10 @@ def open_drifts() -> dict[str, str]:
 def test_drift_is_told_in_words_with_days_and_points(starved: Site) -> None:
     evaluate(at=AT)
     assert open_drifts() == {
-        "/": "2 groups of grid are away from their share: biology under by 35.0 points for 9 days, "
+        "/": "2 groups of grid are off target: biology under by 35.0 points for 9 days, "
         "physics over by 35.0 points for 9 days.",
-        "/biology": "/biology wants to run and has been under its share for 9 days, by 35.0 points now.",
-        "/physics": "/physics has been over its share for 9 days while others wait, by 35.0 points now.",
+        "/biology": "/biology has had waiting jobs and been under its share for 9 days (now 35.0 points).",
+        "/physics": "/physics has been over its share for 9 days while others wait (now 35.0 points).",
     }
 
 

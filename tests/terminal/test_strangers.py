@@ -41,7 +41,7 @@ ME: dict[str, Any] = {
             "account": "alice", "group": "físicos", "policy": "grid", "policy_name": "Grid", "entry": "/physics/alice",
             "rank": 3, "of": 3, "factor": 0.25, "error": None, "as_of": "2026-11-20T12:00:00Z", "age_s": 4000.0,
             "revision": 2, "snapshot": 9, "moment": None, "stale": None, "deciding": None,
-            "sentences": [{"key": "k", "values": {}, "text": "Behind most: rank 3 of 3"}], "advice": [],
+            "sentences": [{"key": "k", "values": {}, "text": "Lower than most: rank 3 of 3"}], "advice": [],
         }
     ],
 }  # fmt: skip
