@@ -71,7 +71,11 @@ def test_a_refusal_is_one_line_and_a_status(error: DomainError, status: int) -> 
 @pytest.mark.parametrize(
     ("message", "place", "line"),
     [
-        ("A token is valid for 1 to 365 days.", "A token is valid for 1 to 365 days.", "x: A token is valid for 1 to 365 days."),
+        (
+            "A token is valid for 1 to 365 days.",
+            "A token is valid for 1 to 365 days.",
+            "x: A token is valid for 1 to 365 days.",
+        ),
         ("Nothing was stored.", "is missing", "Nothing was stored. (x: is missing)"),
     ],
 )

@@ -76,13 +76,13 @@ def _problem(refusal: Refusal) -> HttpResponse:
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     """A sign-in in another tab changes the token: say what to do, and keep what was typed."""
-    message = _("This page is older than your sign-in. Reload it and send again; what you typed is still in the form.")
+    message = _("This page is older than your sign-in. Reload it and submit again; your input is kept.")
     return refuse(request, Refusal(403, _("The form has expired"), message, "csrf"))
 
 
 def session_ended(request: HttpRequest) -> HttpResponse:
     """For a fragment asked for after the session ended: the page around it stays as it is."""
-    message = _("Sign in again in a new tab, then repeat what you did. What you typed is still here.")
+    message = _("Sign in again in a new tab, then repeat your last action. Your input is kept.")
     response = refuse(request, Refusal(401, _("Your session has ended"), message, "session_ended"))
     response["HX-Retarget"] = "#problem"
     response["HX-Reswap"] = "innerHTML"
@@ -92,14 +92,14 @@ def session_ended(request: HttpRequest) -> HttpResponse:
 def _title(status: int) -> str:
     titles = {
         400: _("The request could not be read"),
-        403: _("This is not allowed for you"),
-        404: _("There is nothing here"),
+        403: _("You don’t have permission"),
+        404: _("Not found"),
         408: _("That took too long"),
-        409: _("Somebody else changed this first"),
-        412: _("Somebody else changed this first"),
+        409: _("Another person changed this first"),
+        412: _("Another person changed this first"),
         413: _("That is too large"),
-        422: _("That could not be taken"),
-        429: _("That was too often"),
+        422: _("That could not be accepted"),
+        429: _("Too many requests"),
         503: _("Not available at the moment"),
     }
     return titles.get(status, _("That could not be done"))
@@ -116,12 +116,12 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
-    message = _("Ask the manager of the policy if you think it should be.")
+    message = _("Ask a manager of the policy if you need access.")
     return _plain(request, Refusal(403, _title(403), message, "not_allowed"))
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    message = _("The page does not exist, or it is not for you to see. Check the address, or start from the overview.")
+    message = _("The page doesn’t exist, or you may not see it. Check the address, or start from the overview.")
     return _plain(request, Refusal(404, _title(404), message, "not_found"))
 
 
@@ -136,9 +136,9 @@ def server_error(request: HttpRequest) -> HttpResponse:
     if message := no_room_message(error):
         return _plain(request, Refusal(503, _title(503), message, "disk_full"))
     if isinstance(error, OperationalError | InterfaceError):
-        message = _("The database does not answer. Priorities are still served from memory; this page returns with it.")
+        message = _("The database is unavailable. Priorities are still served from memory.")
         return _plain(request, Refusal(503, _title(503), message, "database_down"))
-    message = _("Nothing you sent was stored half. Try again; if it stays, tell your site’s support the time of this.")
+    message = _("Nothing was saved. Try again; if it fails again, tell your site’s support the time of the error.")
     return _plain(request, Refusal(500, _("Something went wrong on our side"), message, "internal"))
 
 
