@@ -145,8 +145,9 @@ def _terminal_texts() -> Iterator[Text]:
     documented = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)]
     docstrings = {id(node.body[0].value) for node in documented if isinstance(node.body[0], ast.Expr)}
     for node in ast.walk(tree):
-        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings
-        if is_text and " " in node.value.strip():
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in docstrings:
+            continue
+        if " " in node.value.strip():
             yield Text(f"{path.relative_to(ROOT)}:{node.lineno}", (node.value,))
 
 

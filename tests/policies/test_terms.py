@@ -36,7 +36,7 @@ def test_dates_say_from_when_to_when_and_what_happens_then(tree: TreeColumns) ->
         ({}, "starts_on or ends_on is needed"),
         ({"ends_on": "2027-02-30"}, "must be a day"),
         ({"ends_on": 5}, "must be a day"),
-        ({"starts_on": "2027-03-01", "ends_on": "2027-02-01"}, "lies before"),
+        ({"starts_on": "2027-03-01", "ends_on": "2027-02-01"}, "is before"),
         ({"ends_on": "2027-02-01", "at_end": "vanish"}, "at_end is keep, zero, archive, or a number"),
         ({"ends_on": "2027-02-01", "at_end": -1}, "number of shares"),
         ({"starts_on": "2027-02-01", "at_end": "zero"}, "at_end needs ends_on"),
