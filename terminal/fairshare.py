@@ -197,7 +197,9 @@ class Site:
             said += "" if str(each.get("message")) in said else "\n  " + line
         if 300 <= error.code < 400:
             to = clean(str(error.headers.get("Location", "another place")))
-            message = "{} redirects to {}. Your token is not sent there: if the new address is right, give it with --site."
+            message = (
+                "{} redirects to {}. Your token is not sent there: if the new address is right, give it with --site."
+            )
             return Failure(UNREACHED, message.format(self.address, to))
         if error.code == 401:
             return Failure(REFUSED, f"The token is not valid: {said} {_how_to_get(self.address)}")
@@ -365,7 +367,9 @@ def why(site: Site, given: argparse.Namespace) -> Tuple[Json, "Teller"]:
     account = None if entry else given.account
     found = site.get("me/explain", {"policy": given.policy, "at": given.at, "account": account, "entry": entry})
     if given.account and not found.get("accounts"):
-        raise Failure(REFUSED, f"You have no account {clean(given.account)}. List your accounts with `fairshare accounts`.")
+        raise Failure(
+            REFUSED, f"You have no account {clean(given.account)}. List your accounts with `fairshare accounts`."
+        )
     return found, tell_why
 
 
