@@ -93,12 +93,12 @@ def test_a_token_lasts_ninety_days_unless_said_otherwise(as_alice: Client) -> No
         ({"days": "366"}, "less than or equal to 365"),
         ({"days": "0"}, "greater than or equal to 1"),
         ({"name": ""}, "This field is required."),
-        ({"scopes": []}, "Choose at least one thing"),
+        ({"scopes": []}, "Choose at least one scope"),
         ({"scopes": ["admin"]}, "not one of the available choices"),
         ({"scopes": ["priorities:read"]}, "not one of the available choices"),
         ({"source": "nowhere"}, "not one of the available choices"),
         ({"entry": "/physics"}, "An entry belongs to a policy"),
-        ({"ticket": "made-up"}, "This form was sent before, or is too old"),
+        ({"ticket": "made-up"}, "This form was submitted before, or is too old"),
     ],
 )
 def test_a_wrong_form_makes_no_token_and_says_where(as_alice: Client, fields: dict[str, object], message: str) -> None:

@@ -85,7 +85,7 @@ def test_a_path_does_not_take_an_entry_that_the_document_names_by_uid_elsewhere(
         (rooted({"name": "r", "kind": "reserve", "children": []}), "/r: kind", "no children"),
         (rooted({"name": "r", "kind": "reserve", "shares": "parent"}), "/r: kind", "shares of its own"),
         (rooted({"name": "a", "scope": "mars"}), "/a: scope", '"local"'),
-        (rooted({"name": "a", "sources": ["x"]}), "/a: sources", "beside a scope"),
+        (rooted({"name": "a", "sources": ["x"]}), "/a: sources", "together with a scope"),
         (rooted({"name": "a", "locked": 1}), "/a: locked", "true or false"),
         (rooted(settings={"window": {"length_s": -1}}), "settings.window.length_s", "from 1"),
         (rooted(extra=1), "'extra'", "known are"),

@@ -95,7 +95,7 @@ def test_what_a_rule_would_take_is_asked_for_and_published_by_an_authority_above
     check = check_of(made, cleo)
     assert (check.state, "10 accounts" in check.text) == ("warn", True), check
     made = propose_change_set(id=made.pk, version=made.version, at=AT, actor=cleo)
-    assert "would count elsewhere" in check_of(made, admin).text
+    assert "would move" in check_of(made, admin).text
     publish_change_set(id=made.pk, version=made.version, at=AT, actor=admin)
     assert set(tops().values()) == {"climate", "biology"}
 

@@ -192,7 +192,7 @@ def test_the_past_is_told_as_it_was(terminal: Terminal, alice: str) -> None:
     assert re.findall(r"\d[\d.]*", told.out.splitlines()[0]) == ["3", "3", "0.3333"]
     assert "as computed at the time" in " ".join(told.out.split()), "where the numbers are from"
     now = terminal.run("me", token=alice)
-    assert "computed then" not in " ".join(now.out.split())
+    assert "computed at the time" not in " ".join(now.out.split())
     assert not re.search(r"\b\d+ (s|min|h)\b", told.out.splitlines()[-1]), "no age"
     assert re.search(r"\b\d+ (s|min|h)\b", now.out.splitlines()[-1])
     assert terminal.run("why", "--at", "2", "--policy", "grid", token=alice).status == 0

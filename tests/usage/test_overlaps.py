@@ -144,7 +144,7 @@ def test_a_decision_counts_both_or_drops_one_and_can_be_changed(upload: Source, 
 def test_only_administrators_decide_with_a_reason_about_what_there_is(upload: Source, peer: Source) -> None:
     bring(upload, 1, 3)
     bring(peer, 1, 3)
-    with pytest.raises(Invalid, match="Say why"):
+    with pytest.raises(Invalid, match="Enter a reason"):
         decide(counts=True, reason=" ")
     person = Actor(user=User.objects.create(username="p"), via="page")
     with pytest.raises(NotAllowed):

@@ -87,7 +87,7 @@ def test_a_formula_cell_is_refused_with_its_line_and_what_to_do() -> None:
     found = problems('path,kind,shares\n"=HYPERLINK(1)",vo,1\n/a,@SUM,1\n/b,vo,=1+1\n')
     assert "put an apostrophe before it" in found["line 2: path"] if "line 2: path" in found else found
     assert "put an apostrophe before it" in found["line 3, /a: kind"]
-    assert "is a formula; write the number" in found["line 4, /b: shares"]
+    assert "is a formula; write its result" in found["line 4, /b: shares"]
     assert shares_of("path,shares\n'=x,1\n") == {"/=x": 1}
 
 
@@ -123,7 +123,7 @@ def test_a_path_that_stands_there_twice_names_both_lines() -> None:
         ("path,locked\n/a,maybe\n", "neither yes nor no"),
         ("path,uid\n/a,1\n", "must be a UUID"),
         ("path,scope\n/a,mars\n", '"local" or "global"'),
-        ("path,sources\n/a,c1\n", "stand beside a scope"),
+        ("path,sources\n/a,c1\n", "together with a scope"),
         ("path,kind\n/a,reserve\n/a/b,user\n", "a reserve has shares of its own and no children"),
         ("path\n/a//b\n", "must not be empty"),
         ("path\n/a\u202eb\n", "U+202E"),
