@@ -26,7 +26,7 @@ def test_a_draft_is_its_authors_until_it_is_proposed(policy: Policy, alice: Acto
         services.publish_change_set(id=change_set.pk, version=1, at=AT, actor=bob)
     proposed = services.propose_change_set(id=change_set.pk, version=1, at=AT, actor=alice)
     assert selectors.list_change_sets(policy=policy, actor=bob, at=AT) == [proposed]
-    with pytest.raises(NotAllowed, match="somebody else's"):
+    with pytest.raises(NotAllowed, match="another person"):
         services.withdraw_change_set(id=change_set.pk, version=2, at=AT, actor=bob)
     assert services.publish_change_set(id=change_set.pk, version=2, at=AT, actor=bob).number == 3
 
