@@ -17,14 +17,14 @@ from apps.priorities.sentences.numbers import UNKNOWN, percent, points
 Shape = Literal["on", "over", "under", "idle", "nodata"]
 _STATE_WORDS = {
     "on": gettext_noop("on target"), "over": gettext_noop("over"), "starved": gettext_noop("under, jobs wait"),
-    "met": gettext_noop("under, wants no more"), "no_demand": gettext_noop("no demand"),
-    "inferred": gettext_noop("under; whether jobs wait is not told"), BEFORE_ENTRY: gettext_noop("before the entry"),
+    "met": gettext_noop("under, no demand"), "no_demand": gettext_noop("no demand"),
+    "inferred": gettext_noop("under; demand unknown"), BEFORE_ENTRY: gettext_noop("before the entry"),
 }  # fmt: skip
 STATES = tuple(_STATE_WORDS)
 _SHAPES: dict[str, tuple[Shape, str]] = {
     "on": ("on", _STATE_WORDS["on"]), "over": ("over", _STATE_WORDS["over"]),
     "starved": ("under", _STATE_WORDS["starved"]), "inferred": ("under", gettext_noop("under")),
-    "met": ("idle", gettext_noop("wants no more")), "no_demand": ("idle", _STATE_WORDS["no_demand"]),
+    "met": ("idle", gettext_noop("no demand")), "no_demand": ("idle", _STATE_WORDS["no_demand"]),
 }  # fmt: skip
 
 
@@ -71,6 +71,6 @@ def newest_words(found: Convergence) -> str:
     if found.latest_at is None:
         return ""
     at = formats.date_format(timezone.localtime(found.latest_at), "j M, H:i")
-    over = _("hours that are over") if found.is_by_hour else _("days that are over")
-    text = _("Headings and the ends of lines are of the newest snapshot, %(at)s; verdict and averages are of %(over)s.")
+    over = _("complete hours") if found.is_by_hour else _("complete days")
+    text = _("Headings and ends of lines are from the newest snapshot, %(at)s; summary and averages cover %(over)s.")
     return text % {"at": at, "over": over}
