@@ -1,4 +1,4 @@
-"""The same tree with the same usage under several algorithms, side by side; nothing of it is stored."""
+"""Compare several algorithms on one tree and its usage; nothing is stored."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a leaf stands under one algorithm. `moved`: places nearer to the front than under the first; < 0 back."""
+    """A leaf's rank under one algorithm. `moved`: ranks gained against the first algorithm; < 0 lost."""
 
     rank: int | None
     factor: float | None
@@ -89,7 +89,7 @@ class Comparison:
     settings: PolicySettings
     sides: tuple[Side, ...]
     leaves: tuple[ComparedLeaf, ...]
-    n_leaves: int  # that the actor may see and somebody ranks
+    n_leaves: int  # visible to the actor and ranked by some algorithm
     n_moved: int  # of these
     by_rank: bool
 
@@ -113,7 +113,7 @@ def compare_algorithms(
 ) -> Comparison:
     """Visible leaves under up to four algorithms, those that move furthest first, or in the order of the first one.
 
-    An empty mapping stands for the policy's own algorithm. Raises Invalid for one that can't be read.
+    An empty mapping means the policy's own algorithm. Raises Invalid for one that can't be read.
     """
     view = open_view(policy_slug=policy_slug, actor=actor)
     if not 1 <= len(algorithms) <= MOST_ALGORITHMS:
@@ -183,7 +183,7 @@ def _misfit(view: PolicyView, settings: Mapping[str, Any]) -> str:
 
 
 def _leaves(view: PolicyView, results: Sequence[PriorityResult | None]) -> tuple[I8, I8]:
-    """Entries told of that at least one of them ranks as leaves, in the order of the tree, and how far they move."""
+    """Visible entries that at least one algorithm ranks as leaves, in tree order, and how far they move."""
     ranked = np.zeros(len(view.tree), dtype=np.bool_)
     for result in results:
         if result is not None:

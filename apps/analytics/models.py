@@ -24,7 +24,7 @@ class Series(models.Model):
     carry = models.BinaryField(null=True)
     carry_digest = models.CharField(max_length=64, blank=True, default="")
     built_at = models.DateTimeField(null=True)
-    # The same by the hour, of the last seven days: hours before `hours_through_at` are made of `hours_inputs`.
+    # By the hour, of the last seven days: hours before `hours_through_at` are made of `hours_inputs`.
     hours_from_at = models.DateTimeField(null=True)
     hours_through_at = models.DateTimeField(null=True)
     hours_inputs = models.JSONField(default=dict)

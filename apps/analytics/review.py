@@ -1,4 +1,4 @@
-"""A change set as one reader may see it: what it states, whose target follows, and who stands where, now and later."""
+"""A change set as one reader may see it: its edits, the targets that follow, and ranks now and later."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class ReviewPage:
 
     @cached_property
     def n_people(self) -> int:
-        """Ranked leaves whose part of the whole changes, whoever may see them."""
+        """Ranked leaves whose global target changes, visible or not."""
         moves, tree = self.review.moves, self.review.after
         differs = np.abs(np.nan_to_num(moves.new_global) - np.nan_to_num(moves.old_global)) > 1e-12
         gone = self.review.before.engine_tree().is_ranked[moves.gone].sum()
@@ -214,10 +214,10 @@ class ReviewPage:
 
     @cached_property
     def histogram(self) -> list[tuple[int, int]]:
-        """(power of ten of the places moved, signed; how many leaves): −2 is a hundred places back or more, 0 the same.
+        """(power of ten of the places moved, signed; how many leaves): −2: 100 places back or more, 0: unchanged.
 
-        Of the ranked leaves that have a rank on both sides and that this person is told of: whoever may try out changes
-        could else find out, one by one, who used more than whom.
+        Of visible leaves with a rank on both sides: otherwise a user who may preview changes could find out, one by
+        one, who used more than whom.
         """
         found = self.effect.projection
         if found is None:
@@ -229,7 +229,7 @@ class ReviewPage:
         return [(step, counts[step]) for step in range(-3, 4)]
 
     def _told(self, found: Projection) -> Mask:
-        """Leaves of the projection whose ranks this person may be told. One that the change brings has used nothing."""
+        """Leaves of the projection whose ranks the reader may see. A leaf that the change adds has no usage."""
         see_before = self._sight_before
         if (see_before.outright | ~see_before.mask).all() and see_before.all_visible:
             return np.ones(len(found.uid), dtype=np.bool_)
@@ -330,7 +330,7 @@ def _simulation(effect: Effect) -> Check:
 
 
 def get_review_page(*, id: int, actor: Actor, at: datetime) -> ReviewPage:
-    """For whoever may see the change set."""
+    """For readers of the change set."""
     return ReviewPage(open_review(id=id, actor=actor, at=at), actor, at)
 
 
@@ -374,5 +374,5 @@ def _or_none(value: float) -> float | None:
 
 
 def shown_targets(lines: Sequence[TargetLine], *, stated: bool) -> list[TargetLine]:
-    """Those of entries that somebody edited, or those of entries that nobody did."""
+    """Those of edited entries, or those of unedited ones."""
     return [line for line in lines if line.is_stated == stated]

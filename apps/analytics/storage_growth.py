@@ -109,7 +109,7 @@ def _audit(sizes: dict[str, int], at: datetime) -> Holding:
 
 
 def _grown(name: str, n_rows: int, n_bytes: int, rows_in_a_year: float) -> Holding:
-    """The same bytes a row as now; an empty table's first page is nothing to go by."""
+    """Assumes the present bytes a row; an empty table's first page says nothing."""
     a_row = n_bytes / n_rows if n_rows else 0.0
     return Holding(name, n_rows, n_bytes, round(rows_in_a_year), round(max(a_row * rows_in_a_year, 0.0)) or n_bytes)
 

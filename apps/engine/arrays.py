@@ -10,5 +10,5 @@ LongArray = npt.NDArray[np.longdouble]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
-# Entries taken at once where several steps follow each other, so that what is between stays in the processor's cache.
+# Entries processed at once where several steps follow, so that what is between stays in the processor's cache.
 CHUNK = 1 << 14

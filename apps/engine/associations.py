@@ -24,10 +24,10 @@ def users_of(tree: FairshareTree) -> BoolArray:
 def norm_usage(
     tree: FairshareTree, total: FloatArray, group_total: FloatArray, fairshare_parent: IntArray
 ) -> FloatArray:
-    """Part of the usage of the whole tree, (n,) 0..1: total / total of the root; 0 where nobody used anything.
+    """Part of the usage of the whole tree, (n,) 0..1: total / total of the root; 0 without usage.
 
     Where groups are compared in different scopes (group_total differs from total), it is the product of
-    total / group_total of the fairshare parent down the tree: the same number, but for rounding, where scopes agree.
+    total / group_total of the fairshare parent down the tree: equal, but for rounding, where scopes agree.
     """
     part = np.zeros(tree.n_entries)
     part[0] = 1.0 if total[0] > 0 else 0.0

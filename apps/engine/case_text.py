@@ -15,7 +15,7 @@ _LONGEST_PLACE = 200  # characters of a place in a message
 
 
 class RepeatedKeys(dict[str, Any]):
-    """A JSON object that says the same key twice, and so has no one meaning."""
+    """A JSON object with a duplicate key, and so no one meaning."""
 
     repeated: str
 
@@ -68,7 +68,7 @@ _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]', re.DOTALL)
 
 
 def _tokens(text: str) -> Iterator[tuple[str, int, int]]:
-    """Strings, brackets, commas and colons with the depth they stand at and where they begin."""
+    """Strings, brackets, commas and colons with their depth and offset."""
     depth = 0
     for match in _TOKEN.finditer(text):
         mark = match[0]
@@ -136,7 +136,7 @@ def weight(value: object) -> float | None:
 
 
 def shown(value: object) -> str:
-    """A value as it stood in the JSON text, cut where it is absurdly long."""
+    """A value as in the JSON text, truncated where it is absurdly long."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 256:

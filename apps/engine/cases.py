@@ -189,7 +189,7 @@ def _read_usage(case: dict[str, Any], policy: Policy) -> np.ndarray[tuple[int], 
 
 
 def _refuse_underflow(policy: Policy, settings: dict[str, Any]) -> None:
-    """Shares whose quotients doubles can't tell from zero shares; over several levels where the whole tree counts."""
+    """Shares whose quotients in doubles equal those of zero shares; over several levels where the whole tree counts."""
     prepared = prepare(policy.tree)
     lost, where = prepared.lost, "in its group"
     if lost < 0 and not get_algorithm(settings["name"]).properties(settings).isolation:

@@ -20,7 +20,7 @@ GRID_BASE = 200
 # What is less than this part of the resolution below a whole number is that number: rounding of target, actual and
 # operator stays far below it, so that priorities equal on paper have equal components.
 SNAP = 2.0**-47
-# The same for deviations in points, which are differences of two rounded parts of 100.
+# As above for deviations in points, which are differences of two rounded parts of 100.
 SNAP_POINTS = 200.0 * SNAP
 # Digits of a deviation in a key, from −100 points up: steps a tenth of what ties, so that no two classes share a step.
 KEY_STEPS = 10**10
@@ -101,12 +101,12 @@ def _whole_points(deviation: float) -> int:
 
 
 def factor_from_rank(rank: IntArray, n_ranked: int) -> FloatArray:
-    """`1 − (rank − 1)/N`: best 1, a leaf never 0; a group behind everybody gets 1/N, as the last leaf does."""
+    """`1 − (rank − 1)/N`: best 1, a leaf never 0; a group behind all gets 1/N, as the last leaf does."""
     return factor_from_ahead(rank - 1, n_ranked)
 
 
 def factor_from_ahead(ahead: IntArray, n_ranked: int) -> FloatArray:
-    """The same, given how many leaves are strictly ahead (rank − 1)."""
+    """The factor from the number of leaves strictly ahead (rank − 1)."""
     if n_ranked == 0:
         return np.ones(len(ahead))
     factor: FloatArray = ahead / -n_ranked

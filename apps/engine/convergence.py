@@ -20,13 +20,13 @@ _ROUNDING = 1e-12  # an edge that is met to the last bit but one is met
 
 
 class DayState(IntEnum):
-    """One entry on one day. Demand is inferred where sources don't tell when jobs were submitted."""
+    """One entry on one day. Demand is inferred where sources don't report submit times."""
 
     ABSENT = 0  # nothing to compare: not in the tree, or no shares of its own
     NO_DEMAND = 1  # nothing ran and nothing waited
     MET = 2  # under, and everything that was asked for ran
     STARVED = 3  # under, while jobs waited
-    INFERRED = 4  # under and running; whether jobs waited isn't told
+    INFERRED = 4  # under and running; waiting isn't reported
     ON = 5
     OVER = 6
 
@@ -91,7 +91,7 @@ def is_inside(actual: FloatArray, target: FloatArray, tolerance: FloatArray) -> 
 def mean_deviation(actual: FloatArray, target: FloatArray, counts: BoolArray) -> tuple[FloatArray, BoolArray]:
     """Σ target · |actual − target| / Σ target over the entries that count, (days,); and on which days there are any.
 
-    Each entry weighs as much as its share; 0 on days on which none counts.
+    Each entry is weighted by its share; 0 on days on which none counts.
     """
     return weighted_mean(gap_of(actual, target), target, counts)
 
@@ -162,7 +162,7 @@ def day_states(
 
 
 def demand_aware_gap(actual: FloatArray, target: FloatArray, states: States) -> FloatArray:
-    """What of the gap somebody would have wanted otherwise; of one sibling group.
+    """The part of the gap that is against demand; of one sibling group.
 
     max(target − actual, 0) where the entry had demand, known or inferred: STARVED or INFERRED.
     max(actual − target, 0) where another one of the group was STARVED on that day.

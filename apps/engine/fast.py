@@ -1,4 +1,4 @@
-"""The optional accelerator: numba where it is installed, and the same bits without it."""
+"""The optional accelerator: numba where it is installed, bit-identical without it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _is_on = IS_INSTALLED
 
 
 def is_on() -> bool:
-    """Whether compiled kernels are to be used: numba is installed and nobody has switched it off."""
+    """Whether compiled kernels are to be used: numba is installed and not disabled."""
     return _is_on
 
 
@@ -74,7 +74,7 @@ def _kept_beside_its_sources() -> Iterator[None]:
 
 @cache
 def _state_of_sources() -> str:
-    """The same for the same sources, whenever and wherever they were written."""
+    """Digest of the sources alone, independent of time and path."""
     found = hashlib.sha256()
     for source in sorted(_ENGINE.rglob("*.py")):
         found.update(f"{source.relative_to(_ENGINE)}\0".encode())

@@ -15,7 +15,7 @@ from apps.engine.arrays import BoolArray, FloatArray
 
 Apply = Callable[[FloatArray, FloatArray], FloatArray]
 _TOLERANCE = 1e-12
-# Priorities nearer to each other than this are taken as equal, so that rounding is no disagreement.
+# Priorities nearer to each other than this count as equal, so that rounding is no disagreement.
 _EQUAL = 1e-9
 _CHOSEN = ((0.25, 0.5), (0.5, 0.25), (0.05, 0.0), (0.0, 0.3), (1.0, 0.9), (0.3, 0.3))
 
@@ -78,7 +78,7 @@ def check_definition(apply: Apply, *, steps: int = 40) -> Definition:
 
 
 def is_entry_by_entry(apply: Apply) -> bool:
-    """Whether an entry's priority is the same alone, among others and in another order."""
+    """Whether an entry's priority is independent of other entries and of their order."""
     t, s = (np.array(column) for column in zip(*_CHOSEN, strict=True))
     together, backwards = apply(t, s), apply(t[::-1].copy(), s[::-1].copy())[::-1]
     alone = np.concatenate([apply(t[i : i + 1], s[i : i + 1]) for i in range(len(t))])

@@ -48,7 +48,7 @@ class Operator:
     """One operator, ready to use; `off_target` is its formula where target ≠ actual.
 
     off_target(t, s): float64 arrays in 0..1 → −1..1. inverse(p, t): the s with F(t, s) = p for t > 0, by the formula
-    alone: beyond 0..1 where no real state has this priority. resolves: where it tells entries apart, as a sentence;
+    alone: beyond 0..1 where no real state has this priority. resolves: where it distinguishes entries, as a sentence;
     used_by: schedulers whose fairshare orders like it.
     """
 
@@ -266,7 +266,7 @@ _FAMILIES: Mapping[str, Callable[[float], Operator]] = {"relative": _relative_n,
 _packages: dict[str, str] = {}  # of operators, to name whose failed
 _FAMILY_NAME = re.compile(r"(relative|sigmoid)-([1-9][0-9]{0,8})", re.ASCII)
 DEFAULT_K = 0.5
-MOST_N = 1000  # beyond, nearly all priorities are the same double
+MOST_N = 1000  # beyond, nearly all priorities are one double
 NAMES = ("absolute", "relative", "relative-N", "sigmoid", "sigmoid-N", "slurm", "combined")
 
 

@@ -1,4 +1,4 @@
-"""Declared parameters: what each is, what it may be, and reading what somebody gave."""
+"""Declared parameters: meaning, range, and reading of given values."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def read_settings(name: str, parameters: Sequence[Parameter], given: Settings) -
 
 
 def _shown(value: object) -> str:
-    """The value as somebody typed it, cut where it is absurdly long."""
+    """The value as typed, truncated where it is absurdly long."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 128:
         return f"an integer of {value.bit_length()} bits"
     text = repr(value) if not isinstance(value, dict | list) else f"a {type(value).__name__}"

@@ -43,9 +43,9 @@ def sum_up(tree: FairshareTree, own: npt.NDArray[Any]) -> tuple[npt.NDArray[Any]
 
 
 def sum_up_long(tree: FairshareTree, own: FloatArray) -> LongArray:
-    """The totals of `sum_up` as long doubles, the same in any order: exact sums, rounded once.
+    """The totals of `sum_up` as long doubles, in any order: exact sums, rounded once.
 
-    What stands above 2^-52 of the largest total is summed exactly in doubles, what stands below in long doubles.
+    Numbers above 2^-52 of the largest total are summed exactly in doubles, those below in long doubles.
     """
     coarse = 1.5 * 2.0 ** math.frexp(float(own.sum()))[1]
     upper = (own + coarse) - coarse
@@ -124,7 +124,7 @@ class Classes(NamedTuple):
     """The entries of one level, put in classes: equal vectors so far share one, a higher class is ahead.
 
     of_entry: class of each entry of the level. size: number of classes. begin: (m + 1,) first class of the block that
-    continues class C of the level above. pad: (m,) where C's own padded vector stands among these classes. merged:
+    continues class C of the level above. pad: (m,) the position of C's own padded vector among these classes. merged:
     (m,) class `pad[C]` *is* C's padded vector; otherwise it lies just below class `pad[C]`.
     """
 
@@ -188,7 +188,7 @@ def _classes_of_keys(scalars: IntArray, above: IntArray, n_above: int, resolutio
 
 
 class _Found(NamedTuple):
-    """of_entry: number of each entry's class among those that continue the same class C of the level above. Of each C:
+    """of_entry: number of each entry's class among those that continue class C of the level above. Of each C:
     size, how many continue it; n_below, n_on: how many of these are below the balance, and on it."""
 
     of_entry: IntArray
@@ -218,7 +218,7 @@ def _in_cache(level: Level) -> Iterator[tuple[slice, slice]]:
 
 
 def _correct(found: _Found, shared: Classes, slots: IntArray, above: IntArray) -> None:
-    """Put in what holds for classes that several groups continue: their `slots` taken together."""
+    """Put in what holds for classes that several groups continue: their `slots` together."""
     found.of_entry[slots] = shared.of_entry - shared.begin[above]
     size = np.diff(shared.begin)
     is_shared = size > 0
@@ -401,7 +401,7 @@ def _place(
         block_end = blocks[-1] + total[step.begin[1:]]
         ahead = np.repeat(block_end, sizes)
         ahead -= total[1:]
-        if loose.any():  # leaves that end above stand between the classes of their block
+        if loose.any():  # leaves that end above lie between the classes of their block
             passed = np.arange(step.size) < np.repeat(step.pad, sizes)
             ahead += np.where(passed, np.repeat(loose, sizes), 0)
         blocks.append(ahead)

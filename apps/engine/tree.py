@@ -53,7 +53,7 @@ class FairshareTree:
 
     parent: int32 (n,), −1 for the root. first_child, child_count: int32 (n,). level_offsets: int64 (levels + 1,).
     shares: float64 (n,), ≥ 0, 0 where `inherits`. inherits: the shares are *inherit*. is_group: declared with children,
-    even none. is_reserve: share deliberately left over. is_user: kind `user` (Slurm ranks these alone). seniority:
+    even none. is_reserve: share deliberately unallocated. is_user: kind `user` (Slurm ranks these alone). seniority:
     called where an algorithm depends on the order of siblings, gives (n,) numbers that they are listed by; None: as
     they are here.
     """
@@ -111,7 +111,7 @@ class FairshareTree:
         return tuple(found)
 
     def with_shares(self, shares: npt.ArrayLike) -> FairshareTree:
-        """The same entries in the same order, with these shares, (n,)."""
+        """The tree with these shares, (n,)."""
         changed, _ = FairshareTree.from_columns(
             self.parent, shares, inherits=self.inherits, is_group=self.is_group, is_reserve=self.is_reserve,
             is_user=self.is_user, names=self.names, seniority=self.seniority,

@@ -1,4 +1,4 @@
-"""What somebody can do about a priority: named cases, the one that helps most first."""
+"""Advice for a user about a priority: named cases, the most effective first."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Outlook:
 
 
 def advise(mine: MyPriority, others: Sequence[MyPriority] = (), outlook: Outlook | None = None) -> list[Said]:
-    """For one account; others: further ones of the same person. Of the past nothing can be changed any more."""
+    """For one account; others: further ones of the same person. There is no advice about the past."""
     if mine.error == "unmapped":
         return [say("advice.unmapped", policy=mine.policy_name, account=mine.name, factor=mine.factor)]
     if mine.error:

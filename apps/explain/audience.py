@@ -1,4 +1,4 @@
-"""What others see about somebody at an entry, by the rights that are in force: by role, never by name."""
+"""Who sees which numbers of a user at an entry, by the current rights: by role, never by name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Verb = Grant.Verb
 
 
 def who_sees_me(mine: MyPriority, *, actor: Actor) -> list[Said]:
-    """For somebody about an entry of their own: what their colleagues, those with a role and administrators see."""
+    """What colleagues, role holders and administrators see of a user's own entry."""
     if actor.user is None or mine.entry_uid is None:
         raise NotAllowed("Sign in to see what others see about you.")
     policy = get_policy(slug=mine.policy_slug, actor=actor, scope="self:read")
@@ -42,7 +42,7 @@ def who_sees_me(mine: MyPriority, *, actor: Actor) -> list[Said]:
 
 
 def _by_grants(policy: Policy, lineage: dict[UUID, str], user: User) -> list[Said]:
-    """One sentence for each role at each level, the nearest first; what somebody holds oneself is no news."""
+    """One sentence for each role at each level, the nearest first; the user's own roles are left out."""
     in_force = Q(expires_at=None) | Q(expires_at__gt=clock.now())
     names = {load_tree(policy).uuid(0): policy.name, **lineage}
     grants = Grant.objects.filter(in_force, policy=policy, entry_uid__in=list(names))
@@ -70,7 +70,7 @@ def _about(name: str, role: str) -> dict[str, Any]:
 
 
 def _kind(grant: Grant) -> str:
-    """What a grant lets see of somebody below it."""
+    """What a grant shows of a user below it."""
     verbs = set(grant.verbs)
     if Verb.VIEW_MEMBERS in verbs:
         return "by_name"

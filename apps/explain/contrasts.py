@@ -1,4 +1,4 @@
-"""Why them first: two leaves that somebody is told of side by side, the level that decides, and what would turn it."""
+"""Contrast of two visible leaves: the level that decides their order, and what would reverse it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MOST_NEAR = 5
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two: a leaf as it stands in the snapshot."""
+    """One of the two leaves, with its numbers in the snapshot."""
 
     index: int
     name: str
@@ -41,7 +41,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two leaves, what decides between them, and the sentences; `turn` is None for a tie and where it isn't told."""
+    """Two leaves, what decides between them, and the sentences; `turn` is None for a tie and where it is hidden."""
 
     look: Look
     one: Side
@@ -65,8 +65,8 @@ def compare_leaves(
     """Each is an account (alice, c1:alice) or an entry's path; `one` left out is the actor's own best.
 
     Raises:
-        NotFound: there is no such leaf, or the actor isn't told its numbers: both read the same.
-        Invalid: both are the same, or one has no rank.
+        NotFound: there is no such leaf, or its numbers are hidden from the actor: both get one answer.
+        Invalid: both are one leaf, or one has no rank.
     """
     look = look_at(policy_slug=policy_slug, actor=actor, at=at, scope=scope_of(actor))
     first = _own(look, actor) if not one else _leaf(look, one, "one")
@@ -91,8 +91,8 @@ class LeafHit:
 def find_leaves(
     *, policy_slug: str, entry_uid: UUID, query: str = "", actor: Actor, at: int | datetime | None = None
 ) -> list[LeafHit]:
-    """Ranked leaves besides an entry that the actor is told of: by a part of their name, names that begin so first;
-    without one, those that are next ahead. Empty where there is nobody to compare with.
+    """Ranked leaves besides an entry whose numbers the actor sees: by a part of their name, prefixes first;
+    without one, those that are next ahead. Empty where no leaf can be compared.
     """
     look = look_at(policy_slug=policy_slug, actor=actor, at=at, scope=scope_of(actor))
     tree, rank = look.snapshot.tree, look.snapshot.values.rank
@@ -128,7 +128,7 @@ def result_of(snapshot: ServedSnapshot) -> PriorityResult:
 
 
 def comparison_json(compared: Comparison) -> dict[str, Any]:
-    """As REST tells it."""
+    """As REST sends it."""
     snapshot, ahead, turn = compared.look.snapshot, compared.ahead, compared.turn
     behind = None if ahead is None else compared.other if ahead is compared.one else compared.one
     return {
@@ -165,7 +165,7 @@ def _own(look: Look, actor: Actor) -> int:
 
 
 def _leaf(look: Look, text: str, where: str) -> int:
-    """The ranked leaf of an account or a path; what the actor isn't told reads like what isn't there."""
+    """The ranked leaf of an account or a path; a hidden leaf is answered like a missing one."""
     tree, values = look.snapshot.tree, look.snapshot.values
     at = tree.index_of_path(text) if text.startswith("/") else _of_account(look, text)
     if at is None or at <= 0 or not look.told[at]:

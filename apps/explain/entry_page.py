@@ -51,7 +51,7 @@ class EntryPage:
     algorithm: dict[str, Any] = field(default_factory=dict)  # that the numbers were computed with
     scope: str = "local"  # whose usage its children are compared by
     scope_sources: tuple[str, ...] = ()  # of these sources alone; () for all of the scope
-    compared_by: tuple[str, tuple[str, ...]] = ("local", ())  # the same of the entry itself: its parent's scope
+    compared_by: tuple[str, tuple[str, ...]] = ("local", ())  # of the entry itself: its parent's scope
     moment: Moment | None = None  # of the past
     archived_in: int | None = None  # the revision with which it left, seen from the past
     local_only: list[LocalOnly] = field(default_factory=list)  # by whose usage it and its children are compared

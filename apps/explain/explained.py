@@ -1,4 +1,4 @@
-"""The walk of an account for whoever may be told it: numbers, keys and sentences, level by level."""
+"""The walk of an account for readers with the right to it: numbers, keys and sentences, level by level."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def explain(
     *, policy_slug: str, account: str | AccountQuery, namespace: str = "", actor: Actor,
     at: int | datetime | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """The walk of an account, one object a level; what the actor may not be told reads as unmapped.
+    """The walk of an account, one object a level; what the actor may not see is answered as unmapped.
 
-    at: a revision or an instant to look back at, with the rights of now.
+    at: a past revision or instant, read with the current rights.
     """
     look = look_at(policy_slug=policy_slug, actor=actor, at=at, scope=scope_of(actor))
     snapshot = look.snapshot
@@ -72,7 +72,7 @@ def scope_of(actor: Actor) -> str:
 
 
 def _explained(look: Look, result: dict[str, Any], entry: int) -> dict[str, Any]:
-    """A token that is bound to a subtree is told nothing of the levels above it."""
+    """A token that is bound to a subtree sees nothing of the levels above it."""
     walk: Walk = walk_to(look.snapshot, entry)
     steps = [without_reason(look.snapshot, step, look.told) for step in walk.steps]
     shown = [step for step, i in zip(steps, walk.chain, strict=True) if look.told[i]]

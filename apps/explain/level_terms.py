@@ -12,7 +12,7 @@ from apps.priorities.snapshots.blob import Values
 
 Numbers = Values | PriorityResult  # of a snapshot, or just computed
 
-_SAME = 1e-9  # a part of R by which two levels may differ and still be called the same
+_SAME = 1e-9  # a part of R by which two levels may differ and still count as equal
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""My priority: for each of a person's accounts where it stands, level by level, now or at an instant of the past."""
+"""My priority: the rank and levels of each of a person's accounts, now or at a past instant."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def get_my_priority(
 
 @dataclass(frozen=True)
 class _Opened:
-    """One policy with the snapshot that is asked, and what of it may be told; None for all of the own path."""
+    """One policy with the requested snapshot and its visible entries; None for all of the own path."""
 
     policy: Policy
     snapshot: ServedSnapshot | None

@@ -1,4 +1,4 @@
-"""Who somebody is to this site, and their priorities with the sentences: what REST and a terminal read."""
+"""The signed-in user's identity, accounts and priorities with sentences, for REST and the terminal client."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def explain_me(
     *, actor: Actor, at: int | datetime | None = None, policy_slug: str | None = None, account: str = "",
     namespace: str = "", entry: str = "", outlook_of: Outlooks | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """The same with every level, the scheduler's number and what to do, for all accounts or those asked for."""
+    """Priorities with every level, the scheduler's number and advice, for all accounts or the requested ones."""
     found = get_my_priority(actor=actor, at=at, policy_slug=policy_slug)
     chosen = [
         one

@@ -47,7 +47,7 @@ def siblings_of(snapshot: ServedSnapshot, i: int) -> Beside:
 
 
 def deciding_level(snapshot: ServedSnapshot, entry: int) -> int | None:
-    """The entry at which most leaves ahead part from this one; where nobody is ahead, most of those behind."""
+    """The entry at which most leaves ahead diverge from this one; where none is ahead, most of those behind."""
     rows, depth_of = snapshot.lineage(np.array([entry]))
     own = rows[0, : int(depth_of[0])]
     if not len(own) or not snapshot.n_ranked:
@@ -60,7 +60,7 @@ def deciding_level(snapshot: ServedSnapshot, entry: int) -> int | None:
 def _parted(snapshot: ServedSnapshot, own: I8) -> tuple[list[int], list[int]]:
     """At each level, how many leaves are ahead and behind that have the same components on all levels above.
 
-    Who is ahead by a rule beside the components (the order of a listing) is counted where the paths part.
+    A leaf ahead by another rule (the order of a listing) is counted where the paths diverge.
     """
     order, values, leaves = snapshot.order, snapshot.values, snapshot.leaf_components
     ranks, at = values.rank[values.is_ranked], int(own[-1])

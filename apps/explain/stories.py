@@ -15,7 +15,7 @@ from apps.priorities.sentences import Said, say, text_of
 
 @dataclass(frozen=True)
 class LevelStory:
-    """One level as it is told to whom it is about."""
+    """One level, explained to the account's owner."""
 
     step: WalkStep
     standing: Said
@@ -34,7 +34,7 @@ class LevelStory:
 
 @dataclass(frozen=True)
 class Story:
-    """Everything said about one account in one policy, in the order in which it is told."""
+    """All messages about one account in one policy, in reading order."""
 
     verdict: Said
     reason: Sequence[Said]
@@ -71,7 +71,7 @@ def reason_in_short(mine: MyPriority) -> str:
 
 
 def _verdict(mine: MyPriority) -> Said:
-    """Where somebody stands, by thirds: words first, rank after them."""
+    """The verdict by thirds of the ranking: words first, then the rank."""
     if mine.error:
         is_not_kept = mine.moment and mine.error == "no_snapshot"
         return say("verdict.nothing_kept" if is_not_kept else f"verdict.{mine.error}", policy=mine.policy_name)
@@ -110,7 +110,7 @@ def _no_level(mine: MyPriority) -> Said:
 
 
 def _of_levels(mine: MyPriority, deciding: WalkStep, whom: str) -> Said:
-    """The level that puts most others ahead; where nobody is ahead, what helps."""
+    """The level that puts most others ahead; where none is ahead, what helps."""
     key = f"reason.{whom}"
     names = {
         "name": deciding.name, "parent": deciding.parent_name, "actual": deciding.actual, "target": deciding.target,

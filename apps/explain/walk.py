@@ -41,10 +41,10 @@ class CountedAdjustment:
 
 @dataclass(frozen=True, slots=True)
 class WalkStep:
-    """One level. `n_siblings` counts those it is compared with, without itself and reserves; `n_ahead` of them.
+    """One level. `n_siblings`: compared siblings without itself and reserves; `n_ahead`: those of them ahead.
 
-    compares: by what they are counted: `level`, where everybody in a sibling that is ahead goes first; `factor` or
-    `priority`, where one number of the whole path decides and theirs is higher; n_equal: those with the same component;
+    compares: how they are counted: `level`, where all leaves of a sibling that is ahead go first; `factor` or
+    `priority`, where one number of the whole path decides and theirs is higher; n_equal: those with an equal component;
     n_rounded: of these, those whose priority differs and whose component is the same whole number. Both for `level`.
     """
 
@@ -65,7 +65,7 @@ class WalkStep:
     columns: dict[str, float | None] = field(default_factory=dict)  # the algorithm's own, by its scheduler's names
     adjustments: tuple[CountedAdjustment, ...] = ()
     is_group: bool = False
-    is_suppressed: bool = False  # what was used here may not be told
+    is_suppressed: bool = False  # the usage here is hidden from the reader
     fallen: FallenBack | None = None  # compared by this site's usage alone, for now
     compares: Literal["level", "factor", "priority"] = "level"
     n_equal: int = 0
@@ -82,8 +82,8 @@ class WalkStep:
 class Walk:
     """All levels below the root, and the index of the main reason.
 
-    Where levels decide that is the one at which most leaves ahead part from this entry (most of those behind, where
-    nobody is ahead); where one number does, the one that changes it most; None where neither can be said.
+    Where levels decide that is the one at which most leaves ahead diverge from this entry (most of those behind,
+    where none is ahead); where one number does, the one that changes it most; None where neither is known.
     """
 
     entry: int
@@ -124,7 +124,7 @@ def why_unranked(snapshot: ServedSnapshot, entry: int) -> list[Said]:
 
 
 def level_said(step: WalkStep, *, is_you: bool = False, decides: bool = False) -> list[Said]:
-    """One level in words: how it stands to its target, and how many beside it are ahead. is_you: told to whom it is."""
+    """One level in words: its deviation and how many siblings are ahead. is_you: addressed to its owner."""
     said = [
         _standing(step, is_you=is_you, decides=decides), *effect_said(step.effect), ahead_said(step, is_you=is_you),
         *equal_said(step),
@@ -133,14 +133,14 @@ def level_said(step: WalkStep, *, is_you: bool = False, decides: bool = False) -
 
 
 def fallen_said(fallen: FallenBack) -> Said:
-    """That others' usage doesn't count here for now, since when and, as far as it may be told, why."""
+    """The local-only fallback at this level: since when and, where visible, why."""
     if not fallen.reason:
         return say("walk.local_only_above", at=fallen.since)
     return say("walk.local_only", at=fallen.since, reason=fallen.reason)
 
 
 def without_reason(snapshot: ServedSnapshot, step: WalkStep, told: Mask) -> WalkStep:
-    """For whom the entry that fell back isn't told: its reason names what lies there."""
+    """For readers who don't see the entry in fallback: its reason names what is there."""
     i = None if step.fallen is None else snapshot.tree.index_of_uid(step.fallen.uid)
     if step.fallen is None or (i is not None and told[i]):
         return step
@@ -163,7 +163,7 @@ def ahead_said(step: WalkStep, *, is_you: bool = False, is_yours: bool = False) 
 
 
 def equal_said(step: WalkStep) -> list[Said]:
-    """How many of the others have the same component, and whether that is rounding alone."""
+    """How many siblings have an equal component, and whether by rounding alone."""
     if step.is_suppressed or not step.n_equal:
         return []
     said = [say("ahead.equal", n=step.n_equal, n_siblings=step.n_siblings)]
@@ -186,7 +186,7 @@ def _standing(step: WalkStep, *, is_you: bool, decides: bool) -> Said:
 
 
 def step_json(step: WalkStep, said: Sequence[Said]) -> dict[str, Any]:
-    """One level as REST tells it, with what is said of it."""
+    """One level as REST sends it, with its messages."""
     return {
         "entry": step.path, "name": step.name, "kind": step.kind,
         "shares": "parent" if step.shares is None else step.shares, "target": step.target,

@@ -1,4 +1,4 @@
-"""Break-glass: mapping rules, to look at. They change by a service, which counts their version."""
+"""Break-glass view of mapping rules, read-only: a service changes them and raises their version."""
 
 from __future__ import annotations
 

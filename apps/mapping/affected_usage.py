@@ -1,4 +1,4 @@
-"""What accounts used lately: the usage at stake when it is decided where they count."""
+"""Recent usage of accounts: what a change of their mapping affects."""
 
 from __future__ import annotations
 

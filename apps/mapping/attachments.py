@@ -1,4 +1,4 @@
-"""Accounts placed at entries by hand: by whoever says which account belongs to which entry, at both of its ends."""
+"""Accounts attached to entries by hand, with the right to map accounts at both ends."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def no_place_for_accounts(rights: MapRights, i: int) -> None:
 def detach_account(
     *, policy_slug: str, attachment_id: int, reason: str, version: int | None = None, at: datetime, actor: Actor
 ) -> None:
-    """The rules decide again where the account counts; not at entries of others, unless these agree.
+    """Detach an account: the rules map it again; not to entries of others, unless their managers agree.
 
-    An account that the rules leave free is let go by who took it, or by those who map accounts of the whole policy.
+    An account that no rule maps is detached by the one who attached it, or by a mapper of the whole policy.
     """
     require_scope(actor, WRITE)
     said = require_reason(reason)
@@ -162,7 +162,7 @@ def _changed(
 
 
 def _not_free(account: AccountKey) -> Invalid:
-    """The same words for what isn't there and what is somebody else's: neither is the actor's to know."""
+    """One message for missing accounts and accounts of others: the actor may learn neither."""
     name = account.user_name or account.dn or account.group_name
     message = _("%(name)s is not a free account here: it has no usage yet, or counts elsewhere")
     return _invalid("account", message % {"name": name[:80]})

@@ -40,7 +40,7 @@ MOST_ASSIGNED = 10_000
 
 
 class Edit(Protocol):
-    """Something to do to the mapping as it stands."""
+    """An edit of the current mapping."""
 
     verb: ClassVar[str]  # of the log
 
@@ -49,7 +49,7 @@ class Edit(Protocol):
 
 @dataclass(frozen=True)
 class AddRule:
-    """Before the rule that stands at a place now; None: after all others that are asked as late."""
+    """Before the rule at this position; None: after all others of its precedence."""
 
     rule: Rule
     to: int | None = None
@@ -167,9 +167,9 @@ class Restore:
 
 @dataclass(frozen=True)
 class Plan:
-    """What an edit comes to. `refusal`: why the actor may not make it, with its key.
+    """The effect of an edit. `refusal`: why the actor may not make it, with its key.
 
-    `moves` are all, for whoever decides; `readable` those that the actor may know of.
+    `moves`: all, for the decision; `readable`: those that the actor may see.
     """
 
     rights: MapRights
@@ -192,7 +192,7 @@ class Plan:
 
     @property
     def core_s(self) -> float:
-        """The usage at stake, of the last days, in the moves that the actor reads."""
+        """The recent usage that the visible moves affect."""
         return sum(move.stake.core_s for move in self.readable)
 
 
@@ -227,12 +227,12 @@ def chosen(rights: MapRights, rules: Sequence[Rule], at: int) -> Rule:
 
 
 def may_read_rule(rights: MapRights, rule: Rule) -> bool:
-    """Rules name people: whoever reads names at the entry reads them. Of an archived one: whoever does at the root."""
+    """Rules name people: readers of names at the entry see them; of an archived entry, readers at the root."""
     return rights.may_name(rights.tree.index_of_uid(rule.target_uid) or 0)
 
 
 def refuse_bad_rules(rights: MapRights, rules: Sequence[Rule], known: Sequence[Rule] = ()) -> None:
-    """known: rules that stand already; their entry may have been archived since, and their source removed."""
+    """known: stored rules; their entry may have been archived since, and their source removed."""
     if len(rules) > MOST_RULES:
         raise Invalid(_("A policy has at most %(most)d mapping rules.") % {"most": MOST_RULES})
     tree, standing = rights.tree, {rule.stated for rule in known}
@@ -291,7 +291,7 @@ def _plan(rights: MapRights, edit: Edit, at: datetime) -> Plan:
 
 
 def _taken_by(rights: MapRights, accounts: Sequence[int]) -> set[int]:
-    """Those that the actor took from nobody."""
+    """Accounts that the actor attached while they were unmapped."""
     user = rights.actor.user
     return {account for account in accounts if user is not None and who_took(rights.policy, account) == user.pk}
 
@@ -303,7 +303,7 @@ def _says_something(wanted: Wanted, state: MappingState) -> bool:
 
 
 def _refuse_taken(rights: MapRights, edit: Assign, moves: Sequence[Move]) -> None:
-    """What isn't there and what is somebody else's read the same: neither is the actor's to know."""
+    """One answer for missing accounts and accounts of others: the actor may learn neither."""
     there = Account.objects.filter(pk__in=list(edit.places)).exclude(namespace__startswith=RESERVED)
     unfit = set(edit.places) - set(there.values_list("pk", flat=True))
     if not rights.may_map(0):

@@ -1,4 +1,4 @@
-"""Whose account is it: said by the source it is from, or confirmed by whoever maps the entry where it counts."""
+"""Owners of accounts: reported by the account's source, or confirmed by a mapper of its entry."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TOO_LONG = {"namespace": 128, "user_name": 256}
 
 @dataclass(frozen=True)
 class MyAccounts:
-    """What is mine for sure, what merely carries my name, and what I said is mine and nobody has confirmed."""
+    """A user's confirmed accounts, accounts of the same name, and claims that wait for confirmation."""
 
     mine: Sequence[Account]
     named_like_me: Sequence[Account]
@@ -72,9 +72,9 @@ def take_own_accounts(*, user: User, at: datetime) -> int:
 
 
 def claim_account(*, namespace: str, user_name: str, at: datetime, actor: Actor) -> bool:
-    """Say that an account is mine; True when that is settled, False when somebody has to confirm it.
+    """Claim an account; True when it is confirmed at once, False when a mapper has to confirm it.
 
-    The answer for a name that nobody knows is the same as for one that is waiting.
+    An unknown name and a waiting claim get one answer.
     """
     user = _person(actor)
     namespace, user_name = namespace.strip(), user_name.strip()
@@ -84,7 +84,7 @@ def claim_account(*, namespace: str, user_name: str, at: datetime, actor: Actor)
             raise Invalid(f"{where} {problem.message}.", fields=[problem])
     refuse_reserved(namespace)
     with transaction.atomic():
-        User.objects.select_for_update().get(pk=user.pk)  # no more than so many claims, whoever asks at once
+        User.objects.select_for_update().get(pk=user.pk)  # bounds the claims also of concurrent requests
         if user_name == user.username:
             take_own_accounts(user=user, at=at)
         if Account.objects.filter(person=user, namespace=namespace, user_name=user_name).exists():
@@ -134,7 +134,7 @@ def list_claims(rights: MapRights, within: Mask) -> list[OpenClaim]:
 def decide_claim(
     rights: MapRights, *, claim_id: int, confirm: bool, reason: str = "", at: datetime, actor: Actor
 ) -> None:
-    """Confirm or refuse, by somebody who maps accounts where these count; never one's own."""
+    """Confirm or reject a claim, by a mapper of the account's entry; never one's own."""
     said = clean_reason(reason)
     with transaction.atomic():
         claim = Claim.objects.select_for_update(of=("self",)).select_related("user").filter(pk=claim_id).first()

@@ -62,10 +62,10 @@ class MappingRule(models.Model):
 
 
 class MappingVersion(models.Model):
-    """One change of what counts where: who made it, why, and everything before and after it, so that it can be undone.
+    """One version of the mapping: author, reason, and the state before and after, so that it can be undone.
 
     `rules`: all of them, as Rule.to_json has them, after a version that changed them, else null. `attached`: each
-    account that was attached, moved or let go, with its names and the entry before and after (null: none).
+    account that was attached, moved or detached, with its names and the entry before and after (null: none).
     """
 
     policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="mapping_versions")
@@ -86,7 +86,7 @@ class MappingVersion(models.Model):
 
 
 class Attachment(models.Model):
-    """An account that somebody placed at an entry by hand: before any rule is asked, it counts there."""
+    """An account attached to an entry by hand; it precedes every rule."""
 
     policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="attachments")
     account = models.ForeignKey("accounts.Account", on_delete=models.CASCADE, related_name="attachments")
@@ -105,7 +105,7 @@ class Attachment(models.Model):
 
 
 class Claim(models.Model):
-    """Somebody says that an account is theirs, and nothing says so yet: whoever maps its entry decides."""
+    """A user's claim to an account; a mapper of its entry decides."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="claims")
     namespace = models.CharField(max_length=128)

@@ -1,14 +1,14 @@
-"""Which accounts a change of the mapping moves, from where to where, and the usage at stake; and who may move them.
+"""Which accounts a change of the mapping moves, from which entry to which, with the usage affected; and who may.
 
-An account moves only by who maps accounts at both of its ends: where it counts now, and where it would count. One that
-counts nowhere, or only at the entry of a default rule, is free for whoever maps accounts where it is led. Leaving an
-account without an entry is for those who map accounts of the whole policy: usage would vanish from a group's sum. The
-one exception is letting go of an account that one took oneself.
+Moving an account needs the right to map at both ends: its present entry and its new one. An account that
+is unmapped, or only at the entry of a default rule, needs the right at its new entry alone. Leaving an
+account unmapped needs the right for the whole policy: usage would vanish from a group's sum. The
+one exception is detaching an account that the actor attached.
 
-Rules also decide about accounts that nobody has seen yet. So those who map accounts of a part alone
-- change only rules that lead into their part, and leave all others as they stand;
-- put new and changed ones below all rules that lead elsewhere, where they take what would else be free;
-- write neither exact rules (they attach accounts that are there) nor default rules;
+Rules also map accounts that don't exist yet. So mappers of a part alone
+- change only rules that lead into their part;
+- put new and changed ones below all rules that lead elsewhere, where they match only what would be unmapped;
+- write neither exact rules (they attach existing accounts) nor default rules;
 - let every user become a child (*each*) only where they may change the structure.
 
 Changes of a tree and confirmed claims move accounts as well: `refusal_of` decides about all of them.
@@ -42,7 +42,7 @@ from apps.policies.tree.columns import TreeColumns
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be: rules (None: as they are), and accounts by id at entries, or let go (None)."""
+    """The new state: rules (None: unchanged), and accounts by id with their entry, or detached (None)."""
 
     rules: tuple[Rule, ...] | None = None
     places: Mapping[int, UUID | None] | None = None
@@ -100,7 +100,7 @@ def moves_of_tree(policy: Policy, before: TreeColumns, after: TreeColumns) -> li
 
 
 def moves_of_people(rights: MapRights, owners: Mapping[int, User]) -> list[Move]:
-    """What moves when accounts, by id, become somebody's: rules may be for people of a group."""
+    """What moves when accounts, by id, get an owner: rules may be for people of a group."""
     book = load_rulebook(rights.policy, rights.tree)
     rows = Account.objects.filter(pk__in=list(owners)).order_by("id").values_list("id", *AccountKey._fields)
     keys = {row[0]: AccountKey(*row[1:]) for row in rows}
@@ -137,9 +137,9 @@ class Refusal(NamedTuple):
 
 
 def refusal_of(rights: MapRights, moves: Sequence[Move], *, taken: Collection[int] = ()) -> Refusal | None:
-    """Why these moves aren't the actor's to make, without names that aren't theirs to read; None when they are.
+    """Why the actor may not make these moves, without names hidden from the actor; None when allowed.
 
-    taken: accounts that the actor took from nobody, and may let go again.
+    attached: accounts that the actor attached while unmapped, and may detach.
     """
     if rights.may_map(0):
         return None
@@ -148,9 +148,9 @@ def refusal_of(rights: MapRights, moves: Sequence[Move], *, taken: Collection[in
 
 
 def refusal_of_tree(before: MapRights, after: MapRights, moves: Sequence[Move]) -> Refusal | None:
-    """The same for what a changed tree moves: rights before are asked in the tree before, those after in the other.
+    """Why the actor may not make the moves of a changed tree: each end is checked in its own tree.
 
-    Whoever changes the structure of an entry decides about its accounts, too.
+    The right to change an entry's structure includes its accounts.
     """
     if before.may_place(0):
         return None
@@ -160,7 +160,7 @@ def refusal_of_tree(before: MapRights, after: MapRights, moves: Sequence[Move]) 
 def _refusal(
     moves: Sequence[Move], may_take: Mapping[int, bool], may_put: Mapping[int, bool], taken: Collection[int]
 ) -> Refusal | None:
-    """Whoever lacks the right at an account's present place can't move it, nor to a place where they lack it."""
+    """Moving an account needs the right at its present entry and at its new one."""
     pulled = sum(not move.was_free and not may_take[move.before] for move in moves)
     if pulled:
         text = _("%(accounts)s outside your rights would move: ask a person who maps accounts there.")
@@ -180,7 +180,7 @@ def _refusal(
 
 
 def _accounts_of_others(n: int) -> str:
-    """By the rule of five: how many there are of others tells of them."""
+    """By the rule of five: a count of others reveals them."""
     smallest = settings.FAIRSHARE_SMALLEST_GROUP
     if n < smallest:
         return _("Fewer than %(n)d accounts") % {"n": smallest}
@@ -244,7 +244,7 @@ def _may_add(rights: MapRights, rule: Rule) -> bool:
 
 
 class Remembered(dict[int, bool]):
-    """Whether a right is held at an entry, asked once an entry; nobody's place is nobody's."""
+    """Whether the actor has a right at an entry, checked once an entry; False without an entry."""
 
     def __init__(self, holds: Callable[[int], bool]) -> None:
         super().__init__({UNMAPPED: False})

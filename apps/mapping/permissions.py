@@ -53,7 +53,7 @@ class MapRights:
         return self.tree.uuid(top) if top else None
 
     def may_name(self, i: int) -> bool:
-        """Whether names of accounts and people may be told."""
+        """Whether the actor may read names of accounts and people."""
         return self.holds(i, Verb.MAP_ACCOUNTS, Verb.VIEW_MEMBERS)
 
     @property

@@ -1,4 +1,4 @@
-"""What counts where, as one actor may read it: rules with what each matches now, and accounts without an entry."""
+"""The mapping as one actor may read it: rules with their present matches, and unmapped accounts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from apps.mapping.states import as_asked, version_of
 from apps.mapping.suggestions import Suggester, Suggestion, find_neighbours, groups_of
 
 PAGE = 50
-_MOST_GUESSED = 2_000  # accounts of which somebody who reads a part sees those that may belong there
+_MOST_GUESSED = 2_000  # accounts among which a reader of a part sees those that may belong there
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class RuleLine:
 
 @dataclass(frozen=True)
 class UnmappedLine:
-    """An account without an entry."""
+    """An unmapped account."""
 
     account: int
     key: AccountKey
@@ -53,9 +53,9 @@ class UnmappedLine:
 
 @dataclass(frozen=True, eq=False)
 class MappingPage:
-    """Amounts are of the last days, see stakes. `n_hidden`: accounts without an entry that aren't told.
+    """Amounts are of the last days, see affected_usage. `n_hidden`: unmapped accounts that the actor can't see.
 
-    Sums are of the accounts whose names are read. total_core_s: None for who doesn't read all of them.
+    Sums are of the accounts whose names are visible. total_core_s: None unless all of them are.
     """
 
     rights: MapRights
@@ -74,17 +74,17 @@ class MappingPage:
     next_after: int | None = None
     is_whole: bool = False  # all of it is read
     may_edit: bool = False
-    n_waiting: int = 0  # entries that other sites tell of and that aren't in the tree; where all of it is read
+    n_waiting: int = 0  # entries that peers report and that aren't in the tree; for readers of the whole tree
     waiting_core_s: float = 0.0
 
 
 def get_mapping_page(*, policy_slug: str, after: int = 0, at: datetime, actor: Actor) -> MappingPage:
-    """after: how many of the accounts without an entry to pass over."""
+    """after: how many unmapped accounts to skip."""
     rights = rights_in(policy_slug, at=at, actor=actor)
     rights.require_anywhere()
     stored = as_asked(load_rules(rights.policy))
     book = rulebook_of(rights.policy, rights.tree, stored)
-    accounts = Account.objects.exclude(namespace__startswith=RESERVED)  # what others tell of entries follows no rule
+    accounts = Account.objects.exclude(namespace__startswith=RESERVED)  # reported by entry, no rule
     rows = list(accounts.order_by("id").values_list("id", *AccountKey._fields))
     ids, keys = [row[0] for row in rows], [AccountKey(*row[1:]) for row in rows]
     decided = decide_accounts(rights.tree, book.rules, book.known, keys)
@@ -142,7 +142,7 @@ def _rules(
 
 
 def _waiting(rights: MapRights, told: dict[int, Stake]) -> list[float]:
-    """Core-seconds of the entries that others tell of and that aren't in the tree, for who reads all of it."""
+    """Core-seconds of entries that peers report and that aren't in the tree, for readers of the whole tree."""
     if not rights.may_name(0):
         return []
     rows = Account.objects.filter(pk__in=list(told), namespace=ENTRY_NAMESPACE).values_list("pk", "user_name")

@@ -24,9 +24,9 @@ from apps.policies.tree.stored import load_tree
 
 @transaction.atomic
 def set_rules(*, policy_slug: str, rules: Sequence[Rule], reason: str = "", at: datetime, actor: Actor) -> int:
-    """Replace the rules of a policy; return its new version. The same rules again change nothing.
+    """Replace the rules of a policy; return its new version. Equal rules change nothing.
 
-    For who makes policies; on pages and by REST rules are changed with a reason: see changes.
+    For makers of policies; pages and REST change rules with a reason: see changes.
     """
     policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
     policy = lock_policy(policy.pk)

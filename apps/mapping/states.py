@@ -19,7 +19,7 @@ from apps.policies.models import Policy
 
 
 class Placement(NamedTuple):
-    """An account attached to an entry, moved, or let go (None). By its id: its names may be taken away some day."""
+    """An account attached to an entry, moved, or detached (None). By its id: its names may be erased later."""
 
     account: int
     before: UUID | None
@@ -37,7 +37,7 @@ class Placement(NamedTuple):
 
 @dataclass(frozen=True)
 class MappingState:
-    """Everything that somebody stated, at one version: rules as they are asked, and attached accounts by id."""
+    """All of a mapping at one version: rules in order, and attached accounts by id."""
 
     rules: tuple[Rule, ...]
     attached: Mapping[int, UUID]
@@ -75,7 +75,7 @@ def version_number_at(policy: Policy, instant: datetime) -> int:
 
 
 def state_of(policy: Policy, number: int) -> MappingState:
-    """After a version: its rules, and today's attached accounts with everything later taken back."""
+    """After a version: its rules, and today's attached accounts with all later changes undone."""
     return MappingState(rules_of(policy, number), _attached_of(policy, number))
 
 

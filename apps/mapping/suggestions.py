@@ -1,4 +1,4 @@
-"""Where an account that no entry is for may belong: each guess says why, and how sure it is. Pure."""
+"""Suggested entries for unmapped accounts, each with its reason and certainty. Pure."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def find_neighbours(
 
 
 def folded(text: str) -> str:
-    """Without case, diacritics and what stands between the parts of a name: `Åsa.Ek` and `asa-ek` read the same."""
+    """Without case, diacritics and separators: `Åsa.Ek` and `asa-ek` become equal."""
     if text.isascii():
         return text.lower() if text.isalnum() else "".join(filter(str.isalnum, text)).lower()
     plain = unicodedata.normalize("NFKD", text.replace("ø", "o").replace("Ø", "O").replace("ł", "l").replace("Ł", "L"))

@@ -10,5 +10,5 @@ from apps.mapping.membership import plan as membership
 
 @shared_task(name="apps.mapping.tasks.apply_rules_for_members")
 def apply_rules_for_members() -> int:
-    """In how many policies somebody joined, came back or was archived by rule; safe to run twice and at once."""
+    """In how many policies a rule added, restored or archived members; safe to run twice and concurrently."""
     return len(membership.apply_members(at=clock.now()))

@@ -20,7 +20,7 @@ from apps.policies.tree.stored import load_tree
 
 
 def own_keys(actor: Actor) -> list[AccountKey]:
-    """The actor's accounts; the user name alone for somebody without any."""
+    """The actor's accounts; without any, the user name alone."""
     if actor.user is None:
         return []
     accounts = list_accounts_of(actor.user)
@@ -39,8 +39,8 @@ def see(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor, rights
 
 
 def see_then(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> Visibility:
-    """What of a tree of the past the actor may see, by the grants of now: what was theirs to see then, and what of it
-    is in force still only as far as it is theirs now. Nothing of it can be changed.
+    """What of a past tree the actor may see, by current grants: what was theirs to see then; of entries that
+    still exist, only what is theirs now. Read-only.
     """
     then = see(policy=policy, tree=tree, at=at, actor=actor)
     mask = then.mask
@@ -51,7 +51,7 @@ def see_then(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -
 
 
 def load_whole_tree(*, policy: Policy, number: int, at: datetime, actor: Actor) -> TreeColumns:
-    """For who sees all of it: a document with holes could be published by mistake."""
+    """For readers of the whole mapping: a document with gaps could be published by mistake."""
     tree = load_tree(policy, number)
     if not see_then(policy=policy, tree=tree, at=at, actor=actor).all_visible:
         raise NotAllowed("You see a part of this policy only: ask for the tree of that part.", code="partial_view")

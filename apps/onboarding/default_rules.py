@@ -19,7 +19,7 @@ MOST_RULES = 5_000
 def default_rules(tree: TreeColumns, namespace: str, decisions: Sequence[Mapping[str, str]] = ()) -> tuple[Rule, ...]:
     """Decided accounts first; then group and user by name at the root, then groups further down, then users alone.
 
-    A scheduler knows a group by its name wherever it stands in the tree, so each group below the first level that has
+    A scheduler knows a group by its name anywhere in the tree, so each group below the first level that has
     a name of its own gets a rule. decisions: as in Beginning.
     """
     rules = [_decided(one, namespace) for one in decisions]

@@ -1,4 +1,4 @@
-"""What was promised beside what was used, day by day, before there is a policy: numbers in, numbers out. Pure."""
+"""Entitlement beside usage, day by day, before there is a policy. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ I8 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class TopEntry:
-    """One that competes at the top: its part of what all of them used in the period, beside the one promised.
+    """One that competes at the top: its part of all usage in the period, beside its target.
 
     time_in_band: of the days with usage, how many ended with it within its band; None where there were none.
     """
@@ -70,7 +70,7 @@ def top_of(tree: TreeColumns, top: I8) -> I8:
 def hold_against(
     tree: TreeColumns, entry_of_account: I4, used: F8, *, half_life_days: float, tolerance: Mapping[str, Any]
 ) -> Ledger:
-    """used: (accounts, days) core-seconds, the last day last; accounts without an entry count for nobody."""
+    """used: (accounts, days) core-seconds, the last day last; unmapped accounts count for no entry."""
     top = top_entries(tree)
     prepared = prepare(tree.engine_tree())
     target = prepared.spread(prepared.target)[top]

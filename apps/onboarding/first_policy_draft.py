@@ -1,4 +1,4 @@
-"""A first policy on its way: the tree is read, a log sent beside it, accounts are placed. Nothing is in force by it."""
+"""The draft of a first policy: a tree from a file, an accounting log, and mapped accounts. Nothing is published."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LogState(StrEnum):
     NONE = "none"
     READING = "reading"
     FAILED = "failed"
-    NO_ZONE = "no_zone"  # times without a zone: somebody has to say which
+    NO_ZONE = "no_zone"  # times without a zone: a user has to choose it
     DECIDE = "decide"
     IMPORTING = "importing"
     READY = "ready"
@@ -131,7 +131,7 @@ def take_source(*, version: int, source_slug: str, at: datetime, actor: Actor) -
 
 
 def tell_zone(*, version: int, time_zone: str, at: datetime, actor: Actor) -> Beginning:
-    """Read the file again, now that somebody said in which zone its times are."""
+    """Read the file again in the chosen time zone."""
     with transaction.atomic():
         beginning = locked(version, actor)
         if zone_of(time_zone.strip()) is None:
@@ -149,7 +149,7 @@ def tell_zone(*, version: int, time_zone: str, at: datetime, actor: Actor) -> Be
 
 
 def confirm_log(*, version: int, at: datetime, actor: Actor) -> Beginning:
-    """The real import of the dry run: its usage is kept, and counts for nobody before there is a policy."""
+    """The real import of the dry run: its usage is stored, and counts for no entry before there is a policy."""
     with transaction.atomic():
         beginning = locked(version, actor)
         if beginning.dry_run is None:

@@ -8,10 +8,10 @@ from django.db.models import Q
 
 
 class Beginning(models.Model):
-    """A first policy on its way: the tree that a file declares, and the log it is held against. Nothing is in force.
+    """The draft of a first policy: the tree of a file, and the log it is compared with. Nothing is published.
 
-    `facts`: what else the file said (its format, cluster, what was ignored). `decisions`: accounts that somebody
-    placed, each with its names and the entry's uid. One is open at a time; anybody who may go on with it can.
+    `facts`: what else the file said (its format, cluster, what was ignored). `decisions`: accounts attached by
+    hand, each with its names and the entry's uid. One is open at a time; any authorised user can continue it.
     """
 
     is_open = models.BooleanField(default=True)

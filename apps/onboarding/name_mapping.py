@@ -44,8 +44,8 @@ def count_mapped(policy: Policy, tree: TreeColumns) -> Mapped:
 def map_by_names(*, policy_slug: str, namespace: str | None, reason: str, at: datetime, actor: Actor) -> int:
     """Add the rules that lead users and groups to entries of their names; return how many are new.
 
-    namespace: whose user names these are; None: those of the usage sources, if all have the same, and any names as
-    long as there is no source.
+    namespace: whose user names these are; None: that of the usage sources, if they have one, and any names without
+    a source.
 
     Raises:
         Invalid: sources have several namespaces, or none has this one.

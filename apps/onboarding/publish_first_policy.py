@@ -1,4 +1,4 @@
-"""The end of a beginning: the tree in force as revision 1, and the rules that lead the log's accounts into it."""
+"""Publish a first policy: the tree as revision 1, and the rules that map the log's accounts."""
 
 from __future__ import annotations
 

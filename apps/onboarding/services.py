@@ -39,7 +39,7 @@ _OF_A_PROPOSAL: Mapping[str, Any] = {"window": {"length_s": None, "aging": "none
 
 @dataclass(frozen=True)
 class Proposal:
-    """The policy made of a source's groups and users: a draft, or in force as `revision`."""
+    """The policy made of a source's groups and users: a draft, or published as `revision`."""
 
     n_groups: int
     n_users: int

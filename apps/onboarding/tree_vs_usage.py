@@ -28,7 +28,7 @@ from apps.usage.models import Source
 F8 = npt.NDArray[np.float64]
 I4 = npt.NDArray[np.int32]
 DAYS = 90
-_CURRENT = timedelta(days=2)  # a log that ends longer ago is looked at from its own end
+_CURRENT = timedelta(days=2)  # a log that ends longer ago is analysed from its own end
 _MOST_LISTED = 50
 _DAY_S = 86_400
 
@@ -66,7 +66,7 @@ class Unplaced:
 @dataclass(frozen=True)
 class Against:
     """`n_users`: accounts with usage below each of the ledger's entries. `at_groups`: accounts and core-seconds that
-    count for a group, because the tree has no entry of that person in it."""
+    are mapped to a group, because the tree has no entry of that person in it."""
 
     tree: TreeColumns
     span: Span
@@ -76,13 +76,13 @@ class Against:
     n_unplaced: int
     unplaced_core_s: float
     at_groups: tuple[int, float]
-    placed: Sequence[tuple[AccountKey, str]]  # accounts that somebody placed, with the entry's path
+    placed: Sequence[tuple[AccountKey, str]]  # accounts attached by hand, with the entry's path
     half_life_days: float
     settings: PolicySettings
 
     @property
     def used_core_s(self) -> float:
-        """Of the log in these days, by everybody."""
+        """All usage of the log in these days."""
         return self.ledger.used_core_s + self.unplaced_core_s
 
 

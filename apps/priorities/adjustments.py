@@ -65,7 +65,7 @@ class AdjustmentPreview:
 
 @dataclass(frozen=True)
 class AdjustmentsPage:
-    """The adjustments of an entry and of what is above it, which count in its numbers; in force first, then newest."""
+    """The adjustments of an entry and of what is above it, which count in its numbers; active first, then newest."""
 
     view: PolicyView
     entry: int
@@ -94,7 +94,7 @@ def get_adjustments_page(*, policy_slug: str, uid: UUID, actor: Actor, before: i
 
 
 def may_adjust(view: PolicyView, i: int) -> bool:
-    """Whoever manages usage above the entry, never at it alone, and may put it in force."""
+    """A manager of usage above the entry, never at it alone, may publish it."""
     rights = MapRights(view.policy, view.tree, view.actor, view.now)
     parent = int(view.tree.parent[i])
     if view.tree.is_reserve[i] or not view.actor.has_scope("policies:write"):
@@ -107,9 +107,9 @@ def may_adjust(view: PolicyView, i: int) -> bool:
 def preview_adjustment(
     *, policy_slug: str, entry_uid: UUID, resource: str, amount_s: float, used_at: datetime, actor: Actor
 ) -> AdjustmentPreview:
-    """Try one adjustment on the newest snapshot; raises ValueError for what no adjustment can be.
+    """Preview one adjustment on the newest snapshot; raises ValueError for an invalid one.
 
-    Exact where one scope counts; elsewhere what is given back is taken from both scopes in proportion.
+    Exact for one scope; otherwise a refund reduces both scopes in proportion.
     """
     wanted = read_adjustment({"resource": resource, "amount_s": amount_s, "at": used_at})
     view = open_view(policy_slug=policy_slug, actor=actor)

@@ -1,4 +1,4 @@
-"""Break-glass: snapshots, to look at."""
+"""Break-glass view of snapshots, read-only."""
 
 from __future__ import annotations
 

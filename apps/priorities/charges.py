@@ -30,7 +30,7 @@ from apps.usage.models import Overlap, Record, Source
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _READS = (Token.Scope.POLICIES_READ, Token.Scope.POLICIES_WRITE, Token.Scope.SELF_READ)
-_NEWEST_OF_SOURCE = 100_000  # so many of the records that came last are looked through for a source's newest
+_NEWEST_OF_SOURCE = 100_000  # bounds the last records that are searched for a source's newest
 _MOST_ACCOUNTS = 1_000
 
 
@@ -118,7 +118,7 @@ def get_charge(*, policy_slug: str, record_id: int, actor: Actor) -> tuple[Charg
 
 
 def charge_of_job(settings: PolicySettings, record: Record, as_of: datetime) -> JobCharge:
-    """What a stored record counts under these settings at `as_of`. Asks nobody's permission."""
+    """The charge of a stored record under these settings at `as_of`. Checks no permission."""
     return charge_of(
         facts_of(record), metric=settings.metric, window=window_of(settings.window), as_of_s=as_of.timestamp(),
         held=_held(record),
@@ -191,7 +191,7 @@ class _Readable:
         return self._entries[account.pk]
 
     def may_read(self, account: Account) -> bool:
-        """Its own people, who may read names at its entry, and administrators; those without an entry have no other."""
+        """Its owners, readers of names at its entry, and administrators; unmapped accounts have no other readers."""
         if self.reads_all or account.pk in self.own:
             return True
         if not self._reads_policies:
@@ -239,7 +239,7 @@ def _candidates(readable: _Readable, *, job: str, source: str, account: str) -> 
     return rows
 
 
-# By key: a loose scan finds the clusters of each source, and each is looked up.
+# By key: a loose index scan finds the clusters of each source.
 _OF_JOB = """
 WITH RECURSIVE clusters AS (
     SELECT source.id AS source_id, (SELECT min(cluster) FROM usage_record WHERE source_id = source.id) AS cluster

@@ -1,4 +1,4 @@
-"""Cases of jobs for whoever signs in: bounded, solved by the engine, refused with the place in our own words."""
+"""Job cases for signed-in users: bounded, solved by the engine, rejected with the field in question."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Snapshot(models.Model):
 
 
 class UnmappedUsage(models.Model):
-    """Accounts of the newest snapshot that match no entry, with what they used: shown, never dropped."""
+    """Unmapped accounts of the newest snapshot with their usage: shown, never dropped."""
 
     snapshot = models.ForeignKey(Snapshot, on_delete=models.CASCADE, related_name="unmapped")
     account = models.ForeignKey("accounts.Account", on_delete=models.CASCADE)
@@ -53,8 +53,8 @@ class UnmappedUsage(models.Model):
 class ChangeSetEffect(models.Model):
     """What an open change set was last found to lead to, worked out in the background: see recompute.projection.
 
-    It stands for `digest_of` (operations and base), the head and the snapshot that it was worked out on; it is shown,
-    and marked, when these have moved on.
+    Keyed by `digest_of` (operations and base), the head and the snapshot of its computation; shown and marked
+    when these have changed.
     """
 
     change_set = models.OneToOneField(
@@ -73,7 +73,7 @@ class ChangeSetEffect(models.Model):
 
 
 class Fallback(models.Model):
-    """An entry below which this site's usage alone counts for now, because others haven't been heard for too long."""
+    """An entry in local-only fallback: peers have been unreachable for too long."""
 
     policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="+")
     entry_uid = models.UUIDField()

@@ -31,7 +31,7 @@ def sam_case(
     """The case, with these jobs.
 
     Raises:
-        NotFound: no such entry, nobody competes below it, or the usage of somebody there isn't told to the actor: books
+        NotFound: no such entry, no competing leaf below it, or usage there is hidden from the actor: accounts
             without it would decide otherwise.
     """
     scope = next((scope for scope in _SCOPES if actor.has_scope(scope)), Token.Scope.POLICIES_READ)

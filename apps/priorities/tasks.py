@@ -17,5 +17,5 @@ def recompute_stale() -> int:
 
 @shared_task(name="apps.priorities.tasks.prune_snapshots")
 def prune_snapshots() -> int:
-    """How many snapshots were let go."""
+    """How many snapshots were deleted."""
     return retention.prune_snapshots(at=clock.now())

@@ -33,7 +33,7 @@ def shares_of(
     actual: list[list[float]], target: list[float], *, waits: list[list[float]] | None = None,
     runs: list[list[float]] | None = None,
 ) -> tuple[Shares, SeriesDays]:  # fmt: skip
-    """Judged as they are: actual shares as given, everybody running unless `runs` says otherwise."""
+    """Judged as given: actual shares as passed, all running unless `runs` says otherwise."""
     n = len(actual[0])
     series = plain_series(FIRST, used=runs or [[1.0] * n for _ in actual], target=target, waited=waits)
     there = np.array(actual)

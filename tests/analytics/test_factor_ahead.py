@@ -27,7 +27,7 @@ USERS = (("alice", "physics", 2), ("bob", "physics", 4), ("carol", "biology", 3)
 
 
 def _run(site: Site, from_days: float, to_days: float) -> None:
-    """Everybody's steady use between two instants in days from now."""
+    """Steady usage of all users between two instants in days from now."""
     start_at, end_at = AS_OF + timedelta(days=from_days), AS_OF + timedelta(days=to_days)
     for user, group, cpus in USERS:
         site.job(user, group, cpus, ago_h=-to_days * 24, start_at=start_at, submit_at=start_at, end_at=end_at)

@@ -171,7 +171,7 @@ def test_where_next_to_nothing_is_left_when_the_window_ends_the_closed_form_agre
     standing = _standing(float(weight @ past.own_usage), float(weight @ past.group_usage), 0.4)
     days = _past([share * rate], [rate], past)
     closed = foresee(standing, days, USUAL, as_of_s=as_of_s)
-    # The same window by a law without a closed form: one step an hour that leaves what half a life of hours leaves.
+    # The window by a decay function without a closed form: one step an hour, equal to the half-life's.
     stepped = Window(length_s=90 * DAY_S, aging="step", granularity_s=3600, factor=2 ** (-1 / 168))
     hourly = foresee(standing, days, stepped, as_of_s=as_of_s)
     assert (closed.method, hourly.method) == ("closed_form", "hour_by_hour")

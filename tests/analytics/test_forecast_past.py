@@ -1,4 +1,4 @@
-"""What the pace is taken from: the daily series and hours tell the same, and days before the first use tell nothing."""
+"""The estimate of pace: the daily series and hours agree, and days before the first usage are ignored."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def test_nothing_is_built_by_looking(grown: Site) -> None:
 def test_whatever_the_window_a_day_is_what_a_recompute_divides(grown: Site, window: dict[str, Any]) -> None:
     publish(grown, PROJECTS, {"window": window}, AS_OF - 9 * DAY)
     build(grown)
-    assert agrees_with_recomputes(grown) == 9  # from when its shares were in force
+    assert agrees_with_recomputes(grown) == 9  # from when its shares were published
 
 
 def test_each_day_has_the_revision_then_in_force_with_its_metric_window_and_shares(grown: Site) -> None:
@@ -181,7 +181,7 @@ def test_entries_that_inherit_and_two_scopes_are_compared_as_a_recompute_does(ma
     series = read(site, "/physics", "/physics/bob", "/biology", "/biology/carol")
     assert not series.competes[2].any()
     assert series.used[0].tolist() == [3 * 3 * 3600 / 3] * 3  # compared by this site's own sources
-    assert series.used[1].tolist() == [8 * 3600] * 3  # compared by everybody's
+    assert series.used[1].tolist() == [8 * 3600] * 3  # compared by global usage
     assert series.peers_used[0].tolist() == (series.used[0] + series.used[3]).tolist()
 
 
@@ -253,7 +253,7 @@ def test_an_entry_for_accounts_that_had_none_makes_all_days_again(mounted: Site)
     build(mounted)
     assert series_state(mounted.policy).stale_from_on is None
     publish(mounted, [*MOUNTED, *children(x={"": 1, "y": 1})], NO_AGING, AS_OF)
-    assert series_state(mounted.policy).stale_from_on is None  # nobody found a place by that
+    assert series_state(mounted.policy).stale_from_on is None  # that mapped no account
     members = {"op": "set_members", "entry": "/vo/p1", "members": [{"group": "p2", "shares": 1}]}
     publish_operations(policy_slug="grid", operations=[members], reason="x", at=AS_OF, actor=COMMAND)
     mounted.policy.refresh_from_db()

@@ -330,7 +330,7 @@ def test_jobs_ask_on_every_day_on_which_they_wait(built: Site) -> None:
     assert stale(built) == TODAY - 3 * DAY
     build(built)
     series = read(built, "/physics", "/physics/bob", "/biology")
-    assert series.knows_waiting[:, -3:].all()  # from when it was known that the source tells
+    assert series.knows_waiting[:, -3:].all()  # from when the source was known to report submit times
     assert not series.knows_waiting[:, :-3].any()
     assert series.waited_core_s[0, -5:].tolist() == [0, 0, 28800, 32400, 32400]
     assert series.waited_core_s[1].tolist() == series.waited_core_s[0].tolist()

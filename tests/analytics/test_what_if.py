@@ -178,7 +178,7 @@ def test_whatever_is_typed_is_read_or_refused(given_texts: dict[str, str]) -> No
     try:
         asked = read_asked(given_texts)
     except Invalid:
-        return  # the table above tells how
+        return  # the table above says how
     assert asked.core_h is None or 0 <= asked.core_h <= 1e9
     assert 1 <= asked.days <= 365
     assert 0 <= asked.load <= 10

@@ -1,4 +1,4 @@
-"""What if a source were left out: the same bits as if it had never been, and told to whom it may be told."""
+"""What if a source were left out: bit-identical to a site without it, and visible by rights only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random cases against slow twins in exact fractions and long decimals; what differs is told with its case.
+"""Random cases against slow twins in exact fractions and long decimals; differences are listed with their case.
 
 .venv/bin/python -m tests.engine.exact_twins --cases 20000 --seed 1 aequus flux
 """
@@ -60,7 +60,7 @@ def gridwide(case: Case) -> Nodes:
 
 
 def _ranked_nodes(entries: list[oracles.Entry], ranks: dict[str, int], n_ranked: int) -> Nodes:
-    """Target, actual, rank and factor; nobody is ranked where no ranked leaf is below."""
+    """Target, actual, rank and factor; no rank where no ranked leaf is below."""
     nodes: Nodes = {}
     for entry in entries:
         rank = ranks[entry.path] if any(each.is_ranked for each in (entry, *entry.walk())) else None

@@ -1,6 +1,6 @@
 """Cases of `compute` made to be hard: ties at every level, zeros, extremes, unbalanced depth, any resolution.
 
-The same seed and number give the same case. Amounts are whole numbers or decimals, so that exact twins can add them up.
+Deterministic for seed and number. Amounts are whole numbers or decimals, so that exact twins can add them up.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def random_case(algorithm: str, seed: int) -> Case:
 
 
 def permuted(case: Case, seed: int) -> Case:
-    """The same with siblings in another order."""
+    """The case with siblings in another order."""
     draw = Random(f"permuted {seed}")
 
     def shuffled(entry: Case) -> Case:
@@ -45,7 +45,7 @@ def permuted(case: Case, seed: int) -> Case:
 
 
 def renamed(case: Case, seed: int) -> tuple[Case, dict[str, str]]:
-    """The same with other names, and the new path of every old one."""
+    """The case with other names, and the new path of every old one."""
     draw = Random(f"renamed {seed}")
     paths: dict[str, str] = {}
 

@@ -1,4 +1,4 @@
-"""The laws by which schedulers age usage, against captured numbers and against a clock that ticks hour by hour."""
+"""Decay functions of schedulers, against captured numbers and against a clock that ticks hour by hour."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_slurm_decays_as_captured_from_its_controller(golden_dir: Path) -> None:
         assert before * left == pytest.approx(captured["after"][path], rel=1e-9)
     exact = one_weight(captured["elapsed_seconds"], Window(aging="exponential", half_life_s=600))
     assert exact == pytest.approx(captured["exact_half_life_factor"], rel=1e-12)
-    assert exact - left > 2e-5  # 0.693 of a short half-life is told apart from ln 2
+    assert exact - left > 2e-5  # 0.693 of a short half-life differs from ln 2
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Named edges of the numbers: exact ties, targets met, shares too far apart, groups without anybody, zero shares."""
+"""Named edges of the numbers: exact ties, targets met, shares too far apart, groups without users, zero shares."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_decimal_usage_ties_in_fair_tree_as_long_doubles_do() -> None:
     assert ranks(0.2, 1, 0.6) == [2, 3, 1]  # and so are 3 · 0.2 and 0.6
 
 
-# --- Groups without anybody -------------------------------------------------------------------------------------------
+# --- Groups without users ---------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", ["aequus", "gridwide"])
 def test_a_group_of_empty_groups_and_reserves_has_no_rank(name: str) -> None:
     empty = group(

@@ -51,7 +51,7 @@ def test_each_step_names_the_sibling_directly_ahead_and_by_how_much() -> None:
     tree, _ = FairshareTree.from_columns([-1, 0, 0, 0, 0], [1, 4, 3, 2, 1], is_reserve=[False] * 4 + [True])
     result = compute(tree, [0, 6, 3, 1, 0])
     last, middle, first = (walk(result, entry)[0] for entry in (1, 2, 3))
-    assert [step.n_ahead for step in (first, middle, last)] == [0, 1, 2]  # the reserve, unused, is ahead of nobody
+    assert [step.n_ahead for step in (first, middle, last)] == [0, 1, 2]  # the reserve, unused, is ahead of no entry
     assert first.next_ahead is None
     assert first.ahead_by is None
     assert first.ahead_by_points is None

@@ -90,7 +90,7 @@ def test_a_pace_that_keeps_the_target_away_never_turns_the_engine_either() -> No
     past, window = history(7), Window(aging="exponential", half_life_s=DAY_S)
     as_of_s = float(past.hour_start_s[-1] + HOUR_S)
     assert _simulated_h(past, as_of_s, window, Pace(0.6, 1.0), 24 * 30) is None
-    assert _simulated_h(past, as_of_s, window, Pace(0.0, 0.0), 24 * 30) is None  # nobody runs: nothing changes
+    assert _simulated_h(past, as_of_s, window, Pace(0.0, 0.0), 24 * 30) is None  # no job runs: nothing changes
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=lambda window: window.aging + str(window.length_s))

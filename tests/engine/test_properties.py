@@ -117,7 +117,7 @@ def takes(variants: list[Settings]) -> bool:
 
 
 def contest_of(result: PriorityResult) -> tuple[Any, Any]:
-    """Entry and fairshare parent, both as entries, of everybody who competes."""
+    """Entry and fairshare parent, both as entries, of all that compete."""
     contest, entry, _, _ = result.tree.competition
     return entry[1:], entry[contest.parent[1:]]
 
@@ -189,7 +189,7 @@ def test_usage_of_cousins_never_turns_the_order_inside_a_group(variants: list[Se
 
 
 def turned(before: Any, after: Any) -> bool:
-    """Somebody who was ahead of somebody else is now behind, by more than rounding."""
+    """A leaf that was ahead of another is now behind, by more than rounding."""
     was = np.subtract.outer(before, before) > 1e-9
     now = np.subtract.outer(after, after) < -1e-9
     return bool((was & now).any())
@@ -253,7 +253,7 @@ def test_priorities_are_above_0_below_target_and_below_0_above_it(
         result = solve(drawn, chosen).result
         entries, _ = contest_of(result)
         t, s = result.target[entries], result.actual[entries]
-        checked = (t > 0) | (s > 0)  # with neither share nor usage some have no promise and some no fault
+        checked = (t > 0) | (s > 0)  # with neither share nor usage an entry may be below or on target
         is_balanced = np.abs(t - s) <= ON_TARGET_TOLERANCE * np.maximum(t, s)
         expected = np.where(is_balanced, 0, np.sign(t - s))
         assert (np.sign(result.priority[entries])[checked] == expected[checked]).all(), chosen
@@ -297,7 +297,7 @@ def test_multiplying_usage_or_the_shares_of_a_group_changes_nothing(
 
 @those(lambda declared: declared.proportional_redistribution)
 def test_unused_share_goes_to_active_siblings_in_proportion(variants: list[Settings]) -> None:
-    """Serve whoever of an account is ahead, one job at a time, while the third member is idle."""
+    """Serve the member of an account that is ahead, one job at a time, while the third is idle."""
     drawn = Drawn([-1, 0, 0, 1, 1, 1, 2], [1, 1, 1, 5, 3, 2, 1], [0.0] * 7, [False] * 7, [False] * 7)
     for chosen in variants:
         usage = np.array([0, 0, 0, 1.0, 1.0, 0.0, 400.0])

@@ -195,7 +195,7 @@ def test_the_columns_of_the_formula_give_the_ratio_and_the_factor(case: dict[str
 
 
 def test_the_worked_example_shows_its_local_ratio_and_its_exponent() -> None:
-    """A group that used twice its part, in it somebody who used two thirds of theirs: r_l is a third."""
+    """A group that used twice its target, with a user who used two thirds of theirs: r_l is a third."""
     policy = {
         "name": "root", "shares": 1, "children": [
             {"name": "g", "shares": 1, "kind": "account", "children": [

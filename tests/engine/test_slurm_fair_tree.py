@@ -159,7 +159,7 @@ def test_the_slow_twin_agrees_to_a_depth_of_64(levels: list[tuple[Any, Any, int]
 
 
 def test_an_account_that_hands_its_children_up_stays_in_the_list_and_takes_the_tie_away() -> None:
-    """Of two tied accounts the second starts tied; its first entry has the level of no value, so nobody ties."""
+    """Of two tied accounts the second starts tied; its first entry has the level of no value, so none ties."""
     handed = [account("handed", "parent"), user("cat", 2)]
     plain = [user("cat", 2)]
     other = [user("ann", 1), user("bob", 1)]

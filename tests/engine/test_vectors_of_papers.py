@@ -140,7 +140,7 @@ def test_vectors_compare_as_if_padded_with_the_balance(paper: dict[str, Any]) ->
 
 @pytest.mark.parametrize("name", [operator.name for operator in operators.all_operators()])
 def test_unused_share_settles_where_the_operator_declares(paper: dict[str, Any], name: str) -> None:
-    """Serve whoever is ahead, one job at a time; usage settles at the virtual targets, or splits equally."""
+    """Serve the entry ahead, one job at a time; usage settles at the virtual targets, or splits equally."""
     apply = operators.get_operator(name)
     sections = [("proportional", "virtual_targets")] if apply.properties.proportional_redistribution else []
     if name == "absolute":

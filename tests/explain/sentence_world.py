@@ -94,7 +94,7 @@ class Told:
         return bool(ones and others) and max(map(self.rank, ones)) < min(map(self.rank, others))
 
     def competitors(self, path: str) -> list[str]:
-        """With whom an entry is compared: entries with shares of their own below the same one with some."""
+        """The entries that an entry is compared with: those with shares of their own below one parent with some."""
         tree = self.snapshot.tree
 
         def group(i: int) -> int:

@@ -61,7 +61,7 @@ class About:
         return [each for each in self.told.leaves if self.told.rank(each) < self.told.rank(self.leaf)]
 
     def ahead_elsewhere(self) -> bool:
-        """Is anybody ahead who isn't in the entry of this level?"""
+        """Is a leaf ahead that isn't below the entry of this level?"""
         return bool(set(self.ahead()) - set(self.told.below(self.level.path)))
 
     def is_leaf(self) -> bool:
@@ -96,7 +96,7 @@ def _is_under(about: About, said: dict[str, Any]) -> bool:
 
 
 def _some_ahead(about: About, said: dict[str, Any]) -> bool:
-    """n of m: at most as many as have all of theirs ahead of all below the entry, and nobody of the rest does."""
+    """n of m: at most as many as have all their leaves ahead of all below the entry, and none of the rest has."""
     told, path, others = about.told, about.level.path, about.told.competitors(about.level.path)
     if about.is_leaf():
         definite = [each for each in others if told.all_before(each, path)]
@@ -128,7 +128,7 @@ def _equal(about: About, said: dict[str, Any]) -> bool:
 
 
 def _rounded(about: About, said: dict[str, Any]) -> bool:
-    """As many siblings as have another priority and the same whole number."""
+    """As many siblings as have another priority and an equal whole number."""
     values, own = about.told.snapshot.values, about.told.at(about.level.path)
     others = [about.told.at(each) for each in about.told.competitors(about.level.path)]
     same = [i for i in others if values.scalar[i] == values.scalar[own]]

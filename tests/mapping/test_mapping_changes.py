@@ -1,4 +1,4 @@
-"""Changes of the mapping: tried, made as versions, taken back; and what those may do who map a part alone."""
+"""Changes of the mapping: previewed, stored as versions, undone; and the rights of mappers of a part."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ def test_a_lead_pulls_no_account_of_others_and_pushes_none_of_their_own_away(sit
 def test_a_lead_writes_rules_only_below_those_of_others_so_that_nobody_unseen_is_pulled(
     site: Site, lena: Actor
 ) -> None:
-    """Nobody of group chemistry was seen yet; whoever comes is biology's by its rule."""
+    """No user of group chemistry was seen yet; new ones are biology's by its rule."""
     change(site, ReplaceRules([site.rule("/biology", group_pattern="chem*", suffix="")]))
     future = site.rule("/physics", group_pattern="chemistry", suffix="")
     assert not preview(site, AddRule(future), COMMAND).refusal
@@ -328,7 +328,7 @@ def test_what_others_put_into_a_group_isn_t_let_go_to_shed_it(site: Site, lena: 
     number = attach(COMMAND)
     with pytest.raises(NotAllowed):
         let_go(number)
-    attach(lena)  # saying it again makes it nobody else's deed
+    attach(lena)  # repeating it doesn't change its author
     with pytest.raises(NotAllowed):
         let_go(number)
     detach_account(policy_slug=site.slug, attachment_id=number, reason="x", at=AS_OF, actor=COMMAND)

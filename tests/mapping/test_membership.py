@@ -1,4 +1,4 @@
-"""Nobody opens a change set when a student joins: rules bring members in, let them rest, and bring them back."""
+"""Membership rules add, archive and restore members without a change set by hand."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_only_asking_rules_that_can_match_finds_what_asking_all_of_them_does(
 # --- What the task does -----------------------------------------------------------------------------------------------
 @pytest.fixture
 def students(site: Site) -> Site:
-    """Everybody of the group `students` becomes a child of physics."""
+    """Each user of the group `students` becomes a child of physics."""
     set_members(site, "/physics", {"group": "students", "shares": 2, "archive_after_days": 30})
     return site
 

@@ -1,4 +1,4 @@
-"""Where accounts without an entry may belong, why, and how sure that is."""
+"""Suggested entries of unmapped accounts, with reason and certainty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was promised beside what was used, before there is a policy; and which accounts count where by their names."""
+"""Entitlement beside usage before there is a policy; and the mapping of accounts by their names."""
 
 from __future__ import annotations
 

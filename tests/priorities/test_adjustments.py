@@ -1,4 +1,4 @@
-"""Adjustments as people see them: what counts now, what one would do, and where it is told."""
+"""Adjustments as people see them: active ones, the preview of one, and where they are listed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of allocations: promised, handed out, kept, expected and delivered, on a small site with real records."""
+"""The table of allocations: allocated to delivered, on a small site with real records."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_handed_out_and_kept_are_told_level_by_level_and_too_much_is_flagged(sit
 
 
 def test_the_root_is_on_pace_where_everybody_used_what_was_expected_by_now(site: Site, as_eva: Actor) -> None:
-    """100 core-hours were delivered; of those only 55 are of /physics, which is promised half as much by now."""
+    """100 core-hours were delivered; of those only 55 are of /physics, to which half as much is allocated by now."""
     capacity(site, as_eva, 100 / HOURS_BY_NOW)
     promise(site, as_eva, "/physics", 27.5 / HOURS_BY_NOW * 8760)
     found = table(site, as_eva)

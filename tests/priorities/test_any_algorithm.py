@@ -120,7 +120,7 @@ def test_in_a_large_tree_a_newcomer_is_worked_out_beside_the_requests(
     make({"name": "slurm-fair-tree"})
     snapshot, zoe = served_now(), AccountQuery("zoe", "physics")
     working = newcomer.Newcomers._work_out
-    monkeypatch.setattr(newcomer.Newcomers, "_work", lambda self: None)  # nobody works yet
+    monkeypatch.setattr(newcomer.Newcomers, "_work", lambda self: None)  # no job runs yet
     first = json.loads(snapshot.lookup_json([zoe]))[0]
     assert (first["rank"], first["factor"], first["key"], first["provisional"]) == (None, 0.5, None, True)
     assert snapshot.lookup_columns([zoe]) == (["zoe"], [0.5], [None])

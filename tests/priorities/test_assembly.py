@@ -1,4 +1,4 @@
-"""The whole assembly against a slow twin that walks dictionaries; and the same bits whatever the order of rows."""
+"""The whole assembly against a slow twin that walks dictionaries; and bit-identical for any order of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose charges somebody may read, and that they add up to what pages show."""
+"""Whose charges a reader may see, and that they add up to what pages show."""
 
 from __future__ import annotations
 

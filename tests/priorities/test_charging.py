@@ -1,4 +1,4 @@
-"""Charges of jobs against a slow twin; their sums against what the recompute counts of the same jobs' buckets."""
+"""Charges of jobs against a slow twin; their sums against the recompute of these jobs' buckets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is served is what `compute` gives for the same tree: through the columns of a policy and a stored snapshot."""
+"""Served numbers equal those of `compute` for the tree: through the columns of a policy and a stored snapshot."""
 
 from __future__ import annotations
 

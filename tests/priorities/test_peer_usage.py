@@ -1,4 +1,4 @@
-"""Usage that other sites tell by entry, in a tree: scopes, approaches, fallbacks, and names that nobody may take."""
+"""Usage that peers report by entry, in a tree: scopes, approaches, fallbacks, and reserved names."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def uid_at(site: Site, path: str) -> UUID:
 
 @pytest.fixture
 def grid(make_site: Callable[..., Site], paper: dict[str, Any]) -> Callable[..., Site]:
-    """The paper's policy at one of its sites: its own usage from records, the other's told by uid."""
+    """The paper's policy at one of its sites: its own usage from records, the other's reported by uid."""
 
     def build(here: str, **settings: Any) -> Site:
         site = make_site(slug="grid", site=here)
@@ -290,7 +290,7 @@ def test_days_that_end_while_an_entry_is_fallen_back_are_built_by_local_usage(gr
     assert peers_used() == 50
 
 
-# --- Names that nobody may take ---------------------------------------------------------------------------------------
+# --- Reserved names ---------------------------------------------------------------------------------------------------
 def test_accounts_of_entries_are_read_back_in_their_one_spelling_only() -> None:
     uid = uuid4()
     assert uid_of_account(entry_account(uid)) == uid

@@ -110,7 +110,7 @@ def test_usage_ahead_is_that_of_every_hour_written_out(
 
 
 def _steady(site: Site, from_days: float, to_days: float) -> None:
-    """The same use every hour: bob's is twice alice's, carol's comes from biology."""
+    """Equal usage every hour: bob's is twice alice's, carol's comes from biology."""
     people = (("alice", "physics", 2), ("bob", "physics", 4), ("carol", "biology", 3))
     hours = range(int(from_days * 24), int(to_days * 24))
     site.jobs([finished(*person, ago_h=hour) for hour in hours for person in people])

@@ -25,7 +25,7 @@ def hide(days: int = 365, *, dry_run: bool = False) -> Hidden:
 
 @pytest.fixture
 def left(site: Site) -> Site:
-    """Dan of biology and somebody whom no policy knows ran their last jobs over a year ago."""
+    """Dan of biology and an unmapped user ran their last jobs over a year ago."""
     site.job("dan", "biology", 7, ago_h=LONG_AGO_H)
     site.job("zoe", "geology", 5, ago_h=LONG_AGO_H)
     return site

@@ -1,4 +1,4 @@
-"""Two sites with one policy: each compares what is local by its own usage, and what is global by everybody's.
+"""Two sites with one policy: each compares local scopes by local usage, and global scopes by global usage.
 
 The numbers are those of the Grid-wide paper's rule, through records, ingest, buckets, mapping and recompute.
 """
@@ -126,7 +126,7 @@ def test_a_list_of_sources_narrows_what_a_scope_counts(grid: Callable[..., Site]
 
 @pytest.mark.django_db
 def test_scopes_may_follow_different_approaches_in_one_recompute(grid: Callable[..., Site]) -> None:
-    """VOs by finished jobs of this site; projects by everybody's, with what running ones may still use."""
+    """VOs by finished jobs of this site; projects by global usage, with what running ones may still use."""
     site = grid("R1", approach={"local": "historical", "global": "predictive"})
     running = RecordRow(
         job="long", user="P-A3", group="", state="running", submit_at=AS_OF - timedelta(hours=1),

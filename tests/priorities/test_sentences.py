@@ -22,7 +22,7 @@ AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 def sample(name: str) -> Any:
-    """A value of the kind that a name stands for."""
+    """A value of the kind that a name implies."""
     if name in ("at", "since_at", "on", "earliest", "latest"):
         return AT
     if name in ("vector", "deviations"):

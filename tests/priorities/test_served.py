@@ -131,7 +131,7 @@ def test_a_newcomer_gets_the_factor_of_a_new_member(site: Site) -> None:
 
 
 def test_a_newcomer_is_where_the_engine_would_put_them(make_site: Callable[..., Site]) -> None:
-    """Beside idle siblings adding a member changes nobody's priority: then the approximation is exact."""
+    """Beside idle siblings adding a member changes no other priority: then the approximation is exact."""
     made = make_site()
     algorithm = {"name": "aequus", "operator": "absolute", "factor_from": "key"}
     groups = [

@@ -56,7 +56,7 @@ def target_share(series: DailySeries, of: str) -> F8:
 
 
 def actual_share(series: DailySeries, counting: Counting) -> F8:
-    """(entries, days) 0..1; NaN where nobody that shares with it has used anything, or it does not compete."""
+    """(entries, days) 0..1; NaN where the entries it competes with have no usage, or it does not compete."""
     if counting.view == DECAYED:
         own, all_of, whole = series.decayed, series.peers_decayed, series.days.root_decayed
     else:
@@ -69,7 +69,7 @@ def actual_share(series: DailySeries, counting: Counting) -> F8:
 
 
 def told_windows(told: Mask, n_days: int) -> Mask:
-    """A window is told where each of its days is: the difference of two windows would tell the day that left."""
+    """A window is visible where each of its days is: the difference of two windows would reveal the day that left."""
     if not told.size:
         return told
     whole: Mask = trailing_sum((~told).astype(np.float64), n_days) == 0
@@ -77,7 +77,7 @@ def told_windows(told: Mask, n_days: int) -> Mask:
 
 
 def cut(series: DailySeries, keep: Mask) -> DailySeries:
-    """The same entries on some of the days."""
+    """All entries on some of the days."""
     if keep.all():
         return series
     days = series.days

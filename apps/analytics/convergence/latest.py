@@ -34,7 +34,7 @@ def get_convergence_until_now(
 ) -> Convergence:  # fmt: skip
     """As get_convergence, with the newest snapshot as the last point.
 
-    A page and its figures show the same numbers: they are read once a request.
+    Read once a request, so that a page and its figures agree.
     """
     user = actor.user
     who = (None if user is None else user.pk, actor.token, scope)

@@ -1,4 +1,4 @@
-"""From which day on what is shown was compared by this site's usage alone, told as far as the entries are seen."""
+"""Days of local-only fallback in a series, for visible entries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def local_only(
 ) -> list[Sentence]:
     """Of the children of the entry `at`, and of what is below each member; `since`: as the days are built.
 
-    What was scoped to this site anyway isn't told. last_on: days after it aren't shown.
+    Entries with local scope are left out. last_on: days after it aren't shown.
     """
     if not since:
         return []

@@ -20,10 +20,10 @@ NAMES = np.array([""] + [state.name.lower() for state in DayState if state is no
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Means of days, over what is known and told; None where there is none.
+    """Means of days, over known and visible numbers; None where there is none.
 
     mean_deviation: share-weighted |actual − target|. inside: part of the shares within their band. demand_error: as the
-    mean deviation, of what somebody would have wanted otherwise. idle_given: part that entries without further demand
+    mean deviation, of unmet demand alone. idle_given: part that entries without further demand
     left to others. half_time_days: of the last change of targets the slowest entry's until half of its gap was gone;
     None: nothing changed, infinite: one hasn't come so far (`n_halved` of `n_changed` have).
     """
@@ -47,7 +47,7 @@ def slack_of(target: F8, tolerance: Mapping[str, Any]) -> F8:
 def states_of(
     actual: F8, target: F8, slack: F8, series: DailySeries, told: Mask, before_entry: Mask | None = None
 ) -> States:
-    """Names of DayState in small letters, or `before_entry`; "" where nothing can be compared, or may be told."""
+    """Names of DayState in small letters, or `before_entry`; "" where nothing can be compared, or it is hidden."""
     codes = engine.day_states(
         actual=_filled(actual), target=_filled(target), tolerance=_filled(slack), used=series.used,
         waited=series.waited_core_s, knows_waiting=series.knows_waiting, competes=series.competes & told,
@@ -85,7 +85,7 @@ def half_times_of(shares: Shares, row: int) -> list[HalfTime]:
 
 
 def _half_time(shares: Shares, days: SeriesDays) -> dict[str, Any]:
-    """Of the last day on which the target of anybody changed so that there was a gap to close."""
+    """Of the last day on which a target changed so that there was a gap to close."""
     last: Sequence[HalfTime] = [
         one
         for row in range(len(shares.names))

@@ -1,4 +1,4 @@
-"""Whose series are looked at: the children an actor may see of an entry, also those that have left, or one entry."""
+"""Members of a convergence figure: an entry's visible children, also archived ones, or one entry."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_CELLS = 500_000  # entries × days that are held at once
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One panel. `is_here`: in the tree in force; `target`: of its parent now, None where it has none."""
+    """One panel. `is_here`: in the current tree; `target`: of its parent now, None where it has none."""
 
     uid: UUID
     name: str
@@ -36,7 +36,7 @@ class Member:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """Members beside the rows of their series, and which days of them are told. n_all: before the smallest were cut."""
+    """Members beside the rows of their series, and their visible days. n_all: before the smallest were cut."""
 
     members: list[Member]
     series: DailySeries
@@ -89,13 +89,13 @@ def find_picked(view: PolicyView, rows: Sequence[int], period: Period) -> Found:
 
 
 def find_picked_by_hour(view: PolicyView, rows: Sequence[int]) -> Found:
-    """The same by the hour."""
+    """By the hour."""
     shown = list(rows)
     return _outright(view, shown, len(shown), load_hours(view.policy, [view.tree.uuid(i) for i in shown]))
 
 
 def find_members_by_hour(view: PolicyView, at: int, *, itself: bool = False) -> Found:
-    """The same by the hour. Who sees sums only doesn't see hours: two sums an hour apart differ by one person's use."""
+    """By the hour. Readers of sums only don't see hours: two sums an hour apart differ by one person's use."""
     shown, n_all = _shown(view, at, itself=itself)
     return _outright(view, shown, n_all, load_hours(view.policy, [view.tree.uuid(i) for i in shown]))
 
@@ -107,7 +107,7 @@ def _shown(view: PolicyView, at: int, *, itself: bool) -> tuple[list[int], int]:
 
 
 def _outright(view: PolicyView, shown: list[int], n_all: int, series: DailySeries) -> Found:
-    """Told of those alone of which everything is."""
+    """Only for entries visible in full."""
     outright = view.visibility.outright[np.array(shown, np.int64)]
     told = np.repeat(outright[:, None], len(series.days.on), axis=1)
     return Found([_member(view, i, view.tree.uuid(i), {}) for i in shown], series, told, n_all)

@@ -48,14 +48,14 @@ def usual_period(state: SeriesState, today: date, n_days: int = USUAL_DAYS) -> P
 
 
 def whole_period(state: SeriesState, today: date) -> Period:
-    """Everything there is, up to the most that is told at once."""
+    """The whole series, up to the longest period of one answer."""
     to_on = state.through_on or today
     earliest = to_on - (MOST_DAYS - 1) * DAY
     return Period(max(state.first_on or to_on, earliest), to_on)
 
 
 def read_period(from_text: str, to_text: str, *, state: SeriesState, today: date) -> Period:
-    """The period between two days as somebody typed them; one that is left out is the end of what there is."""
+    """The period between two typed days; a missing one is the end of the series."""
     to_on = _day(to_text, "to", state) if to_text else None
     from_on = _day(from_text, "from", state) if from_text else None
     return check_period(from_on, to_on, state=state, today=today)

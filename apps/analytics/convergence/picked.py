@@ -1,4 +1,4 @@
-"""Entries that somebody picked for one picture, of whatever depth, each compared with its own siblings."""
+"""Entries selected for one figure, at any depth, each compared with its own siblings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def get_picked(
     """The days of `whole` of the picks, uids or paths; without any of the children of `below` that are farthest from
     their target at the end of `period`. By the hour there is one period, the last seven days.
 
-    Raises Invalid for a pick that isn't there or that the actor may not see: both read the same.
+    Raises Invalid alike for a missing entry and one hidden from the actor.
     """
     view, at, alone = open_entry(policy_slug=policy_slug, actor=actor, uid=below, itself=False, scope=scope)
     rows = [_require(view, text) for text in picks] or _usual(view, at, alone, period, counting, by_hour)

@@ -53,7 +53,7 @@ def get_convergence(
     against_today: bool = False,
     scope: str = READ,
 ) -> Convergence:
-    """`uid`: whose children, the root's by default; a leaf, or `itself`, is looked at alone.
+    """`uid`: whose children, the root's by default; a leaf, or `itself`, is shown alone.
 
     against_today: all days are measured against the head, and not each against the revision of its end.
     """
@@ -97,7 +97,7 @@ def make_convergence(
 def open_entry(
     *, policy_slug: str, actor: Actor, uid: UUID | None, itself: bool, scope: str
 ) -> tuple[PolicyView, int, bool]:
-    """The policy, the entry's index, and whether it is looked at alone."""
+    """The policy, the entry's index, and whether it is shown alone."""
     view = open_view(policy_slug=policy_slug, actor=actor, scope=scope)
     if uid is None and actor.token is not None:
         uid = actor.token.subtree_uid  # what it is bound to is the whole for it
@@ -128,8 +128,8 @@ def _shares(found: Found, period: Period, counting: Counting, view: PolicyView) 
 
 
 def _numbers(found: Found, period: Period, counting: Counting) -> tuple[DailySeries, F8, F8, Mask]:
-    """The days of the period, their actual and target shares, and which are told; the days before count for windows
-    alone."""
+    """The days of the period, their actual and target shares, and which are visible; the days before count for
+    windows alone."""
     series, told = found.series, found.told
     if counting.view == counts.WINDOWED:
         told = counts.told_windows(told, counting.window_days)

@@ -44,7 +44,7 @@ class PicksAsked:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A revision that came into force in the period; `day` is its place among the days, −1 where that isn't built."""
+    """A revision that was published in the period; `day` is its index among the days, −1 where that isn't built."""
 
     number: int
     at: datetime
@@ -54,9 +54,9 @@ class Published:
 
 @dataclass(frozen=True, eq=False)
 class Convergence:
-    """Members by days. actual, target: fractions, NaN where not known, not competing, or not told.
+    """Members by days. actual, target: fractions, NaN where unknown, not competing, or hidden.
 
-    slack: half the band around the target. states: what each day was, "" where nothing is known or told. n_all: members
+    slack: half the band around the target. states: of each day, "" where unknown or hidden. n_all: members
     before the smallest were left out.
     gaps: days on which sources are missing, by their names. itself: of the entry alone, not of what is below it.
     """
@@ -79,8 +79,8 @@ class Convergence:
     slack: F8
     states: States
     told: Mask
-    idle: Mask  # nobody ran or waited
-    idle_inferred: Mask  # nobody ran, and whether jobs waited is not told
+    idle: Mask  # no job ran or waited
+    idle_inferred: Mask  # no job ran, and waiting isn't reported
     figures: Figures
     verdict: list[Sentence]
     published: list[Published]

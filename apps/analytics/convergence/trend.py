@@ -19,7 +19,7 @@ DAYS = 14
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """Fractions of the parent (or of the total), oldest first; NaN where not known or not told. `target`: the last."""
+    """Fractions of the parent (or of the total), oldest first; NaN where unknown or hidden. `target`: the last."""
 
     actual: tuple[float, ...]
     target: float

@@ -28,7 +28,7 @@ _BACK = 0.9
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """Entries by days as they are judged: fractions, NaN where not known or not told; slack: half the band."""
+    """Entries by days as they are judged: fractions, NaN where unknown or hidden; slack: half the band."""
 
     names: Sequence[str]
     on: Sequence[date]
@@ -111,7 +111,7 @@ def _nearest(away: F8) -> int:
 
 
 def has_the_only_demand(shares: Shares, row: int, first: int) -> bool:
-    """Nobody beside it wanted more than it got on any day since, as far as is known, and there is somebody."""
+    """It has siblings, and none is known to have had unmet demand on any day since."""
     beside = np.delete(shares.states[:, first:], row, axis=0)
     return bool(beside.size) and bool(np.isin(beside, QUIET).all())
 
@@ -138,7 +138,7 @@ def verdict(shares: Shares, *, n_not_told: int = 0) -> list[Sentence]:
 
 
 def verdict_of_one(shares: Shares) -> list[Sentence]:
-    """The same about a single entry."""
+    """About a single entry."""
     if not shares.on:
         return [say("no_days")]
     name, judged = shares.names[0], judge(shares)[0]

@@ -1,4 +1,4 @@
-"""What is said about convergence: a stable key, the values, and the text made of both, in the language in force."""
+"""Messages about convergence: a stable key, the values, and the text made of both, in the active language."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Sentence:
         return self.text
 
     def json(self) -> dict[str, Any]:
-        """As REST tells it."""
+        """As REST sends it."""
         plain = {name: one.isoformat() if isinstance(one, date) else one for name, one in self.values.items()}
         return {"key": self.key, "values": plain, "text": self.text}
 

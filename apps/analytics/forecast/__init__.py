@@ -1,4 +1,4 @@
-"""When a level comes back to its target if things go on as they do, for who may be told."""
+"""Forecast: when a level returns to its target at the present pace, for readers with the right to it."""
 
 from __future__ import annotations
 

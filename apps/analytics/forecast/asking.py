@@ -48,7 +48,7 @@ class ForecastLevel:
 
     @property
     def n_days(self) -> int:
-        """Days that the pace is taken from."""
+        """Days that the pace is estimated from."""
         return 0 if self.outlook is None else len(self.outlook.daily_group)
 
     def curve(self, as_of: datetime, days: float, n_points: int = 41) -> Sequence[CurvePoint]:
@@ -86,7 +86,7 @@ class Forecast:
         return competing[-1] if competing else None
 
     def factor_ahead(self) -> FactorAhead | None:
-        """The factor on the days to come; None where levels decide, and where a level isn't told."""
+        """The factor on the days to come; None where levels decide, and where a level is hidden."""
         tree = self.snapshot.tree
         entry = tree.index_of_uid(self.entry_uid)
         if entry is None or len(self.levels) != len(tree.ancestors(entry)):
@@ -97,9 +97,9 @@ class Forecast:
 def get_forecasts(
     *, policy_slug: str, account: AccountQuery, actor: Actor, at: datetime, share: float | None = None
 ) -> list[Forecast]:
-    """Of each entry of an account whose numbers the actor may be told; nothing for one that isn't known.
+    """Of each visible entry of an account; empty for an unknown account.
 
-    share: the part of what its group runs that each level is taken to have, 0..1, instead of that of the last days.
+    share: the assumed part of the group's usage of each level, 0..1, in place of that of the last days.
     """
     _check_share(share)
     scope = next((scope for scope in _SCOPES if actor.has_scope(scope)), Token.Scope.SELF_READ)
@@ -159,7 +159,7 @@ def _forecasts(
 def forecast_of(
     policy: Policy, snapshot: ServedSnapshot, entry: int, query: AccountQuery, told: Mask, share: float | None = None
 ) -> Forecast:
-    """Of one entry. Levels that aren't told are left out."""
+    """Of one entry, without hidden levels."""
     walk = walk_to(snapshot, entry)
     chain = [i for i in walk.chain if told[i]]
     window = window_of(snapshot.settings.window)
@@ -216,7 +216,7 @@ def _level(
 
 
 def days_to_draw(level: ForecastLevel) -> float:
-    """As far ahead as the curve is told: past the latest recovery, from a week to a quarter."""
+    """The horizon of the curve: past the latest recovery, from a week to a quarter."""
     if level.outlook is None:
         return 0.0
     ranges = [level.outlook.to_target, level.outlook.to_tolerance]

@@ -26,8 +26,8 @@ def at_target_said(snapshot: ServedSnapshot, leaf: int, level: int) -> list[Said
 def factor_at_target(snapshot: ServedSnapshot, leaf: int, level: int) -> float | None:
     """The factor of `leaf` if the entry `level` on its path used what brings it to its target, its siblings unchanged.
 
-    With own usage u, of a group that used G: u' = t · (G − u) / (1 − t), everybody below in proportion. Computed by the
-    algorithm on the path and its siblings.
+    With own usage u, of a group that used G: u' = t · (G − u) / (1 − t), all entries below in proportion. Computed by
+    the algorithm on the path and its siblings.
     """
     values = snapshot.values
     own, actual, target = (float(column[level]) for column in (values.usage, values.actual, values.target))

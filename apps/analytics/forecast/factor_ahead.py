@@ -1,6 +1,6 @@
 """The factor of an entry on the days to come, where one number of the whole path decides: each day as recomputed then.
 
-Everybody goes on as in the last 14 days, which is what a supposition is compared with: both tell one number.
+All entries continue at the pace of the last 14 days, as in what-if comparisons: both give one number.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class FactorPoint:
 @dataclass(frozen=True, eq=False)
 class FactorAhead:
     """points: from now on; none where the hours are too many to read. level: the entry whose effect on the factor
-    changes most, None where none does or the algorithm tells no effect of a level.
+    changes most, None where none does or the algorithm has no effect by level.
     """
 
     points: Sequence[FactorPoint]
@@ -53,7 +53,7 @@ class FactorAhead:
 
 
 def factor_ahead(policy: Policy, snapshot: ServedSnapshot, entry: int) -> FactorAhead | None:
-    """None where levels decide, whose curves tell what comes, and for an entry without a factor."""
+    """None where levels decide, which have curves of their own, and for an entry without a factor."""
     if snapshot.order.explanation.kind == "levels" or not snapshot.values.has_factor[entry]:
         return None
     ahead = _work_out(policy, snapshot)

@@ -32,7 +32,7 @@ class MemberForecast:
     so_far: Sequence[tuple[datetime, float]]
 
     def curve(self, as_of: datetime) -> Sequence[CurvePoint]:
-        """Its part of the group on each of the next 30 days, today first; no share in the draft changes it."""
+        """Its part of the group's usage on each of the next 30 days, today first; independent of drafted shares."""
         return curve_of(self.outlook, as_of, days=DAYS_AHEAD, n_points=DAYS_AHEAD + 1)
 
     def back_within_tolerance(self, snapshot: ServedSnapshot, target: float) -> Recovery:
@@ -44,10 +44,10 @@ class MemberForecast:
 
 
 def forecasts_of(policy: Policy, snapshot: ServedSnapshot, uids: Sequence[UUID]) -> Mapping[UUID, MemberForecast]:
-    """Of those entries that compete in the snapshot; empty where nothing is known of the last days.
+    """Of those entries that compete in the snapshot; empty where the last days are unknown.
 
-    The caller leaves out whose numbers may not be shown. Targets play no part in what is worked out here, so that it
-    is kept while somebody tries one number after the other.
+    The caller leaves out hidden entries. Independent of targets, so that it is cached while a user tries one number
+    after the other.
     """
     return _foreseen(policy, snapshot, tuple(sorted(uids)))
 

@@ -15,7 +15,7 @@ from apps.priorities.selectors.rows import newest_or_none
 
 
 def outlook_of(mine: MyPriority) -> Outlook | None:
-    """Of one's own deciding level, which one is always told; None where nothing is known of the last days."""
+    """Of the user's own deciding level, always visible to them; None where the last days are unknown."""
     snapshot = None if mine.error or mine.moment else newest_or_none(mine.policy_slug)
     if snapshot is None or mine.deciding is None or snapshot.snapshot_id != mine.snapshot_id:
         return None

@@ -37,7 +37,7 @@ Method = Literal["closed_form", "hour_by_hour"]
 
 @dataclass(frozen=True)
 class Standing:
-    """Where an entry stands in its group: usage as it counts now, target 0..1, and half the width of the tolerance."""
+    """An entry in its group: weighted usage, target 0..1, and half the width of the tolerance."""
 
     own_usage: float
     group_usage: float
@@ -59,7 +59,7 @@ class Standing:
 
 @dataclass(frozen=True, eq=False)
 class Outlook:
-    """What becomes of it. share: the part of new usage the entry is taken to have; share_seen: that of the last days.
+    """Forecast of an entry. share: its assumed part of new usage; share_seen: its part of the last days.
 
     daily_group: what the group used on each of them. to_target, to_tolerance: None where they don't apply: without a
     pace, and within the tolerance. course: from now on, hour by hour. find: when the
@@ -111,9 +111,9 @@ def foresee(
 
 
 def with_target(outlook: Outlook, *, target: float, slack: float) -> Outlook:
-    """The same entry with another target, 0..1, and half the width of its tolerance: what it uses stays the same.
+    """The forecast with another target, 0..1, and half the width of its tolerance; usage is unchanged.
 
-    Equal to `foresee` with that target, and next to nothing to compute.
+    Equal to `foresee` with that target, and cheap.
     """
     standing = replace(outlook.standing, target=target, slack=slack)
     edge = standing.edge
@@ -124,7 +124,7 @@ def with_target(outlook: Outlook, *, target: float, slack: float) -> Outlook:
 
 
 def is_closed(window: Window) -> bool:
-    """Whether the closed form tells it: also where next to nothing is left of usage when its window ends."""
+    """Whether the closed form applies: also where usage is negligible when its window ends."""
     endless = replace(window, length_s=None) if window.aging != "linear" else window
     if not has_closed_form(endless):
         return False
@@ -152,7 +152,7 @@ class _Closed:
 
 
 class _LookedUp:
-    """The same on a course that was worked out hour by hour."""
+    """On a course computed hour by hour."""
 
     def __init__(self, course: Course, days: F8, share: float) -> None:
         rates = quartile_rates(days if len(days) else np.zeros(1))

@@ -29,7 +29,7 @@ I8 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 PACE_DAYS = 28
 DAY_S = 86_400
-_LEAST_OF_A_DAY = 6  # hours of it that have to be known for it to tell a pace
+_LEAST_OF_A_DAY = 6  # known hours that a pace needs
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +110,7 @@ def from_buckets(
 
 
 def competitors(tree: TreeColumns, i: int) -> list[int]:
-    """Everybody who competes for the same shares, the entry included; nobody for one that doesn't compete."""
+    """Entries that compete for the same shares, itself included; empty for one that doesn't compete."""
     contest, entry_of, seat, _ = tree.engine_tree().competition
     at = int(seat[i])
     if int(entry_of[at]) != i or not at:
@@ -213,7 +213,7 @@ def _daily(hours: History, as_of_s: float) -> tuple[F8, F8]:
 
 
 def needed_from(settings: PolicySettings, as_of: datetime) -> datetime | None:
-    """Before this no hour tells anything of the last 28 days; None: all may."""
+    """Hours before this don't matter for the last 28 days; None: all may."""
     reach_s = window_of(settings.window).reach_s
     try:
         return None if reach_s is None else as_of - timedelta(days=PACE_DAYS, seconds=reach_s + 2 * HOUR_S)

@@ -18,10 +18,10 @@ from apps.priorities.metering.usage import window_of
 from apps.priorities.recompute.pipeline import Inputs, load_inputs
 from apps.priorities.serving.answers import ServedSnapshot
 
-MOST_BUCKETS = 200_000  # that are read while somebody waits
+MOST_BUCKETS = 200_000  # read within the request
 _MOST_REMEMBERED = 4
 _MOST_DAYS = 3_650
-_LATEST_S = 3 * DAY_S  # a series that ends earlier tells nothing of the last days
+_LATEST_S = 3 * DAY_S  # a series that ends earlier doesn't cover the last days
 _EVER = datetime(1900, 1, 1, tzinfo=UTC)
 _COUNT = """
 SELECT count(*) FROM (SELECT FROM usage_bucket WHERE hour_at >= %s AND hour_at < %s LIMIT %s) buckets
@@ -31,9 +31,9 @@ SELECT count(*) FROM (SELECT FROM usage_bucket WHERE hour_at >= %s AND hour_at <
 def read_past(
     policy: Policy, snapshot: ServedSnapshot, chain: Sequence[int], *, hourly: bool
 ) -> list[LevelPast] | None:
-    """One level for each entry of `chain`; None while nothing tells what ran day by day.
+    """One level for each entry of `chain`; None without usage by day.
 
-    Hours come first where hours are asked for, as long as they are few: days tell them evenly only.
+    Hours are preferred where requested, as long as they are few: days spread usage evenly.
     """
     found = None if hourly and inputs_of(policy, snapshot) is not None else _by_series(policy, snapshot, chain, hourly)
     if found is not None:

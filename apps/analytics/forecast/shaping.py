@@ -1,4 +1,4 @@
-"""Forecasts and suppositions as REST tells them: numbers unrounded, instants in UTC, sentences by key."""
+"""Forecasts and suppositions as REST sends them: numbers unrounded, instants in UTC, sentences by key."""
 
 from __future__ import annotations
 

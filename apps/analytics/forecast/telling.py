@@ -59,7 +59,7 @@ def _under(found: RecoveryRange, facts: dict[str, Any], window_s: float | None) 
 
 
 def _quiet(found: RecoveryRange, facts: dict[str, Any], window_s: float | None) -> list[Said]:
-    """Nobody runs on most days, or on none at all."""
+    """No job runs on most days, or on any day."""
     if found.soonest.in_s:
         return [say("forecast.quiet_days", **facts), say("forecast.recovers_at_best", **facts, **_times(found))]
     key = "forecast.never_if_nobody_runs" if window_s is None else "forecast.never_within_window"

@@ -52,7 +52,7 @@ def factors_with_distance(snapshot: ServedSnapshot) -> tuple[F8, bool]:
 
 
 def bins_of(factors: F8, own: float, *, smallest: int, n_bins: int = N_BINS) -> tuple[Bin, ...]:
-    """Twentieths of 0..1; neighbours are one bin until at least `smallest` others are in it, or nobody is.
+    """Twentieths of 0..1; neighbours are one bin until at least `smallest` others are in it, or none is.
 
     factors: of all ranked leaves, one's own (`own`) among them. Empty where all others would be in one bin.
     """
@@ -70,7 +70,7 @@ def bins_of(factors: F8, own: float, *, smallest: int, n_bins: int = N_BINS) -> 
 
 
 def _joined(others: Sequence[int], smallest: int) -> list[tuple[int, int]]:
-    """Runs of bins, each with nobody or with enough in it; what is left at the end joins the last run with people."""
+    """Runs of bins, each empty or with enough in it; the rest at the end joins the last run with people."""
     runs: list[tuple[int, int]] = []
     first, n = 0, 0
     for at, here in enumerate(others):

@@ -68,7 +68,7 @@ def get_own_entry(*, policy_slug: str, entry_uid: UUID, actor: Actor, at: dateti
 def get_my_rank_history(
     *, policy_slug: str, entry_uid: UUID, n_days: int, actor: Actor, at: datetime
 ) -> RankHistory:  # fmt: skip
-    """Of the actor's account that has this entry now: where the same account was on each day."""
+    """Of the actor's account that has this entry now: its rank on each day."""
     if not 1 <= n_days <= MOST_DAYS:
         message = f"must be 1 to {MOST_DAYS} days"
         raise Invalid(f"days {message}.", fields=[FieldProblem("days", message)])
@@ -104,8 +104,8 @@ class _Row:
 
 
 def _rows(policy: Policy, newest: ServedSnapshot, since: datetime) -> tuple[list[_Row], int]:
-    """One a day, oldest first, and every how many days one is taken so that few bytes are read: the same days tomorrow,
-    which are remembered then, and always the newest.
+    """One a day, oldest first, and the step in days that bounds the bytes read: stable from day to day for the
+    cache, and always with the newest.
     """
     stored = Snapshot.objects.filter(policy=policy, is_live=True, pk__lte=newest.snapshot_id, as_of__gt=since)
     stored = stored.annotate(on=TruncDate("as_of", tzinfo=site_zone()), n_bytes=Length("data"))
@@ -117,7 +117,7 @@ def _rows(policy: Policy, newest: ServedSnapshot, since: datetime) -> tuple[list
 
 
 class _Reader:
-    """Reads the account's place in one snapshot after another; names are looked up anew where they changed."""
+    """Reads the account's rank in one snapshot after another; names are resolved again where they changed."""
 
     def __init__(self, policy: Policy, entry_uid: UUID, query: AccountQuery) -> None:
         self.policy, self.entry_uid, self.query = policy, entry_uid, query
@@ -155,7 +155,7 @@ class _Reader:
         return self._entries[key]
 
     def _of_account(self, tree: TreeColumns, entries: Sequence[int]) -> int | None:
-        """The same entry, or the only one that the account had then."""
+        """The present entry, or the only one that the account had then."""
         same = tree.index_of_uid(self.entry_uid)
         if same in entries:
             return same

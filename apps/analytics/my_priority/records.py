@@ -59,7 +59,7 @@ class Bin:
 class MyPlace:
     """Of one account in the newest snapshot. factor: None, as rank, for an account without a rank.
 
-    n_same: others of the same rank. is_from_key: the policy's factor is made from the rank, which has no distances, so
+    n_same: others of equal rank. is_from_key: the policy's factor is made from the rank, which has no distances, so
     the bins are those of the factor that the vector's key gives. bins: none where there are too few others.
     """
 

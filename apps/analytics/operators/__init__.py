@@ -1,1 +1,1 @@
-"""Operators and resolution: what each operator tells apart, and what a resolution does to the tree of a policy."""
+"""Operators and resolution: what each operator distinguishes, and what a resolution does to a policy's tree."""

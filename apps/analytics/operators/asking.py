@@ -1,4 +1,4 @@
-"""What somebody asks of a figure: one record that page, REST and command fill, with the bounds of each number."""
+"""The query of a figure: one record that page, REST and command fill, with the bounds of each number."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def aequus_settings(algorithm: Settings, query: FigureQuery) -> dict[str, Any]:
 class CheckedTree:
     """One tree with the usage of one snapshot, under `aequus` with these settings.
 
-    leaves: (n,) those that count. job_leaves: of these, those of which the smallest job may be told; see `Asked`.
+    leaves: (n,) those that count. job_leaves: of these, those whose smallest job is visible; see `OperatorQuery`.
     """
 
     snapshot: ServedSnapshot

@@ -1,6 +1,6 @@
 """Days measured against the policy of today: what each would have been had the head revision been current on it.
 
-Worked out when somebody asks and not stored. Nothing of it is the past as it was; whoever shows it says so.
+Computed on request and not stored. It isn't the past as it was; every view of it says so.
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ class Builder:
         return self._material
 
     def _stand(self, material: _Material, day: Day) -> tuple[_RevisionRow, bool]:
-        """The revision in force at the end of the day; the first one before that."""
+        """The revision current at the end of the day; the first one before that."""
         if self._revision is not None:
             return next(row for row in material.revisions if row.number == self._revision), False
         in_force = [row for row in material.revisions if row.published_at < day.to_at]
@@ -190,7 +190,7 @@ class Builder:
 
     # --- What reaches back --------------------------------------------------------------------------------------------
     def _reached(self, material: _Material, standing: Standing, day: Day) -> Reach:
-        """With all that came before the day, in the metric and window that are in force on it."""
+        """With all usage before the day, in the metric and window current on it."""
         wanted = (standing.terms, day.from_s)
         if self._reach is None or self._reach_of != wanted:
             self._reach = reach_of(standing.window, material.n_cells, lambda days: self._rows(standing, days))

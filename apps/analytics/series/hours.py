@@ -1,7 +1,7 @@
 """The series by the hour, of the last seven days: what there is on an instance's first days, and a curve within a day.
 
 Hours are built as days are, by the same Builder; each day of UTC is a tile of 24 rows. They are few, so what is stale
-is made again with every hour that ends.
+is rebuilt with every hour that ends.
 """
 
 from __future__ import annotations

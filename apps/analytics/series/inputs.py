@@ -26,7 +26,7 @@ LAYOUT = 2  # of tiles and of what is counted in them: another one makes everyth
 
 
 def read_inputs(policy: Policy, zone: ZoneInfo) -> dict[str, Any]:
-    """As the database stands now, as JSON."""
+    """From the database now, as JSON."""
     mapping = MappingRow.objects.filter(policy=policy).values_list("version", flat=True).first()
     return {
         "layout": LAYOUT,
@@ -41,17 +41,17 @@ def read_inputs(policy: Policy, zone: ZoneInfo) -> dict[str, Any]:
 
 
 def built_from(policy: Policy, zone: ZoneInfo) -> dict[str, Any]:
-    """The same as a build writes it down, with the accounts that have no entry yet."""
+    """The inputs as a build stores them, with the unmapped accounts."""
     return {**read_inputs(policy, zone), "unplaced": unplaced_accounts(policy, load_roll(remembers=False))}
 
 
 def first_day(policy: Policy, zone: ZoneInfo) -> date:
-    """Of the first usage of all, or of the first shares that were in force where that is earlier."""
+    """Of the first usage, or of the first published shares where that is earlier."""
     return day_at(first_at(policy), zone).on
 
 
 def first_at(policy: Policy) -> datetime:
-    """The same as an instant."""
+    """As an instant."""
     published = Revision.objects.filter(policy=policy).order_by("published_at").values_list("published_at", flat=True)
     shares_at: datetime = published.filter(n_entries__gt=1).first() or published[0]
     with connection.cursor() as cursor:
@@ -92,7 +92,7 @@ def changed_policy(policy: Policy, then: Mapping[str, Any], now: Mapping[str, An
 
 
 def _fallen_otherwise(then: Mapping[str, str], now: Mapping[str, str]) -> list[datetime]:
-    """Since when entries are fallen back that weren't, or were that are no more."""
+    """Since when entries entered or left local-only fallback."""
     return [datetime.fromisoformat(since) for _uid, since in then.items() ^ now.items()]
 
 

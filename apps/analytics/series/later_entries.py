@@ -1,9 +1,9 @@
-"""Accounts whose entry came with a later revision: where their usage of the days before it counts.
+"""Entries for usage of accounts whose own entry came with a later revision.
 
 A mount is made after the first revisions, so on earlier days the accounts of its members have no entry. Their usage
 counts at the nearest entry above that was there: what the mount's own entry used is right from the first day on. Below
 the root alone it counts nowhere, as usage of an unmapped account does. An account that has an entry in the tree of the
-day, by whatever rule, stays there.
+day, by any rule, stays there.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def with_later_entries(entry: I4, tree: TreeColumns, later: LaterTree) -> I4:
 
 
 def unplaced_accounts(policy: Policy, roll: Roll) -> list[int] | None:
-    """Ids of the accounts without an entry in the head; None where there are too many to write down."""
+    """Ids of the accounts unmapped in the head; None where there are too many to store."""
     ids = roll.ids[later_tree(policy, roll.keys).entry == UNMAPPED].tolist()
     return ids if len(ids) <= MOST_NAMED else None
 

@@ -1,8 +1,8 @@
-"""What of the past counts at the end of a day: usage of accounts, for as long as the window reaches.
+"""Past usage that counts at the end of a day, by account, for as long as the window reaches.
 
-Sums are made anew for every day from what counts on it, so that nothing stays exactly nothing. Most laws of aging
-multiply all that came before by one factor a day: then the past is kept as one sum for each day, aged to its end, and
-where the window has no end, as a single one. Of other laws every hour is kept.
+Sums are recomputed for every day from its window, so that zero stays exactly zero. Most decay functions multiply all
+earlier usage by one factor a day: then the past is kept as one sum for each day, aged to its end, and where the window
+has no end, as a single one. For other decay functions every hour is kept.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class DaySums:
 
 
 def goes_by_factor(window: decay.Window) -> bool:
-    """Whether what an earlier day came to is the same at a later one but for one factor."""
+    """Whether an earlier day's sum differs at a later day by one factor alone."""
     return window.aging in _BY_FACTOR
 
 
@@ -114,7 +114,7 @@ class Reach(ABC):
 
 
 class _HourByHour(Reach):
-    """Any law."""
+    """Any decay function."""
 
     def __init__(self, window: decay.Window, n_cells: int, load: Load) -> None:
         super().__init__(window, n_cells, load)

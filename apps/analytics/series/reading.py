@@ -41,7 +41,7 @@ def load_series(policy: Policy, uids: Sequence[UUID], *, from_on: date, to_on: d
     spans = {block: (_span(of_block), _span(columns)) for block, (of_block, columns) in places.items()}
     for month_on, there in _by_month(days.on).items():
         rows = _span(np.array([days.on[at].day - 1 for at in there]))
-        at = slice(there[0], there[-1] + 1)  # days of a month stand beside each other
+        at = slice(there[0], there[-1] + 1)  # days of a month are adjacent
         for block, (of_block, columns) in spans.items():
             for name, values in tiles.get((block, month_on), {}).items():
                 found[name][of_block, at] = values[rows][:, columns].T

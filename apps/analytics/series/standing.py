@@ -36,9 +36,9 @@ _DIVIDES_BY_PARENT = "slurm-fair-tree"  # what is a group's own counts among its
 
 @dataclass(frozen=True, eq=False)
 class Standing:
-    """What stays the same from day to day while a revision is in force. entry: (accounts,), −1 for none.
+    """What is constant from day to day while a revision is current. entry: (accounts,), −1 for none.
 
-    local_only: entries below which this site's usage alone counts, whatever their scope is.
+    local_only: entries below which only local usage counts, whatever their scope.
     """
 
     number: int
@@ -92,7 +92,7 @@ class Standing:
 
     def values(self, used: F8, decayed: F8, *, end_s: int, waited: F8 | None, tells: I1) -> DayValues:
         """A day's values. used, decayed: (accounts, sources). waited: (accounts,) core-seconds, None where no job
-        waited. tells: (sources,) 1 where a source tells when jobs were submitted, 0 where not, −1 where it has no jobs.
+        waited. reports: (sources,) 1 where a source reports submit times, 0 where not, −1 where it has no jobs.
         """
         tree = self.tree.engine_tree()
         own_used = self._own(used)
@@ -199,7 +199,7 @@ def stand(
 
 
 def _places_are_those_of(before: Standing, tree: TreeColumns, book: Rulebook) -> bool:
-    """Whether only shares and the like are others: most revisions move nobody."""
+    """Whether only shares and the like differ: most revisions move no account."""
     other = before.tree
     columns = ("uid", "parent", "kind_code", "is_group", "inherit")
     return (

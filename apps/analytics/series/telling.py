@@ -1,11 +1,11 @@
-"""Which days of which entries may be told: the rule of five day by day, with what subtraction would give.
+"""Which days of which entries are visible: the rule of five day by day, also under subtraction.
 
-A day is like one more number of `suppression`: an entry seen by its sum only is told a day when five members or more
-were active on it, none of them with more than four fifths of it, and what is left of its parent beside the told
-children is as large or has nobody in it. What is told outright is told every day; of all else only days that are over.
+A day is like one more number of `suppression`: a day of an entry seen by its sum only is shown when five members or
+more were active on it, none of them with more than four fifths of it, and the rest of its parent beside the shown
+children is as large or empty. Entries visible in full show every day; all others only finished days.
 
-Days are told whole or not at all, and a level at a day's end with them: the difference of two levels is a sum of days,
-the youngest of which had five people in every remainder.
+Days are shown whole or not at all, and a level at a day's end with them: the difference of two levels is a sum of
+days, the youngest of which had five people in every remainder.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _UNTIL_KEPT_S = 600.0
 
 
 def told_days(series: DailySeries, *, view: PolicyView) -> Mask:
-    """Shape (entries, days): whether numbers of the entry on the day may be told to the view's actor.
+    """Shape (entries, days): whether the view's actor may see numbers of the entry on the day.
 
-    Siblings, and those of what is above, are loaded only for whom sums are told of.
+    Siblings, and those of ancestors, are loaded only for readers of sums.
     """
     n_days = len(series.days.on)
     told = np.zeros((len(series.uids), n_days), dtype=np.bool_)
@@ -44,10 +44,10 @@ def told_days(series: DailySeries, *, view: PolicyView) -> Mask:
 
 
 def as_told(series: DailySeries, *, view: PolicyView) -> tuple[DailySeries, Mask]:
-    """The series with amounts told by sums only in two digits, and `told_days`.
+    """The series with amounts shown by sums only in two digits, and `visible_days`.
 
-    A day is reckoned anew when records come late, and they often come from one person: whoever asked before and asks
-    again would see the difference. In two digits it is seen where it is a twentieth of the sum, and then roughly.
+    A day is recomputed when records come late, and they often come from one person: a reader who compares two answers
+    would see the difference. In two digits it shows where it is a twentieth of the sum, and then roughly.
     """
     outright = [i is not None and bool(view.visibility.outright[i]) for i in map(view.tree.index_of_uid, series.uids)]
     rows = ~np.array(outright, dtype=np.bool_)
@@ -142,7 +142,7 @@ class _Days:
         return any(bool(mask[part.start : part.stop].any()) for part in self.view.tree.subtree(i))
 
     def _aligned(self, series: DailySeries) -> _Found:
-        """On the days asked for; days that aren't there have nothing, and are not told."""
+        """On the requested days; missing days are zero and hidden."""
         at = {on: place for place, on in enumerate(series.days.on)}
         places = np.array([at.get(on, -1) for on in self.days.on], dtype=np.int64)
         there = places >= 0
@@ -163,7 +163,7 @@ def _safe(found: _Found) -> Mask:
 
 
 def _leave_out(children: _Found, candidates: Mask, has_people: Mask, direct: F8) -> Mask:
-    """Day by day the candidates without the smallest, as few of these as make what is left over safe."""
+    """Day by day the candidates without the smallest, as few of these as make the remainder safe."""
     told, smallest = candidates.copy(), int(settings.FAIRSHARE_SMALLEST_GROUP)
     by_size = np.argsort(np.where(candidates, children.used, np.inf), axis=0, kind="stable")
     for nth in range(len(by_size) + 1):

@@ -24,7 +24,7 @@ _RECORDS_AT_A_TIME = 200_000
 _FEW_DAYS_S = 46 * 86_400  # found by time; more of them are read once, in the order of their rows
 _MOST_PIECES = 2_000_000  # days of jobs spread at a time
 
-# A job that tells nothing of how long asked for as long as it ran; a second of a core is the least that shows.
+# A job without a requested time requested its run time; a second of a core is the least that shows.
 _WAITED = """
 SELECT array_agg(account_id), array_agg(submit_at), array_agg(COALESCE(start_at, '-infinity')),
     array_agg(GREATEST(cpus, 1) * GREATEST(COALESCE(requested_s, EXTRACT(epoch FROM end_at - start_at)::float8, 1), 1))
@@ -33,7 +33,7 @@ FROM usage_record WHERE {where} AND state <> 'withdrawn' AND NOT is_charge
 _BY_ID = """id > %s AND id <= %s AND submit_at < %s AND (start_at > submit_at AND start_at > %s OR state = 'pending')"""
 _BY_TIME = "submit_at < %s AND start_at > %s AND start_at > submit_at"
 _OPEN = "NOT (state = 'finished') AND state = 'pending' AND submit_at < %s"
-# Those of a source that tells are nearly all told: some thousands of its records show one.
+# Sources that report submit times do so for nearly all records: some thousands show one.
 _TELLS = """
 SELECT source.id, CASE
     WHEN EXISTS (
@@ -56,7 +56,7 @@ class Waiting:
                 self._spread(days, account_ids, *columns)
 
     def on(self, day: Day) -> F8 | None:
-        """Core-seconds of each account, None where nobody waited."""
+        """Core-seconds of each account, None where no job waited."""
         found = self._of_day.get(day.from_s)
         if found is None:
             return None
@@ -96,7 +96,7 @@ class Waiting:
 
 
 class Tellers:
-    """Which sources tell when jobs were submitted, and until when their records have been let go."""
+    """Which sources report submit times, and until when their records have been deleted."""
 
     def __init__(self, sources: Sequence[SourceRow]) -> None:
         with connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""What would become of a priority if somebody ran more or less, or had another target. Nothing is kept."""
+"""What-if: a priority at other usage or another target. Nothing is stored."""
 
 from __future__ import annotations
 

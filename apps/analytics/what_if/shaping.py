@@ -1,4 +1,4 @@
-"""A supposition and what comes of it, as REST tells it."""
+"""A supposition and its result, as REST sends it."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Totals:
         return Totals(self.usage * factor, self.group_usage * factor)
 
     def scaled_below(self, tree: TreeColumns, group: int, factor: float) -> Totals:
-        """As if an entry and all below it had so much of theirs; what is above loses or gains the same."""
+        """Scale the usage of an entry and all below it; ancestors lose or gain the difference."""
         inside = tree.subtree_mask(group)
         changed = self.added(tree, int(tree.parent[group]), (factor - 1.0) * float(self.usage[group]))
         return Totals(
@@ -68,7 +68,7 @@ class Totals:
 
 @dataclass(frozen=True, eq=False)
 class Ahead:
-    """A week from a snapshot on. basis: where the pace comes from. goes_on: everybody's place if all goes on."""
+    """A week from a snapshot on. basis: where the pace comes from. goes_on: all ranks if demand continues."""
 
     known: Totals
     more: Totals
@@ -103,7 +103,7 @@ def _by_hours(inputs: Inputs) -> tuple[Totals, Totals]:
 
 
 def _by_present_usage(snapshot: ServedSnapshot) -> tuple[Totals, Totals]:
-    """Where hours are too many to read: everybody is taken to run at the pace that what counts of theirs stands for."""
+    """For too many hours to read: assume that each entry runs at the pace that its weighted usage implies."""
     window = window_of(snapshot.settings.window)
     reach_s = _LONGEST_S if window.reach_s is None else min(window.reach_s, _LONGEST_S)
     whole_s = steady_use_s(0.0, reach_s, window)

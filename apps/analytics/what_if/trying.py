@@ -1,7 +1,7 @@
-"""A supposition tried out: place and factor now and in a week, with and without it, and when balance is back.
+"""What-if result: rank and factor now and in a week, with and without a supposition, and the recovery time.
 
-The engine itself computes both sides, on the tree and the usage of the newest snapshot. Whoever isn't told of everybody
-gets ranks in steps, so that sliding a number along tells no single other's usage.
+The engine itself computes both sides, on the tree and the usage of the newest snapshot. Readers of a part
+get ranks in steps, so that varying a number reveals no other user's usage.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SCOPES = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ, Token.Scope.S
 
 @dataclass(frozen=True)
 class Place:
-    """A rank from–to (the same number where it is told exactly), None without one; factor None where not told."""
+    """A rank from–to (equal where exact), None without one; factor None where hidden."""
 
     rank: tuple[int, int] | None
     factor: float | None
@@ -52,7 +52,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Tried:
-    """back: when the level that is drawn meets its target; None where nothing tells the pace."""
+    """back: when the level that is drawn meets its target; None where the pace is unknown."""
 
     asked: Asked
     forecast: Forecast
@@ -77,7 +77,7 @@ class Tried:
 def try_out(
     *, policy_slug: str, account: AccountQuery, asked: Asked, actor: Actor, at: datetime, entry_uid: UUID | None = None
 ) -> Tried:
-    """For one account whose numbers the actor may be told, its first entry unless another is named; else NotFound."""
+    """For one visible account, its first entry unless another is named; else NotFound."""
     scope = next((scope for scope in _SCOPES if actor.has_scope(scope)), Token.Scope.SELF_READ)
     policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
     snapshot = served.newest(policy.slug)
@@ -104,7 +104,7 @@ def try_out_mine(*, policy_slug: str, entry_uid: UUID, asked: Asked, actor: Acto
 
 
 def _count(actor: Actor) -> None:
-    """So many a minute, whoever asks: each is a computation over the whole tree."""
+    """Limit computations a minute over all users: each covers the whole tree."""
     key = f"what-if:{actor.user.pk if actor.user is not None else 0}"
     cache.add(key, 0, 60)
     try:
@@ -171,7 +171,7 @@ def _level(forecast: Forecast, asked: Asked) -> ForecastLevel | None:
 def _with_target(
     tree: FairshareTree, snapshot: ServedSnapshot, level: ForecastLevel, asked: Asked
 ) -> FairshareTree:  # fmt: skip
-    """The same tree where this entry has its new target and all others of its group share the rest as before."""
+    """The tree with this entry's new target; the others of its group share the rest as before."""
     target = asked.target or 0.0
     group = np.array(competitors(snapshot.tree, level.entry), dtype=np.int64)
     others = group[group != level.entry]
@@ -216,7 +216,7 @@ def _back(
     back = meeting(drawn.outlook.course, drawn.target, as_now)
     if drawn is mine:
         scaled = asked.load * own_rate
-        others = as_now.group_rate - own_rate  # of the same group, which is theirs as well where there is one
+        others = as_now.group_rate - own_rate  # of the entry's group, which is theirs as well where there is one
         pace = Pace(scaled, scaled + max(others, 0.0) * (asked.load if has_group else 1.0))
     else:
         group = forecast.levels[-2] if has_group and len(forecast.levels) > 1 else mine

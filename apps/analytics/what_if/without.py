@@ -25,7 +25,7 @@ from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.serving.answers import ServedSnapshot
 from apps.usage.models import Source
 
-MOST_BUCKETS = 2_000_000  # that are read while somebody waits
+MOST_BUCKETS = 2_000_000  # read within the request
 MOST_LISTED = 50
 _LEAST = 1e-9  # of a share or a priority: below it, rounding
 _COUNT = """
@@ -47,7 +47,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One entry that would stand elsewhere. Fractions 0..1; level 1 is below the root."""
+    """One entry whose numbers would differ. Fractions 0..1; level 1 is below the root."""
 
     uid: UUID
     path: str
@@ -68,7 +68,7 @@ class Difference:
 class Without:
     """Largest differences of actual first, then of rank. n_more: further ones that aren't listed.
 
-    n_moved: entries with a rank that would have another one. All counts are of entries whose numbers are told.
+    n_moved: entries whose rank would change. All counts are of visible entries.
     """
 
     policy_slug: str
@@ -85,7 +85,7 @@ class Without:
 
 @dataclass(frozen=True, eq=False)
 class BothWays:
-    """The same instant computed twice: of everything, and of everything but some sources."""
+    """One instant computed twice: with all sources, and without some."""
 
     tree: TreeColumns
     with_them: Computed
@@ -93,7 +93,7 @@ class BothWays:
 
 
 def left_out(inputs: Inputs, source_ids: Collection[int]) -> Inputs:
-    """The same inputs as if these sources had never been: their buckets, their open jobs, and they themselves."""
+    """The inputs without these sources, their buckets and their open jobs."""
     gone = np.array(sorted(source_ids), dtype=np.int64)
     return replace(
         inputs,
@@ -121,11 +121,11 @@ def _less(accounts: AccountUsage, inputs: Inputs, rest: Inputs) -> AccountUsage:
 def leave_out(
     *, policy_slug: str, sources: Collection[str], actor: Actor, at: datetime, most: int = MOST_LISTED
 ) -> Without:
-    """Sources by their slugs, on the usage that counts in the newest snapshot; for entries whose numbers are told.
+    """Sources by their slugs, on the usage that counts in the newest snapshot; for visible entries.
 
     Raises:
-        NotFound: a policy or a source that isn't there, or nothing computed yet.
-        TooLarge: more hours count than can be gone through while somebody waits.
+        NotFound: no such policy or source, or nothing computed yet.
+        TooLarge: more hours count than one request may process.
     """
     view = open_view(policy_slug=policy_slug, actor=actor, scope=_scope(actor), is_live=True)
     if view.snapshot is None:
@@ -150,7 +150,7 @@ def _scope(actor: Actor) -> str:
 
 
 def _told_there(view: PolicyView, tree: TreeColumns) -> Mask:
-    """What of the computed tree is told; a revision may have been put in force in between."""
+    """Visible entries of the computed tree; a revision may have been published in between."""
     if tree is view.tree or tree.digest == view.tree.digest != "":
         return view.told
     places = [view.tree.index_of_uid(tree.uuid(i)) for i in range(len(tree))]
@@ -158,7 +158,7 @@ def _told_there(view: PolicyView, tree: TreeColumns) -> Mask:
 
 
 def _differences(both: BothWays, told: Mask) -> tuple[npt.NDArray[np.int64], int]:
-    """Entries that would stand elsewhere, largest differences first; how many of them by another rank."""
+    """Entries whose numbers would differ, largest differences first; how many of them in rank."""
     one, other = both.with_them.result, both.without_them.result
     compared = one.competes & told
     compared[0] = False

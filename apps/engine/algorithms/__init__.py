@@ -121,7 +121,7 @@ def compute(
 
 
 def compute_prepared(prepared: Prepared, compared: Compared, settings: Settings) -> PriorityResult:
-    """The same from usage that is summed up already; settings as `read_algorithm` gives them.
+    """Compute from usage that is already summed up; settings as `read_algorithm` gives them.
 
     Raises PackageFailed where the algorithm, or its operator, is of a package that fails on this tree.
     """

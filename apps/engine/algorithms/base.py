@@ -25,7 +25,7 @@ class Algorithm(Protocol):
     component: str  # in words: what a priority of this algorithm is, level by level
     reference: str
     parameters: tuple[Parameter, ...]
-    fields: tuple[str, ...]  # what is told of each entry, in this order: names of columns, `vector` or `value`
+    fields: tuple[str, ...]  # result columns of each entry, in order; `vector` or `value` among them
     takes_inherit: bool
 
     def properties(self, settings: Settings) -> Properties:

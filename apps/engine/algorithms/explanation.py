@@ -16,12 +16,12 @@ class Explanation:
 
     kind:
         `levels`: siblings are compared by one component; between two entries the first level that differs decides.
-        `ratio`: one number of the whole path, F = 2^(−R / damping_factor) with R = used / promised at each level; R of
-        the root is 1. Which level weighs most is the one with the largest change of log2 F.
-        `number`: one number of the whole path; nothing is said of a single level's part in it.
+        `ratio`: one number of the whole path, F = 2^(−R / damping_factor) with R = used / due at each level; R of
+        the root is 1. The decisive level is the one with the largest change of log2 F.
+        `number`: one number of the whole path; single levels have no part of their own.
 
     component: the column that siblings are compared by; "" for the priority, or the scalar where there is a
-    resolution. used, promised: columns of UE and S, for `ratio`. own_ratio, exponent: columns of r_l and k where an
+    resolution. used, due: columns of UE and S, for `ratio`. own_ratio, exponent: columns of r_l and k where an
     entry's own ratio is raised to a power; "" where it isn't.
     """
 

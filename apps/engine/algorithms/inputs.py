@@ -43,7 +43,7 @@ class Prepared:
 
     @cached_property
     def has_leaf(self) -> BoolArray:
-        """(n,) whether an entry is a ranked leaf or has one below: without any there is nobody to rank."""
+        """(n,) whether an entry is a ranked leaf or has one below: without any there is no rank."""
         tree, found = self.tree, self.tree.is_ranked.copy()
         for level in reversed(tree.levels):
             found[level.parents] = np.logical_or.reduceat(found[level.lo : level.hi], level.starts)
@@ -101,7 +101,7 @@ class Prepared:
         return list_entries(self.tree, self.fairshare_parent, self.tree.is_ranked)
 
 
-# Below this, doubles lose digits: quotients of what is smaller tell nothing, or overflow.
+# Below this, doubles lose digits: quotients of smaller numbers are meaningless, or overflow.
 SMALLEST = float(np.finfo(np.float64).tiny)
 
 _EXACT = 2.0**53
@@ -156,7 +156,7 @@ class Compared:
     """Usage summed per scope, ready to be compared; (n,) over all entries of the tree, multiplied by 1/`scale`.
 
     total: of the entry and all below it, in the scope it is compared by, which is its fairshare parent's. group_total:
-    the same in the scope that its *children* are compared by. own, scope: what they were summed of, where it is known.
+    in the scope that its *children* are compared by. own, scope: the inputs of the sums, where known.
     """
 
     prepared: Prepared
@@ -179,7 +179,7 @@ class Compared:
 
     @cached_property
     def adds_up_exactly(self) -> bool:
-        """Whether totals as long doubles are the same numbers as those of doubles."""
+        """Whether totals in long doubles equal those in doubles."""
         return self.own is None or _adds_up_exactly(self.own)
 
     @cached_property
@@ -220,7 +220,7 @@ class Compared:
 
     @cached_property
     def actual(self) -> FloatArray:
-        """Part of the sum over siblings, (m,) over the competing entries; 0 where nobody used anything."""
+        """Part of the sum over siblings, (m,) over the competing entries; 0 without usage."""
         prepared = self.prepared
         total = self.total if prepared.is_whole else self.total[prepared.entry]
         child_sum = self.sibling_usage if prepared.is_whole else sweep.sibling_sum(prepared.contest, total)
@@ -263,7 +263,7 @@ def _adds_up_exactly(own: FloatArray) -> bool:
 
 
 def compared_again(prepared: Prepared, usage: FloatArray, group_usage: FloatArray) -> Compared:
-    """What `compare_usage` gave, from the totals of a result of a tree with the same competition."""
+    """The result of `compare_usage`, from the totals of a result of a tree with equal competition."""
     total, scale = sweep.shrink_huge(usage)
     return Compared(prepared, total, group_usage / scale if scale != 1.0 else group_usage, scale)
 

@@ -20,7 +20,7 @@ from apps.engine.parameters import Settings
 from apps.engine.tree import FairshareTree
 
 _N_DRAWN, _N_ENTRIES = 10, 11
-# Priorities nearer to each other than this are taken as equal, so that rounding is no disagreement.
+# Priorities nearer to each other than this count as equal, so that rounding is no disagreement.
 _EQUAL = 1e-9
 _STEPS, _ACTIVE, _NEAR = 200, 5 / 8, 0.01  # of the active share 5 : 3, the idle 2 left out
 
@@ -84,7 +84,7 @@ def disproved(measured: Properties, declared: Properties) -> tuple[str, ...]:
 
 
 def _drawn() -> Iterator[_Rows]:
-    """Always the same: small whole shares and usage, so that some are 0 and some tie."""
+    """Deterministic: small whole shares and usage, so that some are 0 and some tie."""
     for seed in range(_N_DRAWN):
         draw = Random(seed)
         parent = [-1, *sorted(draw.randrange(0, max(1, row // 2)) for row in range(1, _N_ENTRIES))]
@@ -154,7 +154,7 @@ def _ignores_order(solve: _Solve, rows: _Rows) -> bool:
 
 
 def _are_alike(one: PriorityResult, other: PriorityResult, at: IntArray) -> bool:
-    """Whether the same entries, at place `at` of the other, have the same ranks and priorities."""
+    """Whether the entries, at index `at` of the other, have equal ranks and priorities."""
     same_rank = np.array_equal(one.rank, other.rank[at])
     return same_rank and bool((np.abs(one.priority - other.priority[at]) <= _EQUAL).all())
 

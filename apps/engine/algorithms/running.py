@@ -33,7 +33,7 @@ def run_foreign(
     wrong = what_is_wrong(result, prepared, compared)
     if wrong:
         raise PackageFailed(package, "algorithm", algorithm.name, wrong)
-    return result  # type: ignore[return-value]  # just looked at
+    return result  # type: ignore[return-value]  # just checked
 
 
 def what_is_wrong(result: object, prepared: Prepared, compared: Compared) -> str:
@@ -83,7 +83,7 @@ def _shape_of(values: object) -> str:
 
 
 def _read_only(given: Inputs) -> Inputs:
-    """The same with views that can't be written to; what was one array stays one."""
+    """With read-only views; what was one array stays one."""
     views: dict[int, Any] = {}
     for each in fields(given):
         value = getattr(given, each.name)

@@ -42,7 +42,7 @@ class SlurmClassic:
 def effective_usage(prepared: Prepared, usage: FloatArray) -> FloatArray:
     """UE of the competing entries, (m,) 0..1, from their parts U of all usage.
 
-    U directly below the root; U + (UE_parent − U) · target below that, and UE_parent where nobody of a level has
+    U directly below the root; U + (UE_parent − U) · target below that, and UE_parent where no entry of a level has
     shares.
     """
     contest, target = prepared.contest, prepared.target

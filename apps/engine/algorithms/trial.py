@@ -39,7 +39,7 @@ def check_algorithm(name: str, given: object) -> Algorithm:
     for method in ("properties", "compute"):
         if not callable(getattr(given, method, None)):
             raise ValueError(f"it has no method {method}")
-    algorithm: Algorithm = given  # type: ignore[assignment]  # just looked at, member by member
+    algorithm: Algorithm = given  # type: ignore[assignment]  # just checked, member by member
     _try_out(algorithm)
     return algorithm
 

@@ -43,7 +43,7 @@ class TreeBits:
 
     @property
     def bits(self) -> int:
-        """Bits of one component, if all levels have the same resolution 2^bits."""
+        """Bits of one component, if all levels have one resolution 2^bits."""
         return max((level.bits for level in self.levels), default=0)
 
     @property
@@ -93,8 +93,8 @@ def bits_planned(
     """Bits that let a job show on every level while priorities are in the region, before there is any usage.
 
     pool_usage: what a full window holds: capacity times its length (600 nodes for a year: 5,256,000 node-hours). Each
-    group is taken to have used its part of it, the pool times its target_global. By `job_fraction` at each entry's own
-    target, to three digits. job_usage in the same unit.
+    group is assumed to have used its part of it, the pool times its target_global. By `job_fraction` at each entry's
+    own target, to three digits. job_usage in the same unit.
     """
     prepared = prepare(tree)
     contest = prepared.contest

@@ -1,4 +1,4 @@
-"""Leaves that a resolution can't tell apart, and the least resolution that can."""
+"""Leaves that a resolution can't distinguish, and the least resolution that can."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def collisions(result: PriorityResult, resolution: int, *, leaves: BoolArray | N
 def collisions_at(
     result: PriorityResult, resolutions: Iterable[int], *, leaves: BoolArray | None = None
 ) -> list[Collisions]:
-    """The same at several resolutions, in their order; what is exact is computed once."""
+    """Collisions at several resolutions, in their order; exact parts are computed once."""
     chosen = _chosen(result, leaves)
     exact = ranks_among(exact_ahead(result)[chosen])
     return [_count(exact, ranks_among(rounded_ahead(result, each)[chosen]), each) for each in resolutions]
@@ -97,7 +97,7 @@ def _chosen(result: PriorityResult, leaves: BoolArray | None) -> BoolArray:
 class LeastResolution:
     """bits: the fewest with which 2^bits loses nothing, None beyond 31. resolution: the least that loses nothing.
 
-    A resolution that isn't a power of two may do with less, and a larger one may lose again what it told apart:
+    A resolution that isn't a power of two may be smaller, and a larger one may lose a distinction again:
     bucket edges move. All up to 65,536 are tried; beyond, `resolution` is 2^bits.
     """
 
@@ -138,7 +138,7 @@ class SafeBits:
 
 
 def safe_bits(result: PriorityResult, *, leaves: BoolArray | None = None) -> SafeBits:
-    """From which power of two on nothing is lost, and nobody is misplaced. leaves: (n,) entries that count."""
+    """From which power of two on nothing is lost, and no leaf is misplaced. leaves: (n,) entries that count."""
     chosen = _chosen(result, leaves)
     exact = ranks_among(exact_ahead(result)[chosen])
     distinct: int | None = None
@@ -187,7 +187,7 @@ def _is_lost(exact: IntArray, rounded: IntArray) -> BoolArray:
 def _closest_siblings(result: PriorityResult, chosen: BoolArray) -> FloatArray:
     """Pairs of priorities of chosen leaves in one group that are nearest to each other without a tie, (pairs, 2).
 
-    Siblings without children on both sides differ in this component alone, so it must tell them apart.
+    Siblings without children on both sides differ in this component alone, so it must distinguish them.
     """
     prepared = prepare(result.tree)
     contest = prepared.contest
@@ -204,7 +204,7 @@ def _closest_siblings(result: PriorityResult, chosen: BoolArray) -> FloatArray:
 
 
 def _tell_apart(pairs: FloatArray, resolutions: IntArray) -> BoolArray:
-    """For each resolution: does it tell all pairs apart?"""
+    """For each resolution: does it distinguish all pairs?"""
     is_apart = np.ones(len(resolutions), dtype=np.bool_)
     for low, high in pairs:
         is_apart &= codecs.components(low, resolutions) != codecs.components(high, resolutions)

@@ -1,4 +1,4 @@
-"""How many inputs fall on one component: the fewer, the finer an operator tells entries apart there."""
+"""How many inputs fall on one component: the fewer, the finer an operator distinguishes entries there."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def input_density(operator: Operator, resolution: int) -> FloatArray:
 
 def areas_at_least(operator: Operator, priority: FloatArray) -> FloatArray:
     """Share of inputs with at least each of these priorities, 0..1, shape of `priority`."""
-    begin = _first_targets(operator, priority, actual=0.0)  # below it nobody has this priority
-    end = _first_targets(operator, priority, actual=1.0)  # above it everybody has
+    begin = _first_targets(operator, priority, actual=0.0)  # below it no entry has this priority
+    end = _first_targets(operator, priority, actual=1.0)  # above it all entries have
     middle, half = (begin + end) / 2, (end - begin) / 2
     targets = middle[:, np.newaxis] + half[:, np.newaxis] * _NODES
     each = np.broadcast_to(priority[:, np.newaxis], targets.shape).ravel()

@@ -13,10 +13,10 @@ from apps.engine.errors import BadParameter
 
 @dataclass(frozen=True)
 class Fairness:
-    """jain: 1/n..1, 1 where all have the same part of their target. gini: 0..1, 0 where they have.
+    """jain: 1/n..1, 1 where all have an equal part of their target. gini: 0..1, 0 where they have.
 
-    deviation_points: share-weighted mean of |actual − target|. misplaced_points: the part of all usage that is in other
-    hands than the targets say. demand_error_points: the same beside the targets that demand allows; None without it.
+    deviation_points: share-weighted mean of |actual − target|. misplaced_points: the part of all usage that exceeds
+    targets. demand_error_points: against the targets that demand allows; None without it.
     """
 
     jain: float
@@ -47,7 +47,7 @@ def fairness(target: npt.ArrayLike, actual: npt.ArrayLike, demand: npt.ArrayLike
 
 
 def jain_index(received: npt.ArrayLike) -> float:
-    """(Σx)²/(n·Σx²), 1/n..1; 1 where nobody received anything. x: actual/target of each entry with shares.
+    """(Σx)²/(n·Σx²), 1/n..1; 1 without usage. x: actual/target of each entry with shares.
 
     Source: Jain, Chiu, Hawe, A Quantitative Measure of Fairness and Discrimination, DEC-TR-301, 1984.
     """
@@ -60,7 +60,7 @@ def jain_index(received: npt.ArrayLike) -> float:
 
 
 def gini_index(received: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> float:
-    """Σᵢⱼ wᵢwⱼ|xᵢ − xⱼ|/(2·Σw·Σwx), 0..1; 0 where nobody received anything.
+    """Σᵢⱼ wᵢwⱼ|xᵢ − xⱼ|/(2·Σw·Σwx), 0..1; 0 without usage.
 
     With targets as weights an entry of 20 % counts like two of 10 %: cutting a group in two changes nothing.
     O(n log n), by the area under the Lorenz curve.
@@ -91,9 +91,9 @@ def misplaced_points(wished: npt.ArrayLike, actual: npt.ArrayLike) -> float:
 
 
 def water_fill(target: npt.ArrayLike, demand: npt.ArrayLike, capacity: float) -> FloatArray:
-    """min(demand, θ·target) of each, with the one θ that hands out min(capacity, what is asked for).
+    """min(demand, θ·target) of each, with the one θ that distributes min(capacity, demand).
 
-    Nobody gets more than they asked for; what they leave goes to the others in proportion to their targets, again and
+    No entry gets more than its demand; the rest goes to the others in proportion to their targets, again and
     again. Exact, by sorting demand/target. Entries with target 0 get nothing.
     """
     t, asked = _weights(target, "target"), _weights(demand, "demand")
@@ -116,8 +116,8 @@ def water_fill(target: npt.ArrayLike, demand: npt.ArrayLike, capacity: float) ->
 def demand_error_points(target: npt.ArrayLike, used: npt.ArrayLike, demand: npt.ArrayLike) -> float:
     """100 · ½ Σ |used − wished|/Σ used, wished = `water_fill` of what was used in all, by target and demand.
 
-    An idle entry's share is no error of the scheduler: its target is capped by what it asked for. Demand below use is
-    raised to it: what ran was asked for. 0 where nobody used anything.
+    An idle entry's share is no error of the scheduler: its target is capped by its demand. Demand below usage is
+    raised to it: what ran was requested. 0 without usage.
     """
     got = _weights(used, "used")
     asked = np.maximum(_weights(demand, "demand"), got)

@@ -1,7 +1,7 @@
 """Figure 17 of the operators paper beside what its definitions give: bits that make a job of 2,000 h show.
 
-The published cells don't follow from the text: no reading that it allows gives them. So ours stand beside them, by
-readings that are named, and none is fitted to them.
+The published cells don't follow from the text: no reading that it allows gives them. So ours are listed beside them, by
+named readings, and none is fitted to them.
 """
 
 from __future__ import annotations

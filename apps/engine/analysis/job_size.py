@@ -1,6 +1,6 @@
 """How big a job must be to change an entry's component, and how many bits make a given job show.
 
-Source: operators paper, §5.4, eq. 22–25. A job of k times the pool U of everybody's usage takes an actual of s to
+Source: operators paper, §5.4, eq. 22–25. A job of k times the pool U of all usage raises an actual of s to
 (s + k)/(1 + k). The printed equation 23 has (1 + k)(s + k) instead, so that the printed equation 25 understates the
 job, the more the higher s is. Both are here, by name.
 """
@@ -27,7 +27,7 @@ def fraction_printed(step: FloatArray, actual: FloatArray) -> FloatArray:
     """k by the printed eq. 25: (−(1 + s) + √((1 + s)² + 4D))/2, for a step of D from an actual of s."""
     ahead = 1.0 + actual
     with np.errstate(invalid="ignore"):
-        fraction: FloatArray = 2.0 * step / (ahead + np.sqrt(ahead * ahead + 4.0 * step))  # the same, without a loss
+        fraction: FloatArray = 2.0 * step / (ahead + np.sqrt(ahead * ahead + 4.0 * step))  # without a loss
     return fraction
 
 
@@ -130,7 +130,7 @@ def job_fractions(
 
 
 def _actuals(operator: Operator, priority: FloatArray, target: FloatArray) -> FloatArray:
-    """Actuals by the formula alone, beyond 0..1 where nobody can have this priority."""
+    """Actuals by the formula alone, beyond 0..1 where no entry can have this priority."""
     if operator.inverse is None:
         return operator.state(priority, target)  # says that there is none
     with np.errstate(divide="ignore"):

@@ -1,4 +1,4 @@
-"""Which operators put the same entries in the same order, and who gets the share that idle siblings leave."""
+"""Which operators order entries alike, and how the share of idle siblings is redistributed."""
 
 from __future__ import annotations
 

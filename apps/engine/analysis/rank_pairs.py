@@ -8,7 +8,7 @@ from apps.engine.arrays import BoolArray, IntArray
 
 
 def changed_pairs(before: IntArray, after: IntArray) -> tuple[int, int]:
-    """(pairs that differ before and tie after, pairs that change places) of two rankings of the same leaves.
+    """(pairs that differ before and tie after, pairs that change places) of two rankings of some leaves.
 
     before, after: (n,) ranks, equal ones tie. O(n log² n), a merge sort that counts level by level.
     """

@@ -1,4 +1,4 @@
-"""Windows of usage, and the laws by which it fades in them."""
+"""Windows of usage, and the decay functions that age it."""
 
 from __future__ import annotations
 

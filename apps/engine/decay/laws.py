@@ -1,7 +1,7 @@
-"""How usage loses weight with time: one entry for each law, those of common schedulers under their own names and units.
+"""Registry of decay functions, those of common schedulers under their own names and units.
 
-A law gives the weight 0..1 of usage at an instant, from when it was used. Most ask for its age alone; those that decay
-all usage at fixed instants (`pbs`, `flux`) ask how many of these instants have passed since.
+A decay function gives the weight 0..1 of usage at an instant, from when it was used. Most need its age alone; those
+that decay all usage at fixed instants (`pbs`, `flux`) need how many of these instants have passed since.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Weigh = Callable[[FloatArray, float, Settings], FloatArray]
 
 @dataclass(frozen=True)
 class Law:
-    """One law of aging; `weigh(age_s, as_of_s, settings)` gives weights of usage that ended `age_s` before `as_of_s`.
+    """One decay function; `weigh(age_s, as_of_s, settings)` gives weights of usage that ended `age_s` before `as_of_s`.
 
-    default of a parameter: the scheduler's own; None has to be given. reach_s: seconds after which no weight is left,
+    default of a parameter: the scheduler's own; None if required. reach_s: seconds after which the weight is 0,
     None for never.
     """
 

@@ -1,4 +1,4 @@
-"""How much of past usage counts: a window of some length, and within it a law of aging."""
+"""Weight of past usage: a window of some length, and a decay function within it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ AGINGS: tuple[Aging, ...] = get_args(Aging)
 class Window:
     """Length and aging of the usage that counts; times in the unit that their names end with.
 
-    length_s: buckets younger than this count, None for all. aging: the name of a law; the others are the parameters of
-    laws, None for a law's default. Raises BadParameter for a parameter out of range, or one that the law needs.
+    length_s: buckets younger than this count, None for all. aging: the name of a decay function; the others are its
+    parameters, None for its default. Raises BadParameter for a parameter out of range, or a missing one.
     """
 
     length_s: float | None = None
@@ -36,7 +36,7 @@ class Window:
     decay_factor: float | None = None
     periods: int | None = None
     phase_s: float | None = None
-    settings: dict[str, Any] = field(init=False, repr=False, compare=False)  # of the law, defaults filled in
+    settings: dict[str, Any] = field(init=False, repr=False, compare=False)  # of the decay function, defaults filled in
 
     def __post_init__(self) -> None:
         if self.aging not in LAWS:
@@ -75,7 +75,7 @@ class Window:
 def weights(age_s: npt.ArrayLike, window: Window, as_of_s: float = 0.0) -> FloatArray:
     """Weight 0..1 at `as_of_s` of usage of this age, shape of `age_s`, ages ≥ 0; 0 from the window's length on.
 
-    as_of_s counts since 1970-01-01 00:00 UTC; laws that decay at fixed instants ask for it.
+    as_of_s counts since 1970-01-01 00:00 UTC; decay functions with fixed instants need it.
     """
     age = np.asarray(age_s, dtype=np.float64)
     weight = window.law.weigh(age, as_of_s, window.settings)

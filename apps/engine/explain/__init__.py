@@ -1,4 +1,4 @@
-"""Why an entry stands where it stands, what would change that, and when it ends by itself."""
+"""Why an entry has its rank, what would change it, and when its deviation ends by itself."""
 
 from apps.engine.explain.contrast import Contrast, Turn, contrast
 from apps.engine.explain.course import Course, Pace, Spell, course_in_window, fading_course, meeting, steady_rate

@@ -23,7 +23,7 @@ class Turn:
 
     Amounts of usage are in the unit of the result's usage. ahead_gains_usage: what the entry ahead would have to use
     in addition. behind_sheds_usage: by how much the usage of the entry behind would have to shrink, at most all of it.
-    ahead_shares_at_most, behind_shares_at_least: shares, the other siblings' staying. Everybody else stays as they are.
+    ahead_shares_at_most, behind_shares_at_least: shares, the other siblings' staying. All other entries are unchanged.
     """
 
     ahead_gains_usage: float | None
@@ -37,12 +37,12 @@ class Contrast:
     """Which of two entries is ahead, and why.
 
     decided_by: `level`, the first one whose components differ; `whole_path`, for an algorithm that makes one number of
-    all levels; `sibling_order`, where the entries at which the paths part are equal and the order in which a scheduler
-    lists its tree decides (Slurm: tied accounts); `own_order`, where another rule of the algorithm does (Slurm: users
+    all levels; `sibling_order`, where the entries at which the paths diverge are equal and a scheduler's order
+    of listing decides (Slurm: tied accounts); `own_order`, where another rule of the algorithm does (Slurm: users
     before accounts, and users whose shares are `parent` first); `tie`. level: 1 for the first below the root, where
-    they differ, or else where their paths part; None for the same vector (two users whose shares are *inherit*, whom
-    Slurm still tells apart). rounded: the levels above that one (all, for
-    a tie) at which the entries of the two have different priorities and the same whole number, as (level, step, step).
+    they differ, or else where their paths diverge; None for equal vectors (two users whose shares are *inherit*, whom
+    Slurm still distinguishes). rounded: the levels above that one (all, for
+    a tie) at which the entries of the two have different priorities and equal whole numbers, as (level, step, step).
     ahead_step, behind_step: their entries on this level; None where the vector has ended and counts as balance. turn:
     None for a tie; for usage and shares of the entries of this level.
     """
@@ -98,7 +98,7 @@ def _decided(
 def _rounded(
     result: PriorityResult, mine: list[int], theirs: list[int], end: int | None
 ) -> tuple[tuple[int, Step, Step], ...]:
-    """Levels before `end` at which different entries have the same scalar though their priorities differ."""
+    """Levels before `end` at which entries have equal scalars though their priorities differ."""
     if result.resolution is None:
         return ()
     pairs = list(zip(mine, theirs, strict=False))[:end]

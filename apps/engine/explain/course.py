@@ -1,7 +1,7 @@
-"""What becomes of a balance from now on, as numbers that any pace can be laid over: once for all paces of a group.
+"""The future balance of a group, as numbers that are scaled by any pace: computed once for all paces.
 
-Weighted usage is linear in what is added, so that own and group usage at an instant to come are what is known, aged,
-and a steady use of one a second, weighed alike, times the pace.
+Weighted usage is linear in added usage, so that own and group usage at a future instant are the known usage, aged,
+plus a steady usage of one a second, weighted alike, times the pace.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from apps.engine.errors import BadParameter
 from apps.engine.explain.recovery import ON_TARGET, Balance, History, Recovery, half_life_s_of, scales_alike
 
 _BY_INSTANTS = ("pbs", "flux")  # their weights depend on the instant and not on the age alone
-_DENSE_H = 14 * 24  # so far every hour is looked at; beyond, every sixth
+_DENSE_H = 14 * 24  # up to here every hour is computed; beyond, every sixth
 _SPARSE_H = 6
 
 
@@ -98,7 +98,7 @@ def fading_course(balance: Balance, window: Window, *, hours: int) -> Course:
 
 
 def course_in_window(history: History, window: Window, *, as_of_s: float, hours: int) -> Course:
-    """For any window: each hour's usage is weighed at each of the hours to come as a recompute would weigh it."""
+    """For any window: each hour's usage is weighted at each future hour as a recompute would weight it."""
     settled_h = math.inf if window.reach_s is None else math.ceil(window.reach_s / BUCKET_S) + 2
     is_whole, hours = settled_h <= hours, int(min(hours, settled_h))
     if window.aging in _BY_INSTANTS:
@@ -121,7 +121,7 @@ def course_in_window(history: History, window: Window, *, as_of_s: float, hours:
 def meeting(course: Course, target: float, pace: Pace, spell: Spell | None = None) -> Recovery:
     """When own / group meets `target` on a course: between two of its hours on the straight line between them.
 
-    Outcomes as those of `recovery_in_window`; a course that ends with its window tells all there is to come.
+    Outcomes as those of `recovery_in_window`; a course that ends with its window is complete.
     """
     own, group = course.at(pace, spell)
     own = np.minimum(own, group)

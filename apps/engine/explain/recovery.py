@@ -1,4 +1,4 @@
-"""When an entry comes back to its target, if everybody goes on at a given pace; and when it won't.
+"""When an entry returns to its target if all continue at a given pace; and when it won't.
 
 Of a sibling group: `own` is the entry's usage, `group` that of all siblings together, `share` the entry's part of what
 the group will use. The entry is over target where own > target · group and under it where own < target · group.
@@ -28,7 +28,7 @@ _SCALES_ALIKE = (*_GEOMETRIC, "pbs")
 
 @dataclass(frozen=True)
 class Balance:
-    """Where an entry stands: usage in one unit, weighted by age as the policy's window says. target: 0..1."""
+    """An entry's balance: usage in one unit, weighted by age in the policy's window. target: 0..1."""
 
     own_usage: float
     group_usage: float
@@ -50,11 +50,11 @@ class Balance:
 
 @dataclass(frozen=True)
 class Recovery:
-    """What becomes of an entry. in_s: seconds from now, 0 on target; None but for `on_target` and `recovers`.
+    """The outcome for an entry. in_s: seconds from now, 0 on target; None but for `on_target` and `recovers`.
 
-    never_if_nobody_runs: without new usage aging scales everybody alike, and the parts stay as they are.
+    never_if_nobody_runs: without new usage aging scales all usage alike, and the parts stay as they are.
     not_at_this_pace: the entry's part of new usage keeps it on its side of the target for ever.
-    not_within_horizon: neither shown nor excluded by looking as far ahead as was asked.
+    not_within_horizon: neither shown nor excluded within the requested horizon.
     """
 
     outcome: Outcome
@@ -70,8 +70,8 @@ def recovery(balance: Balance, *, group_rate: float, share: float, half_life_s: 
     group_rate: usage a second of the whole group, R ≥ 0. share: the entry's part r of it, 0..1. half_life_s: h of
     exponential aging, None for none. With x = own − t · group, y = (t − r) · K and K = R · h/ln 2:
     h · log₂((x + y)/y) seconds; without aging x/((t − r) · R). Meeting needs y of the sign of x: an over-used entry
-    that takes less than its target, a starved one that takes more. Source: excess(a) = (x + y) · 2^(−a/h) − y after
-    a seconds, from own' = r · R − (ln 2/h) · own and the same for the group.
+    that runs less than its target, a starved one that runs more. Source: excess(a) = (x + y) · 2^(−a/h) − y after
+    a seconds, from own' = r · R − (ln 2/h) · own and likewise for the group.
     """
     _check_pace(group_rate, share)
     excess = balance.excess_usage
@@ -91,12 +91,12 @@ def recovery(balance: Balance, *, group_rate: float, share: float, half_life_s: 
 
 
 def has_closed_form(window: Window) -> bool:
-    """Does `recovery` hold for this window? Where usage fades by the same part in equal times and never ends."""
+    """Does `recovery` hold for this window? Where usage fades by equal parts in equal times and never ends."""
     return window.reach_s is None and window.aging in _GEOMETRIC
 
 
 def scales_alike(window: Window) -> bool:
-    """Does aging alone keep the proportions of what was used, for ever? Then nothing changes while nobody runs."""
+    """Does aging alone keep the proportions of usage for ever? Then nothing changes while no job runs."""
     return window.reach_s is None and window.aging in _SCALES_ALIKE
 
 
@@ -126,7 +126,7 @@ def _check_pace(group_rate: float, share: float) -> None:
 
 @dataclass(frozen=True)
 class RecoveryRange:
-    """The same at three paces of the group: soonest and latest of them, and that at the middle pace."""
+    """Recovery at three paces of the group: soonest and latest of them, and that at the middle pace."""
 
     soonest: Recovery
     middle: Recovery
@@ -169,11 +169,11 @@ def recovery_in_window(
     history: History, *, target: float, as_of_s: float, window: Window, group_rate: float, share: float,
     horizon_s: float,
 ) -> Recovery:  # fmt: skip
-    """The same for any window and aging, hour by hour: the first full hour from now at which the balance has turned.
+    """Recovery for any window and aging, hour by hour: the first full hour from now at which the balance has turned.
 
     Each hour's buckets are weighted as a recompute would weight them; new usage comes in evenly. Where a window or its
-    law reaches back for some time only, nothing old is left after that: what hasn't turned until then stays,
-    `not_at_this_pace`. A group whose window has run empty is on target: nobody has used anything.
+    decay function has a limited reach, no old usage is left after that: what hasn't turned until then stays,
+    `not_at_this_pace`. A group whose window has run empty is on target: it has no usage.
     """
     _check_pace(group_rate, share)
     if not BUCKET_S <= horizon_s < math.inf:

@@ -43,7 +43,7 @@ class Skeleton:
         return self._compute(self.tree, usage, group_usage)
 
     def with_less_usage(self, entry: int, amount: float) -> PriorityResult:
-        """As if this entry had used less, everybody below it in proportion."""
+        """As if this entry had used less, all entries below it in proportion."""
         usage, group_usage = self.usage.copy(), self.group_usage.copy()
         at = self.place(entry)
         below = self._subtree(at)
@@ -81,7 +81,7 @@ class Skeleton:
 
 
 def skeleton(result: PriorityResult, one: int, other: int) -> Skeleton:
-    """The skeleton for two entries; entries without shares are open, so that the same ones compete.
+    """The skeleton for two entries; entries without shares are open, so that competition is unchanged.
 
     In wide groups what lies beside the paths is added up, kind by kind: only sums over siblings matter to the others.
     """

@@ -23,7 +23,7 @@ class Step:
     in points. An entry whose shares are *inherit* doesn't compete: everything but its usage is 0, and scalar −1.
 
     priority is what siblings are compared by, through its scalar where the algorithm has a resolution. n_ahead,
-    n_tied: of the n_competing entries of the group, those with a higher and with the same component, reserves and the
+    n_tied: of the n_competing entries of the group, those with a higher and with an equal component, reserves and the
     entry itself left out. next_ahead: the sibling with the least higher component, None for the first. By how much it
     is ahead: ahead_by in the priority's own unit, > 0; ahead_by_points in points of deviation, which may be negative:
     an operator may put an entry first that is less far below its target in points.
@@ -93,7 +93,7 @@ def lineage(result: PriorityResult, entry: int) -> list[int]:
 
 
 def competitors(result: PriorityResult, entry: int) -> IntArray:
-    """Everybody who competes for the same shares, the entry included."""
+    """Entries that compete for the same shares, the entry included."""
     contest, entry_of, seat, _ = result.tree.competition
     above = int(contest.parent[seat[entry]])
     first = int(contest.first_child[above])

@@ -29,7 +29,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Variant:
-    """A reading of the same case: `setting` is what the case's variant field says to get it."""
+    """A variant of a case: `setting` is the value of the case's variant field that selects it."""
 
     setting: str
     label: str

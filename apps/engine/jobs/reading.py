@@ -13,7 +13,7 @@ from apps.engine.errors import BadCase
 _REQUIRED = object()
 _LONGEST_ID = 400
 _MOST_ALLOWED = 40  # names in a message
-_REMARKS = ("comment", "description", "note")  # of a case, an owner or a job; read by nobody
+_REMARKS = ("comment", "description", "note")  # of a case, an owner or a job; not read
 # What is kept beside the input of a case: where it comes from, and the numbers that were measured.
 _RECORDS = ("intermediate", "kind", "pending_order", "prj_ok", "section", "source", "tolerance", "totals")
 

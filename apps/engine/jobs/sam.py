@@ -1,4 +1,4 @@
-"""SAM's queue: a job goes to the front or the back, by what its group has had; priority groups stand before both."""
+"""SAM's queue: a job goes to the front or the back, by its group's usage; priority groups precede both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who stands in whose list when a share tree is walked best first, and sorting many lists at once."""
+"""Lists of a share tree that is walked best first, and sorting many lists at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from apps.engine.arrays import BoolArray, IntArray
 from apps.engine.tree import FairshareTree, Level
 
-# Slots taken at once, if no list is longer, so that what is between stays in the processor's cache.
+# Slots processed at once, if no list is longer, so that what is between stays in the processor's cache.
 _BLOCK = 1 << 15
 # Lists up to this width are sorted as rows of equal width, by sorting networks; wider ones one at a time.
 _WIDEST_ROW = 256
@@ -107,7 +107,7 @@ def sort_lists(lists: Lists, key: IntArray) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Listing:
-    """A tree of lists: everybody below the one whose list they stand in; `slots` has the order of each list.
+    """A tree of lists: each entry below the one in whose list it is; `slots` has the order of each list.
 
     entry: (n,) the original entry of each. is_same: they are the original ones, in their order. is_ranked: (n,) who is
     given a place. below: (n,) how many of these are in each one's own list and all lists below, or the one itself.
@@ -127,7 +127,7 @@ class Listing:
         return place
 
     def slots(self, number: int) -> IntArray:
-        """Who stands in each slot of the lists of level `number` + 1."""
+        """The entry in each slot of the lists of level `number` + 1."""
         level, in_order = self.tree.levels[number], self.tree.listed if self.is_same else None
         return np.arange(level.lo, level.hi) if in_order is None else in_order[number]
 
@@ -151,7 +151,7 @@ class Listing:
 
 
 def list_entries(tree: FairshareTree, above: IntArray, is_ranked: BoolArray) -> Listing:
-    """The listing of a tree in which each entry stands in the list of `above` (n,), −1 for the root.
+    """The listing of a tree in which each entry is in the list of `above` (n,), −1 for the root.
 
     Where that isn't the parent, a list has its entries in depth-first order of the tree.
     """

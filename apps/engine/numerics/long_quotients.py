@@ -1,4 +1,4 @@
-"""S / (u / p) as arithmetic with 64-bit mantissas gives it, from integers alone and so the same on every processor.
+"""S / (u / p) as arithmetic with 64-bit mantissas gives it, from integers alone and so on every processor.
 
 Slurm on x86-64 divides 80-bit long doubles; whether two levels tie depends on their last bit.
 """

@@ -22,9 +22,9 @@ _OFF = 2.0**-50
 
 @dataclass(frozen=True, eq=False)
 class LongRuler:
-    """Levels shares / (usage / whole) tie where they are the same 64-bit mantissas.
+    """Levels shares / (usage / whole) tie where their 64-bit mantissas are equal.
 
-    value, shares, usage: (n,). whole: usage of the one in whose list an entry stands, at `above` (n,). is_sum: (n,) the
+    value, shares, usage: (n,). whole: usage of the one in whose list an entry is, at `above` (n,). is_sum: (n,) the
     entries whose usage is a sum. is_exact: whether these doubles are the exact sums. long_sums: usage and whole as long
     doubles. Both are called only where it may matter.
     """
@@ -43,7 +43,7 @@ class LongRuler:
         return (self.usage, self.whole) if self.is_exact() else self.long_sums()
 
     def settle(self, slots: Slots, order: IntArray, near: BoolArray) -> BoolArray:
-        """Levels that are near, but not of the same numbers, are divided again exactly.
+        """Levels that are near, but of different numbers, are divided again exactly.
 
         Long sums of a large tree take longer than all else, so doubles decide first what they can.
         """
@@ -73,7 +73,7 @@ class LongRuler:
         """Sort the runs that have levels `apart` by their doubles; what is apart then is no longer near.
 
         Returns near, and the places that were sorted.
-        Only runs of one list without sums: there `whole` is the same number in all levels, however it is rounded.
+        Only runs of one list without sums: there `whole` is one number in all levels, however it is rounded.
         """
         run = np.cumsum(~near) - 1
         members = members_of_runs(run, apart)
@@ -156,7 +156,7 @@ def _are_equal(one: LongNumbers, other: LongNumbers) -> BoolArray:
 
 
 def _is_out_of_order(run: IntArray, level: LongNumbers, late: BoolArray, slot: IntArray) -> bool:
-    """Whether one belongs before its neighbour of the same run: higher, or equal and earlier."""
+    """Whether one belongs before its neighbour of a run: higher, or equal and earlier."""
     before, after = _without_last(level), _without_first(level)
     is_earlier = (late[1:] < late[:-1]) | ((late[1:] == late[:-1]) & (slot[1:] < slot[:-1]))
     misplaced = long_quotients.is_above(after, before) | (_are_equal(before, after) & is_earlier)

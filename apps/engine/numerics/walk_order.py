@@ -1,4 +1,4 @@
-"""Walking a share tree best first: lists sorted by value, ties told, and everybody's place in the walk."""
+"""Walking a share tree best first: lists sorted by value, ties marked, and each entry's position in the walk."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Manners:
     """How a scheduler walks.
 
     merges: the lists of tied neighbours who aren't ranked become one. hands_down: who ties with the one before shares
-    the place given last, whoever that one is; who isn't ranked hands this down to the first in its own list.
+    the place given last, whoever that one is; an unranked entry passes it to the first in its own list.
     """
 
     merges: bool
@@ -77,8 +77,8 @@ def sort_slots(slots: Slots, value: FloatArray) -> tuple[IntArray, BoolArray]:
 class _Walk:
     """What is known so far of a walk, all (n,) of the listing.
 
-    place: how many are given a place before this one, or before the first below it. is_tied: with whoever was given a
-    place last. block: the lists of entries of one block are one list.
+    place: how many positions precede this one, or the first below it. is_tied: with the entry at the last
+    position. block: the lists of entries of one block are one list.
     """
 
     def __init__(self, listing: Listing) -> None:

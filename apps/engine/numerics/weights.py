@@ -29,7 +29,7 @@ POINT = 1024
 
 @dataclass(frozen=True, eq=False)
 class WeightRuler:
-    """Weights tie where they are the same double, or where exact ones are within flux's tolerance.
+    """Weights tie where their doubles are equal, or where exact ones are within flux's tolerance.
 
     value: (n,) weights as doubles. above: (n,) whose list an entry is in by the tree. exact: weights · 2^POINT of some
     entries, rounded down.
@@ -82,7 +82,7 @@ class WeightRuler:
         return is_doubtful
 
     def _decide_exactly(self, slots: Slots, order: IntArray, same: BoolArray, doubtful: IntArray) -> BoolArray:
-        """Sort the runs of those that tie, or perhaps do, by exact weights; and tell by these who ties."""
+        """Sort the runs of possible ties by exact weights, and mark the ties by these."""
         joined = same.copy()
         joined[doubtful] = True
         run = np.cumsum(~joined) - 1

@@ -1,6 +1,6 @@
 """Which entry a site starts next: components level by level among those with pending jobs.
 
-Written over single elements, so that the same source runs on lists as plain Python and on arrays as machine code, with
+Written over single elements, so that one source runs on lists as plain Python and on arrays as machine code, with
 the same bits. Source: Elmroth, Gardfjäll, *Decentralized System for Grid-wide Fairshare Scheduling*, §4.
 """
 
@@ -50,7 +50,7 @@ def component(target: float, actual: float, rule: Rule) -> float:
 
 @compiled
 def refresh(seen_s: float, nodes: Nodes, paths: Paths, rule: Rule, plan: Plan, books: Books, sheet: Sheet) -> None:
-    """Usage over all sites as of `seen_s`, and the components of everybody compared by it."""
+    """Usage over all sites as of `seen_s`, and the components of all entries compared by it."""
     total, pooled, pooled_first = sheet.measured, paths.pooled, paths.pooled_first
     for n in range(plan.nodes):
         total[n] = 0.0
@@ -130,7 +130,7 @@ def choose_among_ties(
     now_s: float, site: int, node: int, order: Column,
     nodes: Nodes, rule: Rule, plan: Plan, queues: Queues, books: Books, sheet: Sheet,
 ) -> int:  # fmt: skip
-    """The same for all whose ancestors tie, shorter vectors padded; in the end the one whose first job came first."""
+    """The next level for all whose ancestors tie, shorter vectors padded; finally by the first job."""
     front, front_value, alive = sheet.front, sheet.front_value, queues.alive
     waiting = site * plan.nodes
     front[0] = node

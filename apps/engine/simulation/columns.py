@@ -1,4 +1,4 @@
-"""The numbers that event loops read and write: the same columns as lists or, for machine code, as arrays."""
+"""The numbers that event loops read and write: columns as lists or, for machine code, as arrays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from apps.engine import fast
 
-Column = Any  # a list of numbers, or an array of the same ones: a loop only takes and sets single elements
+Column = Any  # a list or an array of numbers: a loop only reads and sets single elements
 Record = TypeVar("Record", bound=tuple[Any, ...])
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -92,7 +92,7 @@ class Rule(NamedTuple):
     kind: int
     exponent: float
     mix: float
-    two: float  # 2.0, out of sight of a compiler that would put another function in the place of a power of it
+    two: float  # 2.0, hidden from a compiler that would replace its power by another function
     resolution: float
     coarse: float
     tie: float
@@ -191,7 +191,7 @@ class Form(NamedTuple):
 
 
 def form_for(n_jobs: int) -> Form:
-    """Machine code where it is installed and worth loading: the numbers are the same."""
+    """Machine code where it is installed and worth loading, with identical numbers."""
     return Form(fast.is_on() and n_jobs >= FEWEST_COMPILED)
 
 

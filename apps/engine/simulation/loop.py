@@ -1,7 +1,7 @@
 """The event loop: arrivals, ends, withdrawals and refreshes in order of time; at each free processor one decision.
 
 At one instant ends come first, then withdrawals, then a refresh, then arrivals. Written over single elements, so that
-the same source runs on lists as plain Python and on arrays as machine code, with the same bits.
+one source runs on lists as plain Python and on arrays as machine code, with the same bits.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from apps.engine.simulation.columns import (
 )
 from apps.engine.simulation.reserving import add_busy, drop_busy, may_backfill, reservation
 
-BACKFILL_DEPTH = 100  # pending jobs of one entry that are looked at for backfill
+BACKFILL_DEPTH = 100  # pending jobs of one entry that are tried for backfill
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""EASY backfill's one reservation: when the job at the head can start at the latest, and what is left over then."""
+"""EASY backfill's one reservation: when the job at the head can start at the latest, and what remains free then."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def drop_busy(site: int, job: int, busy: Busy) -> None:
 
 @compiled
 def reservation(now_s: float, site: int, needed: int, jobs: Jobs, machines: Machines, busy: Busy) -> tuple[float, int]:
-    """(instant, left over): by when `needed` processors are free if all jobs run as long as they requested.
+    """(instant, remaining): by when `needed` processors are free if all jobs run as long as they requested.
 
-    A job that has run longer than it requested is taken to end now.
+    A job that has run longer than it requested is assumed to end now.
     """
     first = busy.first[site]
     due = [(now_s, 0) for _ in range(0)]

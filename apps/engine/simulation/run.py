@@ -30,7 +30,7 @@ def simulate(
     traces: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """The result of one scenario as the contract has it; the same scenario and seed give the same numbers.
+    """The result of one scenario as the contract has it; deterministic for scenario and seed.
 
     seed: in place of the scenario's own. traces: text of the logs that the scenario names. progress: is called with
     the part that is done, 0..1. Raises EngineError with the field that can't be used.
@@ -56,7 +56,7 @@ def simulate(
 
 
 class Ran(NamedTuple):
-    """When each job started (negative for never), how many events the loop had, and what else there is to tell."""
+    """When each job started (negative for never), how many events the loop had, and further results."""
 
     started_s: FloatArray
     events: int

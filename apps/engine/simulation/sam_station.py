@@ -32,8 +32,8 @@ def run_sam(scenario: Scenario, workload: Workload) -> tuple[Callable[[float], N
 
 
 def empty_line(scenario: Scenario, entries: IntArray, n_jobs: int) -> Line:
-    """Nobody waits and nothing is booked; sites keep books of their own where the root's scope is local."""
-    assert scenario.sam is not None  # noqa: S101 - the caller has looked
+    """No job waits and nothing is booked; sites keep books of their own where the root's scope is local."""
+    assert scenario.sam is not None  # noqa: S101 - the caller has checked
     classes = sorted({stream.priority for stream in scenario.streams if stream.priority is not None})
     class_of = [-1 if s.priority is None else 2 + classes.index(s.priority) for s in scenario.streams]
     n_sites, n_ledgers = len(scenario.sites), 1 if scenario.scope_is_global[0] else len(scenario.sites)

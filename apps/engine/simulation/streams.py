@@ -30,7 +30,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Span:
-    """A uniform distribution; one number where both ends are the same."""
+    """A uniform distribution; one number where both ends are equal."""
 
     low: float
     high: float

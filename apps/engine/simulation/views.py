@@ -40,7 +40,7 @@ class Views:
         self.booked = _matrix(paths, plan)
 
     def seen_s(self, now_s: float) -> float:
-        """The instant that usage data tells of."""
+        """The instant of usage data."""
         return max(0.0, now_s - self.scenario.noise.delay_s)
 
     def usage(self, seen_s: float) -> FloatArray:

@@ -40,7 +40,7 @@ class _Drawn(NamedTuple):
 
 
 def draw(scenario: Scenario) -> Workload:
-    """All jobs that are submitted before the end; the same scenario and seed give the same ones."""
+    """All jobs that are submitted before the end; deterministic for scenario and seed."""
     drawn = [_draw_stream(scenario, number) for number in range(len(scenario.streams))]
     too_wide = tuple(_count_too_wide(stream, scenario.sites) for stream in scenario.streams)
     columns = _Drawn(*(np.concatenate([_empty[i], *(jobs[i] for jobs in drawn)]) for i in range(len(_Drawn._fields))))
@@ -125,7 +125,7 @@ def _arrivals(stream: Stream, random: np.random.Generator) -> FloatArray:
 def _of_trace(stream: Stream, random: dict[str, np.random.Generator], sites: tuple[Site, ...]) -> _Drawn:
     """The log's jobs from `from_s` on, each at a random one of the sites that are wide enough."""
     trace = stream.trace
-    assert trace is not None  # noqa: S101 - the caller has looked
+    assert trace is not None  # noqa: S101 - the caller has checked
     at_s = stream.from_s + trace.at_s
     widths = np.array([sites[number].cpus for number in stream.sites], dtype=np.int64)
     by_width = np.argsort(-widths, kind="stable")

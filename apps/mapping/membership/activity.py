@@ -112,7 +112,7 @@ def load_gone(policy: Policy, wanted: Iterable[tuple[UUID, str]]) -> dict[tuple[
 
 
 def load_since(policy: Policy, uids: Sequence[UUID]) -> dict[UUID, datetime]:
-    """When each entry became what it is now: nobody has touched it since."""
+    """When each entry was last changed."""
     if not uids:
         return {}
     with connection.cursor() as cursor:

@@ -78,7 +78,7 @@ class Plan:
 
 @dataclass
 class Joining:
-    """Somebody who isn't a child yet of the entry that a rule leads to, with all accounts that come along."""
+    """A person who isn't yet a child of a rule's entry, with all their accounts."""
 
     entry: int
     name: str
@@ -135,9 +135,9 @@ class Census:
         return {entry: (days[entry] or 0, mine) for entry, mine in accounts.items()}
 
     def deserted(self) -> dict[int, int]:
-        """Children that nobody's account or person leads to any more, and after how many days they rest."""
+        """Children to which no account or person leads any more, and after how many days they are archived."""
         led = zip(self.keys, self.matches, strict=True)
-        here = {match.entry for key, match in led if not is_reserved(key.namespace)}  # what others tell leads nobody
+        here = {match.entry for key, match in led if not is_reserved(key.namespace)}  # of peers
         here |= {entry for entry, _rule in self._by_rule()}
         found: dict[int, int] = {}
         for rule in self.book.rules:
@@ -174,9 +174,9 @@ class Census:
         return None if parent is None else self.tree.child_named(parent, entry_name(someone.person.name))
 
     def _rule_for(self, someone: Someone) -> int | None:
-        """The first rule that is for this person alone, whatever accounts they have.
+        """The first rule for this person alone, whichever accounts they have.
 
-        One whose reach is a part of the policy names their group exactly, and is for nobody with accounts elsewhere.
+        One whose reach is a part of the policy names their group exactly, and excludes people with accounts elsewhere.
         """
         for number, rule in self._for_people:
             if not rule.takes_person(someone.person) or self.tree.index_of_uid(rule.target_uid) is None:
@@ -207,7 +207,7 @@ class Census:
         return found.setdefault((entry, named), Joining(entry, named, rule))
 
     def _fits(self, one: Joining) -> bool:
-        """A reserve or an entry of the same name may be there, or the tree be too deep."""
+        """A reserve or an entry of that name may exist, or the tree be too deep."""
         tree, entry = self.tree, one.entry
         return (
             tree.child_named(entry, one.name) is None
@@ -217,7 +217,7 @@ class Census:
         )
 
     def _may_rest(self, entry: int) -> bool:
-        """A leaf that nobody locked and that has no dates of its own."""
+        """An unlocked leaf without dates of its own."""
         tree = self.tree
         free = entry > 0 and not tree.is_group[entry] and not tree.n_children[entry]
         return bool(free and not tree.locked[entry] and not tree.is_reserve[entry] and entry not in tree.dates)
@@ -233,7 +233,7 @@ def take_census(policy: Policy, tree: TreeColumns, book: Rulebook) -> Census:
 
 
 def plan_members(policy: Policy, tree: TreeColumns, book: Rulebook, *, at: datetime) -> Plan:
-    """What the rules of a policy ask for at an instant; the same answer until something of it is done."""
+    """The membership changes due in a policy at an instant; unchanged until one of them is made."""
     if not book.has_members:
         return Plan()
     census = take_census(policy, tree, book)
@@ -247,7 +247,7 @@ def plan_members(policy: Policy, tree: TreeColumns, book: Rulebook, *, at: datet
     return Plan(back, joined, idle)
 
 
-# Whose members were all awake in this hour: new usage makes nobody idle, so they needn't be asked at every run.
+# All members were active in this hour: new usage makes none idle, so not every run checks them.
 _found_awake: dict[int, tuple[object, ...]] = {}
 
 
@@ -280,10 +280,10 @@ def plan_joining(
 
 
 def apply_members(*, at: datetime) -> list[Revision]:
-    """What the rules of every policy ask for, one change set each. A second run finds nothing left to do.
+    """Make the changes due by membership rules, one change set a policy. A second run changes nothing.
 
-    Policies are locked one by one, and only those for which there is something to do; what that is, is asked again
-    under the lock, so that of two runs at the same time only one does it.
+    Policies are locked one by one, and only those with changes due. What is due is computed again under the
+    lock, so that one of two concurrent runs makes it.
     """
     published = []
     for policy in Policy.objects.filter(head_number__gt=0).order_by("pk"):

@@ -21,8 +21,8 @@ I4 = npt.NDArray[np.int32]
 class AccountPlaces:
     """The accounts that have an entry, and which: `entry` runs parallel to `keys`. And the rules for all others.
 
-    joins: the *each* rule by which an account would become a child of its entry, −1 for none; None: the rules
-    tell it.
+    joins: the *each* rule by which an account would become a child of its entry, −1 for none; None: as the
+    rules say.
     """
 
     keys: Sequence[AccountKey]

@@ -17,7 +17,7 @@ _NEVER = frozenset({"Cc", "Cs", "Zl", "Zp"})
 def entry_name(text: str) -> str:
     """A name an entry may have: what it may not contain, and '%', is written as %XX of its UTF-8 bytes.
 
-    The same text always gives the same name. A name longer than 128 characters ends in part of its hash instead.
+    Deterministic. A name longer than 128 characters ends in part of its hash instead.
     """
     if not text:
         return NO_NAME

@@ -1,4 +1,4 @@
-"""Where all accounts belong: remembered from tick to tick while tree and rules are the same."""
+"""The entry of every account, cached from tick to tick while tree and rules are unchanged."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def match_accounts(
 def decide_accounts(
     tree: TreeColumns, rules: tuple[Rule, ...], known: KnownAccounts, keys: Sequence[AccountKey]
 ) -> list[Decided]:
-    """The same, each with the rule that decided; None where none did, or somebody attached the account."""
+    """The entry of each account and the rule that decided; None without one, or for an attached account."""
     found = _placed.of((tree.digest, rules, known.digest))
     new = [key for key in keys if key not in found]
     decide = Resolver(rules, tree, known).decide
@@ -74,9 +74,9 @@ def place_accounts(
 
 
 def places_of(keys: Sequence[AccountKey], entry: I4, joins: I4, rules: tuple[Rule, ...]) -> AccountPlaces:
-    """The accounts that have an entry, as a snapshot keeps them; the same object while accounts and places are.
+    """The mapped accounts as a snapshot keeps them; one object while accounts and entries are unchanged.
 
-    Those that stand for an entry aren't kept: nobody asks for them by name, and they are no member's.
+    Accounts that represent an entry are left out: no look-up names them, and no member owns them.
     """
     last = _last.places
     if last is not None and last[0] is keys and last[1] is entry and last[2] is joins and last[3].rules == rules:
@@ -90,7 +90,7 @@ def places_of(keys: Sequence[AccountKey], entry: I4, joins: I4, rules: tuple[Rul
 
 @dataclass(frozen=True, eq=False)
 class _PlacedAll:
-    """All accounts placed at once: `keys` is the very object, which nobody changes."""
+    """All accounts mapped at once: `keys` is the same, unchanging object."""
 
     keys: Sequence[AccountKey]
     asked: _Key

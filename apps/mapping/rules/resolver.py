@@ -95,7 +95,7 @@ class Resolver:
 
     @cached_property
     def spelled_rules(self) -> tuple[Rule, ...]:
-        """The rules as they are compared: what somebody wrote in another spelling means the same accounts."""
+        """The rules in normal form for comparison: other spellings match the same accounts."""
         return tuple(rule.spelled for rule in self.rules)
 
     def resolve(self, key: AccountKey) -> Match:
@@ -103,14 +103,14 @@ class Resolver:
         return self.decide(key)[0]
 
     def decide(self, key: AccountKey) -> Decided:
-        """The same, and the number of the rule that decided; None when none did.
+        """The entry of an account, and the number of the rule that decided; None when none did.
 
-        A rule that leads an account no deeper than the root leads it nowhere, and the next one is asked. An account
-        that stands for an entry is that entry's, and no rule's.
+        A rule that leads an account no deeper than the root doesn't map it, and the next one is tried. An account
+        that represents an entry belongs to that entry, without a rule.
 
         Rules whose reach is a part of the policy come after all others, the first of each reach in the order in which
-        they were written. Each takes the account only from below its reach, or where it would count nowhere: no one
-        moves what counts at an entry of others.
+        they were written. Each matches an account only below its reach, or one that is unmapped: no rule moves an
+        account away from an entry of others.
         """
         if is_reserved(key.namespace):
             return self._of_entry(key), None

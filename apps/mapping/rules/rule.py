@@ -37,8 +37,8 @@ class Person(NamedTuple):
 @dataclass(frozen=True)
 class Rule:
     """As `models.MappingRule`, or made of an entry's rules for members. Patterns that are "" match anything; a user
-    pattern is also tried on the DN. people: matches accounts whose person is in such a group of sign-in. source: stands
-    for the namespace of that source, which the rulebook fills in.
+    pattern is also tried on the DN. people: matches accounts whose person is in such a group of sign-in. source: means
+    the namespace of that source, which the rule set fills in.
 
     reach_uid: the entry below which its author maps accounts; None is the whole policy. written_at: when it was
     written, "" for long ago. See `mapping.Resolver` for what both decide.
@@ -84,7 +84,7 @@ class Rule:
 
     @property
     def stated(self) -> Rule:
-        """What somebody wrote, whoever it was and when."""
+        """The rule's content, without author and time."""
         return replace(self, reach_uid=None, written_at="")
 
     @cached_property
@@ -156,7 +156,7 @@ def _fqan_agrees(pattern: str, fqan: str) -> bool:
 
 
 def rule_problems(rule: Rule, where: str) -> list[FieldProblem]:
-    """What is wrong with a rule somebody wrote; empty when nothing is."""
+    """Errors of a rule as written; empty when it is valid."""
     problems = []
     if rule.kind not in KINDS:
         problems.append(FieldProblem(f"{where}.kind", f"must be one of {', '.join(KINDS)}"))

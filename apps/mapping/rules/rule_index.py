@@ -11,9 +11,9 @@ _Place = tuple[str, str, str]  # which field, what of it is certain, and its tex
 
 
 class RuleIndex:
-    """Each rule stands under the one thing that is certain of its accounts: a field, or how one begins or ends.
+    """Index of rules by the one certain property of their accounts: a field, or its prefix or suffix.
 
-    An account is asked for under its own fields, and their beginnings and ends of the lengths that occur.
+    An account is looked up by its own fields, and their prefixes and suffixes of the lengths that occur.
     """
 
     def __init__(self, rules: Sequence[Rule]) -> None:

@@ -59,12 +59,12 @@ class Rulebook:
 
 
 def load_rulebook(policy: Policy, tree: TreeColumns, *, of: User | None = None) -> Rulebook:
-    """As the database stands now. of: only what is known of this person's accounts."""
+    """From the database now. of: only this person's accounts."""
     return rulebook_of(policy, tree, load_rules(policy), of=of)
 
 
 def rulebook_of(policy: Policy, tree: TreeColumns, stored: Sequence[Rule], *, of: User | None = None) -> Rulebook:
-    """The same with other stored rules: what they would do."""
+    """This rule set with other stored rules, for a preview."""
     namespaces = _namespaces(tree, stored)
     rules = in_order(with_namespaces(stored, namespaces), rules_of_tree(tree, namespaces))
     return Rulebook(rules, load_known(policy, rules, of=of))
@@ -163,7 +163,7 @@ def people_named(rules: Iterable[Rule]) -> list[str]:
 
 
 def people_digest(tree: TreeColumns) -> str:
-    """Another one when somebody joins or leaves a group that the tree's rules name, or an account becomes somebody's.
+    """Changes when a user joins or leaves a group that the tree's rules name, or an account gets an owner.
 
     "" where no rule is for people.
     """

@@ -75,7 +75,7 @@ def simulate(
 def simulate_or_refuse(
     snapshot: ServedSnapshot, after: TreeColumns, *, algorithm: Mapping[str, Any]
 ) -> PriorityResult:  # fmt: skip
-    """The same; raises Invalid (`no_inherit`, `package_failed`) and BadParameter where it can't be."""
+    """Compute priorities from totals; raises Invalid (`no_inherit`, `package_failed`) and BadParameter."""
     if after.inherit.any():
         refuse_inherited(after, algorithm)
     usage, group_usage = carried_totals(snapshot, after)

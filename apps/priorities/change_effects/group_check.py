@@ -16,7 +16,7 @@ from apps.policies.tree.columns import Mask, TreeColumns
 from apps.priorities.serving.answers import ServedSnapshot
 from apps.priorities.snapshots.ordering import ordering_of
 
-MOST_MATCHED = 20_000  # accounts that are matched while somebody waits; more of them are counted where they are now
+MOST_MATCHED = 20_000  # accounts matched within the request; beyond it they count at their present entries
 _SHOWN = 3
 
 
@@ -64,7 +64,7 @@ def _places_now(after: TreeColumns, snapshot: ServedSnapshot) -> npt.NDArray[np.
 
 
 def _places_then(review: Review, snapshot: ServedSnapshot) -> npt.NDArray[np.int32]:
-    """Where the rules lead the same accounts in the tree after the change."""
+    """The entries of these accounts in the tree after the change, by the rules."""
     book = load_rulebook(review.policy, review.after)
     matches = match_accounts(review.after, book.rules, book.known, snapshot.index.places.keys)
     entries = np.fromiter((match.entry for match in matches), dtype=np.int32, count=len(matches))

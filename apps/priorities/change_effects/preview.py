@@ -1,6 +1,6 @@
-"""What changed shares would do: the siblings' new targets, and everybody's new ranks, on the newest snapshot's usage.
+"""Preview of changed shares: the siblings' new targets and all new ranks, on the newest snapshot's usage.
 
-The same computation as a recompute, without storing anything.
+Computes as a recompute does, without storing anything.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A request from below with what it rests on: used and promised these weeks, and what granting it would do."""
+"""A request for shares with its evidence: usage and allocation of recent weeks, and the effect of granting it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from apps.priorities.visibility.sight import told_in
 
 WEEKS = (4, 3, 2, 1)
 MOST_GIVERS = 3
-MOST_RANKED_AT_ONCE = 20_000  # entries of a policy up to which ranks are worked out while somebody waits
-_NEAR = timedelta(days=3)  # a snapshot so much older than the week it stands for says nothing of that week
+MOST_RANKED_AT_ONCE = 20_000  # entries of a policy up to which ranks are computed within the request
+_NEAR = timedelta(days=3)  # a snapshot older than this before its week doesn't describe that week
 
 
 @dataclass(frozen=True, slots=True)
 class Week:
-    """Where the entry stood at one instant."""
+    """The entry's numbers at one instant."""
 
     as_of: datetime
     target: float | None
@@ -69,7 +69,7 @@ class RequestStory:
 
 
 def tell_request(change_set: ChangeSet, *, actor: Actor, with_ranks: bool = True) -> RequestStory:
-    """For who sees the change set already; of other entries only what this person may see is told."""
+    """For readers of the change set; of other entries only what the reader may see."""
     view = open_view(policy_slug=change_set.policy.slug, actor=actor)
     uid = change_set.asks_entry_uid
     i = None if uid is None else view.tree.index_of_uid(uid)

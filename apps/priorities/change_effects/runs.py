@@ -39,7 +39,7 @@ from apps.runs.models import Run
 from apps.runs.services import Lease, enqueue_run
 
 KIND = "effect"
-MOST_ENTRIES = 2_000  # of a policy whose effects are worked out while somebody waits
+MOST_ENTRIES = 2_000  # of a policy whose effects are computed within the request
 MOST_BUCKETS = 200_000
 _EVER = datetime(1900, 1, 1, tzinfo=UTC)
 _ATTEMPTS = 3
@@ -49,7 +49,7 @@ State = Literal["ready", "stale", "asked", "failed", "absent", "no_snapshot", "c
 
 @dataclass(frozen=True, eq=False)
 class Effect:
-    """What is known of it. `absent`: nobody has asked for it yet, and it takes a while; `conflict`: it doesn't fit."""
+    """State of an effect. `absent`: not requested yet, to compute in the background; `conflict`: not mergeable."""
 
     state: State
     projection: Projection | None = None
@@ -237,7 +237,7 @@ def _side(policy: Policy, proposed: Proposed, inputs: Inputs) -> Side:
 
 
 def _from_at(settings: PolicySettings, as_of: datetime) -> datetime:
-    """Everything that counts in the window, and the time from which demand is taken."""
+    """All usage in the window, and the time from which demand is estimated."""
     first = oldest(settings, as_of)
     since = as_of - timedelta(days=DEMAND_DAYS, hours=2)
     return _EVER if first is None else min(first, since)

@@ -65,7 +65,7 @@ def load_by_site(
 ) -> BySite:
     """Hours that begin at `from_at` or later (None: ever) and before `to_at`, in stretches between the cuts.
 
-    The caller has checked what of the tree may be told.
+    The caller has checked which entries the reader may see.
     """
     sums = account_sums.remembered
     with sums.lock, one_view() as is_settled:
@@ -143,7 +143,7 @@ class _Remembered:
     def of(self, asked: _Asked, *, keeps: bool) -> BySite:
         if not keeps:
             return asked.work_out()
-        with self._lock:  # who asks for the same meanwhile waits for it
+        with self._lock:  # concurrent requests for it wait
             known = self._known.get(asked.key)
             found = known[1] if known is not None else asked.work_out()
             if known is None and found.n_bytes <= self._known.maxsize:

@@ -1,4 +1,4 @@
-"""Where this site's usage alone counts for now, because others haven't been heard for too long."""
+"""Entries in local-only fallback: peers have been unreachable for too long."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.priorities.models import Fallback
 
 @dataclass(frozen=True, slots=True)
 class FallenBack:
-    """An entry below which nobody else's usage counts, since when and why."""
+    """An entry below which only local usage counts, since when and why."""
 
     uid: UUID
     since: datetime
@@ -29,7 +29,7 @@ class FallenBack:
 
 
 def list_fallen_back(policy: Policy) -> tuple[FallenBack, ...]:
-    """By entry, so that the same ones are always told in the same order."""
+    """By entry, for a stable order."""
     rows = Fallback.objects.filter(policy=policy).order_by("entry_uid").values_list("entry_uid", "since", "reason")
     return tuple(FallenBack(*row) for row in rows)
 
@@ -39,5 +39,5 @@ def uids_of(fallen: Collection[FallenBack]) -> tuple[UUID, ...]:
 
 
 def load_fallbacks(policy: Policy) -> tuple[UUID, ...]:
-    """The entries that are fallen back now."""
+    """The entries now in local-only fallback."""
     return uids_of(list_fallen_back(policy))

@@ -1,4 +1,4 @@
-"""Comparing a subtree by this site's usage alone while others aren't heard, and by everybody's again once they are."""
+"""Local-only fallback: compare a subtree by local usage while peers are unreachable, then by global usage again."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What one job counts, worked out in the open: resources × weights × factors, hour by hour with its age. Pure.
+"""The charge of one job, term by term: resources × weights × factors, hour by hour with its age. Pure.
 
-The same numbers as a recompute's, which sums hours of many jobs: a finished job counts as its buckets, which are spread
-by the module that fills them; a running one by its elapsed part, second by second, and what it may still use.
+Equal to the recompute, which sums hours of many jobs: a finished job counts as its buckets, spread by the
+module that fills them; a running one by its elapsed part, second by second, and what it may still use.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class JobFacts:
 
 @dataclass(frozen=True, slots=True)
 class ResourceLine:
-    """rate × seconds = amount; amount × weight = weighed."""
+    """rate × seconds = amount; amount × weight = weighted."""
 
     resource: str
     rate: float
@@ -92,7 +92,7 @@ def charge_of(
 ) -> JobCharge:  # fmt: skip
     """The charge at `as_of_s`.
 
-    held: from–to of hours that don't count because the same hours came from another source too.
+    held: from–to of hours excluded because another source reported them, too.
     """
     hour_s, amounts, run_s = _hours(facts, as_of_s)
     of_class = class_factor(facts.job_class, metric["class_factors"])
@@ -155,7 +155,7 @@ def _hours(facts: JobFacts, as_of_s: float) -> tuple[I8, F8, float]:
 
 
 def _spread(facts: JobFacts, start_us: int, end_us: int) -> tuple[I8, F8, float]:
-    """As the buckets have it: by the same function."""
+    """As the buckets have it, by their own function."""
 
     def one(value: float) -> F8:
         return np.array([value], dtype=np.float64)

@@ -17,13 +17,13 @@ from apps.usage.selectors import OpenRecords, UsageArrays
 F8 = npt.NDArray[np.float64]
 I8 = npt.NDArray[np.int64]
 
-# What a metric weighs: the column of a bucket, and the rate of a running job in the same unit a second.
+# The inputs of a metric: the column of a bucket, and the rate of a running job in the same unit a second.
 RATES = {"cpu_s": "cpus", "gpu_s": "gpus", "mem_gb_s": "mem_gb", "node_s": "nodes", "billing": "billing"}
 CLASS_NAMES = ("queue", "partition", "qos")
 
 
 class JobClassRow(NamedTuple):
-    """What a metric may weigh differently."""
+    """Classes that a metric may weight."""
 
     id: int
     queue: str

@@ -30,7 +30,7 @@ class SourceRow:
 
 
 def window_of(settings: Mapping[str, Any]) -> decay.Window:
-    """The engine's window from the policy's settings, without parameters of other laws."""
+    """The engine's window from the policy's settings, without parameters of other decay functions."""
     law = decay.LAWS[settings["aging"]]
     asked = {parameter.name: settings.get(parameter.name) for parameter in law.parameters}
     return decay.Window(**{**asked, "length_s": settings["length_s"], "aging": law.name})
@@ -41,7 +41,7 @@ class AccountUsage:
     """What each account used by source, shape (accounts, sources), in the policy's metric, one array an approach.
 
     has_demand: (accounts,) the account has a running or a waiting job. demand_core_s: (accounts,) what its waiting
-    jobs ask for; those that tell no time add nothing.
+    jobs request; those without a requested time add nothing.
     """
 
     by_approach: Mapping[str, F8]
@@ -64,9 +64,9 @@ def usage_of_accounts(
 ) -> AccountUsage:
     """Sum what counts at `as_of_s`. `account_ids` ascending; rows of other accounts or sources are not allowed.
 
-    known_until_s: the instant up to which open jobs are known to have run, `as_of_s` unless given; of sources that
-    were heard last before, until then. is_settled: the same bits in whatever order rows come, which takes most of the
-    time; without it the last digit may differ.
+    known_until_s: the instant up to which open jobs are known to have run, `as_of_s` unless given; for sources with
+    an earlier last contact, until then. is_order_independent: bits don't depend on the order of rows, which takes
+    most of the time; without it the last digit may differ.
 
     historical: buckets, weighted by age. active: and the elapsed part of running jobs, hour by hour alike.
     predictive: and what they may still use of what they requested, at full weight.

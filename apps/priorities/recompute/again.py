@@ -1,4 +1,4 @@
-"""The same computation as a recompute, from the totals of a snapshot instead of usage records."""
+"""Recompute from the totals of a snapshot instead of usage records."""
 
 from __future__ import annotations
 

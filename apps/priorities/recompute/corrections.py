@@ -21,7 +21,7 @@ _HOUR_S = decay.BUCKET_S
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """One adjustment in force: seconds of a resource, below 0 given back, as if used in the hour of `at_s`."""
+    """One active adjustment: seconds of a resource, a refund below 0, as if used in the hour of `at_s`."""
 
     uid: UUID
     entry_uid: UUID
@@ -32,7 +32,7 @@ class Correction:
 
 
 def load_corrections(policy: Policy, revision: int) -> tuple[Correction, ...]:
-    """Those in force with a revision, in an order that doesn't depend on the database."""
+    """Adjustments active in a revision, in an order that doesn't depend on the database."""
     rows = Adjustment.objects.filter(policy=policy, since__lte=revision).filter(Q(until=None) | Q(until__gt=revision))
     found = rows.values_list("uid", "entry_uid", "resource", "amount_s", "at", "note")
     ordered = sorted(found, key=lambda row: str(row[0]))
@@ -72,9 +72,8 @@ def counting(tree: TreeColumns, corrections: Sequence[Correction], counted: F8) 
 def corrected(tree: TreeColumns, own: F8, corrections: Sequence[Correction], counted: F8) -> F8:
     """Own usage (n,) of every entry after the corrections; never below 0.
 
-    What is added counts at the entry itself, as usage of a group's own. What is given back is taken from the entry and
-    all below it in proportion to their usage, so that shares among members stay; deeper entries first, and no more
-    than there is.
+    Added usage counts at the entry itself, as usage of a group's own. A refund reduces the entry and all below it
+    in proportion to their usage, so that shares among members stay; deeper entries first, never below 0.
     """
     net: dict[int, float] = {}
     for each, amount in zip(corrections, counted.tolist(), strict=True):

@@ -23,7 +23,7 @@ from apps.usage.selectors import watermarks
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Revision, rules, usage, settings, engine, what is fallen back, and the instant."""
+    """Revision, rules, usage, settings, engine, entries in fallback, and the instant."""
 
     policy_slug: str
     revision: int

@@ -58,7 +58,7 @@ def state_at(policy: Policy, instant: datetime) -> PolicyState:
 
 
 def refuse_before_first(policy: Policy, instant: datetime) -> None:
-    """Raises Invalid `before_first_revision`: before it a policy has no tree, and nobody a priority."""
+    """Raises Invalid `before_first_revision`: before it a policy has no tree and no priorities."""
     published = Revision.objects.filter(policy=policy).order_by("number").values_list("published_at", flat=True)
     first_at = published.first()
     if first_at is None or instant < first_at:

@@ -80,9 +80,9 @@ class Inputs:
 
 @dataclass(frozen=True, eq=False)
 class Computed:
-    """The priority tree, where each account belongs, and what those without an entry used.
+    """The priority tree, the entry of each account, and the usage of unmapped accounts.
 
-    demand_core_s: what jobs that wait ask for, here and below.
+    demand_core_s: requested by waiting jobs, here and below.
     """
 
     result: PriorityResult
@@ -140,7 +140,7 @@ def load_inputs(
 
 
 def compute(inputs: Inputs) -> Computed:
-    """A pure function of its inputs: the same ones give the same bits."""
+    """A pure function of its inputs, reproducible bit for bit."""
     return compute_from(inputs, used_by_accounts(inputs))
 
 
@@ -159,7 +159,7 @@ def used_by_accounts(inputs: Inputs) -> AccountUsage:
 
 
 def compute_from(inputs: Inputs, accounts: AccountUsage) -> Computed:
-    """The same from what accounts used, however that was worked out.
+    """The priority tree from usage by account, whatever its origin.
 
     Raises Invalid (`package_failed`) where the algorithm is of a package that fails.
     """
@@ -202,7 +202,7 @@ def compute_from(inputs: Inputs, accounts: AccountUsage) -> Computed:
 def store_result(
     inputs: Inputs, computed: Computed, *, is_live: bool, started_at: datetime, computed_at: datetime, run: Run | None
 ) -> Snapshot:
-    """One row and one blob, ready when the caller's transaction commits; the same inputs again give the same row."""
+    """One row and one blob, ready when the caller's transaction commits; equal inputs return the existing row."""
     fingerprint = inputs.fingerprint
     found = Snapshot.objects.filter(policy_id=inputs.policy_pk, fingerprint=fingerprint.digest).first()
     if found is not None:

@@ -1,4 +1,4 @@
-"""What priorities become if demand goes on as it was: the same computation as a recompute, for an instant to come.
+"""Priorities at a future instant if demand continues: a recompute for that instant.
 
 Pure: everything it needs is in its arguments.
 """
@@ -34,7 +34,7 @@ U1 = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """One tree with its settings, the rules for members that stand in it, and the corrections in force with it.
+    """One tree with its settings, membership rules and active corrections.
 
     None for what is as in the inputs.
     """
@@ -47,7 +47,7 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """Leaves that are ranked before or after a change, and where they stand at each horizon with and without it.
+    """Leaves ranked before or after a change, with rank and factor at each horizon with and without it.
 
     uid: u1 (n, 16). ranks: (horizons, n), 0 for none. factors: (horizons, n), NaN for none.
     """
@@ -163,7 +163,7 @@ def _factors(result: PriorityResult, at: npt.NDArray[np.int64]) -> F8:
 
 
 def _counts_alike(one: PolicySettings, other: PolicySettings) -> bool:
-    """Accounts used the same by both: scopes and approaches are chosen later."""
+    """Both share the usage of accounts: scopes and approaches are chosen later."""
     return one.metric == other.metric and one.window == other.window
 
 

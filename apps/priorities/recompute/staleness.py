@@ -101,7 +101,7 @@ def work_recompute(run: Run, lease: Lease) -> dict[str, Any]:
 
 
 def _may_request(policy: Policy, actor: Actor, at: datetime) -> bool:
-    """Whoever may divide something in this policy; a token needs `policies:write` for it."""
+    """For users who may divide an entry of this policy; a token needs `policies:write`."""
     if actor.user is None or not actor.has_scope(Token.Scope.POLICIES_WRITE):
         return False
     return bool(Rights(policy, actor, at).at(Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE))

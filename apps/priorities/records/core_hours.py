@@ -26,7 +26,7 @@ class WeekAmounts:
 
 @dataclass(frozen=True, slots=True)
 class AllocationLeft:
-    """at: its first instant in the period, then each end of a week up to now or its end; left_core_h: promised less
+    """at: its first instant in the period, then each end of a week up to now or its end; left_core_h: allocated less
     delivered at each. due_core_h: by now, spread evenly over its days."""
 
     uid: UUID

@@ -33,12 +33,12 @@ class EntryRow:
     priority: float | None
     rank: int | None
     factor: float | None
-    usage_core_s: float | None  # None where it isn't told
+    usage_core_s: float | None  # None where it is hidden
     has_usage: bool
     locked: bool
     may_change: bool
     columns: dict[str, float | None] = field(default_factory=dict)  # the algorithm's own, by its scheduler's names
     adjusted: float = 0.0  # what adjustments at it come to in its usage; below 0: given back
-    suppressed: bool = False  # it has numbers, and this person isn't told them
+    suppressed: bool = False  # it has numbers, hidden from this reader
     scope: str = ""  # by whose usage its children are compared, where it says so itself
     scope_sources: tuple[str, ...] = ()  # by these sources alone

@@ -11,9 +11,9 @@ from apps.priorities.sentences import Said, say
 
 @dataclass(frozen=True, slots=True)
 class LocalOnly:
-    """An entry below which others' usage doesn't count. Who doesn't see it is told neither its path nor the reason.
+    """An entry in local-only fallback. Readers who don't see it get neither its path nor the reason.
 
-    was_then: it is told of the past.
+    was_then: it is about the past.
     """
 
     uid: UUID
@@ -31,7 +31,7 @@ class LocalOnly:
 
     @property
     def title(self) -> Said:
-        """The same without the reason, for a line under which that stands."""
+        """Without the reason, for a line above it."""
         return say("fallback.since", name=self.path, at=self.since)
 
     @property

@@ -13,10 +13,10 @@ from apps.priorities.sentences import Said, say
 
 @dataclass(frozen=True)
 class Moment:
-    """A revision, from when to when it was in force (None: it is), and its numbers; without `as_of` there are none.
+    """A revision, from when to when it was current (None: it is), and its numbers; without `as_of` there are none.
 
-    snapshot_revision: whose numbers they are, which may be an earlier one's. is_reconstructed: they were computed
-    later, for that instant, from the records that were there by then.
+    snapshot_revision: the revision of the numbers, which may be an earlier one. is_reconstructed: computed later
+    for that instant, from today's records.
     """
 
     asked: int | datetime
@@ -29,17 +29,17 @@ class Moment:
     as_of: datetime | None
     snapshot_revision: int | None
     is_reconstructed: bool
-    stops: tuple[tuple[int, datetime], ...]  # revisions and when each came into force, the newest few hundred
+    stops: tuple[tuple[int, datetime], ...]  # revisions and when each was published, the newest few hundred
     known_later: Mapping[str, Any] | None = None  # of a reconstruction, see past_inputs.known_later
 
     @property
     def is_now(self) -> bool:
-        """The revision is the one in force."""
+        """The revision is the current one."""
         return self.until is None
 
     @property
     def notes(self) -> list[Said]:
-        """Where the numbers are from, and what became known later: pages, REST and the terminal show the same."""
+        """The origin of past numbers, and what became known later, for pages, REST and the terminal client."""
         if self.as_of is None:
             return [say("past.none")]
         is_other = self.snapshot_revision != self.revision

@@ -36,7 +36,7 @@ from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.selectors.tree import offset
 
 _MOST_ROWS = 100
-_MOST_RUNS = 50  # change sets by rule that are looked at for what happened lately
+_MOST_RUNS = 50  # change sets by rule that are searched for recent events
 _MOST_EVENTS = 20
 _MOST_NAMES = 12
 _MOST_WAITING = 50
@@ -44,7 +44,7 @@ _MOST_WAITING = 50
 
 @dataclass(frozen=True, slots=True)
 class MemberAccount:
-    """One account that counts at an entry; person: the user name of whose it is, "" where nobody said so."""
+    """One account that counts at an entry; person: the owner's user name, "" where unknown."""
 
     key: AccountKey
     person: str
@@ -70,7 +70,7 @@ class RuleEvent:
 
 @dataclass(frozen=True)
 class MembersPage:
-    """`members` and `waiting` (accounts at the entry itself) are empty where names may not be told."""
+    """`members` and `waiting` (accounts at the entry itself) are empty where names are hidden."""
 
     view: PolicyView
     entry: EntryRow
@@ -86,7 +86,7 @@ class MembersPage:
     claims: Sequence[OpenClaim]
     may_name: bool
     may_map: bool
-    may_rule: bool  # set rules, and put them in force
+    may_rule: bool  # set rules, and publish them
     may_draft: bool
 
 
@@ -133,7 +133,7 @@ def get_members_page(*, policy_slug: str, uid: UUID, actor: Actor, cursor: str |
 
 
 def may_rule(rights: MapRights, i: int) -> bool:
-    """Say who becomes a child of an entry, and put it in force."""
+    """Set and publish the membership rules of an entry."""
     if rights.tree.is_reserve[i] or not rights.actor.has_scope("policies:write"):
         return False
     return all(rights.holds(i, verb) for verb in (Verb.EDIT_STRUCTURE, Verb.MAP_ACCOUNTS, Verb.PUBLISH))
@@ -142,9 +142,9 @@ def may_rule(rights: MapRights, i: int) -> bool:
 def preview_members(
     *, policy_slug: str, entry_uid: UUID, members: Sequence[Members], at: datetime, actor: Actor
 ) -> MembersPreview:
-    """What these rules would do at an entry instead of its present ones; for whoever may set them.
+    """Preview of these rules in place of an entry's present ones; for users who may set them.
 
-    Names are told of accounts that count here already; of others only to who rules the whole policy.
+    Shows names of accounts that count here already; of others only to managers of the whole policy.
     """
     view = open_view(policy_slug=policy_slug, actor=actor)
     i = view.require(entry_uid)
@@ -259,6 +259,6 @@ def _lately(view: PolicyView, uid: UUID) -> list[RuleEvent]:
 
 
 def _regex(pattern: str) -> str:
-    """A pattern of `*` and `?` as the database reads it; a bracket stands for itself."""
+    """A pattern of `*` and `?` as the database reads it; a bracket is literal."""
     literal = pattern.replace("[[]", "[")
     return "".join(".*" if one == "*" else "." if one == "?" else re.escape(one) for one in literal)

@@ -40,8 +40,8 @@ class Overview:
     n_ranked: int
     n_out_of_tolerance: int
     n_unmapped: int
-    unmapped_core_s: float | None  # for who is told everything
-    usage_core_s: float | None  # None where it isn't told
+    unmapped_core_s: float | None  # for readers of the whole tree
+    usage_core_s: float | None  # None where it is hidden
     computed_at: datetime | None
     duration_s: float | None
     settings: PolicySettings
@@ -62,7 +62,7 @@ def get_overview(*, policy_slug: str | None = None, actor: Actor) -> Overview | 
 
 
 def overview_of(view: PolicyView) -> Overview:
-    """The same of a view that is open."""
+    """Of an open view."""
     children = view.visible_children(0)
     snapshot = view.snapshot
     return Overview(
@@ -87,7 +87,7 @@ def overview_of(view: PolicyView) -> Overview:
 
 
 def _asked(view: PolicyView, entries: Sequence[int]) -> dict[UUID, float]:
-    """Of those whose numbers are told, and who ask for anything."""
+    """Of entries with visible numbers and demand."""
     if view.snapshot is None:
         return {}
     demand, place = view.snapshot.values.demand_core_s, view.place

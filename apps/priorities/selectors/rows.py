@@ -1,4 +1,4 @@
-"""A policy as one actor sees it now: the tree in force, beside the numbers of the newest snapshot."""
+"""A policy as one actor sees it now: the current tree beside the numbers of the newest snapshot."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ F8 = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class PolicyView:
-    """What one actor may see of one policy. Numbers come from the snapshot's entries with the same uid."""
+    """What one actor may see of one policy. Numbers come from the snapshot, by uid."""
 
     policy: Policy
     revision: int
@@ -61,9 +61,9 @@ class PolicyView:
 
     @cached_property
     def told(self) -> npt.NDArray[np.bool_]:
-        """Entries whose numbers the actor may be told: usage, actual, deviation, priority, rank, factor and demand.
+        """Entries whose numbers the actor may see: usage, actual, deviation, priority, rank, factor and demand.
 
-        Targets and shares are told of every entry that may be seen. False for all that has no numbers.
+        Targets and shares of every visible entry are shown. False for entries without numbers.
         """
         if self.snapshot is None:
             return np.zeros(len(self.tree), dtype=np.bool_)
@@ -77,12 +77,12 @@ class PolicyView:
         return told
 
     def is_suppressed(self, i: int) -> bool:
-        """Whether it has numbers that the actor isn't told."""
+        """Whether it has numbers hidden from the actor."""
         return self.snapshot is not None and bool(self._there[i] >= 0) and not self.told[i]
 
     @property
     def tells_sums(self) -> bool:
-        """Whether some of what is seen is told by sums only, if at all."""
+        """Whether some visible entries show sums only, if any."""
         visibility = self.visibility
         return bool((visibility.mask & ~visibility.outright).any())
 
@@ -96,7 +96,7 @@ class PolicyView:
 
     @cached_property
     def place(self) -> npt.NDArray[np.int64]:
-        """Where each entry of this tree is in the snapshot's; −1 where it isn't, or its numbers aren't told."""
+        """Where each entry of this tree is in the snapshot's; −1 where missing, or its numbers are hidden."""
         return self._there if self.snapshot is None else np.where(self.told, self._there, -1)
 
     @cached_property
@@ -115,7 +115,7 @@ class PolicyView:
 
     @cached_property
     def target(self) -> tuple[F8, F8]:
-        """Target among siblings and along the path, of the tree in force; meaningless where `competes` is false."""
+        """Target among siblings and along the path, of the current tree; meaningless where `competes` is false."""
         prepared = prepare(self.tree.engine_tree())
         return prepared.spread(prepared.target), prepared.spread(prepared.target_global)
 
@@ -234,8 +234,8 @@ def open_view(
 ) -> PolicyView:  # fmt: skip
     """The head with the newest snapshot; for a past revision or instant, that revision with the snapshot of then.
 
-    Whoever is told sums gets the snapshot of the last finished day (see `settled`), unless `is_live`: then what is told
-    outright alone is told, as it is now.
+    Readers of sums get the snapshot of the last finished day (see `daily_snapshot`), unless `is_live`: then only
+    numbers visible in full, as of now.
     """
     policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
     revision, now = get_revision(policy=policy, at=at), clock.now()

@@ -22,7 +22,7 @@ MOST_ROWS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class MoreRow:
-    """Stands for children of an entry that are not in the page yet; `cursor` fetches the next ones."""
+    """Placeholder for children of an entry that are not in the page yet; `cursor` fetches the next ones."""
 
     parent_uid: UUID
     level: int
@@ -49,7 +49,7 @@ class TreePage:
     algorithm: dict[str, Any] = field(default_factory=dict)  # that the numbers were computed with
     own_columns: tuple[str, ...] = ()  # which it has of its own, by its scheduler's names
     moment: Moment | None = None  # of the past
-    view: PolicyView | None = field(default=None, repr=False, compare=False)  # for what stands beside the rows
+    view: PolicyView | None = field(default=None, repr=False, compare=False)  # for the side column
     tells_sums: bool = False  # of some entries, as of the end of a day, if at all
 
 

@@ -1,4 +1,4 @@
-"""What of a tree is other than in a snapshot that somebody has: dashboards then needn't read all of it again."""
+"""Changes of a tree since a snapshot that a client has, so that dashboards needn't read all of it again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SAID = ("has_rank", "has_factor", "competes", "is_ranked")
 
 
 def view_at(view: PolicyView, snapshot_id: int) -> PolicyView:
-    """The same policy to the same person as that snapshot has it, by the rights of now.
+    """The policy of that snapshot, as the same reader may see it by current rights.
 
     Raises:
         NotFound: it is no longer kept, or isn't of this policy.
@@ -47,9 +47,9 @@ def changed(
 
 
 def tag_of_view(view: PolicyView, *asked: object) -> str:
-    """Changes with everything that an answer is made of: tree, numbers, what may be seen and told, and what was asked.
+    """Entity tag over all that an answer is made of: tree, numbers, visibility and query.
 
-    Another person's tag of the same question is another one where they see another thing.
+    Readers who see other entries get another tag.
     """
     told = hashlib.sha256(view.visibility.mask.tobytes() + view.told.tobytes())
     snapshot = view.snapshot.snapshot_id if view.snapshot else 0
@@ -69,7 +69,7 @@ def _same(view: PolicyView, then: PolicyView, top: int) -> int | None:
 
 
 def _differing(view: PolicyView, then: PolicyView) -> Mask | None:
-    """Quickly, for one and the same tree: entries that may read otherwise. None where trees have to be compared."""
+    """Entries that may differ, fast for an unchanged tree. None where trees have to be compared."""
     if view.snapshot is None or then.snapshot is None or view.tree.digest == "":
         return None
     if not view.tree.digest == then.tree.digest == view.snapshot.tree.digest or view.settings != then.settings:

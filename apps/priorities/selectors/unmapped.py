@@ -1,4 +1,4 @@
-"""Accounts that no entry is for, with what they used: shown, never dropped."""
+"""Unmapped accounts with their usage: shown, never dropped."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def count_unmapped_accounts(account_ids: Sequence[int]) -> int:
 
 
 def count_unmapped_of_import(usage_import: Import) -> int | None:
-    """The same for the accounts of a file; of a dry run by their names, which are nobody's yet.
+    """Unmapped accounts of a file; of a dry run by their names, which aren't stored yet.
 
     None: there is no policy, or too many names to have been kept.
     """

@@ -1,4 +1,4 @@
-"""The one catalogue of sentences about priorities: pages, REST and terminals say the same, each by key and values."""
+"""The one catalogue of sentences about priorities for pages, REST and terminals, by key and values."""
 
 from __future__ import annotations
 

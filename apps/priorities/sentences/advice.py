@@ -1,4 +1,4 @@
-"""What somebody can do about a priority, case by case."""
+"""Advice about a priority, case by case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sentence as pages, REST and a terminal tell it alike: a stable key, the values, and the text made of both."""
+"""A message for pages, REST and terminals: a stable key, the values, and the text made of both."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Said:
 
     @property
     def text(self) -> str:
-        """In the language in force."""
+        """In the active language."""
         words: dict[str, Any] = {
             name: numbers.UNKNOWN if value is None else _WRITTEN.get(name, str)(value)
             for name, value in self.values.items()
@@ -53,7 +53,7 @@ class Said:
         return self.text
 
     def json(self) -> dict[str, Any]:
-        """As REST tells it."""
+        """As REST sends it."""
         return {"key": self.key, "values": {n: _plain(v) for n, v in self.values.items()}, "text": self.text}
 
 

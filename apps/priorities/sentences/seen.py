@@ -1,4 +1,4 @@
-"""What others see about somebody, from the rights that are in force."""
+"""Who sees which numbers of a user, by the current rights."""
 
 from __future__ import annotations
 

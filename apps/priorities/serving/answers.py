@@ -129,7 +129,7 @@ class ServedSnapshot:
 
     @cached_property
     def _head_around_age(self) -> tuple[bytes, bytes]:
-        """All but the age stays the same from answer to answer."""
+        """Only the age changes from answer to answer."""
         head = self.head(self.as_of)
         names = list(head)
         place = names.index("age_s")
@@ -148,7 +148,7 @@ class ServedSnapshot:
         return [result for results in self._answer(queries, mask) for result in results]
 
     def lookup_json(self, queries: Sequence[Query], mask: Mask | None = None) -> bytes:
-        """The same as a JSON list, put together from pieces made before."""
+        """As a JSON list, joined from prepared pieces."""
         if mask is not None:
             return orjson.dumps(self.lookup(queries, mask=mask))
         ready = self._ready
@@ -209,7 +209,7 @@ class ServedSnapshot:
         self._make_ready(list(older._ready))
 
     def forget_pieces(self) -> None:
-        """As if nobody had asked yet: for measurements."""
+        """Empty the cache, for measurements."""
         self._ready.clear()
         self._pieces.clear()
 
@@ -225,7 +225,7 @@ class ServedSnapshot:
         return made
 
     def _is_settled(self, query: Query) -> bool:
-        """Whether its answer stays the same while this snapshot is served."""
+        """Whether its answer is constant while this snapshot is served."""
         found = self.index.find(query)
         return found.joins is None or not found.entries or self.newcomers.is_settled(found.entries[0], found.joins)
 
@@ -322,7 +322,7 @@ class ServedSnapshot:
 
     @cached_property
     def _class_heads(self) -> npt.NDArray[np.float64]:
-        """Deviations as the rank compares them: the same number for entries that tie."""
+        """Deviations as the rank compares them: equal for entries that tie."""
         prepared = prepare(self.tree.engine_tree())
         deviation, is_root_listed = self.values.priority[prepared.entry], prepared.is_root_listed
         heads = sweep.class_heads(prepared.contest, deviation, TIE_POINTS, prepared.ends, is_root_listed=is_root_listed)

@@ -1,4 +1,4 @@
-"""Where an account that counts at a group is among the ranked leaves: by the group's own tuple, padded.
+"""The rank of an account mapped to a group among the ranked leaves: by the group's own tuple, padded.
 
 Source: Elmroth and Gardfjäll, Decentralized, scalable, Grid fairshare scheduling, section 4: levels that an entry
 doesn't have count as on target. `compute` gives groups without children no rank; a job there needs one all the same.

@@ -1,6 +1,6 @@
 """What to send instead, where a look-up finds no entry or several: from the rules alone, never from the entries.
 
-So the hint is the same whether an entry isn't there or isn't the caller's to see.
+So a missing entry and one hidden from the caller get one hint.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ _MOST_REMEMBERED = 500_000
 
 
 class AccountQuery(NamedTuple):
-    """What somebody asks for; "" is not said. A bare string asks for a user (or DN) of that name."""
+    """The query of a look-up; "" means not given. A bare string is a user name or DN."""
 
     user: str = ""
     group: str = ""
@@ -108,7 +108,7 @@ class LookupIndex:
         self.tree.engine_tree().competition  # noqa: B018 - cached
 
     def forget(self) -> None:
-        """As if nobody had asked yet: for measurements."""
+        """Empty the cache, for measurements."""
         self._found.clear()
         self._choices.clear()
         self._paths.clear()

@@ -179,7 +179,7 @@ def _backwards(rule: Rule, target: int) -> _Backwards:
 
 
 def _example(wildcard: re.Match[str]) -> str:
-    """A text that it stands for; a set of characters by its first one, which is right for `[[]`, too."""
+    """A text that the pattern matches; a set of characters by its first one, which is right for `[[]`, too."""
     text = wildcard[0]
     return text[1] if text.startswith("[") and not text.startswith("[!") else "x"
 

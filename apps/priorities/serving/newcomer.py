@@ -1,9 +1,9 @@
-"""The priority somebody would get who isn't in the tree yet.
+"""The priority of a user who isn't in the tree yet.
 
-Under `aequus` and `gridwide` an approximation, and a stated one: the newcomer is compared with everybody as they stand
-in the snapshot. Adding them would lower the targets of their new siblings a little and with that perhaps move some of
+Under `aequus` and `gridwide` an approximation, and a stated one: the newcomer is compared with all entries as in
+the snapshot. Adding them would lower the targets of their new siblings a little and with that perhaps move some of
 these; that is left out. Under every other algorithm the newcomer is put into the tree, as the last of the siblings, and
-everything is computed once more: at once in trees of a size where nobody notices, beside the requests in larger ones,
+everything is computed once more: within the request in small trees, in a thread beside the requests in larger ones,
 which answer with the fallback factor until that is done.
 """
 
@@ -34,7 +34,7 @@ from apps.priorities.snapshots.ordering import Ordering
 logger = logging.getLogger(__name__)
 
 _BY_COMPONENTS = ("aequus", "gridwide")
-MOST_AT_ONCE = 50_000  # entries of a tree that is computed while somebody waits: some 50 ms
+MOST_AT_ONCE = 50_000  # entries of a tree that is computed within the request: some 50 ms
 _MOST_WAITING = 64
 
 
@@ -60,7 +60,7 @@ class ComputedTree(Protocol):
 
 @dataclass(frozen=True)
 class Newcomer:
-    """Priorities and components root→new leaf, and where that stands among `of` leaves, itself included."""
+    """Priorities and components root→new leaf, and its rank among `of` leaves, itself included."""
 
     priorities: list[float]
     vector: list[int] | None
@@ -94,7 +94,7 @@ class Newcomers:
         return self._snapshot.algorithm["name"] in _BY_COMPONENTS
 
     def is_settled(self, entry: int, rule: int) -> bool:
-        """Whether the answer will stay the same for as long as this snapshot is served."""
+        """Whether the answer is constant while this snapshot is served."""
         return (entry, rule) in self._known
 
     def wait(self) -> None:
@@ -138,7 +138,7 @@ class Newcomers:
 
 
 def inserted(snapshot: ComputedTree, entry: int, shares: float) -> Newcomer:
-    """A new user with `shares` and without usage below `entry`, everybody computed with them."""
+    """A new user with `shares` and without usage below `entry`, with all priorities recomputed."""
     tree, values = snapshot.tree.engine_tree(), snapshot.values
     seniority = tree.seniority or (lambda: np.arange(tree.n_entries))
     larger, order = FairshareTree.from_columns(
@@ -170,7 +170,7 @@ def _priorities(result: PriorityResult, entry: int) -> list[float]:
 
 
 def beside(snapshot: ComputedTree, entry: int, shares: float) -> Newcomer:
-    """The same, compared with everybody as they stand."""
+    """A new user, compared with the present entries."""
     contest, _, seat, _ = snapshot.tree.engine_tree().competition
     rows, depth_of = snapshot.lineage(np.array([entry]))
     above = rows[0, : int(depth_of[0])]

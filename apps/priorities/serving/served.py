@@ -1,7 +1,7 @@
 """What this process serves: the newest snapshot of every policy, in memory, swapped in one step.
 
-A thread looks for newer ones every FAIRSHARE_SNAPSHOT_POLL_S; whoever asks never waits for the database. While that is
-away the last good ones are served, and their age grows; a process that starts meanwhile takes the copies on disk.
+A thread polls for newer ones every FAIRSHARE_SNAPSHOT_POLL_S; requests never wait for the database. During a database
+outage the last good ones are served, and their age grows; a process that starts meanwhile loads the copies on disk.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["AccountQuery", "PolicyRow", "Query", "ServedSnapshot", "load_kept", 
 logger = logging.getLogger(__name__)
 
 _FIRST_LOOK_S = 10.0  # how long a process that has just started waits for its first look
-_LOOK_AGAIN_S = 0.25  # at most so often a name that nobody knows makes it look between two polls
+_LOOK_AGAIN_S = 0.25  # at most so often an unknown name triggers a poll out of turn
 _MOST_KEPT = 8
 _MOST_TRIED = 20  # older rows, when the newest is damaged
 
@@ -91,7 +91,7 @@ class _Served:
     def __init__(self) -> None:
         self.state = State()
         self._looked = threading.Event()
-        self._lock = threading.Lock()  # one look at a time
+        self._lock = threading.Lock()  # one poll at a time
         self._thread: threading.Thread | None = None
         self._is_polled = False
         os.register_at_fork(after_in_child=self._in_child)  # asking for the process id at each look-up would cost more
@@ -138,7 +138,7 @@ class _Served:
         self._looked.set()
 
     def looked_again(self) -> State:
-        """The state after a look of now: somebody asks for a policy that may be younger than the last one."""
+        """The state after an immediate poll: a requested policy may be newer than the last poll."""
         if time.monotonic() - self.state.looked_s > _LOOK_AGAIN_S:
             self.look()
         return self.state
@@ -262,7 +262,7 @@ def _served(
     snapshot_id: int, computed_at: datetime, data: bytes | memoryview, digest: str, tree: TreeColumns,
     older: ServedSnapshot | None,
 ) -> ServedSnapshot:  # fmt: skip
-    """Ready to answer. The index of names is taken over while tree, rules and accounts are the same."""
+    """Ready to answer. The index of names is reused while tree, rules and accounts are unchanged."""
     values, places_blob, meta = unpack_snapshot(data, digest)
     index_digest = f"{meta['places_digest']} {tree.digest}"
     if older is not None and older.index.digest == index_digest:
@@ -312,9 +312,9 @@ def state() -> State:
 
 
 def newest(slug: str, *, look: bool = True) -> ServedSnapshot:
-    """The newest snapshot of a policy; asks the database only for one it has never heard of.
+    """The newest snapshot of a policy; queries the database only for an unknown one.
 
-    Without `look` neither that is asked, nor a thread started.
+    Without `poll` the database isn't queried and no thread started.
 
     Raises:
         NotFound: there is no such policy.

@@ -72,7 +72,7 @@ def values_of(result: PriorityResult, has_demand: Mask, demand_core_s: F8) -> Va
 
 
 def pack_snapshot(values: Values, places: AccountPlaces, meta: Mapping[str, Any]) -> tuple[bytes, str]:
-    """The blob and its digest: same values, places and meta give the same bytes."""
+    """The blob and its digest: deterministic for values, accounts and meta."""
     places_blob, places_digest = places.packed
     flags = sum(getattr(values, name).astype(np.uint8) << bit for bit, name in enumerate(_MASKS))
     columns: dict[str, Any] = {name: getattr(values, name) for name in _NUMBERS}

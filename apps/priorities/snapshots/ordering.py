@@ -1,7 +1,7 @@
 """How the entries of a snapshot compare: component by component or by rank alone, with which tolerance, by which key.
 
-The algorithm's registry entry says it: one that tells a `vector` decides by its integers, one that tells a `value` by
-unrounded deviations, and any other by an order of its own, of which the rank is what can be told.
+The algorithm's registry entry decides: one that gives a `vector` compares its integers, one that gives a `value`
+unrounded deviations, and any other has an order of its own, which only its ranks show.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ class Ordering:
     def key(
         self, *, vector: Sequence[int] | None, priorities: Sequence[float], depth: int, rank: int | None, n_ranked: int
     ) -> str | None:
-        """A string in which higher sorts later; None for an entry without a place in the order.
+        """A string in which higher sorts later; None for an unordered entry.
 
         The vector in fixed width; deviations in fixed width, one number for those that tie; or the leaves that are
-        not ahead, itself counted, zero-padded: as many keys as there are different ranks, and the same for equal ones.
+        not ahead, itself counted, zero-padded: one key for each different rank.
         """
         if self.decides == "vector" and vector is not None and self.resolution:
             return codecs.key_string(vector, depth, self.resolution)

@@ -30,7 +30,7 @@ DELETE FROM priorities_snapshot WHERE id IN (
 
 
 def prune_snapshots(*, at: datetime) -> int:
-    """Let go what is older than it is kept for; return how many went."""
+    """Delete snapshots past their retention; return how many."""
     with connection.cursor() as cursor:
         cursor.execute(
             """DELETE FROM priorities_unmappedusage WHERE snapshot_id IN (

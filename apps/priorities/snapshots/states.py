@@ -17,7 +17,7 @@ _EDGE = 1 + 1e-9  # a difference of exactly the tolerance is within it, whatever
 def state_of(
     *, target: float | None, actual: float | None, has_usage: bool, has_demand: bool, tolerance: Mapping[str, Any]
 ) -> State:
-    """Within max(relative · target, points) is on target; idle: promised, not used, and nobody wants it."""
+    """Within max(relative · target, points) is on target; idle: has a target, no usage and no demand."""
     if target is None or actual is None:
         return "unknown"
     if not has_usage and not has_demand and target > 0:

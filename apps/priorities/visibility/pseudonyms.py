@@ -1,7 +1,7 @@
-"""Names of people who ran nothing for a long time are replaced by pseudonyms, and no total changes.
+"""Replace names of people without usage for a long time by pseudonyms; no total changes.
 
-An account counts where it counted: its place is written down (as if somebody had attached it there) before its name
-goes, for rules that read names would no longer find it. Snapshots and the audit log of before keep the names that they
+An account keeps its entry: it is attached there before its name is erased, because rules that match names would no
+longer find it. Snapshots and the audit log of before keep the names that they
 were written with, the former until they are thinned out.
 """
 
@@ -80,7 +80,7 @@ def pseudonymise_idle(
 
 
 def _keep_places(policy: Policy, accounts: Sequence[Account], reason: str, at: datetime, actor: Actor) -> int:
-    """Attach each account where it counts now, unless somebody did so already: a version of the mapping like others."""
+    """Attach each account to its present entry, unless attached already: an ordinary version of the mapping."""
     if not policy.head_number:
         return 0
     tree = load_tree(policy)

@@ -1,15 +1,15 @@
-"""What somebody who sees sums only is told from: the last snapshot of a day that is over, never one of an hour.
+"""The snapshot for readers of sums only: the last one of a finished day, never one of an hour.
 
-Two sums an hour apart differ by what was used in that hour, which is often one person's. So whoever sees sums only is
-told what the last live snapshot of a finished day (of UTC, by which snapshots are kept, too) said, whichever instant
-they ask for; and of an entry only where the rule of five holds for three numbers that such a reader could work out: for
-what counts at that day's end, and for what was added since each of the last days' snapshots. Any combination of told
-numbers contains, of the youngest day in it, whole remainders (see `suppression`) to which five people or more added
-something on that day; none leaves one person's. What is told of a day never changes afterwards.
+Two sums an hour apart differ by the usage of that hour, which is often one person's. So readers of sums only see the
+last live snapshot of a finished UTC day, whichever instant they ask for; and of an entry only where the rule of five
+holds for three numbers that such a reader could derive: usage at that day's end, and usage added since each of the
+last days' snapshots. Any combination of visible numbers contains, of the youngest day in it, whole remainders (see
+`suppression`) to which five people or more added usage on that day; none leaves one person's. The visible numbers of
+a day never change afterwards.
 
-What was added is read from the two snapshots themselves: what an entry has beyond its aged usage of before. Where usage
-ages other than exponentially only what grew counts as added; where metric, window or approach changed in between
-nothing is told of that first day. Both tell less, never more. What is told outright is told at once.
+Added usage is computed from the two snapshots: an entry's usage beyond its aged usage of before. Where aging isn't
+exponential only growth counts as added; where metric, window or approach changed in between the first day is hidden.
+Both hide more, never less. Numbers visible in full are shown at once.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def is_settled(policy: Policy, snapshot: ServedSnapshot, at: datetime) -> bool:
 
 
 def told_of(policy: Policy, snapshot: ServedSnapshot, visibility: Visibility, at: datetime) -> Mask:
-    """Entries of the snapshot's tree whose numbers may be told to whom `visibility` (on that tree) belongs."""
+    """Entries of the snapshot's tree whose numbers the reader with `visibility` (on that tree) may see."""
     seen, outright = visibility.mask, visibility.outright & visibility.mask
     if not (seen & ~outright).any() or not is_settled(policy, snapshot, at):
         return outright
@@ -116,7 +116,7 @@ def _counts_alike(one: PolicySettings, other: PolicySettings) -> bool:
 
 
 def _added(now: ServedSnapshot, before: ServedSnapshot) -> F8:
-    """What entries got, or lost other than by age, between two snapshots; 0 where nothing can be told from rounding."""
+    """What entries got, or lost other than by age, between two snapshots; 0 where indistinguishable from rounding."""
     own, was = own_usage(now), _moved_over(own_usage(before), before.tree, now.tree)
     least, most = _aged(now.settings, (now.as_of - before.as_of).total_seconds())
     grown = own - most * was
@@ -127,13 +127,13 @@ def _added(now: ServedSnapshot, before: ServedSnapshot) -> F8:
 
 
 def _aged(counted: PolicySettings, passed_s: float) -> tuple[float, float]:
-    """The least and the most that is left of usage after a time; nothing is known of laws other than exponential."""
+    """Lower and upper bound of usage left after a time; known for exponential decay alone."""
     window = counted.window
     if window["aging"] != "exponential":
         return 0.0, 1.0
     half_life_s = float(window["half_life_s"])
     slack_s = _SLACK_S + float(window.get("granularity_s") or 0.0)
-    # What reaches the window's end goes in little pieces: half of somebody's usage at once is no matter of age.
+    # Usage leaves the window hour by hour: half of a user's usage at once isn't due to age.
     least = 2.0 ** (-(passed_s + slack_s) / half_life_s) * (0.5 if window.get("length_s") else 1.0)
     return least, 2.0 ** (-max(passed_s - slack_s, 0.0) / half_life_s)
 

@@ -20,7 +20,7 @@ _READS = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ, Token.Scope.SE
 
 
 def own_queries(actor: Actor) -> list[AccountQuery]:
-    """The actor's accounts as look-ups; somebody without any is asked for by user name."""
+    """The actor's accounts as look-ups; without any, the user name."""
     return [
         AccountQuery(key.user_name, key.group_name, key.namespace, key.dn, key.fqan, key.project)
         for key in own_keys(actor)
@@ -28,7 +28,7 @@ def own_queries(actor: Actor) -> list[AccountQuery]:
 
 
 def served_to(*, policy_slug: str, at: datetime, actor: Actor) -> tuple[ServedSnapshot, Mask | None]:
-    """The newest snapshot, and of which of its entries the actor is told what it is now; None for all of them."""
+    """The newest snapshot, and which of its entries the actor may see as of now; None for all of them."""
     scope = next((scope for scope in _READS if actor.has_scope(scope)), Token.Scope.PRIORITIES_READ)
     policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
     snapshot = served.newest(policy.slug)
@@ -36,9 +36,9 @@ def served_to(*, policy_slug: str, at: datetime, actor: Actor) -> tuple[ServedSn
 
 
 def readable_now(*, policy: Policy, snapshot: ServedSnapshot, at: datetime, actor: Actor) -> Mask | None:
-    """Entries of the newest snapshot whose numbers of now the actor may be told; None for all of them.
+    """Entries of the newest snapshot whose present numbers the actor may see; None for all of them.
 
-    Through a token: what its scopes give and its owner may be told.
+    Through a token: within its scopes and its owner's rights.
     """
     visibility = _see_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
     mask: Mask = visibility.mask & visibility.outright
@@ -51,8 +51,8 @@ def visible_in(*, policy: Policy, snapshot: ServedSnapshot, at: datetime, actor:
 
 
 def told_in(*, policy: Policy, snapshot: ServedSnapshot, at: datetime, actor: Actor) -> Mask:
-    """Entries of a snapshot whose numbers the actor may be told: usage, actual, deviation, priority, rank, factor and
-    demand. Of one that isn't the last of a finished day these are the ones told outright.
+    """Entries of a snapshot whose numbers the actor may see: usage, actual, deviation, priority, rank, factor and
+    demand. Unless it is the last of a finished day, only those visible in full.
     """
     visibility = _see_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
     return told_of(policy, snapshot, visibility, at)
@@ -66,7 +66,7 @@ def _see_in(*, policy: Policy, snapshot: ServedSnapshot, at: datetime, actor: Ac
 
 
 def reads_sums(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> bool:
-    """Whether there are entries of which the actor is told sums only, and so those of finished days."""
+    """Whether the actor sees sums only of some entries, and so only finished days."""
     everything = actor.user is None or actor.user.is_superuser or policy.visibility == Policy.Visibility.TREE
     if everything:
         return False

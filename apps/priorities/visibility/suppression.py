@@ -1,18 +1,18 @@
-"""Whose numbers may be told without telling what one person used: the rule of five, and what subtraction would give.
+"""Which numbers are visible without revealing one person's usage: the rule of five, also under subtraction.
 
-Whoever sees a group by its sum only (VIEW_AGGREGATE) is told the sum where at least FAIRSHARE_SMALLEST_GROUP members
-below were active and none of them used more than four fifths of it. That alone isn't enough: whoever is told a group
-and all its parts but one knows the last part too. What such a reader learns from a set of told entries is exactly what
-their *remainders* tell, a remainder being what is left of a told entry when its told children are taken away: sums are
-told downwards from the root without gaps, so every told number is a sum of remainders and every remainder a difference
-of told numbers. Hence the one rule here: **every remainder is as large a group as a told one must be, or has nobody in
-it.** Where it isn't, the smallest told siblings are left out as well until it is. Unions of safe remainders are safe.
+A reader of a group's sum only (VIEW_AGGREGATE) sees the sum where at least FAIRSHARE_SMALLEST_GROUP members below were
+active and none of them used more than four fifths of it. That alone isn't enough: who sees a group and all its parts
+but one can derive the last part. What such a reader learns from a set of shown entries is exactly their *remainders*, a
+remainder being a shown entry minus its shown children: sums are shown downwards from the root without gaps, so every
+shown number is a sum of remainders and every remainder a difference of shown numbers. Hence the one rule here: **every
+remainder is as large a group as a shown one must be, or is empty.** Where it isn't, the smallest shown siblings are
+hidden as well until it is. Unions of safe remainders are safe.
 
-What somebody is told in any case (their own way to the root, what they see by name) is taken for known and protects
-nobody: only what is left beside it counts. What others used together is then what is left of a group's sum; that is
-how everybody can be told what their own group used, and it is said in the documentation.
+What readers see in any case (their own path to the root, entries by name) counts as known and protects no one: only
+the rest counts. Others' usage is then the rest of a group's sum; so every member can see their own group's usage, and
+the documentation says so.
 
-An entry's actual share is its usage over its siblings' together: whoever is told an entry is told its parent, too.
+An entry's actual share is its usage over its siblings' together: a reader of an entry sees its parent, too.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def is_large_enough(n_active: npt.ArrayLike, used: npt.ArrayLike, largest: npt.A
 
 @dataclass(frozen=True, eq=False)
 class Amounts:
-    """What members have of the numbers to be told, and sums upwards; arrays (rows, entries).
+    """Members' parts of the numbers to be shown, and sums upwards; arrays (rows, entries).
 
-    A row is one number that a reader could know of every entry: what counts, or what was added since a day that was
-    told before. own: of the entry itself, 0 for nothing. has_people: somebody's usage could be below.
+    A row is one number that a reader could know of every entry: its usage, or usage added since a day that was shown
+    before. own: of the entry itself, 0 for nothing. has_people: a person's usage could be below.
     """
 
     n_active: F8
@@ -56,7 +56,7 @@ class Amounts:
 
     @classmethod
     def of(cls, tree: TreeColumns, own: F8, is_member: Mask) -> Amounts:
-        """own: (rows, entries), of each entry apart from what is below it. is_member: entries that stand for people."""
+        """own: (rows, entries), of each entry apart from what is below it. is_member: entries that represent people."""
         own = np.maximum(own, 0.0)
         n_active, used, largest = (own > 0).astype(np.float64), own.copy(), own.copy()
         here = is_member | (own > 0).any(axis=0)
@@ -73,7 +73,7 @@ class Amounts:
 
 
 def members_below(tree: TreeColumns) -> Mask:
-    """Entries that are, or have below them, a leaf that isn't left over on purpose."""
+    """Entries that are, or have below them, a leaf that isn't a reserve."""
     found: Mask = ~tree.is_reserve & (tree.n_children == 0) & (np.arange(len(tree)) > 0)
     return with_the_way(tree.engine_tree().levels, found)
 
@@ -81,9 +81,9 @@ def members_below(tree: TreeColumns) -> Mask:
 def told_entries(
     tree: TreeColumns, amounts: Amounts, *, seen: Mask, outright: Mask, smallest: int = SMALLEST_GROUP
 ) -> Mask:
-    """Entries whose numbers may be told, shape (n,). seen: those that the reader may know of. outright: told anyway.
+    """Entries whose numbers may be shown, shape (n,). seen: those visible to the reader. outright: shown in any case.
 
-    The same arguments give the same answer; the time is linear in the entries.
+    Deterministic; linear in the entries.
     """
     levels = tree.engine_tree().levels
     outright, wanted = with_the_way(levels, outright), with_the_way(levels, seen)
@@ -105,7 +105,7 @@ def with_the_way(levels: Sequence[Level], mask: Mask) -> Mask:
 
 
 def _go_down(level: Level, amounts: Amounts, told: Mask, wanted: Mask, smallest: int) -> None:
-    """Tell of the children of told entries as many as may be."""
+    """Show as many children of shown entries as the rule allows."""
     here = slice(level.lo, level.hi)
     asked = told[level.parents] & np.logical_or.reduceat(wanted[here], level.starts)
     for place in np.flatnonzero(asked).tolist():
@@ -120,7 +120,7 @@ def _go_down(level: Level, amounts: Amounts, told: Mask, wanted: Mask, smallest:
 def _leave_out(
     amounts: Amounts, parent: int, others: npt.NDArray[np.int64], candidates: npt.NDArray[np.int64], smallest: int
 ) -> npt.NDArray[np.int64]:
-    """The candidates without the smallest, as few of these as make the remainder safe; all where nobody is in it."""
+    """The candidates without the smallest, as few of these as make the remainder safe; all where it is empty."""
     if not amounts.has_people_here[parent] and not amounts.has_people[others].any():
         return candidates
     own = amounts.own[:, parent]

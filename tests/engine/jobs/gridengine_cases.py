@@ -22,7 +22,7 @@ def differences(expected: dict[str, Any], found: dict[str, Any], tolerance: dict
 
 
 def _agrees(name: str, printed: float, ours: float, tolerance: float | None) -> bool:
-    if name in TRUNCATED:  # 499999 may stand for 500000 less one ulp
+    if name in TRUNCATED:  # 499999 may mean 500000 less one ulp
         return math.floor(ours * (1 + 1e-12) + 1e-9) == printed or math.floor(ours * (1 - 1e-12) - 1e-9) == printed
     return abs(ours - printed) <= (tolerance or PRINTED.get(name, ROUNDED))
 

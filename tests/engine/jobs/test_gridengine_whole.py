@@ -1,4 +1,4 @@
-"""What an answer says of all jobs (sums of tickets, jobs beyond the limit), presets by name, and names nobody knows."""
+"""What an answer says of all jobs (sums of tickets, jobs beyond the limit), presets by name, and unknown names."""
 
 from __future__ import annotations
 

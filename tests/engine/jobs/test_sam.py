@@ -119,7 +119,7 @@ def test_a_benefit_function_is_named_by_the_case_and_reads_the_jobs_fields() -> 
 def test_every_benefit_function_says_what_it_is_and_grows_with_what_it_needs() -> None:
     for benefit in all_benefits().values():
         assert isinstance(benefit, Benefit)
-        assert benefit.label and benefit.formula and benefit.unit  # noqa: PT018 - all three or the page has a hole
+        assert benefit.label and benefit.formula and benefit.unit  # noqa: PT018 - all three or the page has a gap
         twos, threes = (benefit.of(dict.fromkeys(benefit.needs, n)) for n in (2.0, 3.0))
         assert (threes > twos) == bool(benefit.needs)
 

@@ -115,7 +115,7 @@ def test_processes_are_compared_with_those_that_run_now() -> None:
 
 
 def test_processes_that_ended_count_no_more_and_what_was_used_does() -> None:
-    """The same history, once as what runs now and once as all that ran."""
+    """One history, once as running jobs and once as all jobs."""
     cumulative = solved("jobs", job(), benefit={"g1": 1000, "g2": 10})["jobs"]["j"]
     at_once = solved("processes", job(processes=1), running={"g1": 0, "g2": 10})["jobs"]["j"]
     assert (cumulative["queue"], at_once["queue"]) == ("back", "front")

@@ -250,4 +250,4 @@ def test_jobs_of_inheriting_entries_and_of_groups_wait_with_their_parents_vector
     shares = result["reports"][0]["share_of_parent"]
     assert shares["/a"] == pytest.approx(50, abs=2)
     assert shares["/a/x"] == pytest.approx(50, abs=3)  # they tie: first come, first served
-    assert result["rms_points"]["/a"] is None  # nobody has a target there
+    assert result["rms_points"]["/a"] is None  # no entry has a target there

@@ -1,4 +1,4 @@
-"""What sites see of usage: aged by every law, and as recomputes get it."""
+"""What sites see of usage: aged by every decay function, and as recomputes get it."""
 
 from __future__ import annotations
 

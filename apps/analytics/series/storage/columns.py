@@ -17,10 +17,10 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class SeriesDays:
-    """What is one number a day; arrays (days,). A day is one of FAIRSHARE_TIME_ZONE, cut to whole hours of UTC.
+    """Columns with one number a day; arrays (days,). A day is one of FAIRSHARE_TIME_ZONE, cut to whole hours of UTC.
 
     By the hour `on` has the instant at which each hour begins, in that zone, and a day is an hour in all that follows.
-    revision: in force at the day's end; the first one where `is_before_first`, when nothing was published yet. ends_s:
+    revision: current at the day's end; the first one where `is_before_first`, when nothing was published yet. ends_s:
     the day's end, epoch seconds. root_used: of the whole tree on the day, in the scope the root's children are compared
     by; root_decayed: counted at the day's end.
     """
@@ -38,12 +38,12 @@ class DailySeries:
     """Entries by days; arrays (entries, days), in the policy's metric of each day's revision, 0 where nothing was.
 
     used: on the day, by the entry and all below, in the scope the entry is compared by, without adjustments;
-    peers_used: by all that compete with it, itself included. decayed, peers_decayed: the same as counted at the day's
-    end by the window then in force, adjustments included: what a recompute as of that instant divides. Hence
+    peers_used: by all that compete with it, itself included. decayed, peers_decayed: as counted at the day's
+    end by the window then current, adjustments included: what a recompute as of that instant divides. Hence
     actual = used / peers_used of any days summed, or decayed / peers_decayed at one; 0 where the peers have none.
     target, target_global: of the day's revision, 0 where `competes` is false (not in the tree then, the root, or shares
-    that are *inherit*). exists: in the tree of that day. waited_core_s: asked for by jobs that waited on that day;
-    knows_waiting: the sources that count tell when jobs were submitted. n_active: members below that used anything on
+    that are *inherit*). exists: in the tree of that day. waited_core_s: requested by jobs that waited on that day;
+    knows_waiting: the sources that count report submit times. n_active: members below that used anything on
     the day; largest: the most that one of them used.
     """
 

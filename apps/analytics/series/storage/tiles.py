@@ -100,7 +100,7 @@ def empty_month(n_days: int, n_slots: int) -> Month:
 
 
 def widened(month: Month, n_slots: int) -> Month:
-    """The same with room for more slots."""
+    """Enlarged for more slots."""
     width = -(-n_slots // BLOCK) * BLOCK
     here = next(iter(month.values())).shape[1]
     if width <= here:

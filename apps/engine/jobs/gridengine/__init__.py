@@ -16,7 +16,7 @@ __all__ = ["GRID_ENGINE", "decay_factor", "solve", "term_weights"]
 
 
 def solve(case: Mapping[str, Any]) -> dict[str, Any]:
-    """Every job's priority taken apart, and the order in which pending jobs stand.
+    """Every job's priority by its terms, and the order of pending jobs.
 
     prior = weight_urgency·nurg + weight_ticket·ntckts + weight_priority·npprior; tickets are override + functional +
     share tree. case: parsed JSON with `config`, owners, share tree and `jobs`; the result is ready for JSON, unrounded.

@@ -1,4 +1,4 @@
-"""A number together with the sum it comes from, so that what is told and what is reckoned are the same."""
+"""A number with its calculation as text, so that both agree."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from apps.engine.jobs.reading import plain
 
 @dataclass(frozen=True)
 class Amount:
-    """A value and its calculation as text; words stand in parentheses that begin with a letter."""
+    """A value and its calculation as text; words are in parentheses that begin with a letter."""
 
     value: float
     text: str

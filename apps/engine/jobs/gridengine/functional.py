@@ -57,7 +57,7 @@ class Functional:
 
 @dataclass(frozen=True)
 class _Deal:
-    """What one job is weighed by: T · k · share/Σ shares, added up over the categories."""
+    """The weight of one job: T · k · share/Σ shares, summed over the categories."""
 
     config: Config
     weights: Mapping[str, float]

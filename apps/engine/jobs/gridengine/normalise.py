@@ -10,7 +10,7 @@ from apps.engine.jobs.gridengine.amounts import Amount
 from apps.engine.jobs.gridengine.inputs.case import HIGHEST_POSIX
 from apps.engine.jobs.reading import plain
 
-TOO_NARROW = 0.00001  # a range below this tells nobody apart
+TOO_NARROW = 0.00001  # a range below this distinguishes no jobs
 
 
 @dataclass(frozen=True)

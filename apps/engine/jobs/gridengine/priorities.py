@@ -72,7 +72,7 @@ def _share(tickets: float, all_tickets: float, state: str) -> Amount:
 
 
 class _Normalised:
-    """The three numbers that are weighed, and the job's part of the tickets, which is only shown."""
+    """The three weighted numbers, and the job's part of the tickets, which is only shown."""
 
     def __init__(self, nurg: Amount, ntckts: Amount, npprior: Amount, share: Amount) -> None:
         self.nurg, self.ntckts, self.npprior, self.share = nurg, ntckts, npprior, share
@@ -89,7 +89,7 @@ class _Normalised:
 
 
 def _row(config: Config, urgency: Urgency, tickets: Tickets, normalised: _Normalised) -> dict[str, Any]:
-    """The columns of one job and, from the same amounts, the lines that tell them."""
+    """The columns of one job and, from the same amounts, the lines that explain them."""
     told = {
         "prior": ("priority", normalised.prior(config)),
         "nurg": ("normalised urgency", normalised.nurg),

@@ -1,4 +1,4 @@
-"""Does what was printed follow from what stands beside it? Priorities from terms, terms from their sources."""
+"""Check printed listings: priorities against terms, terms against their sources."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ VARIANTS = ("exclude_running", "default_zero", "linear_urgency")  # those that n
 
 @dataclass(frozen=True)
 class Followed:
-    """One job taken apart. terms: weighted, by name; values: normalised; doubts: what doesn't follow, in words.
+    """The breakdown of one job. terms: weighted, by name; values: normalised; doubts: what doesn't follow, in words.
 
     not_listed: terms with a weight that the listing has no column for; left: the part of the printed priority that is
     theirs.
@@ -154,7 +154,7 @@ def normalise(jobs: Sequence[PrintedJob], variant: Iterable[str] = ()) -> dict[s
             if source in job.numbers:
                 value = scale.normalise(job.numbers[source], is_running=job.role == RUNNING).value
                 span = scale.high - scale.low
-                # What is printed alike may still differ by less than a digit, and then the range tells them apart.
+                # Numbers printed alike may still differ by less than a digit, and then the range distinguishes them.
                 unsure = min(steps[source] / span, 1.0) if span else float(scale.high != 0)
                 found[job.job][name] = value, unsure
         if "ppri" in job.numbers:
@@ -176,7 +176,7 @@ def priorities(jobs: Sequence[PrintedJob], weights: Mapping[str, float], variant
 
 
 def fitting_weights(jobs: Sequence[PrintedJob]) -> dict[str, float] | None:
-    """The weights from which all printed priorities follow, where rows enough differ to tell them; else None."""
+    """The weights from which all printed priorities follow, where enough rows differ to derive them; else None."""
     rows = [job.numbers for job in jobs if job.role != ASIDE and all(name in job.numbers for name, _ in TERMS)]
     if len(rows) < len(TERMS):
         return None

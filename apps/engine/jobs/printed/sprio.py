@@ -68,7 +68,7 @@ def _read_tres(text: str, number: int) -> float:
 
 
 def _read_weights(header: list[str], cells: list[str], number: int) -> dict[str, float]:
-    """Numbers stand below the last columns; those on the left are empty, and TRES may be: it has a weight for each."""
+    """Numbers are below the last columns; those on the left are empty, and TRES may be: it has a weight for each."""
     names = header[header.index("PRIORITY") + 1 :]
     if names[-1:] == ["TRES"]:
         names = names[:-1]

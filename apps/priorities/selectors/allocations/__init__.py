@@ -1,1 +1,1 @@
-"""Core-hours promised, kept and delivered."""
+"""Core-hours allocated, reserved and delivered."""

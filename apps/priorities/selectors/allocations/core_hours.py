@@ -1,4 +1,4 @@
-"""The core-hours of one entry: what it is promised, what its shares come to, and until when it has them."""
+"""The core-hours of one entry: its allocation, the equivalent of its shares, and until when it has them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from apps.priorities.selectors.rows import EntryRow, open_view
 
 @dataclass(frozen=True)
 class EntryCoreHours:
-    """table: of the entry's own group. allocations: all that stand, whenever. steps: from the capacity down to it."""
+    """table: of the entry's own group. allocations: all published ones. steps: from the capacity down to it."""
 
     table: AllocationTable
     entry: EntryRow

@@ -1,4 +1,4 @@
-"""Can the promises be kept: core-hours promised, handed out, kept, expected and delivered, entry by entry."""
+"""Allocations against capacity: core-hours allocated, sub-allocated, reserved, expected and delivered, by entry."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _SECONDS = HOUR.total_seconds()
 
 @dataclass(frozen=True, slots=True)
 class AllocationRow:
-    """One entry in a period, in core-hours; None where something isn't known, or isn't for this person to know.
+    """One entry in a period, in core-hours; None where a number is unknown or hidden from the reader.
 
-    promised: to the entry itself. share_of_parent: promised as a part of what its parent has. handed_out: promised to
-    its children; kept: the rest of its own; over: handed out beyond its own. expected: by now, what its shares of
-    today come to at the stated capacity. due: by now, its promise spread evenly over its days. delivered: by now,
-    raw usage of it and all below, on the days of its promise (of the whole period where it has none).
+    allocated: to the entry itself. share_of_parent: its part of the parent's allocation. sub_allocated: to its
+    children; reserved: the rest of its own; over: sub-allocated beyond its own. expected: by now, what its present
+    shares yield at the stated capacity. due: by now, its allocation spread evenly over its days. delivered: by now,
+    raw usage of it and all below, on the days of its allocation (of the whole period where it has none).
     """
 
     uid: UUID
@@ -43,7 +43,7 @@ class AllocationRow:
     name: str
     kind: str
     level: int  # 0 for a child of the group that the table is about
-    days: Period | None  # first to last day of its promises, as far as they overlap the period
+    days: Period | None  # first to last day of its allocations, as far as they overlap the period
     n_allocations: int
     promised_core_h: float | None
     share_of_parent: float | None
@@ -53,20 +53,20 @@ class AllocationRow:
     target_global: float | None
     expected_core_h: float | None
     expected_whole_core_h: float | None  # to the end of the period
-    due_core_h: float | None  # of the root: of its children's promises, where handed_out_core_h is told, too
+    due_core_h: float | None  # of the root: of its children's allocations, where their sum is visible, too
     delivered_core_h: float | None
     remaining_core_h: float | None
     pace: Pace
     pace_part: float | None  # delivered / due − 1
     hands_out: bool
     may_give: bool
-    sees_all_children: bool  # without that its promises aren't turned into shares
-    suppressed: bool = False  # delivered, and what follows from it, isn't told to this person
+    sees_all_children: bool  # without it allocations aren't converted to shares
+    suppressed: bool = False  # delivered, and what follows from it, is hidden from this reader
 
 
 @dataclass(frozen=True)
 class AllocationTable:
-    """A group's row, those of its children, and of whatever below them was promised something."""
+    """Rows of a group, its children, and entries below them that have an allocation."""
 
     policy_slug: str
     policy_name: str
@@ -78,13 +78,13 @@ class AllocationTable:
     rows: list[AllocationRow]
     n_rows: int
     next_cursor: str | None
-    is_over: list[AllocationRow]  # entries shown here that hand out more than they have, the group first
+    is_over: list[AllocationRow]  # entries shown here that sub-allocate more than they have, the group first
     capacity_core_h: float | None
     capacities: list[Capacity]
     uncovered: list[Period]  # days of the period for which no capacity is stated
     has_usage: bool
     unmapped_core_h: float | None  # for who sees everything
-    n_of_archived: int  # promises to entries that are archived, for who sees everything
+    n_of_archived: int  # allocations to archived entries, for readers of the whole tree
     may_state_capacity: bool
     may_give_below: bool
 
@@ -93,7 +93,7 @@ def get_allocation_table(
     *, policy_slug: str, period: Period, zone: ZoneInfo, actor: Actor, of: UUID | None = None,
     cursor: str | None = None, limit: int | None = PAGE,
 ) -> AllocationTable:  # fmt: skip
-    """Of the root's group, or of an entry's. Everything follows from one tree, the promises, and the buckets."""
+    """Of the root's group, or of an entry's: computed from one tree, the allocations, and the buckets."""
     view = open_view(policy_slug=policy_slug, actor=actor)
     group = view.require(view.tree.uuid(0) if of is None else of)
     sums = PromiseSums(view, period, zone, allocations_of(view.policy), capacities_of(view.policy))
@@ -128,7 +128,7 @@ def _above(view: PolicyView, group: int) -> list[tuple[UUID, str]]:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """The stretches of time that numbers are told for, and what of the capacity lies in them."""
+    """The stretches of time that numbers are shown for, and the capacity in them."""
 
     instants: tuple[tuple[datetime, datetime], ...]
     capacity_core_h: float | None
@@ -137,7 +137,7 @@ class _Told:
 
 @dataclass(frozen=True, eq=False)
 class PromiseSums:
-    """The promises of a period over a tree, to its end and up to now."""
+    """The allocations of a period over a tree, to its end and up to now."""
 
     view: PolicyView
     period: Period
@@ -168,7 +168,7 @@ class PromiseSums:
 
     @cached_property
     def days(self) -> dict[int, list[Period]]:
-        """The days in this period on which an entry has a promise, one stretch a promise."""
+        """The days in this period on which an entry has an allocation, one stretch each."""
         found: dict[int, list[Period]] = {}
         for allocation in self.allocations:
             i = self.view.tree.index_of_uid(allocation.entry_uid)
@@ -191,7 +191,7 @@ class PromiseSums:
         )
 
     def stretches(self, i: int) -> list[Period]:
-        """The days that its delivery and its expectation are told for: without gaps counted, none twice."""
+        """The days of its delivered and expected amounts: without gaps, none twice."""
         merged: list[Period] = []
         for period in sorted(self.days.get(i, [self.period])):
             if merged and (period.starts_on - merged[-1].ends_on).days <= 1:
@@ -206,7 +206,7 @@ class PromiseSums:
         return sorted({min(edge, self.view.now) for each in stretches for edge in each})
 
     def told_for(self, i: int) -> _Told:
-        """What an entry's numbers are told for; the same for all that were promised nothing."""
+        """The period of an entry's numbers; one for all entries without an allocation."""
         stretches = self._usual if i not in self.days else tuple(self.stretches(i))
         found = self._told.get(stretches)
         if found is None:
@@ -227,14 +227,14 @@ class PromiseSums:
         return (self.period,)
 
     def hides_promises(self, i: int) -> bool:
-        """Whether children that this person may not see were promised something: sums would tell how much."""
+        """Whether children hidden from the reader have allocations: sums would reveal them."""
         children = self.view.tree.children(i)
         group = slice(children.start, children.stop)
         return bool((self.whole.is_promised[group] & ~self.view.visibility.mask[group]).any())
 
 
 def listed_entries(sums: PromiseSums, group: int) -> Iterator[tuple[int, int]]:
-    """(entry, level) depth first: each visible child of the group, below them only what was promised something."""
+    """(entry, level) depth first: each visible child of the group, below them only entries with an allocation."""
     tree, mask, whole = sums.view.tree, sums.view.visibility.mask, sums.whole
     waiting = [(i, 0) for i in reversed(tree.children(group)) if mask[i]]
     while waiting:
@@ -258,11 +258,11 @@ def _row(sums: PromiseSums, used: Delivered, i: int, level: int) -> AllocationRo
     expected = whole_expected = delivered = None
     if target is not None and told.capacity_core_h is not None:
         expected, whole_expected = target * told.capacity_by_now_core_h, target * told.capacity_core_h
-    # Any days can be asked for, so that sums of any days would tell what one person used: outright, or not at all.
+    # Any days can be requested, so sums would reveal one person's usage: shown in full, or not at all.
     suppressed = used.has_any and not view.visibility.outright[i]
     if used.has_any and not suppressed:
         delivered = sum(used.between(i, *each) for each in told.instants) / _SECONDS
-    # Nothing is promised to the root: what is due there is its children's, and delivered what everybody used.
+    # The root has no allocation: due is the sum of its children's, and delivered all usage.
     even = (due or expected) if i else expected
     pace, part = _pace(even, delivered, begun=told.instants[0][0] < view.now)
     days = sums.days.get(i)

@@ -1,4 +1,4 @@
-"""What begins and what ends among the entries that somebody sees."""
+"""Upcoming starts and ends of allocations and shares among the visible entries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from apps.priorities.selectors.rows import PolicyView, open_view
 
 @dataclass(frozen=True)
 class Upcoming:
-    """Events by day. may_give: to which entries the reader may promise core-hours."""
+    """Events by day. may_give: to which entries the reader may allocate core-hours."""
 
     policy_slug: str
     policy_name: str

@@ -85,7 +85,7 @@ def _weeks(period: Period, zone: ZoneInfo, now: datetime) -> list[datetime]:
 
 
 def _promised(sums: PromiseSums, group: int, by_name: npt.NDArray[np.bool_]) -> list[int]:
-    """Entries with a promise that has begun, the group among them, largest first."""
+    """Entries whose allocation has begun, the group among them, largest first."""
     begun = [
         i
         for i in [group, *(i for i, _level in listed_entries(sums, group))]

@@ -25,7 +25,7 @@ _MOST_KEPT = 100
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """A correction of usage that is in force in one of the two, and not in the other."""
+    """An adjustment that is active in one of the two alone."""
 
     entry: UUID
     name: str

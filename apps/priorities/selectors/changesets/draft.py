@@ -118,7 +118,7 @@ class DraftView:
 
     @cached_property
     def _told(self) -> Mask:
-        """Entries of the snapshot whose numbers the actor may be told."""
+        """Entries of the snapshot whose numbers the actor may see."""
         if self.snapshot is None:
             return np.zeros(0, dtype=np.bool_)
         if self.actor.user is None or (self.visibility.all_visible and self.visibility.outright.all()):
@@ -196,7 +196,7 @@ class DraftView:
         )
 
     def siblings(self, node: Node, *, most: int = PAGE) -> list[DraftRow]:
-        """All below the same entry, the entry itself always among them."""
+        """All below an entry, the entry itself always among them."""
         if node.parent_uid is None:
             return [self.row(node, position=(1, 1))]
         places = self.places(node.parent_uid)
@@ -271,9 +271,9 @@ class _Rows:
 def open_draft_view(
     *, change_set_id: int, at: datetime, actor: Actor, more: Sequence[dict[str, Any]] = ()
 ) -> DraftView:  # fmt: skip
-    """The draft of its author, or of whoever rules the policy; NotFound for everybody who may not see it.
+    """A draft, for its author and for managers of the policy; NotFound for everyone else.
 
-    more: edits that it is shown with as if they were its last ones; nothing is stored.
+    more: further edits to show it with, as its last ones; not stored.
     """
     draft = get_change_set(id=change_set_id, actor=actor, at=at)
     return DraftView(draft, actor, at, check(draft, [*draft.operations, *more], actor, at))
@@ -379,6 +379,6 @@ def _same(one: float | None, other: float | None) -> bool:
 
 
 def trial(view: DraftView, operation: dict[str, Any]) -> DraftView:
-    """The same draft with one edit more, for looking at; nothing is stored."""
+    """Preview of the draft with one more edit; nothing is stored."""
     tried = check(view.draft, [*view.draft.operations, operation], view.actor, view.at)
     return DraftView(view.draft, view.actor, view.at, tried)

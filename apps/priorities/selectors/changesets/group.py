@@ -78,7 +78,7 @@ class GroupPage:
 
     @cached_property
     def decides_own_shares(self) -> bool:
-        """Then there is nobody to ask."""
+        """Without an authority above there is none to request from."""
         decider = Decider(self.view.policy, self.view.actor, self.at)
         return self.parent is not None and decider.decides_shares_of(self.group.uid)
 
@@ -87,7 +87,7 @@ def get_group_page(
     *, policy_slug: str, uid: UUID, at: datetime, actor: Actor, operations: Sequence[Operation] = (),
     cursor: str | None = None,
 ) -> GroupPage:  # fmt: skip
-    """For whoever divides the entry. operations: what the lead is about to change, shown beside what is in force."""
+    """For managers of the entry's children. operations:  what the lead is about to change, shown beside the current state."""
     view = open_view(policy_slug=policy_slug, actor=actor, is_live=True)  # a lead acts on what is known now
     i = view.require(uid)
     holding, lineage, until = _require_lead(view, uid, at)

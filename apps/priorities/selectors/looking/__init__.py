@@ -1,1 +1,1 @@
-"""What one person looks at, now or in the past."""
+"""A policy as one reader sees it, now or in the past."""

@@ -1,4 +1,4 @@
-"""Where this site's usage alone counts in the numbers that somebody looks at, told as far as they see the entries."""
+"""Local-only fallbacks in the numbers that a reader sees, for entries visible to them."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Freshness:
 
 
 def freshness(*, policy_slug: str | None = None, actor: Actor | None = None) -> Freshness:
-    """Never raises and never asks the database. `actor` is whoever looks; ages are no secret to who signs in."""
+    """Never raises and never queries the database. Every signed-in `actor` may see ages."""
     state, now = served.state(), clock.now()
     snapshots = _wanted(state, policy_slug, actor)
     oldest = min(snapshots, key=lambda one: one.as_of, default=None)
@@ -89,7 +89,7 @@ def _health_of_snapshot(age_s: float | None) -> Health:
 
 
 def _source_age(source: SourceAge, now: datetime) -> InputAge:
-    """Late is a source that tells how often it sends, and hasn't for twice as long."""
+    """A source is late after twice its stated sending interval."""
     if source.last_record_end_at is None:
         return InputAge(source.name, "warn" if source.expected_every_s else "ok", None, None)
     age_s = max((now - source.last_record_end_at) / timedelta(seconds=1), 0.0)

@@ -1,4 +1,4 @@
-"""Why a look back finds no entry: it came with a later revision, or had left with an earlier one."""
+"""Why a past tree lacks an entry: a later revision created it, or an earlier one removed it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def require_entry(view: PolicyView, uid: UUID) -> int:
 
 
 def require_path(view: PolicyView, path: str) -> int:
-    """The same by a path, which may be one of the head."""
+    """By a path, which may be one of the head."""
     i = view.tree.index_of_path(path)
     head = load_tree(view.policy) if i is None and view.asked is not None else None
     there = None if head is None else head.index_of_path(path)

@@ -1,4 +1,4 @@
-"""One policy as one person looks at it, now or back: the snapshot, and what of it they are told."""
+"""One policy as one reader sees it, now or in the past: the snapshot, and its visible entries."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from apps.priorities.visibility.sight import told_in
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """A snapshot, and a mask over its entries: those of which one is told what was used. What is told of an entry is
-    told of the way to it. moment: of the past.
+    """A snapshot, and a mask of the entries whose usage is visible. A visible entry's ancestors are visible, too.
+    moment: of the past.
     """
 
     policy: Policy
@@ -51,7 +51,7 @@ def look_at(*, policy_slug: str, actor: Actor, at: int | datetime | None = None,
 
 
 def look_back(view: PolicyView) -> Look:
-    """What a page of the past is told from, over the snapshot's entries."""
+    """Visible entries of a past snapshot."""
     snapshot = view.snapshot
     if snapshot is None:
         raise _nothing_kept(view)

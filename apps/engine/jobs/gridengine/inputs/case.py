@@ -71,7 +71,7 @@ class Job:
 class Case:
     """What one computation needs. jobs are in the order of their numbers; hidden_urgencies widen the range alone.
 
-    registered: users without an entry who have jobs. deleted: automatic users who were idle for too long.
+    registered: unlisted users who have jobs. deleted: automatic users who were idle for too long.
     """
 
     id: str | int | float | None

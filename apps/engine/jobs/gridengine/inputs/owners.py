@@ -34,7 +34,7 @@ class Owner:
 
 
 class Owners:
-    """Owners by kind and name. Users without an entry are registered by their first job, as `enforce_user auto` does.
+    """Owners by kind and name. Unlisted users are registered by their first job, as `enforce_user auto` does.
 
     registered: names of these users. deleted: users who were idle for `auto_user_delete_time`; their entry has no
     effect any more, and a job registers them anew, without usage.
