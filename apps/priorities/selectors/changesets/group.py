@@ -87,7 +87,7 @@ def get_group_page(
     *, policy_slug: str, uid: UUID, at: datetime, actor: Actor, operations: Sequence[Operation] = (),
     cursor: str | None = None,
 ) -> GroupPage:  # fmt: skip
-    """For managers of the entry's children. operations:  what the lead is about to change, shown beside the current state."""
+    """For managers of the entry's children. operations: drafted edits, shown beside the current state."""
     view = open_view(policy_slug=policy_slug, actor=actor, is_live=True)  # a lead acts on what is known now
     i = view.require(uid)
     holding, lineage, until = _require_lead(view, uid, at)
