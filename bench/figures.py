@@ -104,10 +104,10 @@ def _live(client: Client, policy: Policy) -> tuple[list[float], float]:
     """With what a process that serves keeps in memory; also the processor time of one request."""
     from django.test import override_settings
 
-    from apps.priorities.serving import served
+    from apps.priorities.serving import store
 
     with override_settings(FAIRSHARE_SNAPSHOT_POLL_S=3600.0):
-        served.look()
+        store.look()
         address = f"/policy/{policy.slug}/live"
         tag = client.get(address)["ETag"]
         ask: Callable[[], Any] = partial(client.get, address, headers={"If-None-Match": tag})

@@ -36,7 +36,7 @@ def measure_at(at: datetime) -> Iterator[BenchLine]:
     """The clock stands at that instant."""
     from django.core.management import call_command
 
-    from apps.analytics.what_if.without import MOST_BUCKETS
+    from apps.analytics.what_if.without_sources import MOST_BUCKETS
 
     policy, n_buckets = build(N_ENTRIES, N_BUCKETS, at)
     call_command("collectstatic", interactive=False, verbosity=0)
@@ -96,7 +96,7 @@ def _forget_all() -> None:
     from apps.mapping.rules import placement as placing
     from apps.policies.tree import stored as trees
     from apps.priorities.delivered import by_site as delivered_by_site
-    from apps.priorities.serving import served
+    from apps.priorities.serving import store
     from apps.usage.buckets import account_sums
 
     account_sums.remembered = account_sums.AccountSums()
@@ -104,8 +104,8 @@ def _forget_all() -> None:
     placing._placed, placing._last = placing._Placed(), placing._Last()
     roll._remembered = roll._Remembered()
     trees.remembered.clear()
-    served.forget()
-    served.look()
+    store.forget()
+    store.look()
 
 
 def _after_changes(client: Client, at: datetime) -> Iterator[tuple[float, float]]:
@@ -197,13 +197,13 @@ def build(n_entries: int, n_buckets: int, at: datetime) -> tuple[Policy, int]:
 
 def _recompute(at: datetime) -> None:
     from apps.priorities.recompute.staleness import request_recompute
-    from apps.priorities.serving import served
+    from apps.priorities.serving import store
     from apps.runs.services import work_run_now
 
     run = work_run_now(request_recompute(policy_slug=SLUG, at=at, actor=_command()).pk)
     if run.state != "succeeded":
         raise RuntimeError(run.error)
-    served.look()
+    store.look()
 
 
 def _command() -> Actor:

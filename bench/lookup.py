@@ -67,7 +67,7 @@ def prepare() -> str:
     from apps.policies.services import make_policy, publish_document
     from apps.policies.tree.stored import load_tree
     from apps.priorities.recompute.staleness import request_recompute
-    from apps.priorities.serving import served
+    from apps.priorities.serving import store
     from apps.runs.services import work_run_now
 
     at = now() - timedelta(seconds=1)
@@ -86,16 +86,16 @@ def prepare() -> str:
     root_uid = load_tree(Policy.objects.get(slug=SLUG)).uuid(0)
     set_rules(policy_slug=SLUG, rules=[Rule("glob", root_uid, suffix="/{group}/{user}")], at=at, actor=COMMAND)
     work_run_now(request_recompute(policy_slug=SLUG, at=at, actor=COMMAND).pk)
-    served.look()  # the thread that looks by itself may have looked a moment ago, for another bench
+    store.look()  # the thread that looks by itself may have looked a moment ago, for another bench
     user = User.objects.create_superuser("bench")
     return make_token(name="bench", scopes=["priorities:read"], user=user, at=at, actor=COMMAND)[1]
 
 
 def _floor(answer: dict[str, Any], n_leaves: int) -> Callable[[bytes], bytes]:
     """The same answer by hand: a dict of names, a list for each member, one object built for each name."""
-    from apps.priorities.serving import served
+    from apps.priorities.serving import store
 
-    snapshot = served.newest(SLUG)
+    snapshot = store.newest(SLUG)
     leaves = np.flatnonzero(snapshot.values.is_ranked)
     assert len(leaves) == n_leaves
     known = snapshot.describe(leaves)
@@ -135,9 +135,9 @@ def _request(handler: Any, path: str, body: bytes, text: str) -> bytes:
 
 
 def _forget_pieces() -> None:
-    from apps.priorities.serving import served
+    from apps.priorities.serving import store
 
-    snapshot = served.newest(SLUG)
+    snapshot = store.newest(SLUG)
     snapshot.forget_pieces()
     snapshot.index.forget()
 

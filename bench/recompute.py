@@ -113,7 +113,7 @@ def round_of(policy: Policy, at: datetime) -> dict[str, float]:
 
     from apps.engine.algorithms import compute as compute_priorities
     from apps.priorities.recompute import pipeline as assembly
-    from apps.priorities.serving import served
+    from apps.priorities.serving import store as served
 
     with connection.cursor() as cursor:
         cursor.execute("UPDATE usage_bucket SET cpu_s = cpu_s + 1 WHERE mod(id, 1000) = 7")

@@ -236,7 +236,7 @@ def build_series(policy: Policy, at: datetime) -> float:
 
 def _read_pages(policy: Policy) -> list[float]:
     """Twelve siblings over a year, each time those of another group, as a process that serves pages does."""
-    from apps.analytics.series.reading import load_series
+    from apps.analytics.series.stored_series import load_series
     from apps.policies.tree.stored import load_tree
 
     tree = load_tree(policy)

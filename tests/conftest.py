@@ -264,11 +264,11 @@ if not is_engine_alone(sys.argv[1:]):
 @pytest.fixture
 def world(rights_world: Any, settings: Any) -> Any:
     """The site of the rights matrix, under the name that it was made with."""
-    from apps.priorities.serving import served
+    from apps.priorities.serving import store
     from tests.rights_world import ISSUER
 
     settings.FAIRSHARE_ISSUER = ISSUER
-    served.look()
+    store.look()
     return rights_world
 
 

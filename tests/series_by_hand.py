@@ -16,7 +16,7 @@ from apps.policies.tree.stored import TreeColumns, load_tree
 
 READERS = tuple(
     f"apps.analytics.{name}"
-    for name in ("convergence.members", "convergence.reading", "convergence.trend", "series.telling")
+    for name in ("convergence.members", "convergence.selectors", "convergence.trend", "series.visible_days")
 )
 
 

@@ -20,7 +20,7 @@ from apps.accounts.token_cache import tokens
 from apps.cli.sample.backlog import work_at
 from apps.cli.sample.loading import load_sample
 from apps.notices.evaluating import evaluate
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from apps.runs.models import Run
 from tests.api.small_site import AT, Site, build_site
 from tests.dashboard.grid import Grid, make_grid
@@ -64,7 +64,7 @@ def forget_process() -> None:
 
 def _forget_state() -> None:
     tokens.clear()
-    served.forget()
+    store.forget()
     roll._remembered.seen = None  # another database may have as many accounts, with other numbers
 
 

@@ -12,7 +12,7 @@ from django.db import connection
 from apps.accounts.actor import Actor
 from apps.policies.access.scope import require_policy
 from apps.policies.selectors import READ, get_policy
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 
 SERIES = ("built_at", "through_on", "redo_from_on", "hours_through_at")  # of analytics_series
 _SERIES = f"SELECT {', '.join(SERIES)} FROM analytics_series WHERE policy_id = %s"  # noqa: S608 - constants only
@@ -35,7 +35,7 @@ def get_live_state(
 
     series: the columns of SERIES where the caller has read them already, all None where there is no row.
     """
-    state = served.state()
+    state = store.state()
     policy = state.policies.get(policy_slug)
     if policy is None or actor.token is not None:
         found = get_policy(slug=policy_slug, actor=actor, scope=scope)

@@ -10,7 +10,7 @@ class Series(models.Model):
 
     `inputs`: what the days before `redo_from_on` were made of; those from then on are to be made again. `n_slots`: how
     many entries have a place in its tiles. `carry`: what all usage so far came to for each account and source at the
-    end of `through_on`, where the window has no end and aging is one factor for everything (see series.reach).
+    end of `through_on`, where the window has no end and aging is one factor for everything (see series.window_sums).
     """
 
     policy = models.OneToOneField(

@@ -26,7 +26,7 @@ from apps.priorities.change_effects.group_check import check_groups
 from apps.priorities.change_effects.runs import Effect, effect_ahead
 from apps.priorities.recompute.projection import Projection
 from apps.priorities.selectors.rows import newest_or_none
-from apps.priorities.serving.answers import ServedSnapshot
+from apps.priorities.serving.lookup_index import ServedSnapshot
 
 Reason = Literal[
     "new", "archived", "moved", "own_shares", "above_rises", "above_falls", "diluted", "enlarged", "settings", "others"

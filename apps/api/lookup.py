@@ -23,7 +23,7 @@ from apps.api.token_sight import sights
 from apps.api.v1 import answers
 from apps.core import clock
 from apps.core.errors import DomainError
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 
 log = logging.getLogger(__name__)
 #: Key of the WSGI environment. A server sets it to say what its thread may wait for.
@@ -57,7 +57,7 @@ class LookupMiddleware:
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
         if settings.FAIRSHARE_SNAPSHOT_POLL_S > 0:
-            served.start()  # so that the first request finds the snapshots there
+            store.start()  # so that the first request finds the snapshots there
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         if "HTTP_AUTHORIZATION" in request.META and request.path_info.startswith(_START):
@@ -89,7 +89,7 @@ class LookupMiddleware:
             user, bounds = tokens.verify(text, at=clock.now(), refresh=not is_from_memory)
             if not looks_up(user, bounds):  # self:read: whose accounts these are is asked of the database
                 return self._elsewhere(request)
-            if is_from_memory and not sights.is_known(user, bounds, served.newest(policy_slug)):
+            if is_from_memory and not sights.is_known(user, bounds, store.newest(policy_slug)):
                 return HandedOver()
             return look_up(request, policy_slug, what, user, bounds)
         except DomainError as error:
@@ -105,7 +105,7 @@ class LookupMiddleware:
 
 def _is_in_memory(policy_slug: str, what: str, token_text: str) -> bool:
     """Whether token and snapshot are at hand and the answer is short."""
-    return what != "/all" and served.is_in_memory(policy_slug) and tokens.is_fresh(token_text)
+    return what != "/all" and store.is_in_memory(policy_slug) and tokens.is_fresh(token_text)
 
 
 def looks_up(user: User, bounds: TokenBounds) -> bool:
@@ -114,7 +114,7 @@ def looks_up(user: User, bounds: TokenBounds) -> bool:
 
 def look_up(request: HttpRequest, policy_slug: str, what: str, user: User, bounds: TokenBounds) -> HttpResponseBase:
     require_policy(bounds, policy_slug)
-    snapshot = served.newest(policy_slug)
+    snapshot = store.newest(policy_slug)
     at = clock.now()
     mask = sights.mask(user, bounds, snapshot, at)
     if what == "/all":

@@ -21,9 +21,9 @@ from apps.accounts.clerk import Clerk
 from apps.accounts.models import User
 from apps.policies.models import Policy
 from apps.policies.tree.columns import Mask
-from apps.priorities.serving import served
-from apps.priorities.serving.answers import ServedSnapshot
-from apps.priorities.visibility.sight import readable_now
+from apps.priorities.serving import store
+from apps.priorities.serving.lookup_index import ServedSnapshot
+from apps.priorities.visibility.visible_entries import readable_now
 
 _MOST = 1_000
 _Key = tuple[str, str, str]  # the token's prefix, the policy, the digest of its tree
@@ -47,7 +47,7 @@ class TokenSight:
         Raises:
             OperationalError: the database is away, and this token hasn't been asked with for this tree.
         """
-        row = served.state().policies[snapshot.policy_slug]
+        row = store.state().policies[snapshot.policy_slug]
         if _reads_all(user, row.visibility):
             return None if bounds.subtree_uid is None else snapshot.subtree_mask(bounds.subtree_uid)
         key = _key(bounds, snapshot)
@@ -70,7 +70,7 @@ class TokenSight:
 
     def is_known(self, user: User, bounds: TokenBounds, snapshot: ServedSnapshot) -> bool:
         """Whether `mask` answers without the database."""
-        if _reads_all(user, served.state().policies[snapshot.policy_slug].visibility):
+        if _reads_all(user, store.state().policies[snapshot.policy_slug].visibility):
             return True
         known = self._known.get(_key(bounds, snapshot))
         return known is not None and known.user is user

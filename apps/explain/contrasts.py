@@ -14,15 +14,15 @@ from apps.accounts.actor import Actor
 from apps.core.errors import FieldProblem, Invalid, NotFound
 from apps.engine.algorithms import PriorityResult, read_algorithm
 from apps.engine.explain import Contrast, Turn, contrast
-from apps.explain.explained import moment_json, scope_of
+from apps.explain.account_walk import moment_json, scope_of
 from apps.explain.walk import WalkStep, step_at, step_json, untold
 from apps.policies.operations.algorithm_fit import refusing_failed_packages
-from apps.priorities.recompute.again import needing_the_algorithm
-from apps.priorities.selectors.looking.policy import Look, look_at
+from apps.priorities.recompute.from_snapshot import needing_the_algorithm
+from apps.priorities.selectors.visible.snapshot import Look, look_at
 from apps.priorities.sentences import Said, say, text_of, unit_of_metric
-from apps.priorities.serving.answers import ServedSnapshot, instant
 from apps.priorities.serving.lookup import AccountQuery
-from apps.priorities.visibility.sight import own_queries
+from apps.priorities.serving.lookup_index import ServedSnapshot, instant
+from apps.priorities.visibility.visible_entries import own_queries
 
 _MOST_HITS = 20
 _MOST_NEAR = 5

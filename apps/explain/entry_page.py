@@ -16,11 +16,11 @@ from apps.policies.settings import PolicySettings
 from apps.priorities.records.local_only import LocalOnly
 from apps.priorities.records.moment import Moment
 from apps.priorities.selectors.history import HistoryLine, history_lines
-from apps.priorities.selectors.looking.fallen import local_only_among
-from apps.priorities.selectors.looking.moments import moment_of
-from apps.priorities.selectors.looking.not_in_revision import require_entry
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.selectors.tree import offset
+from apps.priorities.selectors.visible.local_only import local_only_among
+from apps.priorities.selectors.visible.missing_entry import require_entry
+from apps.priorities.selectors.visible.moments import moment_of
 from apps.priorities.sentences import text_of
 
 _MOST_ROWS = 100

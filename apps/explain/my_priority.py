@@ -21,14 +21,14 @@ from apps.policies.models import Policy
 from apps.policies.selectors import list_policies
 from apps.policies.tree.columns import Mask
 from apps.priorities.records.moment import Moment
-from apps.priorities.selectors.looking.freshness import freshness
-from apps.priorities.selectors.looking.moments import moment_of
-from apps.priorities.selectors.looking.policy import look_at, look_back
 from apps.priorities.selectors.rows import newest_or_none, open_view
+from apps.priorities.selectors.visible.freshness import freshness
+from apps.priorities.selectors.visible.moments import moment_of
+from apps.priorities.selectors.visible.snapshot import look_at, look_back
 from apps.priorities.sentences import Said, say
-from apps.priorities.serving.answers import ServedSnapshot
 from apps.priorities.serving.lookup import AccountQuery
-from apps.priorities.visibility.sight import own_queries
+from apps.priorities.serving.lookup_index import ServedSnapshot
+from apps.priorities.visibility.visible_entries import own_queries
 
 
 @dataclass(frozen=True)

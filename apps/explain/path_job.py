@@ -15,7 +15,7 @@ from apps.engine.analysis.smallest_job import jobs_that_show
 from apps.engine.errors import BadParameter, PackageFailed
 from apps.priorities.metering.usage import HOUR_S
 from apps.priorities.sentences.amounts import job_hours, unit_of_metric
-from apps.priorities.serving.answers import ServedSnapshot
+from apps.priorities.serving.lookup_index import ServedSnapshot
 
 
 @dataclass(frozen=True, slots=True)

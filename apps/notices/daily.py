@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 from uuid import UUID
 
-from apps.analytics.series.reading import load_series, series_state
 from apps.analytics.series.storage.columns import DailySeries
+from apps.analytics.series.stored_series import load_series, series_state
 from apps.policies.models import Policy
 
 STALE_AFTER = timedelta(days=3)

@@ -18,9 +18,9 @@ from apps.core.errors import NotFound
 from apps.engine.jobs.benefits import all_benefits
 from apps.policies.selectors import get_policy
 from apps.priorities.metering.metric import weighed
-from apps.priorities.serving import served
-from apps.priorities.serving.answers import ServedSnapshot
-from apps.priorities.visibility.sight import told_in
+from apps.priorities.serving import store
+from apps.priorities.serving.lookup_index import ServedSnapshot
+from apps.priorities.visibility.visible_entries import told_in
 
 _SCOPES = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ)
 
@@ -36,7 +36,7 @@ def sam_case(
     """
     scope = next((scope for scope in _SCOPES if actor.has_scope(scope)), Token.Scope.POLICIES_READ)
     policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
-    snapshot = served.newest(policy.slug)
+    snapshot = store.newest(policy.slug)
     told = told_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
     entry = snapshot.tree.index_of_path(path)
     groups = {} if entry is None else _groups(snapshot, entry)

@@ -11,10 +11,10 @@ from django.test import Client
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.analytics.convergence.counting import Counting
 from apps.analytics.convergence.period import Period
-from apps.analytics.convergence.reading import get_convergence
 from apps.analytics.convergence.records import Convergence
+from apps.analytics.convergence.selectors import get_convergence
+from apps.analytics.convergence.shares import Counting
 from apps.analytics.series import against_today
 from apps.analytics.series.runs import ask_for_series
 from apps.core.errors import TooLarge

@@ -9,7 +9,9 @@ from math import inf, isnan
 import numpy as np
 import pytest
 
-from apps.analytics.convergence.counting import (
+from apps.analytics.convergence.merit import half_times_of, measure, slack_of, states_of
+from apps.analytics.convergence.period import MOST_DAYS, Period, read_period, usual_period, whole_period
+from apps.analytics.convergence.shares import (
     Counting,
     actual_share,
     cut,
@@ -18,8 +20,6 @@ from apps.analytics.convergence.counting import (
     target_share,
     told_windows,
 )
-from apps.analytics.convergence.measuring import half_times_of, measure, slack_of, states_of
-from apps.analytics.convergence.period import MOST_DAYS, Period, read_period, usual_period, whole_period
 from apps.analytics.convergence.verdict import Shares, has_the_only_demand, judge, verdict, verdict_of_one
 from apps.analytics.series.storage.columns import DailySeries, SeriesDays, SeriesState
 from apps.core.errors import Invalid, Malformed

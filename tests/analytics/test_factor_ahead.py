@@ -10,11 +10,11 @@ import pytest
 from apps.accounts.actor import COMMAND
 from apps.analytics.forecast import FactorAhead, get_forecasts
 from apps.analytics.forecast.factor_ahead import DAYS
-from apps.analytics.forecast.shaping import forecast_json
+from apps.analytics.forecast.payload import forecast_json
 from apps.analytics.what_if import Asked, try_out
 from apps.priorities.models import Snapshot
 from apps.priorities.recompute.pipeline import compute, load_inputs
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from tests.priority_site import AS_OF, PROJECTS, Site
 from tests.worlds import forget_process
@@ -42,7 +42,7 @@ def _site(make_site: Any, algorithm: str, window: dict[str, Any], *, burst: floa
     if burst:
         site.job("alice", "physics", burst, ago_h=15 * 24)
     site.recompute()
-    served.look()
+    store.look()
     return site
 
 
@@ -104,7 +104,7 @@ def test_the_level_that_is_named_has_the_usage_that_it_is_said_to_have(make_site
     _run(site, 0, 28)
     _factor, then = _recomputed(site, 28, "/physics/alice")
     assert said["actual"] == pytest.approx(float(then.actual[found.level]), rel=1e-9)
-    assert said["other_actual"] == float(served.newest(site.slug).values.actual[found.level])
+    assert said["other_actual"] == float(store.newest(site.slug).values.actual[found.level])
 
 
 def test_a_factor_that_stays_is_said_to_stay(make_site: Any) -> None:
@@ -125,7 +125,7 @@ def test_where_levels_decide_there_is_no_curve_of_the_factor(make_site: Any, alg
 
 def test_too_many_hours_are_said_to_be_too_many(make_site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     site = _site(make_site, "slurm-classic", FADING)
-    monkeypatch.setattr("apps.analytics.forecast.reading.MOST_BUCKETS", 3)
+    monkeypatch.setattr("apps.analytics.forecast.usage_source.MOST_BUCKETS", 3)
     forget_process()
     found = _ahead(site)
     assert found is not None

@@ -24,14 +24,14 @@ from apps.analytics.forecast import (
     get_forecasts,
     get_my_forecasts,
 )
-from apps.analytics.forecast.outlook import curve_of, with_target
-from apps.analytics.forecast.telling import tell_level
+from apps.analytics.forecast.entry_forecast import curve_of, with_target
+from apps.analytics.forecast.messages import tell_level
 from apps.core.errors import Invalid, NotAllowed
 from apps.engine.decay import Window, bucket_weights
 from apps.engine.explain import History
 from apps.priorities.recompute.pipeline import compute, load_inputs
 from apps.priorities.sentences import Said
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from tests.engine.test_explain_recovery import history
 from tests.examples import examples
@@ -225,7 +225,7 @@ def steady(make_site: Any) -> Site:
     _run(site, AS_OF - timedelta(days=10), AS_OF)
     site.job("alice", "physics", 3000, ago_h=26)
     site.recompute()
-    served.look()
+    store.look()
     return site
 
 
@@ -307,7 +307,7 @@ def test_running_jobs_count_in_the_pace_where_they_count_in_the_usage(make_site:
         site.job("carol", "biology", 24, ago_h=2)
         site.running("alice", "physics", cpus=10, since_h=30)
         site.recompute()
-        served.look()
+        store.look()
         level = _forecast(site).levels[0]
         assert level.outlook is not None
         shares[approach] = level.outlook.share
@@ -329,7 +329,7 @@ def test_somebody_sees_the_forecast_of_own_accounts_and_no_other(make_site: Any)
     site.job("alice", "physics", 40)
     site.job("carol", "biology", 45)
     site.recompute()
-    served.look()
+    store.look()
     alice = Actor(user=User.objects.create_user("alice"), via="page")
     (mine,) = get_my_forecasts(actor=alice, at=AS_OF)
     assert [level.path for level in mine.levels] == ["/physics", "/physics/alice"]
@@ -345,7 +345,7 @@ def test_an_account_that_nobody_knows_has_no_forecast(steady: Site) -> None:
 
 
 def test_too_many_hours_to_wait_for_are_named_and_not_read(steady: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.analytics.forecast.reading.MOST_BUCKETS", 10)
+    monkeypatch.setattr("apps.analytics.forecast.usage_source.MOST_BUCKETS", 10)
     forget_process()
     found = _forecast(steady)
     assert not found.has_days

@@ -9,12 +9,12 @@ from uuid import UUID, uuid4
 import numpy as np
 import pytest
 
-from apps.analytics.forecast.past import from_series
-from apps.analytics.forecast.reading import read_past
+from apps.analytics.forecast.past_usage import from_series
+from apps.analytics.forecast.usage_source import read_past
 from apps.analytics.series.runs import ask_for_series
 from apps.analytics.series.storage.columns import DailySeries, SeriesDays
 from apps.policies.models import Policy
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from apps.runs.services import work_run_now
 from tests.analytics.test_forecast import FADING
 from tests.priority_site import AS_OF, PROJECTS, Site
@@ -75,16 +75,16 @@ def days(make_site: Any) -> Site:
     for user, group, cpus in (("alice", "physics", 2), ("bob", "physics", 1), ("carol", "biology", 3)):
         site.job(user, group, cpus, ago_h=12, start_at=midnight - timedelta(days=12), submit_at=midnight)
     site.recompute()
-    served.look()
+    store.look()
     return site
 
 
 def test_the_series_and_the_hours_tell_the_same_pace(days: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    snapshot = served.newest(days.slug)
+    snapshot = store.newest(days.slug)
     chain = [i for i in range(1, len(snapshot.tree)) if snapshot.tree.path(i) in ("/physics", "/physics/alice")]
     by_hours = read_past(days.policy, snapshot, chain, hourly=False)
     assert work_run_now(ask_for_series(Policy.objects.get(pk=days.policy.pk), at=AS_OF).pk).state == "succeeded"
-    monkeypatch.setattr("apps.analytics.forecast.reading.inputs_of", lambda *_: None)
+    monkeypatch.setattr("apps.analytics.forecast.usage_source.inputs_of", lambda *_: None)
     by_days = read_past(days.policy, snapshot, chain, hourly=False)
     assert by_hours is not None
     assert by_days is not None

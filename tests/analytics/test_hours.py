@@ -13,12 +13,12 @@ from django.test import Client
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.analytics.convergence.by_hour import get_convergence_by_hour
-from apps.analytics.convergence.counting import Counting
+from apps.analytics.convergence.shares import Counting
 from apps.analytics.models import Series, SeriesHour, SeriesHourTile
 from apps.analytics.series import hours, runs
-from apps.analytics.series.hours_reading import load_hours
-from apps.analytics.series.reading import load_series, series_state
 from apps.analytics.series.storage.columns import DailySeries
+from apps.analytics.series.stored_hours import load_hours
+from apps.analytics.series.stored_series import load_series, series_state
 from apps.core.errors import Invalid
 from apps.policies.models import Grant, Policy
 from apps.policies.tree.stored import load_tree

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from apps.accounts.actor import COMMAND, Actor
-from apps.analytics.operators import of_tree
-from apps.analytics.operators.asking import FigureQuery, read_query
+from apps.analytics.operators import tree_figures
+from apps.analytics.operators.figure_query import FigureQuery, read_query
 from apps.analytics.operators.figures import FIGURES
-from apps.analytics.operators.pictures import SEVEN
+from apps.analytics.operators.operator_figures import SEVEN
 from apps.analytics.operators.records import columns_of
 from apps.analytics.operators.selectors import check_tree, choices_for, get_figure, get_operators_page
 from apps.analytics.review import get_review_page
@@ -21,7 +21,7 @@ from apps.engine.analysis import density, figure_17, job_size
 from apps.engine.operators import get_operator
 from apps.policies.changesets.checks import Check
 from apps.policies.services import make_change_set
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from tests import oracles_analysis
 from tests.dashboard.grid import SLUG, Grid
 from tests.worlds import AT
@@ -34,7 +34,7 @@ def figure(name: str, actor: Actor = COMMAND, **query: Any) -> Any:
 
 def exact_losses(operator: str, resolution: int, shares: dict[str, Fraction] | None = None) -> dict[str, int]:
     """Recounted from the snapshot's totals in fractions, with other shares of some entries."""
-    snapshot = served.newest(SLUG)
+    snapshot = store.newest(SLUG)
     tree = snapshot.tree
     given = [(shares or {}).get(tree.path(i), Fraction(x)) for i, x in enumerate(tree.shares.tolist())]
     vectors = oracles_analysis.exact_vectors(
@@ -235,7 +235,7 @@ def test_a_review_counts_the_tree_after_the_change(open_grid: Grid) -> None:
 def test_of_a_very_large_tree_one_operator_is_counted_at_few_resolutions(
     open_grid: Grid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(of_tree, "MOST_FOR_ALL", 5)
+    monkeypatch.setattr(tree_figures, "MOST_FOR_ALL", 5)
     rows = figure("resolution", operator="absolute", resolution=77).rows
     assert {row.operator for row in rows} == {"absolute"}
     assert [row.resolution for row in rows] == [77, 256, 4096, 10_000, 65_536]

@@ -22,7 +22,7 @@ from apps.policies.operations.apply import apply
 from apps.policies.tree.stored import load_tree
 from apps.priorities.models import Snapshot
 from apps.priorities.recompute.pipeline import compute, load_inputs
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from tests.priority_site import AS_OF, PROJECTS, Site, children
 from tests.worlds import forget_process
@@ -56,7 +56,7 @@ def steady(make_site: Any) -> Site:
     site.map()
     _run(site, -14, 0)
     site.recompute()
-    served.look()
+    store.look()
     return site
 
 
@@ -102,7 +102,7 @@ def test_a_group_that_stops_leads_where_it_was_said(steady: Site) -> None:
 
 def test_another_target_changes_the_place_of_now_and_what_a_recompute_of_that_tree_says(steady: Site) -> None:
     said = _try(steady, level="/physics", target=0.05)
-    snapshot = served.newest(steady.slug)
+    snapshot = store.newest(steady.slug)
     after = apply(load_tree(steady.policy), [{"op": "set_shares", "entry": "/physics", "shares": 40 * 0.05 / 0.95}])
     inputs = load_inputs(steady.policy, as_of=snapshot.as_of)
     result = compute(replace(inputs, tree=after)).result
@@ -133,7 +133,7 @@ def test_running_less_brings_balance_back_earlier_and_a_higher_target_too(make_s
     _run(site, -14, 0, carol=9)
     site.job("alice", "physics", 1500, ago_h=20)
     site.recompute()
-    served.look()
+    store.look()
 
     def days(**asked: Any) -> float:
         found = _try(site, **asked)
@@ -199,7 +199,7 @@ def test_a_level_that_is_not_on_the_way_and_one_without_siblings_are_named(stead
     lonely.map()
     lonely.job("alice", "physics", 10)
     lonely.recompute()
-    served.look()
+    store.look()
     with pytest.raises(Invalid, match="physics") as refused:
         _try(lonely, target=0.5, level="/physics")
     assert [problem.where for problem in refused.value.fields] == ["target"]
@@ -211,9 +211,9 @@ def test_members_get_ranks_in_steps_and_nobody_elses_answer(make_site: Any) -> N
     site.map()
     _run(site, -14, 0)
     site.recompute()
-    served.look()
+    store.look()
     alice = Actor(user=User.objects.create_user("alice"), via="page")
-    tree = served.newest(site.slug).tree
+    tree = store.newest(site.slug).tree
     uids = {tree.path(i): tree.uuid(i) for i in range(1, len(tree))}
     said = try_out_mine(
         policy_slug=site.slug, entry_uid=uids["/physics/alice"], asked=Asked(core_h=1.0), actor=alice, at=AS_OF
@@ -228,7 +228,7 @@ def test_members_get_ranks_in_steps_and_nobody_elses_answer(make_site: Any) -> N
 
 
 def test_too_often_is_refused_for_a_moment(steady: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.analytics.what_if.trying.MOST_A_MINUTE", 2)
+    monkeypatch.setattr("apps.analytics.what_if.trial.MOST_A_MINUTE", 2)
     _try(steady)
     _try(steady)
     with pytest.raises(TooOften, match=r"\b2\b"):

@@ -11,8 +11,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.actor import COMMAND, Actor
-from apps.analytics.what_if import without
-from apps.analytics.what_if.without import compute_both, leave_out, left_out
+from apps.analytics.what_if import without_sources
+from apps.analytics.what_if.without_sources import compute_both, leave_out, left_out
 from apps.core.errors import NotFound, TooLarge
 from apps.policies.models import Policy
 from apps.priorities.models import Snapshot
@@ -127,7 +127,7 @@ def test_it_is_worked_out_once_for_a_snapshot(both: Site, as_eva: Actor) -> None
 
 
 def test_what_would_take_too_long_is_refused(both: Site, as_eva: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(without, "MOST_BUCKETS", 2)
+    monkeypatch.setattr(without_sources, "MOST_BUCKETS", 2)
     forget_process()
     with pytest.raises(TooLarge, match=r"\b2\b"):
         leave_out(policy_slug="grid", sources=["peer"], actor=as_eva, at=AS_OF)

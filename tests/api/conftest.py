@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from apps.accounts.models import User
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from tests.api.small_site import Site
 from tests.worlds import AT, forget_process
 
@@ -63,7 +63,7 @@ def site(small_site: Site) -> Site:
 
 @pytest.fixture
 def computed(computed_site: Site) -> Site:
-    served.look()
+    store.look()
     return computed_site
 
 

@@ -24,7 +24,7 @@ from apps.policies.models import Grant, Policy
 from apps.policies.recompute_runs import nudge
 from apps.policies.services import make_policy, publish_document
 from apps.policies.tree.stored import load_tree
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from apps.runs.services import work_run_now
 from apps.usage.services import make_source, push_records
 
@@ -76,7 +76,7 @@ class Site:
     def recompute(self) -> int:
         """A new snapshot, as a worker would make it."""
         run = work_run_now(nudge(self.policy, at=self.at).pk)
-        served.look()
+        store.look()
         return int(run.result["snapshot"])
 
 

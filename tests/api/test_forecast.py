@@ -88,7 +88,7 @@ def test_an_account_that_nobody_knows_and_a_name_that_is_no_parameter(computed: 
 
 def test_too_many_questions_a_minute_wait(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     cache.clear()
-    monkeypatch.setattr("apps.analytics.what_if.trying.MOST_A_MINUTE", 1)
+    monkeypatch.setattr("apps.analytics.what_if.trial.MOST_A_MINUTE", 1)
     assert _get(computed, f"{WHAT_IF}?account=alice").status_code == 200
     answer = _get(computed, f"{WHAT_IF}?account=alice")
     assert (answer.status_code, answer.json()["code"]) == (429, "too_often")

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from apps.policies.recompute_runs import nudge
 from apps.priorities.models import Snapshot
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from apps.usage.models import Source
 from tests.api.conftest import refused
 from tests.api.small_site import Site
@@ -73,7 +73,7 @@ def test_a_damaged_newest_snapshot_is_named_and_counted(computed: Site) -> None:
     newest = Snapshot.objects.order_by("-pk")[0]
     assert gauge() == {"grid": 0.0, "other": 0.0}
     Snapshot.objects.filter(pk=newest.pk).update(data=b"x" + bytes(newest.data))
-    served.forget()
+    store.forget()
     status, answer = ready()
     assert (status, answer["status"]) == (200, "degraded")
     assert ("damaged_snapshot", "grid") in codes(answer)

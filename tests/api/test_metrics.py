@@ -24,7 +24,7 @@ from apps.api.gauges import entries, policies
 from apps.api.gauges.sources import unmapped_of_sources
 from apps.policies.recompute_runs import nudge
 from apps.policies.services import publish_document
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Source
@@ -129,7 +129,7 @@ def test_policies_tell_how_far_they_are_from_their_targets(computed: Site, monke
     alice, bob = abs(6 / 7 - 2 / 3), abs(1 / 7 - 1 / 3)
     weighted = 0.6 * physics + 0.4 * biology + 0.4 * alice + 0.2 * bob
     assert value(found, "fairshare_deviation_points", **of) == pytest.approx(100 * weighted / 2, rel=0.01)
-    snapshot = served.newest("grid")
+    snapshot = store.newest("grid")
     over, under = policies.count_outside(snapshot)
     assert value(found, "fairshare_entries_out_of_band", side="over", **of) == over >= 1
     assert value(found, "fairshare_entries_out_of_band", side="under", **of) == under >= 1
@@ -142,8 +142,8 @@ def test_a_policy_in_which_nobody_ran_anything_has_no_deviation(site: Site) -> N
     )  # fmt: skip
     site.other.refresh_from_db()
     work_run_now(nudge(site.other, at=AT).pk)
-    served.look()
-    assert policies.mean_deviation_points(served.newest("other")) is None
+    store.look()
+    assert policies.mean_deviation_points(store.newest("other")) is None
     found = scrape()
     assert found["fairshare_deviation_points"].samples == {}
     assert value(found, "fairshare_entry_target_ratio", policy="other", entry="/quiet") == 1
@@ -183,7 +183,7 @@ def test_of_groups_only_the_greatest_are_told_and_of_persons_none(computed: Site
 
 
 def test_odd_names_are_escaped(computed: Site) -> None:
-    snapshot = served.newest("grid")
+    snapshot = store.newest("grid")
     odd = 'a\\b"c'
     names = [odd if name == "physics" else name for name in snapshot.tree.name]
     renamed = replace(snapshot, tree=replace(snapshot.tree, name=names))

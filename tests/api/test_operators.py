@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from apps.accounts.actor import COMMAND
-from apps.analytics.operators.asking import FigureQuery
+from apps.analytics.operators.figure_query import FigureQuery
 from apps.analytics.operators.figures import FIGURES
 from apps.analytics.operators.selectors import get_figure, get_operators_page
 from tests.api.small_site import Site

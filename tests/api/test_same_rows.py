@@ -25,7 +25,7 @@ from apps.accounts.token_cache import tokens
 from apps.api.lookup import ANSWER_FROM, AnswerFrom, HandedOver
 from apps.policies.access.reader_grants import let_owner_read
 from apps.policies.models import Grant, Policy
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from tests.api.conftest import Caller
 from tests.api.small_site import Site
 from tests.worlds import AT
@@ -227,7 +227,7 @@ def test_a_look_up_from_memory_never_asks_the_database_what_its_token_reads(
         environ: dict[str, Any] = {"HTTP_AUTHORIZATION": header, ANSWER_FROM: answer_from}
         return Client().get(f"/api/v1/{ONE}", {"account": "alice"}, **environ)
 
-    served.newest("grid")
+    store.newest("grid")
     settings.FAIRSHARE_SNAPSHOT_POLL_S = 60.0
     tokens.verify(header.split()[1], at=AT)
     assert isinstance(look_up(AnswerFrom.MEMORY), HandedOver), "not asked yet"

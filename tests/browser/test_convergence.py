@@ -41,7 +41,7 @@ def made(wide_grid: Grid, monkeypatch: pytest.MonkeyPatch) -> HandMade:
         revisions=[0] * 10 + [1] * 15 + [2] * 35,
     )  # fmt: skip
     gaps = {made.on[30]: ("Cluster A",), made.on[31]: ("Cluster A",)}
-    monkeypatch.setattr("apps.analytics.convergence.reading.list_gaps", lambda **_: gaps)
+    monkeypatch.setattr("apps.analytics.convergence.selectors.list_gaps", lambda **_: gaps)
     return put_in_place(made, monkeypatch)
 
 

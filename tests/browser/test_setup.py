@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from apps.accounts.models import User
 from apps.policies.models import Policy
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from tests.browser.conftest import Open, Visit, at_widths
@@ -24,9 +24,9 @@ LOG = "#log button[type=submit]"
 
 @pytest.fixture
 def eva(transactional_db: None) -> Iterator[User]:
-    served.forget()
+    store.forget()
     yield User.objects.create_superuser("eva", first_name="Eva", last_name="Kling")
-    served.forget()
+    store.forget()
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from datetime import timedelta
 from apps.accounts.models import User
 from apps.policies.models import Grant, Policy
 from apps.priorities.models import Snapshot
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from tests.browser.conftest import Open, at_widths
 from tests.dashboard.grid import SLUG, Grid
 
@@ -16,7 +16,7 @@ from tests.dashboard.grid import SLUG, Grid
 def test_what_is_not_told_says_so_with_the_reason(grid: Grid, visit: Open, width: int) -> None:
     Policy.objects.filter(slug=SLUG).update(visibility=Policy.Visibility.PATH)
     Snapshot.objects.update(computed_at=grid.at - timedelta(days=1))  # the last of a day that is over
-    served.forget()
+    store.forget()
     Grant.objects.create(
         policy=Policy.objects.get(slug=SLUG), entry_uid=grid.uid("/"), user=User.objects.create_user("vera"),
         role="viewer", verbs=["view_aggregate"], reason="sums", created_at=grid.at,

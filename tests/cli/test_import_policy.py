@@ -26,7 +26,7 @@ from apps.policies.operations import apply as operations
 from apps.policies.services import effect_of, make_policy, publish_change_set, publish_document
 from apps.policies.tree.stored import load_tree, load_tree_from_rows
 from apps.priorities.recompute.staleness import request_recompute
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from apps.runs.services import work_run_now
 from apps.usage.services import make_source
 from tests.cli.refusals import code_of
@@ -327,8 +327,8 @@ def test_the_output_says_how_many_accounts_map_and_map_makes_the_rules(grid: Pol
     _, err = run(*arguments, "--map", "linux", file(content))
     assert "there already" in err
     work_run_now(request_recompute(policy_slug="grid", at=now(), actor=COMMAND).pk)
-    served.look()
-    (never,) = served.newest("grid").lookup(["never"])
+    store.look()
+    (never,) = store.newest("grid").lookup(["never"])
     assert (never["entry"], never["rank"]) == ("/physics/never", 1), "the next look-up finds who never ran"
 
 

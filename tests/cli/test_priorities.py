@@ -10,7 +10,7 @@ from django.core.management.base import CommandError
 from apps.accounts.actor import COMMAND
 from apps.core.clock import now
 from apps.policies.services import make_policy, publish_document
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from tests.cli.refusals import code_of
 
 pytestmark = pytest.mark.django_db
@@ -34,7 +34,7 @@ def _priorities(*arguments: str) -> str:
 @pytest.mark.usefixtures("_computed")
 def test_json_is_the_object_that_rest_gives() -> None:
     answer = json.loads(_priorities("grid", "--account", "nobody", "--json"))
-    snapshot = served.newest("grid")
+    snapshot = store.newest("grid")
     expected = snapshot.head(now())
     assert {**answer, "age_s": 0} == {**expected, "age_s": 0, "results": snapshot.lookup(["nobody"])}
 

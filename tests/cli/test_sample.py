@@ -15,7 +15,7 @@ from django.core.management.base import CommandError
 from django.test import override_settings
 
 from apps.accounts.actor import COMMAND
-from apps.analytics.operators.asking import FigureQuery
+from apps.analytics.operators.figure_query import FigureQuery
 from apps.analytics.operators.selectors import check_tree
 from apps.cli.sample.core_hours import PART
 from apps.cli.sample.grid import POLICY_SLUG, SITES, Grid
@@ -25,9 +25,9 @@ from apps.core.errors import Conflict
 from apps.policies.allocations.periods import Period
 from apps.policies.models import Policy, Revision
 from apps.priorities.models import Snapshot
-from apps.priorities.selectors.allocations.promises import get_allocation_table
+from apps.priorities.selectors.allocations.table import get_allocation_table
 from apps.priorities.selectors.tree import get_tree_page
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from apps.usage.models import Record, Source
 from tests import oracles_analysis
 
@@ -83,7 +83,7 @@ def test_loading_it_shows_one_over_one_idle_one_newcomer_and_one_late_source() -
 
 def _check_resolution_in_exact_fractions() -> None:
     """The sample's own tree: what a resolution does to it is what a recount in fractions finds."""
-    snapshot = served.newest(POLICY_SLUG)
+    snapshot = store.newest(POLICY_SLUG)
     tree = snapshot.tree
     shares, usage = ([Fraction(x) for x in values.tolist()] for values in (tree.shares, snapshot.values.usage))
     leaves = np.flatnonzero(tree.engine_tree().is_ranked).tolist()

@@ -15,7 +15,7 @@ from apps.accounts.models import User
 from apps.cli.sample.grid import POLICY_SLUG
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
 from tests.dashboard.page import Page, text_of
 from tests.pages.test_every_page import DOWNLOAD, PAGES, is_opened
@@ -110,7 +110,7 @@ def story_pages(username: str) -> list[str]:
 
 @pytest.mark.parametrize("username", ["admin", "maria", "kimberg"])
 def test_no_page_is_empty(sample_grid: None, username: str) -> None:
-    served.look()
+    store.look()
     client = Client()
     client.force_login(User.objects.get(username=username))
     visits = walk(client, ["/", *story_pages(username)])

@@ -13,7 +13,7 @@ from apps.engine.decay import AGINGS
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read, text_of
 from tests.sign_in import sign_in
@@ -79,7 +79,7 @@ def test_a_law_is_previewed_then_published_and_said_on_the_other_pages(admin: Cl
     window = window_in_force()
     assert (window["aging"], window["hist_hours"], window["length_s"]) == ("lsf", 10.0, 30 * 86_400)
     grid.recompute()
-    served.forget()
+    store.forget()
     decay = read(admin.get(f"/policy/{SLUG}/")).item("decay")
     assert decay.attributes["data-state"] == "lsf"
     assert "10 h" in text_of(decay)

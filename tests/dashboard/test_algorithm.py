@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.actor import COMMAND
-from apps.analytics.operators.asking import FigureQuery
+from apps.analytics.operators.figure_query import FigureQuery
 from apps.analytics.operators.selectors import check_tree
 from apps.core import clock
 from apps.engine.algorithms import all_algorithms
@@ -18,7 +18,7 @@ from apps.engine.operators import all_operators
 from apps.policies.models import Policy, Revision
 from apps.policies.publishing.at_once import publish_operations
 from apps.policies.services import change_settings, change_shares
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from tests.dashboard.grid import SLUG, Grid, make_grid
 from tests.dashboard.page import read, text_of
 from tests.sign_in import sign_in
@@ -67,7 +67,7 @@ def test_every_algorithm_is_shown_from_its_registry_and_can_be_set(admin: Client
     assert answer.status_code == 303
     assert in_force()["algorithm"]["name"] == name
     grid.recompute()
-    assert served.newest(SLUG).algorithm == in_force()["algorithm"]
+    assert store.newest(SLUG).algorithm == in_force()["algorithm"]
 
 
 def test_zero_shares_last_can_be_chosen_where_the_resolution_allows_it(admin: Client) -> None:

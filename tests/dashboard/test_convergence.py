@@ -249,7 +249,7 @@ def test_days_that_changed_since_are_told(eva: Client, series: HandMade) -> None
 
 def test_missing_data_is_hatched_and_named(eva: Client, series: HandMade, monkeypatch: pytest.MonkeyPatch) -> None:
     gaps = {series.on[-3]: ("Cluster A",)}
-    monkeypatch.setattr("apps.analytics.convergence.reading.list_gaps", lambda **_: gaps)
+    monkeypatch.setattr("apps.analytics.convergence.selectors.list_gaps", lambda **_: gaps)
     page = text(eva, PAGE)
     assert '<rect class="gap" x="' in page.split('id="panels-1"')[1]
     assert re.findall(r"Cluster A \D*(\d+)", Page(page).text("[aria-labelledby=gaps]")) == ["1"]
@@ -316,7 +316,7 @@ def test_names_that_a_spreadsheet_would_take_for_formulas_are_harmless(
     eva: Client, series: HandMade, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gaps = {series.on[-1]: ("=cmd()",)}
-    monkeypatch.setattr("apps.analytics.convergence.reading.list_gaps", lambda **_: gaps)
+    monkeypatch.setattr("apps.analytics.convergence.selectors.list_gaps", lambda **_: gaps)
     rows = read_csv(eva, f"{PAGE}days.csv?days=7")
     assert {row["missing_sources"] for row in rows} == {"", "'=cmd()"}
 

@@ -15,7 +15,7 @@ from apps.core import clock
 from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import ChangeSet, Grant, Policy, Revision
 from apps.policies.services import change_settings
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from tests.dashboard.grid import PASSWORD, SLUG, TRICKY, Grid, make_grid
 from tests.dashboard.page import read, text_of
 from tests.sign_in import sign_in
@@ -269,7 +269,7 @@ def test_fragments_answer_to_scripts_and_lead_back_without_them(grid: Grid, lead
 
 
 def test_a_group_of_many_comes_in_pages_and_is_equalised_whole(db: None, client: Client) -> None:
-    served.forget()
+    store.forget()
     grid = make_grid(clock.now(), with_usage=False, extra_users=230)
     sign_in(client, grid.admin)
     shown = read(client.get(page(grid, "/cms")))
@@ -277,7 +277,7 @@ def test_a_group_of_many_comes_in_pages_and_is_equalised_whole(db: None, client:
     assert len(shown.all("input.cell")) == 100
     assert shown.has('a[href="?cursor=100"]')
     assert len(read(client.get(f"{page(grid, '/cms')}?cursor=200")).all("input.cell")) == 32
-    served.forget()
+    store.forget()
 
 
 def test_only_whoever_leads_a_group_opens_it(grid: Grid, lead: Client) -> None:

@@ -10,14 +10,14 @@ from django.test import Client
 
 from apps.accounts.actor import SYSTEM
 from apps.analytics.models import Series
-from apps.analytics.series.reading import series_state
 from apps.analytics.series.runs import ask_for_series
 from apps.analytics.series.storage.columns import SeriesState
+from apps.analytics.series.stored_series import series_state
 from apps.dashboard.overview import cards
 from apps.federation.models import Mount, Remote
 from apps.notices.evaluating import evaluate
 from apps.policies.publishing.at_once import publish_operations
-from apps.priorities.fallback.services import fall_back, recover
+from apps.priorities.local_only.services import fall_back, recover
 from apps.runs.services import work_run_now
 from tests.api.conftest import Caller, _fresh_process, computed, site  # noqa: F401 - fixtures
 from tests.api.small_site import Site

@@ -10,14 +10,14 @@ from django.test import Client
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account, User
-from apps.analytics.operators.asking import FigureQuery
+from apps.analytics.operators.figure_query import FigureQuery
 from apps.analytics.operators.selectors import get_figure
 from apps.core import clock
 from apps.explain.my_priority import get_my_priority
 from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
-from apps.priorities.recompute.again import compute_again
-from apps.priorities.serving import served
+from apps.priorities.recompute.from_snapshot import compute_again
+from apps.priorities.serving import store
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
@@ -209,7 +209,7 @@ def test_the_smallest_job_that_shows_is_what_a_recompute_says(grid: Grid) -> Non
     least, most = mine.smallest_job.any_level_h, mine.smallest_job.every_level_h
     assert least is not None
     assert most is not None
-    snapshot = served.newest(SLUG)
+    snapshot = store.newest(SLUG)
     entry = snapshot.tree.index_of_path("/atlas/alice")
     assert entry is not None
     path = [entry, int(snapshot.tree.parent[entry])]

@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.actor import COMMAND
-from apps.analytics.operators.asking import FigureQuery
+from apps.analytics.operators.figure_query import FigureQuery
 from apps.analytics.operators.figures import FIGURES
 from apps.analytics.operators.selectors import check_tree, get_figure
 from apps.core import clock

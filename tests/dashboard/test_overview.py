@@ -18,7 +18,7 @@ from apps.dashboard.overview import cards
 from apps.dashboard.overview import presenters as overview_cards
 from apps.policies.models import Pin, Policy
 from apps.policies.services import change_shares, make_change_set, propose_change_set
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Overlap, Source
@@ -129,7 +129,7 @@ def test_what_needs_me_comes_with_what_to_do(grid: Grid, admin: Client) -> None:
         reason="Autumn shares", at=now, actor=other,
     )  # fmt: skip
     propose_change_set(id=made.pk, version=made.version, at=now, actor=other)
-    served.forget()
+    store.forget()
     grid.recompute()
     card = shown(admin, "/_attention", headers=HTMX)
     review = concern(card, "review")

@@ -24,7 +24,7 @@ from apps.policies.models import Policy, Revision
 from apps.policies.tree.stored import load_tree
 from apps.priorities.recompute.staleness import request_recompute
 from apps.priorities.selectors import get_overview
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Record, Source
@@ -53,9 +53,9 @@ HEADER = "JobIDRaw|User|Account|Partition|State|Submit|Start|End|ElapsedRaw|Allo
 def _alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """At noon of the day of the samples: what is a day ago depends on no midnight."""
     monkeypatch.setenv("FAIRSHARE_CLOCK", "2026-11-20T12:00:00Z")
-    served.forget()
+    store.forget()
     yield
-    served.forget()
+    store.forget()
 
 
 @pytest.fixture

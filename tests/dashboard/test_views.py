@@ -14,7 +14,7 @@ from apps.accounts.models import User
 from apps.core import clock
 from apps.policies.models import Policy, Revision
 from apps.priorities.models import Snapshot
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from apps.usage.models import Source
 from tests.dashboard.grid import PASSWORD, SLUG, TRICKY, Grid, make_grid
 from tests.dashboard.page import Page, names_in, read
@@ -213,7 +213,7 @@ def test_a_site_without_a_policy_shows_the_first_steps_to_its_administrator(db: 
 
 
 def test_before_the_first_recompute_targets_are_shown_and_usage_is_not_made_up(db: None, client: Client) -> None:
-    served.forget()
+    store.forget()
     grid = make_grid(clock.now(), with_usage=False)
     sign_in(client, grid.admin)
     page = read(client.get(_address("policy", grid)))
@@ -228,18 +228,18 @@ def test_my_priority_has_words_for_every_state_without_numbers(grid: Grid, clien
     sign_in(client, User.objects.create_user("zoe", "", PASSWORD))
     assert read(client.get("/me/priority/")).one("#verdict").attributes["data-key"] == "unmapped"
     Snapshot.objects.all().delete()
-    served.forget()
+    store.forget()
     sign_in(client, grid.alice)
     assert read(client.get("/me/priority/")).one("#verdict").attributes["data-key"] == "not_computed"
 
 
 def test_a_source_that_is_late_is_named_on_every_page(admin: Client, grid: Grid) -> None:
     Source.objects.update(expected_every_s=60)
-    served.forget()
+    store.forget()
     for path in ("/", _address("policy", grid), "/me/priority/"):
         assert "Cluster A" in read(admin.get(path)).text('[data-testid="freshness-problem"]'), path
     Source.objects.update(expected_every_s=None)
-    served.forget()
+    store.forget()
     assert not read(admin.get("/")).has('[data-testid="freshness-problem"]')
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from apps.engine import codecs
 from apps.engine.operators import get_operator
-from apps.engine.simulation import choosing
+from apps.engine.simulation import next_job
 from apps.engine.simulation.contest import rule_of
 from tests.engine.exact_twins import differences
 from tests.engine.random_cases import ALGORITHMS, RESOLUTIONS
@@ -54,7 +54,7 @@ def test_the_loop_of_the_simulator_has_the_same_components(name: str) -> None:
     target, actual = np.append(target, 1 / 3), np.append(actual, (1 / 3) * (1 + 2e-12))
     for resolution in RESOLUTIONS:
         rule = rule_of({"name": "aequus", "operator": name, "k": 0.5, "resolution": resolution}, coarse=0)
-        found = [choosing.component(t, s, rule) for t, s in zip(target.tolist(), actual.tolist(), strict=True)]
+        found = [next_job.component(t, s, rule) for t, s in zip(target.tolist(), actual.tolist(), strict=True)]
         assert found == codecs.scalar(get_operator(name)(target, actual), resolution).tolist()
 
 

@@ -15,15 +15,15 @@ from apps.accounts.names.intern import AccountKey
 from apps.analytics.forecast.at_target import at_target_said
 from apps.engine.algorithms import compute, get_algorithm, read_algorithm
 from apps.explain.contrasts import Comparison, _compared
+from apps.explain.messages import Story, story_of
 from apps.explain.my_priority import MyPriority, _of_entry
-from apps.explain.stories import Story, story_of
-from apps.mapping.rules.account_places import AccountPlaces, unpack_places
+from apps.mapping.rules.account_entries import AccountPlaces, unpack_places
 from apps.policies.files.document import read_document
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
-from apps.priorities.selectors.looking.policy import Look
-from apps.priorities.serving.answers import ServedSnapshot
+from apps.priorities.selectors.visible.snapshot import Look
 from apps.priorities.serving.lookup import LookupIndex
+from apps.priorities.serving.lookup_index import ServedSnapshot
 from apps.priorities.snapshots.blob import values_of
 
 AS_OF = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -11,8 +11,8 @@ from uuid import uuid4
 import pytest
 
 from apps.explain.advice import Outlook, advise, better_account, is_near_front
+from apps.explain.messages import story_of
 from apps.explain.my_priority import MyPriority
-from apps.explain.stories import story_of
 from apps.explain.walk import WalkStep
 from apps.priorities.records.moment import Moment
 from apps.priorities.snapshots.states import State

@@ -19,7 +19,7 @@ from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
 from apps.policies.tree.stored import load_tree
 from apps.priorities.models import Fallback, Snapshot
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from apps.usage.models import Source
 from apps.usage.services import make_source
 from tests.federation.grid_site import SETTINGS, TREE
@@ -79,7 +79,7 @@ def test_what_each_site_delivered_is_what_its_buckets_say(world: Site, as_eva: A
 
 
 def test_targets_and_actual_are_the_snapshots_own(world: Site, as_eva: Actor) -> None:
-    found, snapshot = grid_of(as_eva), served.newest("grid")
+    found, snapshot = grid_of(as_eva), store.newest("grid")
     assert found.as_of == snapshot.as_of
     assert found.scope == "global"
     for row in found.children:
@@ -193,7 +193,7 @@ def test_whoever_sees_sums_only_is_told_of_no_site_what_fewer_than_five_people_r
 def settled(world: Site) -> None:
     """What was computed is the last of a day that is over: sums may be told of it."""
     Snapshot.objects.update(computed_at=AS_OF - timedelta(days=1))
-    served.forget()
+    store.forget()
 
 
 def crowd(world: Site, sources: list[Source]) -> None:

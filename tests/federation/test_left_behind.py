@@ -14,8 +14,8 @@ from django.db import transaction
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.names.intern import AccountKey
-from apps.analytics.series.reading import load_series
 from apps.analytics.series.runs import ask_for_series
+from apps.analytics.series.stored_series import load_series
 from apps.federation.models import Fetch, Mount, Subscription
 from apps.federation.mounts.lived import lived_elsewhere
 from apps.federation.mounts.mounting import make_mount, unmount

@@ -14,7 +14,7 @@ from apps.federation.fetch_schedule import ask_for_due
 from apps.federation.models import Mount, Subscription
 from apps.federation.mounts.mounting import unmount
 from apps.federation.usage_feeds.subscribing import subscribe, unsubscribe
-from apps.priorities.fallback.services import load_fallbacks
+from apps.priorities.local_only.services import load_fallbacks
 from apps.runs.models import Run
 from tests.federation.conftest import AT
 from tests.federation.looks import counted, look_at

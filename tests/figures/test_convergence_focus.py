@@ -14,14 +14,14 @@ from django.test import Client
 from apps.accounts.actor import Actor
 from apps.analytics.convergence.numbers import get_numbers
 from apps.analytics.convergence.period import today_of
-from apps.analytics.convergence.reading import get_series_state
+from apps.analytics.convergence.selectors import get_series_state
 from apps.core import clock
 from apps.core.errors import Invalid
 from apps.figures import Figure
 from apps.figures.convergence.answers import draw_figure, read_figure
 from apps.figures.paint import first_drawing
 from apps.figures.traces import line
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from tests.dashboard.grid import SLUG, Grid
 from tests.figures.schema import check_schema
 from tests.series_by_hand import HandMade, put_in_place
@@ -79,7 +79,7 @@ def test_points_are_those_of_the_series_and_the_last_is_of_the_newest_snapshot(
     assert atlas["y"][:2] == [round(60000 / 920, 2), round(61000 / 930, 2)]
     assert atlas["x"][-1] == "2026-11-19", "a single day has no number before it is over"
     now = lines_of(draw("show=percent"))["atlas"]
-    actual = served.newest(SLUG).values.actual[open_grid.tree.index_of_path("/atlas") or 0]
+    actual = store.newest(SLUG).values.actual[open_grid.tree.index_of_path("/atlas") or 0]
     assert (now["x"][-1], now["y"][-1]) == ("2026-11-20", round(float(actual) * 100, 2))
     points = lines_of(draw())["atlas"]
     assert points["y"][-1] == round((float(actual) - 0.6) * 100, 2)

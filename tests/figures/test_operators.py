@@ -8,7 +8,7 @@ import pytest
 from django.http import QueryDict
 
 from apps.accounts.actor import COMMAND
-from apps.analytics.operators.asking import NAMES, read_query
+from apps.analytics.operators.figure_query import NAMES, read_query
 from apps.analytics.operators.figures import FIGURES
 from apps.analytics.operators.selectors import ask, get_figure
 from apps.dashboard.algorithm.operator_figures import drawn

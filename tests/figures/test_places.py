@@ -17,8 +17,8 @@ from apps.core import clock
 from apps.core.errors import NotFound
 from apps.figures.my_priority.places import places_figure
 from apps.figures.paint import first_drawing
-from apps.priorities.change_effects.carried import simulate_or_refuse
-from apps.priorities.serving import served
+from apps.priorities.change_effects.carry_totals import simulate_or_refuse
+from apps.priorities.serving import store
 from tests.dashboard.grid import SLUG, Grid
 from tests.figures.schema import check_schema
 from tests.worlds import AT
@@ -51,8 +51,8 @@ def test_every_bin_has_nobody_or_enough_others_and_all_of_them_are_everybody(
 
 
 def test_a_factor_made_from_the_rank_is_replaced_by_that_of_the_key(open_grid: Grid) -> None:
-    served.look()
-    snapshot = served.newest(SLUG)
+    store.look()
+    snapshot = store.newest(SLUG)
     assert snapshot.algorithm["factor_from"] == "rank"
     found, is_from_key = factors_with_distance(snapshot)
     by_key = simulate_or_refuse(snapshot, snapshot.tree, algorithm={**snapshot.algorithm, "factor_from": "key"})
@@ -87,7 +87,7 @@ def test_too_few_others_have_no_distribution_and_the_figure_says_from_how_many_o
 
 
 def test_only_one_s_own_place_is_told_and_nobody_else_is_named(open_grid: Grid, client: Client) -> None:
-    served.look()
+    store.look()
     actor = Actor(user=open_grid.alice, via="session")
     for path in ("/atlas/bob", "/atlas"):
         with pytest.raises(NotFound):

@@ -21,7 +21,7 @@ from apps.figures import Figure, axes
 from apps.figures.my_priority.rank import rank_figure, read_rank
 from apps.figures.paint import first_drawing
 from apps.priorities.models import Snapshot
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
@@ -50,7 +50,7 @@ def run(grid: Grid, user: str, cores: int, at: datetime) -> None:
     )  # fmt: skip
     ingest_batch(source=Source.objects.get(slug="cluster-a"), rows=[row], at=at)
     grid.recompute()
-    served.look()
+    store.look()
 
 
 def history(grid: Grid, path: str = "/atlas/alice", n_days: int = 30) -> RankHistory:
@@ -65,12 +65,12 @@ def test_each_day_is_that_of_its_last_snapshot(grid: Grid) -> None:
     rows = Snapshot.objects.filter(is_live=True).order_by("pk")
     wanted = []
     for row in rows:
-        snapshot = served.load_kept(SLUG, row.pk)
+        snapshot = store.load_kept(SLUG, row.pk)
         (answer,) = [one for one in snapshot.lookup(["alice"]) if one["entry"] == "/atlas/alice"]
         wanted.append((row.as_of, answer["rank"], answer["of"], answer["factor"], row.revision_number))
     assert [(then.as_of, then.rank, then.of, then.factor, then.revision) for then in found.days] == wanted
     assert len({then.rank for then in found.days}) > 1
-    assert found.days[-1].as_of == served.newest(SLUG).as_of
+    assert found.days[-1].as_of == store.newest(SLUG).as_of
 
 
 def test_two_snapshots_of_a_day_are_one_point(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +99,7 @@ def test_few_bytes_are_read_of_large_snapshots_and_the_newest_always(
     assert found.step == 2
     assert len(found.days) < len(whole.days)
     assert found.days == tuple(
-        then for then in whole.days if then.on.toordinal() % 2 == 0 or then.as_of == served.newest(SLUG).as_of
+        then for then in whole.days if then.on.toordinal() % 2 == 0 or then.as_of == store.newest(SLUG).as_of
     )
 
 

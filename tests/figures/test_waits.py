@@ -13,15 +13,15 @@ from django.test import Client
 from apps.accounts.actor import Actor
 from apps.analytics.my_priority.queue_wait import get_my_waits
 from apps.analytics.my_priority.records import MyWaits, WaitDay, Waited
-from apps.analytics.series.reading import load_series
 from apps.analytics.series.runs import ask_for_series
+from apps.analytics.series.stored_series import load_series
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound
 from apps.figures import Figure
 from apps.figures.my_priority.waits import read_waits, waits_figure
 from apps.figures.paint import first_drawing
 from apps.policies.models import Policy
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from apps.runs.services import work_run_now
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
@@ -45,7 +45,7 @@ def row(name: str, user: str, group: str, start_at: Any, waited_h: float, cpus: 
 def send(grid: Grid, rows: list[RecordRow]) -> None:
     ingest_batch(source=Source.objects.get(slug="cluster-a"), rows=rows, at=grid.at)
     grid.recompute()
-    served.look()
+    store.look()
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_without_the_series_waits_are_shown_and_the_balance_is_missing(grid: Gri
 
 
 def test_a_source_without_submissions_tells_no_wait(open_grid: Grid) -> None:
-    served.look()
+    store.look()
     found = waits(open_grid)
     assert (found.days, found.knows_waits, found.n_left_out) == ((), False, 1)
     assert drawn(found).empty

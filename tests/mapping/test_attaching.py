@@ -20,7 +20,7 @@ from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant
 from apps.policies.tree.terms import Members
 from apps.priorities.selectors.members import get_members_page, preview_members
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from tests.mapping.test_membership import set_members, uid_of
 from tests.priority_site import AS_OF, Site
 
@@ -48,7 +48,7 @@ def attach(site: Site, path: str, account: AccountKey, actor: Actor, reason: str
 
 def entry_of(site: Site, name: str) -> str | None:
     site.recompute()
-    found = served.newest(site.slug).lookup([name])
+    found = store.newest(site.slug).lookup([name])
     entry: str | None = found[0]["entry"]
     return entry
 

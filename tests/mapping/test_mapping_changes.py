@@ -36,7 +36,7 @@ from apps.mapping.versions import get_version
 from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant
 from apps.priorities.recompute.staleness import is_stale
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from apps.runs.models import Run
 from tests.mapping.test_membership import uid_of
 from tests.priority_site import AS_OF, Site
@@ -113,7 +113,7 @@ def test_a_rule_is_tried_before_it_is_made_and_counts_at_the_next_recompute_with
     assert kinds(site) == [("exact", "guest7"), ("glob", "")], "exactly named accounts are asked first"
     assert is_stale(site.policy, as_of=AS_OF)
     site.recompute()
-    assert served.newest(site.slug).lookup(["guest7"])[0]["entry"] == "/physics/bob"
+    assert store.newest(site.slug).lookup(["guest7"])[0]["entry"] == "/physics/bob"
     kept = get_version(site.policy, number)
     assert (kept.author_name, kept.reason, len(kept.rules or ())) == ("mona", "He is a guest of Bob's.", 2)
     event = AuditEvent.objects.filter(verb="mapping.changed").latest("id")
@@ -181,7 +181,7 @@ def test_several_accounts_are_assigned_as_one_version(site: Site, mona: Actor) -
     assert change(site, edit, mona, version=before) == before + 1
     assert {row.entry_uid for row in Attachment.objects.all()} == {bob, dan}
     site.recompute()
-    told = served.newest(site.slug).lookup(["guest1", "guest2"])
+    told = store.newest(site.slug).lookup(["guest1", "guest2"])
     assert [one["entry"] for one in told] == ["/physics/bob", "/biology/dan"]
     event = AuditEvent.objects.get(verb="mapping.assigned")
     assert event.entry_uid is None

@@ -30,7 +30,7 @@ from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.reshape import columns_of
 from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import WHOLE_POLICY, Members
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from tests.priority_site import AS_OF, Site
 
@@ -182,12 +182,12 @@ def test_a_student_who_runs_a_job_is_a_member_with_the_rules_shares(students: Si
 def test_before_that_the_account_counts_at_the_entry_and_gets_a_newcomers_factor(students: Site) -> None:
     students.job("zoe", "students", 3)
     students.recompute()
-    before = served.newest(students.slug)
+    before = store.newest(students.slug)
     (answer,) = before.lookup(["zoe"])
     assert (answer["entry"], answer["provisional"]) == ("/physics", True)
     apply_members(at=AS_OF)
     students.recompute()
-    (answer,) = served.newest(students.slug).lookup([AccountQuery("zoe", "students")])
+    (answer,) = store.newest(students.slug).lookup([AccountQuery("zoe", "students")])
     assert (answer["entry"], answer.get("provisional")) == ("/physics/zoe", None)
 
 
@@ -286,7 +286,7 @@ def test_people_of_a_group_of_sign_in_become_children_and_their_accounts_follow_
     site.job("u4711", "whatever", 4)
     Account.objects.filter(user_name="u4711").update(person=anna)
     site.recompute()
-    (answer,) = served.newest(site.slug).lookup(["u4711"])
+    (answer,) = store.newest(site.slug).lookup(["u4711"])
     assert answer["entry"] == "/physics/anna"
     apply_members(at=AS_OF + 29 * DAY)
     assert "/physics/anna" in paths(site)

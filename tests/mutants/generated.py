@@ -25,7 +25,8 @@ _PERMISSIONS = (
     "mapping/permissions.py", "mapping/visibility.py", "policies/access/authority.py",
     "policies/access/delegation.py", "policies/access/holders.py", "policies/access/holdings.py",
     "policies/access/roles.py", "policies/access/scope.py", "policies/history/audit_reach.py",
-    "policies/requests/request_rules.py", "priorities/visibility/settled.py", "priorities/visibility/sight.py",
+    "policies/requests/request_rules.py", "priorities/visibility/daily_snapshot.py",
+    "priorities/visibility/visible_entries.py",
     "priorities/visibility/suppression.py",
 )  # fmt: skip
 # Mostly they crash wherever they are run, so they say little: only lines without others, and of those one in four.

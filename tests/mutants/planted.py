@@ -64,7 +64,7 @@ PLANTED = (
     ),
     Planted(
         name="stale snapshot served",
-        path="apps/priorities/serving/served.py",
+        path="apps/priorities/serving/store.py",
         old="if known is not None and known.snapshot_id == snapshot_id:",
         new="if known is not None:",
         tests=("tests/priorities/test_served.py",),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from tests.api.small_site import Site
 from tests.worlds import AT, forget_process
 
@@ -24,5 +24,5 @@ def site(small_site: Site) -> Site:
 
 @pytest.fixture
 def computed(computed_site: Site) -> Site:
-    served.look()
+    store.look()
     return computed_site

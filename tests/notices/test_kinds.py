@@ -11,7 +11,7 @@ from django.db import connection
 
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.models import User
-from apps.analytics.operators.asking import FigureQuery
+from apps.analytics.operators.figure_query import FigureQuery
 from apps.analytics.operators.selectors import check_tree
 from apps.notices import reading
 from apps.notices.evaluating import evaluate
@@ -23,7 +23,7 @@ from apps.policies.models import ChangeSet
 from apps.policies.requests.asking import ask_upward
 from apps.policies.services import change_settings, make_change_set, propose_change_set, publish_change_set
 from apps.priorities.models import Snapshot
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from apps.runs.models import Run
 from apps.usage.models import Import, Source
 from tests.api.small_site import Site, build_site, push, record
@@ -238,7 +238,7 @@ def test_a_resolution_that_misplaces_many_leaves_is_told_to_administrators_until
         settings = {"algorithm": {"name": "aequus", "operator": "absolute", "resolution": resolution}}
         change_settings(policy_slug="grid", settings=settings, reason="r", base_revision=None, at=AT, actor=SYSTEM)
         computed.recompute()
-        served.look()
+        store.look()
         evaluate(at=AT)
 
     evaluate(at=AT)

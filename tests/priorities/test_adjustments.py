@@ -10,8 +10,8 @@ import pytest
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
+from apps.explain.account_walk import explain
 from apps.explain.entry_page import get_entry_page
-from apps.explain.explained import explain
 from apps.explain.my_priority import get_my_priority
 from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Adjustment, Grant

@@ -19,7 +19,7 @@ from apps.policies.allocations.giving import give_allocation
 from apps.policies.allocations.periods import Period
 from apps.policies.tree.stored import load_tree
 from apps.priorities.delivered.entries import load_delivered
-from apps.priorities.selectors.allocations.promises import AllocationRow, AllocationTable, get_allocation_table
+from apps.priorities.selectors.allocations.table import AllocationRow, AllocationTable, get_allocation_table
 from apps.usage.models import Overlap, Record
 from tests.examples import examples
 from tests.priority_site import AS_OF, PROJECTS, Site

@@ -16,15 +16,15 @@ import pytest
 from apps.accounts.actor import COMMAND, Actor
 from apps.core.errors import Invalid
 from apps.engine.algorithms import all_algorithms, brought_algorithms, read_algorithm
-from apps.explain.explained import explain
+from apps.explain.account_walk import explain
 from apps.policies.services import change_settings, change_shares, make_change_set
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
-from apps.priorities.change_effects.carried import carried_totals, simulate
+from apps.priorities.change_effects.carry_totals import carried_totals, simulate
 from apps.priorities.change_effects.preview import preview_shares
 from apps.priorities.change_effects.ranks import simulate_change_set
-from apps.priorities.serving import newcomer, served
-from apps.priorities.serving.answers import AccountQuery, ServedSnapshot
+from apps.priorities.serving import newcomer, store
+from apps.priorities.serving.lookup_index import AccountQuery, ServedSnapshot
 from apps.usage.services import make_source
 from tests.example_package.wheel import build_wheel
 from tests.priority_site import AS_OF, Site
@@ -70,7 +70,7 @@ def make(make_site: Callable[..., Site]) -> Callable[..., Site]:
 
 
 def served_now() -> ServedSnapshot:
-    return served.newest("grid")
+    return store.newest("grid")
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=IDS)
@@ -312,7 +312,7 @@ def test_an_algorithm_of_a_package_is_set_like_any_other_and_answers_go_on_when_
     assert (new["rank"], new["of"], new["provisional"]) == (1, 6, True)
     before = served_now().lookup(["alice"])[0]
     example_package()
-    served.forget()
+    store.forget()
     assert served_now().lookup(["alice"])[0] == before
     assert PolicySettings.from_stored({"algorithm": {"name": "least-used", "unit": 60}}).algorithm["unit"] == 60
     change_settings(policy_slug="grid", settings={"algorithm": {"name": "flux"}}, reason="x", at=AS_OF, actor=COMMAND)

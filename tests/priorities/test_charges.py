@@ -16,7 +16,7 @@ from apps.policies.models import Grant
 from apps.policies.tree.stored import load_tree
 from apps.priorities.charges import HEADER, charge_rows, get_charge, list_charges, list_newest_charges
 from apps.priorities.metering.metric import site_factors
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from apps.usage.models import Overlap, Record
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
@@ -61,7 +61,7 @@ def _manager(site: Site, path: str, role: str = "manager") -> Actor:
 
 
 def _usage(site: Site, path: str) -> float:
-    snapshot = served.newest(site.slug)
+    snapshot = store.newest(site.slug)
     at = snapshot.tree.index_of_path(path)
     assert at is not None
     return float(snapshot.values.usage[at])
@@ -71,7 +71,7 @@ def test_charges_of_my_jobs_add_up_to_my_usage(busy: Site, as_alice: Actor) -> N
     page = list_charges(policy_slug=busy.slug, actor=as_alice)
     assert len(page.jobs) == 4
     assert {job.path for job in page.jobs} == {"/physics/alice"}
-    assert page.as_of == served.newest(busy.slug).as_of
+    assert page.as_of == store.newest(busy.slug).as_of
     assert sum(job.counted_local or 0.0 for job in page.jobs) == pytest.approx(
         _usage(busy, "/physics/alice"), rel=1e-12
     )

@@ -16,7 +16,7 @@ from apps.policies.models import ChangeSet
 from apps.policies.tree.stored import load_tree
 from apps.priorities.change_effects import runs as effect_runs
 from apps.priorities.change_effects.runs import effect_ahead, request_effect
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from tests.priority_site import AS_OF, Site
@@ -34,7 +34,7 @@ def drafted(site: Site, *operations: dict[str, Any]) -> ChangeSet:
 def computed(site: Site) -> Site:
     site.recompute(AS_OF)
     site.recompute()
-    served.look()
+    store.look()
     return site
 
 
@@ -104,7 +104,7 @@ def test_newer_usage_makes_it_stale_too(large: Site) -> None:
     work_run_now(request_effect(change_set_id=mine.pk, at=AS_OF, actor=COMMAND).pk)
     large.job("dan", "biology", 900, ago_h=2)
     large.recompute()
-    served.look()
+    store.look()
     assert effect_ahead(mine, at=AS_OF).state == "stale"
 
 

@@ -11,13 +11,13 @@ import pytest
 
 from apps.engine.algorithms import compute
 from apps.engine.cases import solve
-from apps.mapping.rules.account_places import AccountPlaces
+from apps.mapping.rules.account_entries import AccountPlaces
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.reshape import columns_of
 from apps.policies.tree.uids import new_uid
-from apps.priorities.serving.answers import ServedSnapshot
 from apps.priorities.serving.lookup import LookupIndex
+from apps.priorities.serving.lookup_index import ServedSnapshot
 from apps.priorities.serving.newcomer import beside
 from apps.priorities.snapshots.blob import pack_snapshot, unpack_snapshot, values_of
 from tests.engine.random_cases import ALGORITHMS, Case, random_case, renamed

@@ -16,7 +16,7 @@ from apps.policies.changesets.checks import Check
 from apps.policies.files.imports import import_policy
 from apps.policies.services import make_change_set, publish_change_set
 from apps.policies.tree.stored import load_tree
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from tests.priority_site import AS_OF, NO_AGING, Site
 
 FIGURE_1 = """path,kind,shares
@@ -64,7 +64,7 @@ def test_an_entry_without_members_that_nobody_declared_a_group_competes_like_a_l
 ) -> None:
     site = paper(algorithm)
     site.recompute()
-    got = served.newest("grid")
+    got = store.newest("grid")
     lines = {line["entry"]: line for line in got.every_leaf()}
     assert set(lines) == {"/VO-A/P-A1/U1", "/VO-A/P-A1/U2", "/VO-A/P-A2", "/VO-B", "/local"}
     assert {line["of"] for line in lines.values()} == {5}
@@ -94,7 +94,7 @@ def test_an_account_at_a_group_is_placed_by_the_group_s_padded_tuple(
         publish_change_set(id=made.pk, version=1, reason="declared", at=AS_OF, actor=COMMAND)
     site.job("new", "a1", 2)  # counts at /VO-A/P-A1, which has members
     site.recompute()
-    got = served.newest("grid")
+    got = store.newest("grid")
     found = {one["account"]: one for one in got.lookup(["U1", "U2", "eve", "ben", "new"])}
     ben, new = found["ben"], found["new"]
     assert ben["entry"] == "/VO-B"
@@ -126,7 +126,7 @@ def test_what_was_declared_a_group_has_no_rank_in_the_tree_itself(make_site: Cal
         ]
     )
     site.recompute()
-    values, tree = served.newest("grid").values, served.newest("grid").tree
+    values, tree = store.newest("grid").values, store.newest("grid").tree
     ranked = {tree.name[i] for i in range(len(tree)) if values.is_ranked[i]}
     assert ranked == {"leaf"}
     assert not values.has_rank[tree.index_of_path("/declared")]

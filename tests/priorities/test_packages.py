@@ -13,8 +13,8 @@ from django.core.checks import CheckMessage
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.analytics.comparison import compare_algorithms
-from apps.analytics.what_if.asked import Asked
-from apps.analytics.what_if.trying import try_out
+from apps.analytics.what_if.supposition import Asked
+from apps.analytics.what_if.trial import try_out
 from apps.api.v1.algorithm.views import algorithm_json
 from apps.core.errors import Conflict, Invalid
 from apps.dashboard.algorithm.words import describe
@@ -34,8 +34,8 @@ from apps.policies.tree.stored import load_tree
 from apps.priorities.change_effects.ranks import simulate_change_set
 from apps.priorities.checks import check_packages
 from apps.priorities.models import Snapshot
-from apps.priorities.serving import served
-from apps.priorities.serving.answers import AccountQuery
+from apps.priorities.serving import store
+from apps.priorities.serving.lookup_index import AccountQuery
 from apps.runs.services import work_run_now
 from tests.conftest import REPOSITORY
 from tests.engine.random_cases import ALGORITHMS
@@ -236,14 +236,14 @@ def test_a_recompute_that_a_package_spoils_keeps_the_last_priorities(
     get_algorithm("moody")
     change_settings(policy_slug="grid", settings=_settings()["settings"], reason="x", at=AS_OF, actor=COMMAND)
     snapshot = computed.recompute()
-    before = served.newest("grid").lookup(["alice"])
+    before = store.newest("grid").lookup(["alice"])
     monkeypatch.setenv("MOODY", mood)
     computed.job("bob", "physics", 3)
     run = work_run_now(nudge(computed.policy, at=AS_OF).pk)
     assert (run.state, run.error_code, run.attempts) == ("failed", "package_failed", 1)
     assert [each for each in ("moody-package", "'moody'", named) if each not in run.error] == []
     assert Snapshot.objects.filter(is_live=True).latest("pk") == snapshot
-    assert served.newest("grid").lookup(["alice"]) == before
+    assert store.newest("grid").lookup(["alice"]) == before
     (finding,) = find(_place(computed))
     assert (finding.level, finding.facts["error"]) == ("bad", run.error)
     monkeypatch.delenv("MOODY")
@@ -312,7 +312,7 @@ def test_what_needs_an_algorithm_that_is_gone_says_so(computed: Site, moody: Cal
     change_settings(policy_slug="grid", settings=_settings()["settings"], reason="x", at=AS_OF, actor=COMMAND)
     computed.recompute()
     moody()
-    served.forget()
+    store.forget()
     asked: dict[str, Any] = {"policy_slug": "grid", "actor": COMMAND}
     for attempt in (
         lambda: compare_leaves(one="/physics/alice", other="/physics/bob", **asked),

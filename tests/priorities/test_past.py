@@ -12,17 +12,17 @@ from django.test import Client
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.core.errors import Invalid, NotFound
+from apps.explain.account_walk import explain
 from apps.explain.entry_page import get_entry_page
-from apps.explain.explained import explain
 from apps.mapping.models import MappingVersion
 from apps.mapping.states import version_number_at
 from apps.policies.services import make_change_set, publish_change_set
 from apps.policies.tree.stored import load_tree
 from apps.priorities.models import Snapshot
 from apps.priorities.recompute import staleness as recompute
-from apps.priorities.selectors.looking.moments import moment_of
 from apps.priorities.selectors.rows import open_view
-from apps.priorities.serving import served
+from apps.priorities.selectors.visible.moments import moment_of
+from apps.priorities.serving import store
 from tests.priority_site import AS_OF, NO_AGING, PROJECTS, Site, children
 
 pytestmark = pytest.mark.django_db
@@ -45,7 +45,7 @@ def old_site(make_site: Callable[..., Site]) -> Site:
 
 
 def at_path(snapshot: Snapshot, path: str) -> dict[str, float]:
-    kept = served.load_kept("grid", snapshot.pk)
+    kept = store.load_kept("grid", snapshot.pk)
     i = kept.tree.index_of_path(path)
     assert i is not None, path
     return {"target": float(kept.values.target[i]), "actual": float(kept.values.actual[i])}

@@ -19,10 +19,10 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, AuditEvent, User
 from apps.accounts.names.entry_names import ENTRY_NAMESPACE, entry_account, uid_of_account
 from apps.accounts.names.intern import AccountKey, account_ids
-from apps.analytics.series.building import Builder
+from apps.analytics.series.builder import Builder
 from apps.analytics.series.calendar import days_of, site_zone
 from apps.core.errors import Conflict, Invalid
-from apps.explain.explained import explain
+from apps.explain.account_walk import explain
 from apps.mapping import attachments as attaching
 from apps.mapping import claims
 from apps.mapping.changes import Assign, make_change
@@ -31,10 +31,10 @@ from apps.mapping.rules.rule import Rule
 from apps.mapping.selectors import get_mapping_page
 from apps.mapping.services import set_rules
 from apps.policies.tree.stored import load_tree
-from apps.priorities.fallback.services import fall_back, load_fallbacks, recover
+from apps.priorities.local_only.services import fall_back, load_fallbacks, recover
 from apps.priorities.models import UnmappedUsage
 from apps.priorities.recompute.fingerprint import read_fingerprint
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.visibility.pseudonyms import pseudonymise_idle
 from apps.usage.models import Source
@@ -134,7 +134,7 @@ def _job(source: Source, user: str, cpus: float, **more: Any) -> None:
 
 
 def deviations(site: Site, leaf: str) -> list[float]:
-    snapshot = served.newest(site.slug)
+    snapshot = store.newest(site.slug)
     tree = snapshot.tree
     at = next(i for i in range(len(tree)) if tree.name[i] == leaf)
     return [float(snapshot.values.priority[i]) for i in (*tree.ancestors(at)[1:], at)]
@@ -207,7 +207,7 @@ def test_with_running_jobs_of_a_peer_predictive_equals_one_instance_that_has_all
     two.recompute()
     for name in ("alice", "bob"):
         assert deviations(one, name) == deviations(two, name), name
-    usage = [served.newest(site.slug).values.usage for site in (one, two)]
+    usage = [store.newest(site.slug).values.usage for site in (one, two)]
     assert usage[0].tolist() == usage[1].tolist()
     assert usage[0].max() > 0
 
@@ -221,8 +221,8 @@ def test_an_entry_that_isnt_in_the_tree_waits_unmapped_and_counts_once_it_is(
     stranger = uuid4()
     tell(peer, {stranger: 3.0, uid_at(site, "/vo/a"): 1.0})
     site.recompute()
-    values = served.newest(site.slug).values
-    tree = served.newest(site.slug).tree
+    values = store.newest(site.slug).values
+    tree = store.newest(site.slug).tree
     at = tree.index_of_path("/vo/a")
     assert values.usage[at] == 3600.0  # not even a rule for all the rest leads the other one there
     row = UnmappedUsage.objects.get()
@@ -360,7 +360,7 @@ def test_no_rule_attachment_or_claim_takes_what_a_peer_tells(make_site: Callable
             namespace=ENTRY_NAMESPACE, user_name=str(a), at=AS_OF, actor=Actor(user=somebody, via="page")
         )
     site.recompute()
-    snapshot = served.newest(site.slug)
+    snapshot = store.newest(site.slug)
     usage = {snapshot.tree.name[i]: float(snapshot.values.usage[i]) for i in range(1, len(snapshot.tree))}
     assert (usage["a"], usage["b"]) == (3600.0, 0.0)
 
@@ -374,7 +374,7 @@ def test_what_a_peer_tells_is_no_name_to_look_up_to_list_to_suggest_for_or_to_re
     site.map(Rule(kind="exact", user_pattern="alice", target_uid=a, suffix=""))
     tell(peer, {a: 1.0, uuid4(): 2.0})
     site.recompute()
-    snapshot = served.newest(site.slug)
+    snapshot = store.newest(site.slug)
     assert [one["entry"] for one in snapshot.lookup([AccountQuery(str(a), namespace=ENTRY_NAMESPACE)])] == [None]
     assert [one["entry"] for one in snapshot.lookup([str(a)])] == [None]
     assert [line["account"] for line in snapshot.every_leaf()] == [None]

@@ -22,7 +22,7 @@ from apps.priorities.metering.usage import APPROACHES, SourceRow
 from apps.priorities.recompute.fingerprint import Fingerprint
 from apps.priorities.recompute.pipeline import Inputs, compute, load_inputs
 from apps.priorities.recompute.projection import HORIZONS_DAYS, Projection, Side, accounts_ahead, compare, demand_of
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from apps.usage.selectors import OpenRecords, UsageArrays
 from tests.examples import examples
 from tests.oracles_projection import HOUR, Bucket, Job, used_ahead
@@ -169,7 +169,7 @@ def test_without_a_change_both_sides_are_alike_at_every_horizon(site: Site) -> N
 
 def test_now_is_what_the_newest_recompute_says(site: Site) -> None:
     snapshot = site.recompute(AS_OF)
-    values = served.load_kept(site.slug, snapshot.pk).values
+    values = store.load_kept(site.slug, snapshot.pk).values
     said = _projection(site.policy)
     tree = load_tree(site.policy)
     for path, n in _by_path(site.policy, said).items():

@@ -10,7 +10,7 @@ from apps.accounts.models import Account, AuditEvent
 from apps.accounts.names.pseudonyms import pseudonym_of
 from apps.core.errors import Invalid, NotAllowed
 from apps.mapping.models import Attachment
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from apps.priorities.visibility.pseudonyms import Hidden, pseudonymise_idle
 from apps.usage.models import Bucket, Record
 from tests.priority_site import AS_OF, Site
@@ -33,13 +33,13 @@ def left(site: Site) -> Site:
 
 def test_names_go_and_every_number_stays(left: Site) -> None:
     left.recompute()
-    before = {one["account"]: one for one in served.newest("grid").lookup(["alice", "bob", "carol", "dan"])}
+    before = {one["account"]: one for one in store.newest("grid").lookup(["alice", "bob", "carol", "dan"])}
     assert hide() == Hidden(n_accounts=2, n_places=1)
     names = set(Account.objects.values_list("user_name", flat=True))
     assert names == {"alice", "bob", "carol", pseudonym_of("dan", "c1"), pseudonym_of("zoe", "c1")}
     assert set(Account.objects.filter(is_pseudonym=True).values_list("group_name", flat=True)) == {"biology", "geology"}
     left.recompute()
-    after = {one["account"]: one for one in served.newest("grid").lookup(["alice", "bob", "carol", "dan"])}
+    after = {one["account"]: one for one in store.newest("grid").lookup(["alice", "bob", "carol", "dan"])}
     for name in ("alice", "bob", "carol", "dan"):
         assert (after[name]["rank"], after[name]["factor"]) == (before[name]["rank"], before[name]["factor"])
     place = Attachment.objects.get()

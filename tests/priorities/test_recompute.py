@@ -19,7 +19,7 @@ from apps.priorities.models import Snapshot
 from apps.priorities.recompute import pipeline as assembly
 from apps.priorities.recompute import staleness as recompute
 from apps.priorities.recompute.fingerprint import read_fingerprint, tick_of
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from apps.priorities.snapshots.retention import prune_snapshots
 from apps.runs.models import Run
 from apps.runs.services import LeaseLost, claim_run, work_lease, work_run_now
@@ -32,7 +32,7 @@ NOW = AS_OF + timedelta(seconds=2)
 def test_a_recompute_makes_one_snapshot_that_is_served(site: Site) -> None:
     snapshot = site.recompute()
     assert (snapshot.as_of, snapshot.revision_number, snapshot.n_ranked) == (AS_OF, 2, 4)
-    served_now = served.newest("grid")
+    served_now = store.newest("grid")
     assert served_now.snapshot_id == snapshot.pk
     ranks = {one["account"]: one["rank"] for one in served_now.lookup(["alice", "bob", "carol", "dan"])}
     assert ranks == {"bob": 1, "alice": 2, "dan": 3, "carol": 4}
@@ -75,7 +75,7 @@ def test_a_failure_keeps_the_last_good_snapshot(site: Site) -> None:
         work_lease(lease)
     run.refresh_from_db()
     assert (run.state, run.error) == (Run.State.QUEUED, "MemoryError: none left")
-    assert served.newest("grid").snapshot_id == good.pk
+    assert store.newest("grid").snapshot_id == good.pk
     assert Snapshot.objects.count() == 1
 
 
@@ -141,7 +141,7 @@ def test_publishing_asks_for_a_recompute_by_itself(make_site: Callable[..., Site
     run = Run.objects.get()
     assert (run.kind, run.subject, run.state) == ("recompute", "policy:grid", "queued")
     work_run_now(run.pk)
-    assert served.newest("grid").revision == 3
+    assert store.newest("grid").revision == 3
 
 
 @pytest.fixture
@@ -159,10 +159,10 @@ def test_a_snapshot_of_the_past_is_stored_and_never_served_as_the_newest(old_sit
     past = site.recompute(as_of=AS_OF - timedelta(hours=1))
     assert not past.is_live
     assert past.as_of == AS_OF - timedelta(hours=1)
-    assert served.newest("grid").snapshot_id == live.pk
-    assert served.load_kept("grid", past.pk).as_of == past.as_of
+    assert store.newest("grid").snapshot_id == live.pk
+    assert store.load_kept("grid", past.pk).as_of == past.as_of
     with pytest.raises(NotFound):
-        served.load_kept("other", past.pk)
+        store.load_kept("other", past.pk)
 
 
 def test_requests_for_different_instants_are_not_mixed_up(old_site: Site, as_eva: Actor) -> None:
@@ -199,10 +199,10 @@ def test_only_who_divides_something_asks_for_a_recompute(site: Site, as_alice: A
 
 def test_before_the_first_snapshot_there_is_none_and_an_unknown_policy_is_not_found(site: Site) -> None:
     with pytest.raises(Unavailable) as none_yet:
-        served.newest("grid")
+        store.newest("grid")
     assert none_yet.value.code == "no_snapshot"
     with pytest.raises(NotFound):
-        served.newest("nothing")
+        store.newest("nothing")
 
 
 def test_ticks_are_whole_and_part_of_the_fingerprint(site: Site) -> None:
@@ -215,7 +215,7 @@ def test_accounts_without_an_entry_are_listed_with_their_usage(site: Site) -> No
     site.job("erin", "chemistry", 7)
     first = site.recompute()
     assert [(row.account.user_name, row.usage) for row in first.unmapped.all()] == [("erin", 7 * 3600)]
-    assert served.newest("grid").meta["n_unmapped"] == 1
+    assert store.newest("grid").meta["n_unmapped"] == 1
     site.job("erin", "chemistry", 2, ago_h=3)
     second = site.recompute()
     assert [row.usage for row in second.unmapped.all()] == [9 * 3600]
@@ -260,7 +260,7 @@ def test_scopes_and_approaches_come_from_the_policy(make_site: Callable[..., Sit
     made.job("dan", "biology", 30, source=peer)
     made.running("dan", "biology", cpus=1000, since_h=1)
     made.recompute()
-    got = served.newest("grid")
+    got = store.newest("grid")
 
     def actual(path: str) -> float:
         at = got.tree.index_of_path(path)

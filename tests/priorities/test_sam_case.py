@@ -17,7 +17,7 @@ from apps.core.errors import NotFound
 from apps.engine.jobs import solve_job_case
 from apps.policies.services import change_settings
 from apps.priorities.sam_case import sam_case
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read
 from tests.priority_site import Site
@@ -25,7 +25,7 @@ from tests.priority_site import Site
 
 @pytest.fixture
 def grid(open_grid: Grid) -> Grid:
-    served.look()
+    store.look()
     return open_grid
 
 
@@ -34,7 +34,7 @@ def _case(path: str = "/", actor: Actor = COMMAND, **more: Any) -> dict[str, Any
 
 
 def test_shares_are_targets_and_benefits_are_usage_of_the_newest_snapshot(grid: Grid) -> None:
-    snapshot = served.newest(SLUG)
+    snapshot = store.newest(SLUG)
     for path in ("/", "/atlas"):
         case = _case(path)
         entries = {name: snapshot.tree.index_of_path(f"{path.rstrip('/')}/{name}") or 0 for name in case["shares"]}
@@ -68,7 +68,7 @@ def test_the_metric_is_the_benefit_function_where_each_resource_has_one(grid: Gr
             policy_slug=SLUG, settings={"metric": {"weights": weights}}, reason="x", at=clock.now(), actor=COMMAND
         )
         grid.recompute()
-        served.look()
+        store.look()
         assert _case()["algorithm"].get("benefit") == benefit
 
 
@@ -97,7 +97,7 @@ def test_members_of_an_entry_without_shares_of_its_own_are_groups_where_they_com
     )
     site.map()
     site.recompute()
-    served.look()
+    store.look()
     case = sam_case(policy_slug=site.slug, path="/open", actor=COMMAND, at=clock.now())
     assert case["shares"] == {"team/ann": 0.75, "team/ben": 0.25}
     with pytest.raises(NotFound):

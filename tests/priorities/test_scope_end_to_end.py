@@ -16,7 +16,7 @@ import pytest
 from apps.accounts.actor import COMMAND
 from apps.mapping.rules.rule import Rule
 from apps.policies.tree.stored import load_tree
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from apps.usage.models import Record, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
@@ -82,7 +82,7 @@ def _job(source: Source, user: str, hours: float) -> None:
 
 def _deviations(site: Site, leaf: str) -> list[float]:
     """Target − actual in points at each level from the top to a leaf, as the newest snapshot has them."""
-    snapshot = served.newest(site.slug)
+    snapshot = store.newest(site.slug)
     tree = snapshot.tree
     at = next(i for i in range(len(tree)) if tree.name[i] == leaf)
     return [float(snapshot.values.priority[i]) for i in (*tree.ancestors(at)[1:], at)]
@@ -105,7 +105,7 @@ def test_each_site_gets_the_papers_numbers_by_its_own_usage_and_everybodys(
 def test_the_order_is_the_papers(grid: Callable[..., Site], paper: dict[str, Any], here: str) -> None:
     site = grid(here)
     site.recompute()
-    values, tree = served.newest(site.slug).values, served.newest(site.slug).tree
+    values, tree = store.newest(site.slug).values, store.newest(site.slug).tree
     ranked = sorted((int(values.rank[i]), tree.name[i]) for i in range(len(tree)) if values.is_ranked[i])
     assert [name for _rank, name in ranked] == paper["order_best_first"][here]
 
@@ -134,7 +134,7 @@ def test_scopes_may_follow_different_approaches_in_one_recompute(grid: Callable[
     )  # fmt: skip
     ingest_batch(source=site.source, rows=[running], at=AS_OF)
     site.recompute()
-    values, tree = served.newest(site.slug).values, served.newest(site.slug).tree
+    values, tree = store.newest(site.slug).values, store.newest(site.slug).tree
     usage = {tree.name[i]: float(values.usage[i]) / 3600 for i in range(len(tree))}
     assert usage["P-A3"] == 50  # 1 h elapsed and 4 h to come on 10 cores
     assert usage["VO-A"] == 40  # compared by finished jobs of this site
@@ -159,7 +159,7 @@ def test_a_running_job_is_refreshed_and_counts_as_finished_once_it_has_vanished(
         take_listing(site.source, [row] if more.get("job") != "gone" else [], at)
 
     def core_hours() -> float:
-        snapshot = served.newest(site.slug)
+        snapshot = store.newest(site.slug)
         at = snapshot.tree.index_of_path("/alice")
         assert at is not None
         return float(snapshot.values.usage[at]) / 3600
@@ -190,7 +190,7 @@ def test_waiting_jobs_are_demand_and_never_usage(make_site: Callable[..., Site])
     ]  # fmt: skip
     ingest_batch(source=site.source, rows=rows, at=AS_OF)
     site.recompute()
-    values, tree = served.newest(site.slug).values, served.newest(site.slug).tree
+    values, tree = store.newest(site.slug).values, store.newest(site.slug).tree
     told = {tree.name[i]: (bool(values.has_demand[i]), float(values.demand_core_s[i])) for i in range(1, len(tree))}
     assert told == {"physics": (True, 43_200), "alice": (True, 43_200), "bob": (False, 0)}
     assert not values.usage.any()
@@ -225,7 +225,7 @@ def test_two_policies_count_the_same_records_by_cores_and_by_gpus(make_site: Cal
     found = {}
     for site in (by_core, by_gpu):
         site.recompute()
-        snapshot = served.newest(site.slug)
+        snapshot = store.newest(site.slug)
         for path in ("/alice", "/bob"):
             at = snapshot.tree.index_of_path(path)
             assert at is not None

@@ -11,8 +11,8 @@ from django.db import OperationalError, connection
 from apps.accounts.actor import COMMAND, Actor, TokenBounds
 from apps.accounts.models import Account, User
 from apps.core.errors import NotAllowed, NotFound
+from apps.explain.account_walk import explain
 from apps.explain.entry_page import get_entry_page
-from apps.explain.explained import explain
 from apps.explain.my_priority import get_my_priority
 from apps.explain.walk import level_said
 from apps.policies.access.roles import VERBS_OF_ROLE
@@ -31,7 +31,7 @@ from apps.priorities.selectors import (
     search_entries,
     unmapped_accounts,
 )
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from tests.priority_site import AS_OF, PROJECTS, Site, children
 
 pytestmark = pytest.mark.django_db
@@ -381,7 +381,7 @@ def test_a_preview_of_members_changes_their_ranks(site: Site, as_eva: Actor) -> 
     site.recompute()
     preview = preview_shares(policy_slug="grid", entry_uid=_uid(site, "/physics/alice"), shares=99, actor=as_eva)
     assert [(row.name, row.rank_before, row.rank_after) for row in preview.rows] == [("alice", 2, 1), ("bob", 1, 2)]
-    assert served.newest("grid").lookup(["alice"])[0]["rank"] == 2, "nothing is stored"
+    assert store.newest("grid").lookup(["alice"])[0]["rank"] == 2, "nothing is stored"
 
 
 def test_a_preview_of_inherit_compares_the_children_one_level_up(site: Site, as_eva: Actor) -> None:

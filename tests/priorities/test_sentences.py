@@ -15,7 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 from apps.priorities.sentences import numbers, say, text_of
 from apps.priorities.sentences.amounts import adjustment_sentence
 from apps.priorities.sentences.catalogue import TEXTS
-from apps.priorities.sentences.said import _WRITTEN
+from apps.priorities.sentences.message import _WRITTEN
 
 ROOMS = Path(__file__).resolve().parents[2] / "apps"
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -89,7 +89,7 @@ def test_values_stay_as_they_are_and_infinity_has_a_name() -> None:
 
 
 def _values(said: Any) -> Any:
-    from apps.priorities.sentences.said import _plain
+    from apps.priorities.sentences.message import _plain
 
     return {name: _plain(value) for name, value in said.values.items()}
 

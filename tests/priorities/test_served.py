@@ -18,8 +18,8 @@ from django.db import DataError, OperationalError, connection
 from apps.core.errors import NotFound, Unavailable
 from apps.priorities.models import Snapshot
 from apps.priorities.selectors import freshness
-from apps.priorities.serving import served
-from apps.priorities.serving.answers import AccountQuery, Query
+from apps.priorities.serving import store
+from apps.priorities.serving.lookup_index import AccountQuery, Query
 from apps.priorities.snapshots import disk, stored
 from tests.priority_site import AS_OF, PROJECTS, Site
 
@@ -41,7 +41,7 @@ def _database_away() -> Iterator[None]:
 
 def test_the_answer_is_the_contract_s_object(site: Site) -> None:
     site.recompute()
-    got = served.newest("grid")
+    got = store.newest("grid")
     head = got.head(AS_OF + timedelta(seconds=14.2))
     assert head == {
         "policy": "grid",
@@ -66,7 +66,7 @@ def test_the_answer_is_the_contract_s_object(site: Site) -> None:
 def test_ready_pieces_say_what_the_objects_say(site: Site) -> None:
     site.job("alice", "biology", 1)
     site.recompute()
-    got = served.newest("grid")
+    got = store.newest("grid")
     queries: list[Query] = [
         "alice",
         "nobody",
@@ -88,7 +88,7 @@ def test_ready_pieces_say_what_the_objects_say(site: Site) -> None:
 def test_several_entries_come_best_first_and_a_group_s_account_has_its_vector(site: Site) -> None:
     site.job("alice", "biology", 1)
     site.recompute()
-    got = served.newest("grid")
+    got = store.newest("grid")
     entries = got.lookup(["alice"])
     assert [one["entry"] for one in entries] == ["/physics/alice", "/biology"]
     assert entries[0]["rank"] < entries[1]["rank"]
@@ -99,7 +99,7 @@ def test_several_entries_come_best_first_and_a_group_s_account_has_its_vector(si
 
 def test_what_lies_outside_the_mask_reads_as_unmapped(site: Site) -> None:
     site.recompute()
-    got = served.newest("grid")
+    got = store.newest("grid")
     physics = got.tree.index_of_path("/physics")
     assert physics is not None
     mask = got.subtree_mask(got.tree.uuid(physics))
@@ -112,7 +112,7 @@ def test_what_lies_outside_the_mask_reads_as_unmapped(site: Site) -> None:
 def test_every_leaf_comes_once_for_each_account(site: Site) -> None:
     site.job("zoe", "physics", 1)
     site.recompute()
-    got = [(one["account"], one["entry"]) for one in served.newest("grid").every_leaf()]
+    got = [(one["account"], one["entry"]) for one in store.newest("grid").every_leaf()]
     assert sorted(got, key=str) == sorted(
         [("alice", "/physics/alice"), ("bob", "/physics/bob"), ("carol", "/biology/carol"), (None, "/biology/dan"),
          ("zoe", "/physics")], key=str,
@@ -123,7 +123,7 @@ def test_a_newcomer_gets_the_factor_of_a_new_member(site: Site) -> None:
     each = site.rule("/physics", kind="each", group_pattern="physics", suffix="", member_shares=2)
     site.map(each, site.rule())
     site.recompute()
-    got = served.newest("grid").lookup([AccountQuery("zoe", "physics")])[0]
+    got = store.newest("grid").lookup([AccountQuery("zoe", "physics")])[0]
     assert got["provisional"] is True
     assert got["entry"] == "/physics"
     assert got["vector"] == [5416, 9999], "as its group, and without usage of its own"
@@ -142,11 +142,11 @@ def test_a_newcomer_is_where_the_engine_would_put_them(make_site: Callable[..., 
     made.map(made.rule("/physics", kind="each", group_pattern="physics", suffix=""), made.rule())
     made.job("carol", "biology", 10)
     made.recompute()
-    provisional = served.newest("grid").lookup([AccountQuery("zoe", "physics")])[0]
+    provisional = store.newest("grid").lookup([AccountQuery("zoe", "physics")])[0]
     groups[0]["children"].append({"name": "zoe", "kind": "user", "shares": 1})  # type: ignore[attr-defined]
     made.publish(groups)
     made.recompute()
-    real = served.newest("grid").lookup([AccountQuery("zoe", "physics")])[0]
+    real = store.newest("grid").lookup([AccountQuery("zoe", "physics")])[0]
     assert real.pop("entry") == "/physics/zoe"
     assert provisional.pop("entry") == "/physics"
     assert provisional.pop("provisional")
@@ -160,7 +160,7 @@ def test_the_key_of_gridwide_has_the_digits_that_its_rank_has(make_site: Callabl
     made.job("alice", "physics", 50)
     made.job("carol", "biology", 50)
     made.recompute()
-    got = served.newest("grid").lookup(["alice"])[0]
+    got = store.newest("grid").lookup(["alice"])[0]
     assert got["priorities"] == pytest.approx([10.0, -50.0])
     assert got["vector"] is None
     assert got["key"] == "1100000000000" + "0500000000000"  # 110 and 50 points above −100, in steps of 1e-10
@@ -178,7 +178,7 @@ def test_inherited_shares_leave_no_component(make_site: Callable[..., Site]) -> 
     made.job("alice", "physics", 3)
     made.job("carol", "biology", 1)
     made.recompute()
-    got = served.newest("grid")
+    got = store.newest("grid")
     alice, carol = got.lookup(["alice", "carol"])
     assert (len(alice["vector"]), len(carol["vector"])) == (1, 2)
     assert len(alice["key"]) == len(carol["key"]) == 8
@@ -187,29 +187,29 @@ def test_inherited_shares_leave_no_component(make_site: Callable[..., Site]) -> 
 
 def test_while_the_database_is_away_the_last_good_one_is_served_and_ages(site: Site) -> None:
     site.recompute()
-    before = served.newest("grid")
+    before = store.newest("grid")
     with _database_away():
         for hours in (1, 5):
-            got = served.newest("grid")
+            got = store.newest("grid")
             assert got is before
             assert got.age_s(AS_OF + timedelta(hours=hours)) == hours * 3600
         chip = freshness()
         assert (chip.state, chip.as_of) == ("warn", AS_OF)
         assert "no_database" in chip.keys
         with pytest.raises(NotFound):
-            served.newest("nothing")
+            store.newest("nothing")
     site.job("dan", "biology", 2)
     newer = site.recompute()
-    assert served.newest("grid").snapshot_id == newer.pk, "when it is back everything goes on by itself"
+    assert store.newest("grid").snapshot_id == newer.pk, "when it is back everything goes on by itself"
     assert freshness().state == "ok"
 
 
 def test_a_process_that_starts_without_a_database_takes_the_copy_on_disk(site: Site) -> None:
     site.recompute()
-    before = served.newest("grid").lookup(["alice", "nobody"])
-    served.forget()
+    before = store.newest("grid").lookup(["alice", "nobody"])
+    store.forget()
     with _database_away():
-        got = served.newest("grid")
+        got = store.newest("grid")
         assert got.lookup(["alice", "nobody"]) == before
         assert got.as_of == AS_OF
 
@@ -220,43 +220,43 @@ def _copies() -> Path:
 
 def test_copies_are_private_and_a_damaged_one_is_not_served(site: Site) -> None:
     site.recompute()
-    served.newest("grid")
+    store.newest("grid")
     copy = _copies() / "grid.snapshot"
     assert oct(copy.stat().st_mode & 0o777) == "0o600"
     assert sorted(path.suffix for path in _copies().iterdir()) == [".snapshot", ".tree"]
     content = bytearray(copy.read_bytes())
     content[len(content) // 2] ^= 1
     copy.write_bytes(content)
-    served.forget()
+    store.forget()
     with _database_away(), pytest.raises(Unavailable) as nothing:
-        served.newest("grid")
+        store.newest("grid")
     assert nothing.value.code == "no_database"
 
 
 def test_a_policy_that_is_gone_leaves_no_copy(site: Site) -> None:
     site.recompute()
-    served.newest("grid")
+    store.newest("grid")
     with connection.cursor() as cursor:
         cursor.execute("UPDATE policies_policy SET slug = 'renamed'")
-    assert served.newest("renamed").policy_slug == "grid"
+    assert store.newest("renamed").policy_slug == "grid"
     with pytest.raises(NotFound):
-        served.newest("grid")
+        store.newest("grid")
     assert not (_copies() / "grid.snapshot").exists()
 
 
 def test_a_disk_that_refuses_costs_the_copy_and_not_the_answer(site: Site) -> None:
     site.recompute()
-    served.forget()
+    store.forget()
     with patch("apps.priorities.snapshots.disk._write", side_effect=OSError(28, "No space left on device")):
-        assert served.newest("grid").lookup(["alice"])[0]["rank"] == 2
+        assert store.newest("grid").lookup(["alice"])[0]["rank"] == 2
 
 
 def test_a_damaged_snapshot_is_refused_and_the_one_before_stays(site: Site) -> None:
     good = site.recompute()
-    assert served.newest("grid").snapshot_id == good.pk
+    assert store.newest("grid").snapshot_id == good.pk
     site.job("dan", "biology", 2)
     damage(site.recompute())
-    assert served.newest("grid").snapshot_id == good.pk
+    assert store.newest("grid").snapshot_id == good.pk
 
 
 def damage(snapshot: Snapshot) -> None:
@@ -279,13 +279,13 @@ def test_a_process_that_starts_on_a_damaged_newest_snapshot_serves_the_newest_th
     damage(made[1])
     damage(made[2])
     without_copies()
-    served.forget()
-    assert served.newest("grid").snapshot_id == made[0].pk > oldest.pk
-    assert served.state().damaged == {"grid": made[2].pk}
+    store.forget()
+    assert store.newest("grid").snapshot_id == made[0].pk > oldest.pk
+    assert store.state().damaged == {"grid": made[2].pk}
     site.job("dan", "biology", 9)
     newer = site.recompute()
-    assert served.newest("grid").snapshot_id == newer.pk
-    assert served.state().damaged == {}
+    assert store.newest("grid").snapshot_id == newer.pk
+    assert store.state().damaged == {}
 
 
 def test_where_every_snapshot_is_damaged_look_ups_wait_for_the_next_recompute(site: Site) -> None:
@@ -293,40 +293,40 @@ def test_where_every_snapshot_is_damaged_look_ups_wait_for_the_next_recompute(si
         site.job("dan", "biology", 2 + number)
         damage(site.recompute())
     without_copies()
-    served.forget()
+    store.forget()
     with pytest.raises(Unavailable) as refusal:
-        served.newest("grid")
+        store.newest("grid")
     assert refusal.value.code == "no_snapshot"
     site.job("dan", "biology", 9)
     newer = site.recompute()
-    assert served.newest("grid").snapshot_id == newer.pk
+    assert store.newest("grid").snapshot_id == newer.pk
 
 
 def test_the_copy_on_disk_is_served_where_it_is_newer_than_every_good_row(site: Site) -> None:
     site.recompute()
     site.job("dan", "biology", 2)
     newest = site.recompute()
-    expected = served.newest("grid").lookup(["alice", "dan"])
+    expected = store.newest("grid").lookup(["alice", "dan"])
     damage(newest)
-    served.forget()
-    got = served.newest("grid")
+    store.forget()
+    got = store.newest("grid")
     assert (got.snapshot_id, got.lookup(["alice", "dan"])) == (newest.pk, expected)
-    assert served.state().damaged == {"grid": newest.pk}
+    assert store.state().damaged == {"grid": newest.pk}
 
 
 def test_the_copy_of_another_policy_with_the_same_name_is_not_served(site: Site) -> None:
     newest = site.recompute()
-    served.newest("grid")
+    store.newest("grid")
     damage(newest)
-    served.forget()
+    store.forget()
     head = disk.copy_of("grid")
     assert head is not None
     row, data, tree = head
     disk.keep({**row, "policy_id": row["policy_id"] + 1}, data, tree)
     with pytest.raises(Unavailable) as refusal:
-        served.newest("grid")
+        store.newest("grid")
     assert refusal.value.code == "no_snapshot"
-    assert served.state().damaged == {"grid": newest.pk}
+    assert store.state().damaged == {"grid": newest.pk}
 
 
 def test_a_damaged_snapshot_is_read_once_and_logged_once(site: Site, caplog: pytest.LogCaptureFixture) -> None:
@@ -334,10 +334,10 @@ def test_a_damaged_snapshot_is_read_once_and_logged_once(site: Site, caplog: pyt
     site.job("dan", "biology", 2)
     newest = site.recompute()
     damage(newest)
-    served.forget()
+    store.forget()
     for _ in range(3):
-        served.look()
-    said = [record.getMessage() for record in caplog.records if record.name == served.__name__]
+        store.look()
+    said = [record.getMessage() for record in caplog.records if record.name == store.__name__]
     assert len(said) == 1
     assert f"Snapshot {newest.pk} of grid can't be read" in said[0]
 
@@ -347,7 +347,7 @@ def test_a_page_that_the_database_itself_cannot_read_is_a_damaged_snapshot(site:
     site.job("dan", "biology", 2)
     bad = site.recompute()
     without_copies()
-    served.forget()
+    store.forget()
     read = stored.read_data
 
     def refuse(snapshot_id: int) -> bytes | None:
@@ -356,44 +356,44 @@ def test_a_page_that_the_database_itself_cannot_read_is_a_damaged_snapshot(site:
                 return read(snapshot_id)
         return read(snapshot_id)
 
-    with patch.object(stored, "InternalError", DataError), patch.object(served, "read_data", refuse):
-        assert served.newest("grid").snapshot_id == good.pk
+    with patch.object(stored, "InternalError", DataError), patch.object(store, "read_data", refuse):
+        assert store.newest("grid").snapshot_id == good.pk
 
 
 def test_a_kept_snapshot_that_is_damaged_is_not_found(site: Site) -> None:
     kept = site.recompute()
     damage(kept)
     with pytest.raises(NotFound):
-        served.load_kept("grid", kept.pk)
+        store.load_kept("grid", kept.pk)
 
 
 def test_a_new_snapshot_takes_over_the_index_and_is_warm_before_it_is_asked(site: Site) -> None:
     site.recompute()
-    older = served.newest("grid")
+    older = store.newest("grid")
     older.lookup_json(["alice", "carol"])
     site.job("alice", "physics", 5)
     site.recompute()
-    newer = served.newest("grid")
+    newer = store.newest("grid")
     assert newer.index is older.index
     with patch.object(type(newer), "describe", side_effect=AssertionError("made when asked")):
         ranks = {one["account"]: one["rank"] for one in orjson.loads(newer.lookup_json(["alice", "carol"]))}
     assert ranks == {one["account"]: one["rank"] for one in newer.lookup(["alice", "carol"])}
     site.publish(PROJECTS[:1])
     site.recompute()
-    assert served.newest("grid").index is not newer.index
+    assert store.newest("grid").index is not newer.index
 
 
 def test_nobody_who_asks_waits_for_the_database(site: Site, django_assert_num_queries: object) -> None:
     """As in a real process, where a thread looks for new snapshots."""
     site.recompute()
-    served.newest("grid")
+    store.newest("grid")
     assert callable(django_assert_num_queries)
     with (
         patch.object(settings, "FAIRSHARE_SNAPSHOT_POLL_S", 1.0),
-        patch.object(served._process, "_is_polled", True),
+        patch.object(store._process, "_is_polled", True),
         django_assert_num_queries(0),
     ):
-        assert served.newest("grid").lookup(["alice"])[0]["rank"] == 2
+        assert store.newest("grid").lookup(["alice"])[0]["rank"] == 2
 
 
 def test_a_thread_takes_new_snapshots_over(site: Site) -> None:
@@ -404,25 +404,25 @@ def test_a_thread_takes_new_snapshots_over(site: Site) -> None:
         pass
 
     def turn(_seconds: float) -> None:
-        snapshot = served._process.state.snapshots.get("grid")
+        snapshot = store._process.state.snapshots.get("grid")
         seen.append(snapshot.snapshot_id if snapshot else 0)
         if len(seen) == 3:
             raise _EnoughError
         site.job("alice", "physics", len(seen))
         site.recompute()
 
-    with patch("apps.priorities.serving.served.time.sleep", turn), pytest.raises(_EnoughError):
-        served._process._poll()
+    with patch("apps.priorities.serving.store.time.sleep", turn), pytest.raises(_EnoughError):
+        store._process._poll()
     assert seen[0] == 0
     assert 0 < seen[1] < seen[2]
 
 
 def test_a_forked_process_looks_for_itself() -> None:
     """The thread that takes new snapshots over doesn't survive a fork, and its lock may have been held."""
-    with patch.object(served._process, "_is_polled", True), served._process._lock:
+    with patch.object(store._process, "_is_polled", True), store._process._lock:
         pid = os.fork()
         if not pid:
-            os._exit(0 if not served._process._is_polled and not served._process._lock.locked() else 1)
+            os._exit(0 if not store._process._is_polled and not store._process._lock.locked() else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
@@ -430,23 +430,23 @@ def test_a_policy_younger_than_the_last_poll_is_looked_for_at_most_four_times_a_
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(settings, "FAIRSHARE_SNAPSHOT_POLL_S", 1.0)
-    monkeypatch.setattr(served._process, "start", lambda: None)
+    monkeypatch.setattr(store._process, "start", lambda: None)
     now_s = time.monotonic()
-    monkeypatch.setattr("apps.priorities.serving.served.time.monotonic", lambda: now_s)
-    served._process._looked.set()
-    served._process.state = served.State(has_database=True, looked_s=now_s)
+    monkeypatch.setattr("apps.priorities.serving.store.time.monotonic", lambda: now_s)
+    store._process._looked.set()
+    store._process.state = store.State(has_database=True, looked_s=now_s)
     with pytest.raises(NotFound):
-        served.newest("grid")
-    served._process.state = served.State(has_database=True, looked_s=now_s - 1)
+        store.newest("grid")
+    store._process.state = store.State(has_database=True, looked_s=now_s - 1)
     with pytest.raises(Unavailable) as first:
-        served.newest("grid")
+        store.newest("grid")
     assert first.value.code == "no_snapshot"
 
 
 def test_pieces_are_bounded(site: Site) -> None:
     site.recompute()
-    got = replace(served.newest("grid"))
-    with patch("apps.priorities.serving.answers._MOST_PIECES", 3):
+    got = replace(store.newest("grid"))
+    with patch("apps.priorities.serving.lookup_index._MOST_PIECES", 3):
         for number in range(10):
             got.lookup_json([f"stranger{number}", "alice"])
     assert len(got._ready) <= 4
@@ -454,7 +454,7 @@ def test_pieces_are_bounded(site: Site) -> None:
 
 def test_lineages_of_many_entries_agree_with_the_engine(site: Site) -> None:
     site.recompute()
-    got = served.newest("grid")
+    got = store.newest("grid")
     entries = np.arange(len(got.tree))
     rows, depth_of = got.lineage(entries)
     for entry in entries.tolist():
@@ -467,7 +467,7 @@ def test_a_name_of_several_namespaces_is_ambiguous_with_what_to_send(site: Site)
         site.rule("/physics", namespace="linux", suffix="/{user}"), site.rule("/biology", namespace="grid", suffix=""),
     )  # fmt: skip
     site.recompute()
-    got = served.newest("grid")
+    got = store.newest("grid")
     assert got.lookup(["bob"])[0]["entry"] == "/physics/bob", "the one entry that has the name"
     (found,) = got.lookup(["somebody"])
     hint = found.pop("hint")

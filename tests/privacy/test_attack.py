@@ -20,9 +20,9 @@ from django.test import Client
 
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.models import Account, User
-from apps.analytics.series.reading import load_children, load_series
 from apps.analytics.series.runs import ask_for_series
-from apps.analytics.series.telling import as_told, told_days
+from apps.analytics.series.stored_series import load_children, load_series
+from apps.analytics.series.visible_days import as_told, told_days
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.policies.access.roles import VERBS_OF_ROLE
@@ -31,7 +31,7 @@ from apps.policies.recompute_runs import nudge
 from apps.policies.services import make_policy, publish_document
 from apps.policies.tree.stored import load_tree
 from apps.priorities.selectors import open_view
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from apps.runs.services import work_run_now
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
@@ -161,7 +161,7 @@ def _live(life: Life, monkeypatch: pytest.MonkeyPatch, *readers: Attack) -> None
             at_ = begin + timedelta(hours=hour, minutes=50)
             monkeypatch.setenv("FAIRSHARE_CLOCK", at_.isoformat())
             work_run_now(nudge(Policy.objects.get(slug="p"), at=at_).pk)
-            served.look()
+            store.look()
             for reader in readers:
                 reader.look(at_)
 

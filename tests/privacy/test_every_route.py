@@ -19,7 +19,7 @@ from django.urls import get_resolver
 
 from apps.dashboard.shell import presentation
 from apps.priorities.models import Snapshot
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
 from tests.privacy.known_site import ISSUER, JOBS
 from tests.rights_world import Row, World, cache_navigation_counts
@@ -53,18 +53,18 @@ def test_every_route_is_asked_or_exempted_with_a_reason() -> None:
 def known(known_world: World, settings: LazySettings) -> World:
     """Two days of snapshots, and colleagues whose numbers are theirs alone."""
     settings.FAIRSHARE_ISSUER = ISSUER
-    served.look()
+    store.look()
     return known_world
 
 
 def marks(name: str) -> set[str]:
     """How a page, a table or an answer would write what an entry used, now and the day before, or its part."""
     found: set[str] = set()
-    newest = served.newest("grid")
+    newest = store.newest("grid")
     before = Snapshot.objects.filter(is_live=True).order_by("id").first()
     assert before is not None
     assert before.pk != newest.snapshot_id
-    for snapshot in (newest, served.load_kept("grid", before.pk)):
+    for snapshot in (newest, store.load_kept("grid", before.pk)):
         i, values = snapshot.tree.index_of_path(PATHS.get(name, f"/{JOBS.get(name, ('',))[0]}/{name}")), snapshot.values
         assert i is not None, name
         found |= {_digits(values.usage[i]), presentation.core_hours(float(values.usage[i]))}

@@ -39,7 +39,7 @@ from apps.policies.publishing.at_once import publish_operations  # noqa: E402
 from apps.policies.services import make_policy, publish_document  # noqa: E402
 from apps.policies.tree.stored import load_tree  # noqa: E402
 from apps.priorities.recompute.staleness import recompute_stale  # noqa: E402
-from apps.priorities.serving import served  # noqa: E402
+from apps.priorities.serving import store  # noqa: E402
 from apps.runs.models import Run  # noqa: E402
 from apps.runs.services import work_due_runs  # noqa: E402
 from apps.usage.models import Source  # noqa: E402
@@ -191,8 +191,8 @@ def recompute() -> dict[str, list[Any]]:
     """The newest snapshot, made anew where anything has changed: [rank or null, core-seconds] of each entry by name."""
     recompute_stale(at=clock.now())
     work_due_runs(clock=clock.now)
-    served.look()
-    snapshot = served.newest(POLICY, look=False)
+    store.look()
+    snapshot = store.newest(POLICY, look=False)
     values, tree = snapshot.values, snapshot.tree
     return {
         tree.name[i]: [int(values.rank[i]) if values.is_ranked[i] else None, float(values.usage[i])]

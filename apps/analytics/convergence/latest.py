@@ -14,16 +14,16 @@ from django.conf import settings
 from apps.accounts.actor import Actor
 from apps.accounts.request_cache import once_per_request
 from apps.analytics.convergence.by_hour import convergence_by_hour, refuse_windowed
-from apps.analytics.convergence.counting import DECAYED, TOTAL, Counting
-from apps.analytics.convergence.measuring import slack_of
 from apps.analytics.convergence.members import find_members, find_members_by_hour
+from apps.analytics.convergence.merit import slack_of
 from apps.analytics.convergence.period import Period
-from apps.analytics.convergence.reading import make_convergence, open_entry
 from apps.analytics.convergence.records import Convergence
+from apps.analytics.convergence.selectors import make_convergence, open_entry
+from apps.analytics.convergence.shares import DECAYED, TOTAL, Counting
 from apps.analytics.series.storage.columns import F8, Mask, SeriesDays
 from apps.policies.selectors import READ
 from apps.priorities.selectors.rows import PolicyView
-from apps.priorities.serving.answers import ServedSnapshot
+from apps.priorities.serving.lookup_index import ServedSnapshot
 
 _INSIDE = 1 + 1e-9
 

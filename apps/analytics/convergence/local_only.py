@@ -7,9 +7,9 @@ from datetime import date, datetime
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from apps.analytics.convergence.words import Sentence, say
+from apps.analytics.convergence.messages import Sentence, say
 from apps.analytics.series.calendar import day_at
-from apps.priorities.fallback.fallen_back import list_fallen_back
+from apps.priorities.local_only.state import list_fallen_back
 from apps.priorities.selectors.rows import PolicyView
 
 

@@ -6,8 +6,8 @@ from uuid import UUID
 
 from apps.accounts.actor import Actor
 from apps.analytics.convergence.latest import get_convergence_until_now
-from apps.analytics.convergence.picked import get_picked
 from apps.analytics.convergence.records import ChildrenAsked, Convergence, Picked, PicksAsked
+from apps.analytics.convergence.selection import get_picked
 from apps.policies.selectors import READ
 
 

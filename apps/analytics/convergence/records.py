@@ -9,12 +9,12 @@ from datetime import date, datetime
 import numpy as np
 
 from apps.analytics.convergence.before_entry import BEFORE_ENTRY
-from apps.analytics.convergence.counting import Counting
-from apps.analytics.convergence.measuring import Figures
 from apps.analytics.convergence.members import Member
+from apps.analytics.convergence.merit import Figures
+from apps.analytics.convergence.messages import Sentence
 from apps.analytics.convergence.period import Period
+from apps.analytics.convergence.shares import Counting
 from apps.analytics.convergence.verdict import States
-from apps.analytics.convergence.words import Sentence
 from apps.analytics.series.storage.columns import F8, Mask, SeriesDays, SeriesState
 from apps.policies.settings import PolicySettings
 from apps.priorities.records.entries import EntryRow

@@ -9,9 +9,9 @@ from uuid import UUID
 
 import numpy as np
 
-from apps.analytics.convergence.counting import Counting, actual_share, target_share
-from apps.analytics.series.reading import load_series, series_state
-from apps.analytics.series.telling import as_told
+from apps.analytics.convergence.shares import Counting, actual_share, target_share
+from apps.analytics.series.stored_series import load_series, series_state
+from apps.analytics.series.visible_days import as_told
 from apps.priorities.selectors.rows import PolicyView
 
 DAYS = 14

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.analytics.convergence.before_entry import BEFORE_ENTRY
-from apps.analytics.convergence.words import Sentence, say, side_words
+from apps.analytics.convergence.messages import Sentence, say, side_words
 from apps.analytics.series.storage.columns import F8, Mask
 
 Course = Literal["on", "idle", "moves_away", "starved", "approaching", "steady", "unknown"]

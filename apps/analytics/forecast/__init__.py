@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from apps.analytics.forecast.asking import (
+from apps.analytics.forecast.entry_forecast import HORIZON_DAYS, CurvePoint, Outlook, Standing, foresee
+from apps.analytics.forecast.factor_ahead import FactorAhead, FactorPoint
+from apps.analytics.forecast.past_usage import PACE_DAYS, LevelPast
+from apps.analytics.forecast.selectors import (
     Forecast,
     ForecastLevel,
     days_to_draw,
@@ -11,9 +14,6 @@ from apps.analytics.forecast.asking import (
     get_my_forecast,
     get_my_forecasts,
 )
-from apps.analytics.forecast.factor_ahead import FactorAhead, FactorPoint
-from apps.analytics.forecast.outlook import HORIZON_DAYS, CurvePoint, Outlook, Standing, foresee
-from apps.analytics.forecast.past import PACE_DAYS, LevelPast
 
 __all__ = [
     "HORIZON_DAYS",

@@ -6,7 +6,7 @@ from apps.engine.errors import PackageFailed
 from apps.engine.explain.skeleton import skeleton
 from apps.explain.contrasts import result_of
 from apps.priorities.sentences import Said, say
-from apps.priorities.serving.answers import ServedSnapshot
+from apps.priorities.serving.lookup_index import ServedSnapshot
 
 
 def at_target_said(snapshot: ServedSnapshot, leaf: int, level: int) -> list[Said]:

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache, cached
 
-from apps.analytics.forecast.past import DAY_S
-from apps.analytics.forecast.reading import inputs_of, key_of
+from apps.analytics.forecast.past_usage import DAY_S
+from apps.analytics.forecast.usage_source import inputs_of, key_of
 from apps.core.errors import Invalid
 from apps.engine.algorithms import PriorityResult
 from apps.explain.level_terms import Numbers, effects_of
@@ -23,7 +23,7 @@ from apps.policies.models import Policy
 from apps.priorities.recompute.projection import Side, project
 from apps.priorities.sentences import Said, say
 from apps.priorities.sentences.numbers import factor as written
-from apps.priorities.serving.answers import ServedSnapshot
+from apps.priorities.serving.lookup_index import ServedSnapshot
 
 DAYS = (1, 2, 3, 5, 7, 10, 14, 21, 28)
 _A_WEEK = 7

@@ -10,13 +10,13 @@ from uuid import UUID
 
 from cachetools import LRUCache, cached
 
-from apps.analytics.forecast.asking import standing_of
-from apps.analytics.forecast.outlook import CurvePoint, Outlook, curve_of, foresee, needs_hours, with_target
-from apps.analytics.forecast.reading import key_of, read_past
+from apps.analytics.forecast.entry_forecast import CurvePoint, Outlook, curve_of, foresee, needs_hours, with_target
+from apps.analytics.forecast.selectors import standing_of
+from apps.analytics.forecast.usage_source import key_of, read_past
 from apps.engine.explain import Recovery
 from apps.policies.models import Policy
 from apps.priorities.metering.usage import window_of
-from apps.priorities.serving.answers import ServedSnapshot
+from apps.priorities.serving.lookup_index import ServedSnapshot
 
 DAYS_AHEAD = 30
 DAYS_BACK = 14

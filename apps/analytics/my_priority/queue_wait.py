@@ -14,13 +14,13 @@ from apps.accounts.selectors import list_accounts_of
 from apps.analytics.my_priority.rank_history import OwnEntry, get_own_entry
 from apps.analytics.my_priority.records import MyWaits, WaitDay, Waited
 from apps.analytics.series.calendar import site_zone
-from apps.analytics.series.reading import load_series
+from apps.analytics.series.stored_series import load_series
 from apps.core.errors import FieldProblem, Invalid
 from apps.explain.walk import walk_to
 from apps.policies.tree.columns import Mask
-from apps.priorities.serving.answers import ServedSnapshot
 from apps.priorities.serving.lookup import AccountQuery
-from apps.priorities.visibility.sight import told_in
+from apps.priorities.serving.lookup_index import ServedSnapshot
+from apps.priorities.visibility.visible_entries import told_in
 from apps.usage.models import Record
 
 MOST_DAYS = 365

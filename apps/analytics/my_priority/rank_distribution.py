@@ -15,7 +15,7 @@ from apps.analytics.my_priority.rank_history import get_own_entry
 from apps.analytics.my_priority.records import N_BINS, Bin, MyPlace
 from apps.engine.algorithms.inputs import prepare
 from apps.engine.codecs import factor_from_key
-from apps.priorities.serving.answers import ServedSnapshot
+from apps.priorities.serving.lookup_index import ServedSnapshot
 
 F8 = npt.NDArray[np.float64]
 

@@ -18,17 +18,17 @@ from apps.analytics.my_priority.records import PublishedThen, RankHistory, RankT
 from apps.analytics.series.calendar import site_zone
 from apps.core.blobs import CorruptBlob
 from apps.core.errors import FieldProblem, Invalid, NotFound
-from apps.mapping.rules.account_places import unpack_places
+from apps.mapping.rules.account_entries import unpack_places
 from apps.policies.models import Policy, Revision
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import TreeColumns, load_tree
 from apps.priorities.models import Snapshot
-from apps.priorities.serving import served
-from apps.priorities.serving.answers import ServedSnapshot
+from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery, LookupIndex
+from apps.priorities.serving.lookup_index import ServedSnapshot
 from apps.priorities.snapshots.blob import unpack_snapshot
 from apps.priorities.snapshots.stored import read_data
-from apps.priorities.visibility.sight import own_queries, told_in
+from apps.priorities.visibility.visible_entries import own_queries, told_in
 
 MOST_DAYS = 365  # as long as a snapshot a day is kept
 MOST_BYTES = 32_000_000  # of snapshots that are read while somebody waits; beyond it every n-th day is read
@@ -56,7 +56,7 @@ def get_own_entry(*, policy_slug: str, entry_uid: UUID, actor: Actor, at: dateti
         Unavailable: nothing has been computed yet.
     """
     policy = get_policy(slug=policy_slug, actor=actor, scope=Token.Scope.SELF_READ)
-    snapshot = served.newest(policy.slug)
+    snapshot = store.newest(policy.slug)
     entry = snapshot.tree.index_of_uid(entry_uid)
     if entry and told_in(policy=policy, snapshot=snapshot, at=at, actor=actor)[entry]:
         for query in own_queries(actor):

@@ -9,9 +9,9 @@ from typing import TypeVar
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 
-from apps.analytics.operators import of_tree, pictures, words
-from apps.analytics.operators.asked import Asked
-from apps.analytics.operators.asking import REGIONS
+from apps.analytics.operators import operator_figures, sentences, tree_figures
+from apps.analytics.operators.figure_query import REGIONS
+from apps.analytics.operators.policy_query import Asked
 from apps.analytics.operators.records import (
     BitsNeeded,
     ExponentPoint,
@@ -62,8 +62,8 @@ def figure_of(name: str) -> Figure:
 
 
 def _profile_says(asked: Asked, _rows: Sequence[Row]) -> str:
-    found = pictures.local_densities([asked.operator], [asked.target], asked.query.bits)
-    return words.profile_sentence(asked.operator.name, asked.target, [row.density for row in found])
+    found = operator_figures.local_densities([asked.operator], [asked.target], asked.query.bits)
+    return sentences.profile_sentence(asked.operator.name, asked.target, [row.density for row in found])
 
 
 def _density_says(asked: Asked, rows: Sequence[Row]) -> str:
@@ -73,14 +73,14 @@ def _density_says(asked: Asked, rows: Sequence[Row]) -> str:
         if isinstance(row, LocalDensity | InputDensity) and row.component in (middle - 1, middle):
             near[row.operator] = near.get(row.operator, 0.0) + row.density
     finest, coarsest = min(near, key=near.__getitem__), max(near, key=near.__getitem__)
-    return words.density_sentence(finest, coarsest, (near[finest], near[coarsest]))
+    return sentences.density_sentence(finest, coarsest, (near[finest], near[coarsest]))
 
 
 def _aggregation_says(asked: Asked, rows: Sequence[Row]) -> str:
     reached: dict[float, int] = {}
     for row in _of(LocalDensity, rows):
         reached[row.target] = reached.get(row.target, 0) + (row.density > 0)
-    return words.aggregation_sentence(asked.operator.name, min(reached.values()), max(reached.values()),
+    return sentences.aggregation_sentence(asked.operator.name, min(reached.values()), max(reached.values()),
                                       2**asked.query.bits)  # fmt: skip
 
 
@@ -88,7 +88,7 @@ def _steps_say(asked: Asked, rows: Sequence[Row]) -> str:
     own = [row.component for row in _of(Step, rows) if row.operator == asked.operator.name]
     widest = max(set(own), key=own.count)
     part = own.count(widest) / len(own)
-    return words.steps_sentence(asked.operator.name, asked.query.bits, widest, part)
+    return sentences.steps_sentence(asked.operator.name, asked.query.bits, widest, part)
 
 
 def _job_sizes_say(asked: Asked, rows: Sequence[Row]) -> str:
@@ -99,12 +99,12 @@ def _job_sizes_say(asked: Asked, rows: Sequence[Row]) -> str:
             if first[row.operator] is None and row.job_h is not None and row.job_h <= asked.query.job_h:
                 first[row.operator] = row.bits
     best = {region: job_size.best_first(asked.invertible, region, asked.reading)[0] for region in REGIONS}
-    return f"{words.job_size_sentence(asked.query.job_h, list(first.items()))} {words.best_sentence(best)}"
+    return f"{sentences.job_size_sentence(asked.query.job_h, list(first.items()))} {sentences.best_sentence(best)}"
 
 
 def _bits_say(asked: Asked, rows: Sequence[Row]) -> str:
     overall = {row.operator: row.bits for row in _of(BitsNeeded, rows) if row.region == "overall"}
-    return words.bits_sentence(asked.query, asked.operator.name, overall)
+    return sentences.bits_sentence(asked.query, asked.operator.name, overall)
 
 
 def _of(record: type[R], rows: Sequence[Row]) -> list[R]:
@@ -117,59 +117,59 @@ _LISTED = (
     Figure(
         "profiles", gettext_lazy("Profiles"), gettext_lazy("priority by actual, at one target"),
         gettext_lazy("Operators paper, figures 10 and 11"), ProfilePoint,
-        lambda asked: pictures.profiles(asked.operators, asked.target), _profile_says, ("operator", "target", "bits"),
-        Layout("actual", "operator", "priority"),
+        lambda asked: operator_figures.profiles(asked.operators, asked.target), _profile_says,
+        ("operator", "target", "bits"), Layout("actual", "operator", "priority"),
     ),
     Figure(
         "local-density", gettext_lazy("Actuals that share a component"), gettext_lazy("part of all actuals"),
         gettext_lazy("Operators paper, figures 10 to 13"), LocalDensity,
-        lambda asked: pictures.local_densities(asked.operators, [asked.target], asked.query.bits), _density_says,
-        ("target", "bits"), Layout("operator", "priority", "density"),
+        lambda asked: operator_figures.local_densities(asked.operators, [asked.target], asked.query.bits),
+        _density_says, ("target", "bits"), Layout("operator", "priority", "density"),
     ),
     Figure(
         "input-density", gettext_lazy("Inputs that share a component"), gettext_lazy("part of all inputs"),
         gettext_lazy("Operators paper, figures 7 and 8"), InputDensity,
-        lambda asked: pictures.input_densities(asked.operators, asked.query.bits), _density_says, ("bits",),
+        lambda asked: operator_figures.input_densities(asked.operators, asked.query.bits), _density_says, ("bits",),
         Layout("operator", "priority", "density"),
     ),
     Figure(
         "aggregation", gettext_lazy("Densities at eleven targets"), gettext_lazy("part of all actuals"),
         gettext_lazy("Operators paper, figure 9"), LocalDensity,
-        lambda asked: pictures.aggregation(asked.operator, asked.query.bits), _aggregation_says, ("operator", "bits"),
-        Layout("target", "priority", "density"),
+        lambda asked: operator_figures.aggregation(asked.operator, asked.query.bits), _aggregation_says,
+        ("operator", "bits"), Layout("target", "priority", "density"),
     ),
     Figure(
         "steps", gettext_lazy("Component of each pair"), gettext_lazy("component by target and actual"),
         gettext_lazy("Operators paper, figure 6"), Step,
-        lambda asked: pictures.steps(asked.operators, asked.query.bits), _steps_say,
+        lambda asked: operator_figures.steps(asked.operators, asked.query.bits), _steps_say,
         ("operator", "bits"), Layout("target", "actual", "component"),
     ),
     Figure(
         "job-size", gettext_lazy("Smallest visible job"), _HOURS, gettext_lazy("Operators paper, figures 14 to 16"),
-        JobSize, lambda asked: pictures.job_sizes(asked.operators, asked.query), _job_sizes_say, _POOL,
+        JobSize, lambda asked: operator_figures.job_sizes(asked.operators, asked.query), _job_sizes_say, _POOL,
         Layout("operator", "bits", "job_h"),
     ),
     Figure(
         "bits", gettext_lazy("Bits at which a job is visible"), gettext_lazy("bits of one component"),
         gettext_lazy("Operators paper, figure 17"), BitsNeeded,
-        lambda asked: pictures.bits_needed(asked.operators, asked.query), _bits_say, _POOL,
+        lambda asked: operator_figures.bits_needed(asked.operators, asked.query), _bits_say, _POOL,
         Layout("operator", "region", "bits"),
     ),
     Figure(
         "resolution", gettext_lazy("Effect of the resolution on this tree"),
         gettext_lazy("by bits of a component, and at 10,000"), gettext_lazy("Operators paper, figure 5"),
-        ResolutionEffect, of_tree.effects, of_tree.effects_sentence,
+        ResolutionEffect, tree_figures.effects, tree_figures.effects_sentence,
         ("operator", "resolution", "k", "job_h", "count"), Layout("operator", "resolution", "n_misplaced"),
     ),
     Figure(
         "leaf-jobs", gettext_lazy("Smallest job of each leaf"), gettext_lazy("hours of the metric"),
-        gettext_lazy("Operators paper, equation 25"), LeafJob, of_tree.leaf_jobs, of_tree.leaf_jobs_sentence,
+        gettext_lazy("Operators paper, equation 25"), LeafJob, tree_figures.leaf_jobs, tree_figures.leaf_jobs_sentence,
         ("operator", "resolution", "k"),
     ),
     Figure(
         "exponent", gettext_lazy("Depth-oblivious exponent"), gettext_lazy("k by the ratio of the parent"),
-        gettext_lazy("Slurm: Depth-Oblivious Fair-share Factor, figure 1"), ExponentPoint, of_tree.exponents,
-        of_tree.exponent_sentence, ("entry",),
+        gettext_lazy("Slurm: Depth-Oblivious Fair-share Factor, figure 1"), ExponentPoint, tree_figures.exponents,
+        tree_figures.exponent_sentence, ("entry",),
     ),
 )  # fmt: skip
 FIGURES: Mapping[str, Figure] = {figure.name: figure for figure in _LISTED}

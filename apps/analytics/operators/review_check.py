@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.analytics.operators.sentences import operator_text, resolution_text
 from apps.analytics.operators.tree_check import CheckedTree, Settings
-from apps.analytics.operators.words import operator_text, resolution_text
 from apps.core.errors import Invalid
 from apps.engine.analysis.collisions import Collisions
 from apps.engine.errors import BadParameter
@@ -14,7 +14,7 @@ from apps.policies.changesets.checks import Check
 from apps.policies.changesets.review import Review
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.priorities.sentences.numbers import count
-from apps.priorities.serving.answers import ServedSnapshot
+from apps.priorities.serving.lookup_index import ServedSnapshot
 
 
 def check_resolution(review: Review, snapshot: ServedSnapshot, *, told_before: Mask, told_after: Mask) -> Check | None:

@@ -8,10 +8,10 @@ from functools import cache
 from typing import Any
 
 from apps.accounts.actor import Actor
-from apps.analytics.operators import of_tree, words
-from apps.analytics.operators.asked import Asked, NamedTarget
-from apps.analytics.operators.asking import FigureQuery
+from apps.analytics.operators import sentences, tree_figures
+from apps.analytics.operators.figure_query import FigureQuery
 from apps.analytics.operators.figures import FIGURES, figure_of
+from apps.analytics.operators.policy_query import Asked, NamedTarget
 from apps.analytics.operators.records import FigureTable, OperatorChoice, TreeCheck, as_json
 from apps.engine.analysis.ordering import compare_orders
 from apps.engine.operators import Operator, all_operators, get_operator
@@ -64,8 +64,8 @@ def page_of(asked: Asked) -> OperatorsPage:
         revision=view.revision,
         settings=view.settings,
         is_aequus=view.settings.algorithm.get("name") == "aequus",
-        verdict=words.verdict(),
-        check=of_tree.check(asked),
+        verdict=sentences.verdict(),
+        check=tree_figures.check(asked),
         choices=choices_for(view.settings.algorithm),
         targets=tuple(asked.targets),
         query=query,
@@ -86,7 +86,7 @@ def ask(*, policy_slug: str, query: FigureQuery, actor: Actor) -> Asked:
 
 def check_tree(*, policy_slug: str, query: FigureQuery, actor: Actor) -> TreeCheck:
     """What the operator and the resolution asked about do to the tree of a policy."""
-    return of_tree.check(ask(policy_slug=policy_slug, query=query, actor=actor))
+    return tree_figures.check(ask(policy_slug=policy_slug, query=query, actor=actor))
 
 
 def choices_for(algorithm: Mapping[str, Any]) -> tuple[OperatorChoice, ...]:
@@ -103,7 +103,7 @@ def _choice(operator: Operator, current: str) -> OperatorChoice:
         name=operator.name,
         label=operator.label,
         formula=operator.formula,
-        sentence=words.chooser_sentence(operator),
+        sentence=sentences.chooser_sentence(operator),
         is_proportional=operator.properties.proportional_redistribution,
         is_fixed_at_ends=operator.properties.boundaries,
         orders_like_relative=_orders_like_relative(operator.name),

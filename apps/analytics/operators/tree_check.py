@@ -13,7 +13,7 @@ import numpy.typing as npt
 import orjson
 from cachetools import LRUCache
 
-from apps.analytics.operators.asking import FigureQuery
+from apps.analytics.operators.figure_query import FigureQuery
 from apps.core.errors import FieldProblem, Invalid
 from apps.engine.algorithms import PriorityResult, read_algorithm
 from apps.engine.algorithms.aequus import operator_of
@@ -22,9 +22,9 @@ from apps.engine.analysis.collisions import Collisions, SafeBits, collisions_at,
 from apps.engine.analysis.smallest_job import smallest_jobs
 from apps.engine.errors import BadParameter
 from apps.policies.tree.columns import Mask, TreeColumns
-from apps.priorities.change_effects.carried import simulate_or_refuse
+from apps.priorities.change_effects.carry_totals import simulate_or_refuse
 from apps.priorities.metering.usage import HOUR_S
-from apps.priorities.serving.answers import ServedSnapshot
+from apps.priorities.serving.lookup_index import ServedSnapshot
 
 Settings = Mapping[str, Any]
 F8 = npt.NDArray[np.float64]

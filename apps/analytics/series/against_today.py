@@ -14,11 +14,11 @@ from django.db import connection
 from django.utils.translation import gettext as _
 
 from apps.analytics.models import SeriesDay
-from apps.analytics.series.building import Builder, BuiltDay
+from apps.analytics.series.builder import Builder, BuiltDay
 from apps.analytics.series.calendar import days_of, site_zone
-from apps.analytics.series.reading import series_of
 from apps.analytics.series.storage.columns import DailySeries, SeriesDays
 from apps.analytics.series.storage.tiles import empty_month
+from apps.analytics.series.stored_series import series_of
 from apps.core.errors import TooLarge
 from apps.policies.models import Policy
 from apps.policies.tree.adoption import indexes_of

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.analytics.series.calendar import Day
-from apps.analytics.series.reach import DaySums
+from apps.analytics.series.window_sums import DaySums
 from apps.core import blobs
 from apps.policies.models import Policy
 from apps.usage import pgbinary

@@ -14,7 +14,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from apps.analytics.models import Series, SeriesHour, SeriesHourTile
-from apps.analytics.series.building import Builder
+from apps.analytics.series.builder import Builder
 from apps.analytics.series.calendar import HOUR_S, Day, day_at
 from apps.analytics.series.inputs import changed_policy, first_at, is_all_other
 from apps.analytics.series.storage.tiles import (

@@ -9,12 +9,12 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from apps.analytics.models import Series
-from apps.analytics.series.building import Builder
+from apps.analytics.series.builder import Builder
 from apps.analytics.series.calendar import HOUR_S, Day, days_of, last_ended, months_of, site_zone
 from apps.analytics.series.hours import build_hours, hours_between, is_hour_missing, note_hours, plan_hours
 from apps.analytics.series.inputs import built_from, is_all_other, read_inputs, stale_from
 from apps.analytics.series.storage.tiles import Slots
-from apps.analytics.series.storing import BuiltMonth
+from apps.analytics.series.write_month import BuiltMonth
 from apps.policies.models import Policy
 from apps.runs.faults import fault_point
 from apps.runs.leases import Lease

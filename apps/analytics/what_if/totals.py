@@ -11,16 +11,16 @@ import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache, cached
 
-from apps.analytics.forecast.past import DAY_S
-from apps.analytics.forecast.reading import inputs_of, key_of
+from apps.analytics.forecast.past_usage import DAY_S
+from apps.analytics.forecast.usage_source import inputs_of, key_of
 from apps.engine.algorithms import PriorityResult
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
 from apps.priorities.metering.usage import APPROACHES, AccountUsage, steady_use_s, window_of
-from apps.priorities.recompute.again import compute_again
+from apps.priorities.recompute.from_snapshot import compute_again
 from apps.priorities.recompute.pipeline import Inputs, compute_from
 from apps.priorities.recompute.projection import accounts_ahead, demand_of
-from apps.priorities.serving.answers import ServedSnapshot
+from apps.priorities.serving.lookup_index import ServedSnapshot
 
 F8 = npt.NDArray[np.float64]
 DAYS_AHEAD = 7

@@ -9,7 +9,7 @@ from prometheus_client.core import Metric
 
 from apps.api.gauges.family import gauge
 from apps.api.gauges.policies import compared
-from apps.priorities.serving.answers import ServedSnapshot
+from apps.priorities.serving.lookup_index import ServedSnapshot
 
 
 def entry_families(served: Mapping[str, ServedSnapshot], most: int) -> Iterator[Metric]:

@@ -26,7 +26,7 @@ from apps.core import clock
 from apps.core.disk_space import full_disks
 from apps.core.errors import DomainError, NotAllowed, Unauthenticated
 from apps.policies.models import Policy
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from apps.runs.models import Run
 from apps.usage.models import Source
 from apps.usage.quality.lateness import LATE_INTERVALS, lateness
@@ -131,7 +131,7 @@ def _stale_policies(at: datetime) -> Iterator[dict[str, str]]:
 
 def _damaged_snapshots() -> Iterator[dict[str, str]]:
     """As this process sees it: each process reads snapshots by itself."""
-    state = served.state()
+    state = store.state()
     for slug, newest_id in sorted(state.damaged.items()):
         older = state.snapshots.get(slug)
         instead = f"snapshot {older.snapshot_id} is served" if older else "no older one can be read"

@@ -22,7 +22,7 @@ from apps.api.gauges.federation import federation_families
 from apps.api.gauges.policies import policy_families
 from apps.api.gauges.runs import run_families, token_families
 from apps.api.gauges.sources import source_families
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # one more series for each counter that nobody reads
 registry = CollectorRegistry(auto_describe=False)
@@ -57,7 +57,7 @@ class _Site(Collector):
 
 
 def _site_families() -> Iterator[Metric]:
-    state = served.state()
+    state = store.state()
     snapshots = state.snapshots
     yield from policy_families(snapshots, state.damaged)
     yield from entry_families(snapshots, settings.FAIRSHARE_METRICS_ENTRIES)

@@ -14,8 +14,8 @@ from apps.api.errors import Refusal
 from apps.api.parsing import loads, read_bounded
 from apps.api.rendering import dumps
 from apps.core.errors import FieldProblem, NotFound, TooLarge
-from apps.priorities.serving import served
-from apps.priorities.serving.answers import AccountQuery, Query, ServedSnapshot
+from apps.priorities.serving import store
+from apps.priorities.serving.lookup_index import AccountQuery, Query, ServedSnapshot
 
 MOST_ACCOUNTS = 10_000
 _FIELDS = frozenset({"user", "group", "namespace", "dn", "fqan", "project"})
@@ -141,7 +141,7 @@ def snapshot_since(request: HttpRequest, policy_slug: str) -> ServedSnapshot | N
     if not text.isascii() or not text.isdigit() or len(text) > 18:
         raise _wrong("since", "must be the number of a snapshot")
     try:
-        return served.load_kept(policy_slug, int(text))
+        return store.load_kept(policy_slug, int(text))
     except NotFound as error:
         message = f"Snapshot {int(text)} is no longer kept: ask again without since."
         raise Refusal(message, code="snapshot_gone", status=410) from error

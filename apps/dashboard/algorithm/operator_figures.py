@@ -8,9 +8,9 @@ from django.http import HttpRequest, QueryDict
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from apps.analytics.operators.asked import Asked
-from apps.analytics.operators.asking import NAMES, FigureQuery
+from apps.analytics.operators.figure_query import NAMES, FigureQuery
 from apps.analytics.operators.figures import FIGURES, figure_of
+from apps.analytics.operators.policy_query import Asked
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.figure_frames import FigureFrame, framed
 from apps.figures import Figure

@@ -10,8 +10,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from apps.accounts.actor import Actor
-from apps.analytics.operators.asked import Asked
-from apps.analytics.operators.asking import NAMES, READINGS, FigureQuery, read_query
+from apps.analytics.operators.figure_query import NAMES, READINGS, FigureQuery, read_query
+from apps.analytics.operators.policy_query import Asked
 from apps.analytics.operators.selectors import OperatorsPage, ask, page_of
 from apps.core.errors import Invalid
 from apps.dashboard.algorithm import operator_figures

@@ -21,9 +21,9 @@ from apps.analytics.comparison import (
     compare_algorithms,
     get_algorithm_page,
 )
-from apps.analytics.operators.asking import FigureQuery
+from apps.analytics.operators.figure_query import FigureQuery
 from apps.analytics.operators.selectors import check_tree
-from apps.analytics.operators.words import verdict
+from apps.analytics.operators.sentences import verdict
 from apps.core.errors import Invalid, NotFound
 from apps.dashboard.algorithm import comparison, forms, operator_figures
 from apps.dashboard.algorithm import words as algorithm_words

@@ -10,7 +10,7 @@ from typing import Any
 from django.utils import formats
 from django.utils.translation import gettext as _
 
-from apps.analytics.operators.words import operator_text, resolution_text
+from apps.analytics.operators.sentences import operator_text, resolution_text
 from apps.dashboard.figures.bullet import USUAL_TOLERANCE, State, Tolerance
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.presentation import Balance

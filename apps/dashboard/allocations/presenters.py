@@ -21,7 +21,7 @@ from apps.dashboard.shell import lines as tree_lines
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.presentation import Balance
 from apps.policies.allocations.periods import Period
-from apps.priorities.selectors.allocations.promises import PACE_TOLERANCE, AllocationRow, AllocationTable
+from apps.priorities.selectors.allocations.table import PACE_TOLERANCE, AllocationRow, AllocationTable
 
 _BAR_WIDTH, _REACH = 110, 1.3
 _STATES = {"ahead": State.OVER, "behind": State.UNDER, "on": State.ON, "idle": State.IDLE, "not_begun": State.IDLE}

@@ -33,7 +33,7 @@ from apps.policies.allocations.giving import give_allocation
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
 from apps.priorities.records.core_hours import CoreHourWeeks
-from apps.priorities.selectors.allocations.promises import AllocationTable, get_allocation_table
+from apps.priorities.selectors.allocations.table import AllocationTable, get_allocation_table
 from apps.priorities.selectors.allocations.weeks import get_core_hour_weeks
 
 

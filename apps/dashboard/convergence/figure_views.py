@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 
 from apps.analytics.convergence.numbers import get_numbers
 from apps.analytics.convergence.period import today_of
-from apps.analytics.convergence.reading import get_series_state
+from apps.analytics.convergence.selectors import get_series_state
 from apps.core import clock
 from apps.dashboard.shell import lines
 from apps.dashboard.shell.actor import actor_of

@@ -20,7 +20,7 @@ from apps.analytics.live import SERIES, get_live_state
 from apps.core.errors import DomainError
 from apps.dashboard.convergence.live import unchanged
 from apps.dashboard.shell.actor import actor_of
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 
 _ROUTE = re.compile(r"/policy/([-a-zA-Z0-9_]+)/live")
 _MOST_KNOWN = 1024  # sessions
@@ -65,7 +65,7 @@ class LiveMiddleware:
 
     def _unchanged(self, request: HttpRequest, policy_slug: str) -> HttpResponse | None:
         key = request.COOKIES.get(settings.SESSION_COOKIE_NAME, "")
-        user_id, policy = self._known.get(key), served.state().policies.get(policy_slug)
+        user_id, policy = self._known.get(key), store.state().policies.get(policy_slug)
         if user_id is None or policy is None or "If-None-Match" not in request.headers:
             return None
         asked = _ask(key, user_id, policy.id)

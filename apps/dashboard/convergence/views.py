@@ -15,11 +15,11 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from apps.analytics.convergence.latest import get_convergence_until_now
+from apps.analytics.convergence.messages import Sentence
 from apps.analytics.convergence.period import DAILY_UP_TO, there_are
-from apps.analytics.convergence.picked import list_paths
-from apps.analytics.convergence.reading import get_series_state
 from apps.analytics.convergence.records import Convergence, by_weeks
-from apps.analytics.convergence.words import Sentence
+from apps.analytics.convergence.selection import list_paths
+from apps.analytics.convergence.selectors import get_series_state
 from apps.analytics.series.storage.columns import SeriesState
 from apps.core import clock
 from apps.core.errors import TooLarge

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
-from apps.analytics.what_if.without import leave_out
+from apps.analytics.what_if.without_sources import leave_out
 from apps.core import clock
 from apps.core.errors import NotFound, TooLarge, Unavailable
 from apps.dashboard.federation import subscription_presenters as subscription_lines

@@ -8,7 +8,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.analytics.what_if.without import Difference, Without
+from apps.analytics.what_if.without_sources import Difference, Without
 from apps.dashboard.figures import dumbbell
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.keyed import Keyed

@@ -10,7 +10,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from apps.engine.jobs import get_job_algorithm
-from apps.engine.jobs.printed.follow import TERMS
+from apps.engine.jobs.printed.check import TERMS
 
 MOST_CHARACTERS = 2_000_000
 MOST_WEIGHT = 1e9

@@ -30,7 +30,7 @@ from apps.engine.errors import EngineError
 from apps.engine.jobs import get_job_algorithm, name_of_algorithm
 from apps.engine.jobs.base import JobAlgorithm
 from apps.engine.jobs.printed import Printed, read_printed
-from apps.engine.jobs.printed.follow import (
+from apps.engine.jobs.printed.check import (
     PRESET_WEIGHTS,
     TERMS,
     VARIANTS,

@@ -25,11 +25,11 @@ from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.presentation import Balance
 from apps.explain.audience import who_sees_me
 from apps.explain.contrasts import Comparison, LeafHit, compare_leaves, find_leaves
+from apps.explain.messages import reason_in_short
 from apps.explain.my_priority import MyPriority, get_my_priority
-from apps.explain.stories import reason_in_short
 from apps.explain.walk import WalkStep
 from apps.priorities.charges import list_newest_charges
-from apps.priorities.selectors.looking.kept import oldest_kept
+from apps.priorities.selectors.visible.stored_snapshots import oldest_kept
 from apps.priorities.sentences import Said, text_of
 
 _NEWEST_CHARGES = 5

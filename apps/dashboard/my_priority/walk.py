@@ -13,9 +13,9 @@ from apps.dashboard.figures.bullet import USUAL_TOLERANCE, Bullet, State
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.presentation import Balance
 from apps.explain.advice import Outlook
+from apps.explain.messages import LevelStory, story_of
+from apps.explain.messages import Story as ToldStory
 from apps.explain.my_priority import MyPriority
-from apps.explain.stories import LevelStory, story_of
-from apps.explain.stories import Story as ToldStory
 from apps.explain.walk import WalkStep
 from apps.priorities.sentences import Said, text_of
 

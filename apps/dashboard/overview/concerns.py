@@ -36,8 +36,8 @@ from apps.policies.requests.inbox import Inbox, get_inbox
 from apps.priorities import selectors
 from apps.priorities.selectors import Overview
 from apps.priorities.selectors.allocations.upcoming import get_ending_soon
-from apps.priorities.selectors.looking.fallen import list_local_only
 from apps.priorities.selectors.rows import PolicyView
+from apps.priorities.selectors.visible.local_only import list_local_only
 from apps.runs.models import Run
 from apps.usage import selectors as usage
 from apps.usage.quality import findings as quality

@@ -18,9 +18,9 @@ from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.analytics.series.calendar import site_zone
-from apps.analytics.series.reading import load_children, series_state
 from apps.analytics.series.storage.columns import DailySeries, SeriesState
-from apps.analytics.series.telling import as_told
+from apps.analytics.series.stored_series import load_children, series_state
+from apps.analytics.series.visible_days import as_told
 from apps.core import clock
 from apps.dashboard.figures import bullet, sparkline
 from apps.dashboard.figures.deviation import NARROW, WIDE, draw_deviation

@@ -26,7 +26,7 @@ from apps.explain.entry_page import EntryPage, get_entry_page
 from apps.priorities import selectors
 from apps.priorities.records.local_only import LocalOnly
 from apps.priorities.selectors import TreePage
-from apps.priorities.selectors.looking.fallen import local_only_among
+from apps.priorities.selectors.visible.local_only import local_only_among
 
 MAX_QUERY = 128
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.engine.arrays import FloatArray
-from apps.engine.decay.laws import LAWS, Law
+from apps.engine.decay.functions import LAWS, Law
 from apps.engine.errors import BadParameter
 
 BUCKET_S = 3600

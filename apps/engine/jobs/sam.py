@@ -11,8 +11,7 @@ from apps.engine.case_text import shown
 from apps.engine.errors import BadCase
 from apps.engine.jobs.base import CaseField, JobAlgorithm, Term
 from apps.engine.jobs.benefits import Benefit, all_benefits, read_benefit
-from apps.engine.jobs.ledger import Ledger
-from apps.engine.jobs.reading import (
+from apps.engine.jobs.fields import (
     plain,
     read_jobs,
     read_number,
@@ -21,6 +20,7 @@ from apps.engine.jobs.reading import (
     refuse_unknown_fields,
     refuse_unknown_in_case,
 )
+from apps.engine.jobs.ledger import Ledger
 
 NO_AGING = (
     "The queue must start jobs by the priority they are given alone: one that ages waiting jobs lets those at the back "

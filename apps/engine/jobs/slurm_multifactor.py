@@ -8,7 +8,7 @@ from typing import Any
 
 from apps.engine.errors import BadCase
 from apps.engine.jobs.base import CaseField, JobAlgorithm, Term
-from apps.engine.jobs.reading import (
+from apps.engine.jobs.fields import (
     plain,
     read_flag,
     read_integer,

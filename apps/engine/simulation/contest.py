@@ -11,24 +11,24 @@ from apps.engine.algorithms.inputs import prepare
 from apps.engine.arrays import BoolArray, FloatArray, IntArray
 from apps.engine.operators import DEFAULT_K, get_operator
 from apps.engine.parameters import Settings
-from apps.engine.simulation import choosing
+from apps.engine.simulation import next_job
 from apps.engine.simulation.columns import Nodes, Paths, Rule
 from apps.engine.simulation.scenario import Scenario
 
 _KINDS = {
-    "absolute": choosing.ABSOLUTE,
-    "relative": choosing.RELATIVE,
-    "sigmoid": choosing.SIGMOID,
-    "slurm": choosing.SLURM,
-    "combined": choosing.COMBINED,
+    "absolute": next_job.ABSOLUTE,
+    "relative": next_job.RELATIVE,
+    "sigmoid": next_job.SIGMOID,
+    "slurm": next_job.SLURM,
+    "combined": next_job.COMBINED,
 }
-_FAMILIES = {"relative": choosing.RELATIVE_N, "sigmoid": choosing.SIGMOID_N}
+_FAMILIES = {"relative": next_job.RELATIVE_N, "sigmoid": next_job.SIGMOID_N}
 
 
 def rule_of(settings: Settings, coarse: int) -> Rule:
     """How this algorithm makes a component of target and actual."""
     if settings["name"] == "gridwide":
-        return _rule(choosing.GRIDWIDE, coarse=coarse, tie=TIE_POINTS, pad=0.0)
+        return _rule(next_job.GRIDWIDE, coarse=coarse, tie=TIE_POINTS, pad=0.0)
     operator = get_operator(settings["operator"], k=settings.get("k", DEFAULT_K))
     exponent = float(operator.parameters.get("n", 1.0))
     family = operator.name.partition("-")[0]
@@ -42,7 +42,7 @@ def rule_of(settings: Settings, coarse: int) -> Rule:
 
 def flat_rule() -> Rule:
     """Components are given: the negative ranks of a recompute."""
-    return _rule(choosing.GRIDWIDE)
+    return _rule(next_job.GRIDWIDE)
 
 
 def _rule(

@@ -10,7 +10,7 @@ from typing import Any
 from apps.engine.case_text import shown
 from apps.engine.cases import Policy
 from apps.engine.errors import BadCase
-from apps.engine.jobs.reading import finite, read_integer, read_number, refuse_repeated
+from apps.engine.jobs.fields import finite, read_integer, read_number, refuse_repeated
 from apps.engine.simulation.traces import Trace, read_trace
 
 HOUR_S = 3600.0

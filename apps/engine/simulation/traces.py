@@ -12,7 +12,7 @@ from apps.engine.arrays import FloatArray, IntArray
 from apps.engine.case_text import shown
 from apps.engine.cases import Policy
 from apps.engine.errors import BadCase
-from apps.engine.jobs.reading import finite, refuse_repeated
+from apps.engine.jobs.fields import finite, refuse_repeated
 
 SUBMIT, RUN, ALLOCATED, REQUESTED, REQUESTED_S, USER, GROUP = 1, 3, 4, 7, 8, 11, 12
 MOST_LINES = 5_000_000

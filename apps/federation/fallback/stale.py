@@ -9,7 +9,7 @@ from django.db import transaction
 from apps.accounts.actor import SYSTEM
 from apps.accounts.audit.log import record
 from apps.federation.models import Mount, Remote, Subscription
-from apps.priorities.fallback import services as fallbacks
+from apps.priorities.local_only import services
 
 _LOCAL, _FREEZE = Remote.StaleAction.LOCAL, Remote.StaleAction.FREEZE
 
@@ -41,11 +41,11 @@ def heard(remote: Mount | Subscription, at: datetime) -> None:
 
 def let_go(remote: Mount | Subscription, at: datetime) -> None:
     """Of a fallback that no other at the same entry still needs: on a good look, and when one is taken away."""
-    if remote.entry_uid not in fallbacks.load_fallbacks(remote.policy):
+    if remote.entry_uid not in services.load_fallbacks(remote.policy):
         return
     if any(other.stale_action == _LOCAL and is_stale(other, at) for other in _others(remote)):
         return
-    fallbacks.recover(remote.policy, remote.entry_uid, at=at)
+    services.recover(remote.policy, remote.entry_uid, at=at)
 
 
 def _stale(at: datetime) -> list[Mount | Subscription]:
@@ -76,7 +76,7 @@ def _freeze(remote: Mount | Subscription, at: datetime) -> int:
 def _fall_back(remote: Mount | Subscription, at: datetime) -> int:
     """Below the entry everybody is compared by this site's usage alone: nothing is scaled up for what is missing."""
     reason = f"{remote}: {_reason(remote)}"
-    return int(fallbacks.fall_back(remote.policy, remote.entry_uid, reason=reason, at=at))
+    return int(services.fall_back(remote.policy, remote.entry_uid, reason=reason, at=at))
 
 
 def _reason(remote: Remote) -> str:

@@ -31,7 +31,7 @@ from apps.priorities.delivered.by_site import BySite, load_by_site
 from apps.priorities.metering.usage import window_of
 from apps.priorities.models import Snapshot
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
-from apps.priorities.visibility.settled import settled_before
+from apps.priorities.visibility.daily_snapshot import settled_before
 from apps.priorities.visibility.suppression import Amounts, told_entries
 
 MOST_ROWS = 300

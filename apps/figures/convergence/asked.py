@@ -10,7 +10,6 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 
 from apps.analytics.convergence.by_hour import refuse_windowed
-from apps.analytics.convergence.counting import DAY_S, Counting, read_counting
 from apps.analytics.convergence.period import (
     LAST_DAYS,
     USUAL_DAYS,
@@ -20,6 +19,7 @@ from apps.analytics.convergence.period import (
     whole_period,
 )
 from apps.analytics.convergence.records import ChildrenAsked, PicksAsked
+from apps.analytics.convergence.shares import DAY_S, Counting, read_counting
 from apps.analytics.series.storage.columns import SeriesState
 from apps.core.errors import FieldProblem, Invalid
 from apps.figures.traces import MOST_SERIES

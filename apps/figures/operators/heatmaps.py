@@ -9,7 +9,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from apps.analytics.operators.pictures import SEVEN
+from apps.analytics.operators.operator_figures import SEVEN
 from apps.analytics.operators.records import (
     BitsNeeded,
     InputDensity,
@@ -19,7 +19,7 @@ from apps.analytics.operators.records import (
     Row,
     Step,
 )
-from apps.analytics.operators.words import resolution_text
+from apps.analytics.operators.sentences import resolution_text
 from apps.figures import axes, traces
 from apps.figures.figure import Figure, Trace
 from apps.figures.operators.shown import Shown

@@ -9,8 +9,8 @@ from typing import TypeVar
 from django.http import QueryDict
 from django.utils.translation import gettext as _
 
-from apps.analytics.operators.asked import NamedTarget
-from apps.analytics.operators.asking import COUNTS, REGIONS, FigureQuery
+from apps.analytics.operators.figure_query import COUNTS, REGIONS, FigureQuery
+from apps.analytics.operators.policy_query import NamedTarget
 from apps.analytics.operators.records import FigureTable
 from apps.figures.controls import Choice, Control, changed
 from apps.figures.operators.tables import region_label

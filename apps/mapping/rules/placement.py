@@ -13,7 +13,7 @@ from cachetools import LRUCache
 
 from apps.accounts.names.entry_names import is_reserved
 from apps.accounts.names.intern import AccountKey
-from apps.mapping.rules.account_places import AccountPlaces
+from apps.mapping.rules.account_entries import AccountPlaces
 from apps.mapping.rules.resolver import UNMAPPED, Decided, KnownAccounts, Match, Resolver
 from apps.mapping.rules.rule import Rule
 from apps.policies.tree.columns import TreeColumns

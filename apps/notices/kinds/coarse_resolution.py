@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from apps.analytics.operators.sentences import operator_text, resolution_text
 from apps.analytics.operators.tree_check import CheckedTree
-from apps.analytics.operators.words import operator_text, resolution_text
 from apps.core.errors import Invalid, Unavailable
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, Term
 from apps.priorities.sentences.numbers import count
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
@@ -26,7 +26,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
     if terms is None:
         return
     try:
-        snapshot = served.newest(place.policy.slug)
+        snapshot = store.newest(place.policy.slug)
     except Unavailable:
         return
     settings = snapshot.algorithm

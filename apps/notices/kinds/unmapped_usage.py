@@ -13,7 +13,7 @@ from apps.core.errors import Unavailable
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, Term
 from apps.policies.access.scope import Verb
 from apps.priorities.models import UnmappedUsage
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
@@ -26,7 +26,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
     if terms is None:
         return
     try:
-        newest = served.newest(place.policy.slug)
+        newest = store.newest(place.policy.slug)
     except Unavailable:
         return
     rows = UnmappedUsage.objects.filter(snapshot_id=newest.snapshot_id).aggregate(n=Count("pk"), usage=Sum("usage"))

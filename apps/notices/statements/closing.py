@@ -17,8 +17,8 @@ from django.db import connection, transaction
 from apps.accounts.actor import SYSTEM
 from apps.accounts.audit import log as audit
 from apps.analytics.series.calendar import site_zone
-from apps.analytics.series.reading import load_series, series_state
 from apps.analytics.series.storage.columns import SeriesState
+from apps.analytics.series.stored_series import load_series, series_state
 from apps.notices.models import Statement
 from apps.notices.statements.reckoning import Month, month_of, reckon
 from apps.policies.models import Policy, Revision

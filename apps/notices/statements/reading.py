@@ -12,9 +12,9 @@ from django.db.models import Q
 
 from apps.accounts.actor import Actor
 from apps.analytics.series.calendar import day_of, site_zone
-from apps.analytics.series.reading import load_series, series_state
 from apps.analytics.series.storage.columns import DailySeries, Mask, SeriesState
-from apps.analytics.series.telling import as_told
+from apps.analytics.series.stored_series import load_series, series_state
+from apps.analytics.series.visible_days import as_told
 from apps.core.errors import FieldProblem, Invalid
 from apps.notices.models import Statement
 from apps.notices.statements.reckoning import FIELDS, Figures, Month, corrections_of, month_of, reckon

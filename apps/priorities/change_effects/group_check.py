@@ -13,7 +13,7 @@ from apps.mapping.rules.rule_set import load_rulebook
 from apps.policies.changesets.checks import Check
 from apps.policies.changesets.review import Review
 from apps.policies.tree.columns import Mask, TreeColumns
-from apps.priorities.serving.answers import ServedSnapshot
+from apps.priorities.serving.lookup_index import ServedSnapshot
 from apps.priorities.snapshots.ordering import ordering_of
 
 MOST_MATCHED = 20_000  # accounts matched within the request; beyond it they count at their present entries

@@ -15,7 +15,7 @@ from apps.engine.algorithms.inputs import prepare
 from apps.policies.operations.algorithm_fit import refuse_misfit
 from apps.policies.operations.apply import apply
 from apps.policies.tree.stored import TreeColumns
-from apps.priorities.change_effects.carried import simulate
+from apps.priorities.change_effects.carry_totals import simulate
 from apps.priorities.selectors.rows import PolicyView, open_view
 
 _MOST_ROWS = 200

@@ -13,9 +13,9 @@ from apps.policies.models import ChangeSet
 from apps.policies.operations.apply import Outcome, work_out
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_archived
-from apps.priorities.change_effects.carried import places, simulate
+from apps.priorities.change_effects.carry_totals import places, simulate
 from apps.priorities.selectors.rows import PolicyView, open_view
-from apps.priorities.serving.answers import ServedSnapshot
+from apps.priorities.serving.lookup_index import ServedSnapshot
 
 _MOST = 200
 

@@ -19,9 +19,9 @@ from apps.policies.tree.columns import TreeColumns
 from apps.priorities.change_effects.ranks import simulate_change_set
 from apps.priorities.models import Snapshot
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from apps.priorities.snapshots.states import State, state_of
-from apps.priorities.visibility.sight import told_in
+from apps.priorities.visibility.visible_entries import told_in
 
 WEEKS = (4, 3, 2, 1)
 MOST_GIVERS = 3
@@ -151,7 +151,7 @@ def _weeks(view: PolicyView, row: EntryRow) -> list[Week]:
 
 
 def _week(view: PolicyView, pk: int, uid: UUID) -> Week | None:
-    snapshot = served.load_kept(view.policy.slug, pk)
+    snapshot = store.load_kept(view.policy.slug, pk)
     i, values = snapshot.tree.index_of_uid(uid), snapshot.values
     if i is None or not values.competes[i]:
         return None

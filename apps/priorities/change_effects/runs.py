@@ -28,13 +28,13 @@ from apps.policies.selectors import get_change_set
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
-from apps.priorities.change_effects.carried import simulate, simulate_or_refuse
+from apps.priorities.change_effects.carry_totals import simulate, simulate_or_refuse
 from apps.priorities.models import ChangeSetEffect
 from apps.priorities.recompute.corrections import Correction
 from apps.priorities.recompute.pipeline import Inputs, load_inputs, oldest
 from apps.priorities.recompute.projection import DEMAND_DAYS, HORIZONS_DAYS, Projection, Side, compare
 from apps.priorities.selectors.rows import newest_or_none
-from apps.priorities.serving.answers import ServedSnapshot
+from apps.priorities.serving.lookup_index import ServedSnapshot
 from apps.runs.models import Run
 from apps.runs.services import Lease, enqueue_run
 

@@ -6,8 +6,6 @@ from apps.policies.selectors import EntryChange
 from apps.priorities.records.moment import Moment
 from apps.priorities.selectors.changesets.differences import RevisionDiff, diff_revisions
 from apps.priorities.selectors.history import EntryHistory, HistoryLine, get_entry_history
-from apps.priorities.selectors.looking.freshness import Freshness, InputAge, freshness
-from apps.priorities.selectors.looking.kept import list_snapshots
 from apps.priorities.selectors.overview import Overview, Publish, get_overview
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.selectors.tree import Hit, MoreRow, TreePage, get_tree_page, search_entries
@@ -19,6 +17,8 @@ from apps.priorities.selectors.unmapped import (
     count_unmapped_of_source,
     unmapped_accounts,
 )
+from apps.priorities.selectors.visible.freshness import Freshness, InputAge, freshness
+from apps.priorities.selectors.visible.stored_snapshots import list_snapshots
 
 __all__ = [
     "EntryChange", "EntryHistory", "EntryRow", "Freshness", "HistoryLine", "Hit", "InputAge", "Moment",

@@ -9,7 +9,7 @@ import orjson
 from apps.core.tables import Column, Row
 from apps.policies.tree.columns import Mask
 from apps.priorities.selectors.rows import PolicyView
-from apps.priorities.serving.answers import ServedSnapshot
+from apps.priorities.serving.lookup_index import ServedSnapshot
 
 ENTRY_COLUMNS = (
     Column("path"), Column("uid"), Column("name"), Column("kind"), Column("level", "whole"),

@@ -26,12 +26,12 @@ from apps.policies.tree.columns import SCOPES
 from apps.policies.tree.stored import TreeColumns, load_tree
 from apps.priorities.models import Snapshot
 from apps.priorities.records.entries import EntryRow as EntryRow
-from apps.priorities.serving import served
-from apps.priorities.serving.answers import ServedSnapshot
+from apps.priorities.serving import store
+from apps.priorities.serving.lookup_index import ServedSnapshot
 from apps.priorities.snapshots.ordering import own_numbers
 from apps.priorities.snapshots.states import out_of_tolerance, state_of
-from apps.priorities.visibility.settled import settled_before, told_of
-from apps.priorities.visibility.sight import own_queries, reads_sums, told_in
+from apps.priorities.visibility.daily_snapshot import settled_before, told_of
+from apps.priorities.visibility.visible_entries import own_queries, reads_sums, told_in
 
 F8 = npt.NDArray[np.float64]
 
@@ -257,12 +257,12 @@ def _settled(policy: Policy, number: int, at: int | datetime | None, now: dateti
         after = Revision.objects.filter(policy=policy, number=number + 1).values_list("published_at", flat=True)
         at = after.first()
     found = settled_before(policy, now if at is None else min(at, now))
-    return None if found is None else served.load_kept(policy.slug, found)
+    return None if found is None else store.load_kept(policy.slug, found)
 
 
 def newest_or_none(slug: str) -> ServedSnapshot | None:
     try:
-        return served.newest(slug)
+        return store.newest(slug)
     except Unavailable:
         return None
 
@@ -279,7 +279,7 @@ def _of_then(policy: Policy, number: int, at: int | datetime) -> ServedSnapshot 
     else:
         stored = stored.filter(revision_number=number)
     found = stored.values_list("pk", flat=True).first()
-    return None if found is None else served.load_kept(policy.slug, found)
+    return None if found is None else store.load_kept(policy.slug, found)
 
 
 def _as_keys(tree: TreeColumns) -> list[bytes]:

@@ -11,8 +11,8 @@ from uuid import UUID
 from apps.accounts.actor import Actor
 from apps.policies.settings import PolicySettings
 from apps.priorities.records.moment import Moment
-from apps.priorities.selectors.looking.moments import moment_of
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
+from apps.priorities.selectors.visible.moments import moment_of
 
 PAGE = 100  # children shown of one entry before "more"
 OPENED_ROWS = 200  # rows to which a fresh page is opened

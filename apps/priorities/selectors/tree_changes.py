@@ -10,7 +10,7 @@ import numpy as np
 
 from apps.policies.tree.columns import Mask
 from apps.priorities.selectors.rows import PolicyView
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 from apps.priorities.snapshots.blob import Values
 
 _TOLD = ("usage", "target", "actual", "target_global", "priority", "rank", "factor", "has_demand")
@@ -23,7 +23,7 @@ def view_at(view: PolicyView, snapshot_id: int) -> PolicyView:
     Raises:
         NotFound: it is no longer kept, or isn't of this policy.
     """
-    older = served.load_kept(view.policy.slug, snapshot_id)
+    older = store.load_kept(view.policy.slug, snapshot_id)
     return PolicyView(
         policy=view.policy, revision=older.revision, settings=older.settings, tree=older.tree, snapshot=older,
         actor=view.actor, now=view.now, asked=older.as_of,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from apps.priorities.sentences import advice, contrasts, effects, forecasts, levels, past, seen, verdicts
+from apps.priorities.sentences import advice, audience, contrasts, effects, forecasts, levels, past, verdicts
 
 TEXTS: Mapping[str, Any] = {
     **levels.TEXTS,
@@ -13,7 +13,7 @@ TEXTS: Mapping[str, Any] = {
     **advice.TEXTS,
     **contrasts.TEXTS,
     **effects.TEXTS,
-    **seen.TEXTS,
+    **audience.TEXTS,
     **forecasts.TEXTS,
     **past.TEXTS,
 }

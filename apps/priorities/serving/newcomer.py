@@ -26,7 +26,7 @@ from apps.engine.errors import EngineError
 from apps.engine.tree import FairshareTree
 from apps.engine.vectors import lineage
 from apps.policies.tree.columns import TreeColumns
-from apps.priorities.recompute.again import compute_again
+from apps.priorities.recompute.from_snapshot import compute_again
 from apps.priorities.serving.lookup import LookupIndex
 from apps.priorities.snapshots.blob import Values
 from apps.priorities.snapshots.ordering import Ordering

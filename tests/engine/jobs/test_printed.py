@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from apps.engine.errors import BadCase
 from apps.engine.jobs.printed import read_printed
-from apps.engine.jobs.printed.follow import (
+from apps.engine.jobs.printed.check import (
     INSTALLED_WEIGHTS,
     fitting_weights,
     follow_grid_engine,

@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from apps.analytics.operators.asking import BOUNDS, COUNTS, NAMES, READINGS, REGIONS, read_query
+from apps.analytics.operators.figure_query import BOUNDS, COUNTS, NAMES, READINGS, REGIONS, read_query
 from apps.analytics.operators.records import OperatorChoice, TreeCheck
 from apps.analytics.operators.selectors import get_figure, get_operators_page
 from apps.api.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of

@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 
 from apps.analytics.convergence.numbers import get_numbers
 from apps.analytics.convergence.period import today_of
-from apps.analytics.convergence.reading import get_series_state
+from apps.analytics.convergence.selectors import get_series_state
 from apps.api.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.figures import FIGURE_ANSWERS, FigureFilterSerializer, figure_response
 from apps.api.v1.lists import asked

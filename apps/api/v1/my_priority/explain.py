@@ -16,7 +16,7 @@ from apps.api.v1.moments import MomentSerializer, moment_of
 from apps.api.v1.my_priority.views import MyStepSerializer
 from apps.api.v1.priorities import AlgorithmField, PrioritySerializer
 from apps.api.v1.sentences import SaidSerializer
-from apps.explain.explained import explain
+from apps.explain.account_walk import explain
 
 
 class ExplainedSerializer(PrioritySerializer):

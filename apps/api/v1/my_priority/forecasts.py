@@ -11,9 +11,9 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.analytics.forecast import get_forecasts, get_my_forecasts
-from apps.analytics.forecast.shaping import forecast_json
+from apps.analytics.forecast.payload import forecast_json
 from apps.analytics.what_if import read_asked, try_out
-from apps.analytics.what_if.shaping import tried_json
+from apps.analytics.what_if.payload import tried_json
 from apps.api.authentication import POLICIES_READ, PRIORITIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.v1.lists import asked
 from apps.api.v1.sentences import SaidSerializer

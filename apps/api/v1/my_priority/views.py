@@ -18,7 +18,7 @@ from apps.api.v1.my_priority.walks import WalkStepSerializer
 from apps.api.v1.priorities import AlgorithmField, NumberField
 from apps.api.v1.sentences import SaidSerializer
 from apps.api.v1.usage.records import serializer_of
-from apps.explain.myself import explain_me, tell_me
+from apps.explain.me import explain_me, tell_me
 from apps.explain.path_job import PathJob
 
 

@@ -21,13 +21,13 @@ from apps.api.v1.policies.tree_changes import TreeChangesSerializer, changes_sin
 from apps.api.v1.priorities import NumberField
 from apps.core import clock
 from apps.core.errors import FieldProblem, TooLarge
-from apps.explain.explained import moment_json
+from apps.explain.account_walk import moment_json
 from apps.federation.mounts.provenance import mounted_at
 from apps.priorities.selectors import PolicyView, open_view
 from apps.priorities.selectors.flat import ENTRY_COLUMNS, entry_rows
-from apps.priorities.selectors.looking.moments import moment_of as shown_moment_of
-from apps.priorities.selectors.looking.not_in_revision import require_entry, require_path
 from apps.priorities.selectors.tree_changes import tag_of_view
+from apps.priorities.selectors.visible.missing_entry import require_entry, require_path
+from apps.priorities.selectors.visible.moments import moment_of as shown_moment_of
 from apps.priorities.snapshots.ordering import json_number
 
 MOST_ENTRIES = 20_000

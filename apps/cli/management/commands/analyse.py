@@ -9,13 +9,13 @@ from typing import Any
 import orjson
 
 from apps.accounts.actor import COMMAND
-from apps.analytics.operators.asking import BOUNDS, NAMES, read_query
+from apps.analytics.operators.figure_query import BOUNDS, NAMES, read_query
 from apps.analytics.operators.figures import FIGURES
 from apps.analytics.operators.records import FigureTable, OperatorChoice, as_json, columns_of
 from apps.analytics.operators.selectors import OperatorsPage, get_figure, get_operators_page
 from apps.cli.commands import OperatorCommand
 from apps.core import tables
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 
 
 class Command(OperatorCommand):
@@ -34,7 +34,7 @@ class Command(OperatorCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         query = read_query({name: options[name] for name in NAMES})
-        served.look()
+        store.look()
         asked: dict[str, Any] = {"policy_slug": options["policy"], "query": query, "actor": COMMAND}
         if options["figure"]:
             self._figure(get_figure(figure=options["figure"], **asked), options)

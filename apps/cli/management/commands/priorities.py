@@ -9,7 +9,7 @@ import orjson
 
 from apps.cli.commands import OperatorCommand
 from apps.core.clock import now
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 
 
 class Command(OperatorCommand):
@@ -21,8 +21,8 @@ class Command(OperatorCommand):
         parser.add_argument("--json", action="store_true", help="the object that REST gives")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        served.look()
-        snapshot = served.newest(options["policy"], look=False)
+        store.look()
+        snapshot = store.newest(options["policy"], look=False)
         results = snapshot.lookup(options["account"]) if options["account"] else list(snapshot.every_leaf())
         if options["json"]:
             answer = {**snapshot.head(now()), "results": results}

@@ -12,7 +12,7 @@ from apps.accounts.actor import COMMAND
 from apps.cli.commands import OperatorCommand
 from apps.core import clock
 from apps.priorities.sam_case import sam_case
-from apps.priorities.serving import served
+from apps.priorities.serving import store
 
 
 class Command(OperatorCommand):
@@ -25,7 +25,7 @@ class Command(OperatorCommand):
 
     def handle(self, *args: Any, policy: str, path: str, jobs: str, **options: Any) -> None:
         given = _read_jobs(jobs) if jobs else []
-        served.look()
+        store.look()
         case = sam_case(policy_slug=policy, path=path, actor=COMMAND, at=clock.now(), jobs=given)
         self.stdout.write(json.dumps(case, ensure_ascii=False, indent=1))
 

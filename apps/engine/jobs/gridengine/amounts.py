@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from apps.engine.jobs.reading import plain
+from apps.engine.jobs.fields import plain
 
 
 @dataclass(frozen=True)

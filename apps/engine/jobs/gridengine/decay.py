@@ -8,14 +8,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from apps.engine.decay.laws import left_in_gridengine
+from apps.engine.decay.functions import left_in_gridengine
 
 
 @lru_cache(maxsize=256)
 def decay_factor(age_s: float, half_life_s: float) -> float:
     """What Grid Engine leaves of usage: k^(age/60), k = 1 − 60·ln 2/half_life; ages ≥ 0 and half-lives in seconds.
 
-    A half-life of 0 or less keeps everything, one below 60·ln 2 s leaves nothing. Source: apps.engine.decay.laws.
+    A half-life of 0 or less keeps everything, one below 60·ln 2 s leaves nothing. Source: apps.engine.decay.functions.
     """
     if age_s <= 0:
         return 1.0

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from apps.engine.jobs.fields import plain
 from apps.engine.jobs.gridengine.amounts import Amount
 from apps.engine.jobs.gridengine.inputs.case import HIGHEST_POSIX
-from apps.engine.jobs.reading import plain
 
 TOO_NARROW = 0.00001  # a range below this distinguishes no jobs
 

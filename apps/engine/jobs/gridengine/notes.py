@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from apps.engine.jobs.fields import plain
 from apps.engine.jobs.gridengine.inputs.case import Case, State
 from apps.engine.jobs.gridengine.tickets import Dealt
-from apps.engine.jobs.reading import plain
 
 _MOST_LISTED = 6  # names in a sentence
 

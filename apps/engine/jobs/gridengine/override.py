@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from apps.engine.jobs.fields import plain
 from apps.engine.jobs.gridengine.amounts import Amount, total_of
 from apps.engine.jobs.gridengine.inputs.case import Job
 from apps.engine.jobs.gridengine.inputs.owners import KINDS, Owner
 from apps.engine.jobs.gridengine.line import Line
-from apps.engine.jobs.reading import plain
 
 
 def _amount(job: Job, divisor: Mapping[Owner, int], note: str = "") -> Amount:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from apps.engine.jobs.fields import plain
 from apps.engine.jobs.gridengine.amounts import Amount
 from apps.engine.jobs.gridengine.inputs.case import Case, Job
 from apps.engine.jobs.gridengine.inputs.config import Config
@@ -12,7 +13,6 @@ from apps.engine.jobs.gridengine.normalise import Rules
 from apps.engine.jobs.gridengine.notes import about_all
 from apps.engine.jobs.gridengine.tickets import Tickets, deal
 from apps.engine.jobs.gridengine.urgency import Urgency, find_urgency
-from apps.engine.jobs.reading import plain
 
 COLUMNS = (
     "prior", "nurg", "npprior", "ntckts", "urg", "rrcontr", "wtcontr", "dlcontr", "tckts", "otckt", "ftckt", "stckt",

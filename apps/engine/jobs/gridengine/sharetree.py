@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from apps.engine.jobs.fields import plain
 from apps.engine.jobs.gridengine.amounts import Amount
 from apps.engine.jobs.gridengine.decay import combined, decayed
 from apps.engine.jobs.gridengine.inputs.case import Case, Job
 from apps.engine.jobs.gridengine.inputs.nodes import Directory, Node
 from apps.engine.jobs.gridengine.inputs.owners import Owner
-from apps.engine.jobs.reading import plain
 
 MIN_USAGE = 1.0  # usage below this much of the long-term target counts as this much
 NO_PART = 1e-300  # a long-term target below this is none; its reciprocal would not be finite

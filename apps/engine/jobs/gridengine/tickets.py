@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from apps.engine.jobs.fields import plain
 from apps.engine.jobs.gridengine import functional, override, sharetree
 from apps.engine.jobs.gridengine.amounts import Amount
 from apps.engine.jobs.gridengine.functional import Functional
 from apps.engine.jobs.gridengine.inputs.case import Case, Job
 from apps.engine.jobs.gridengine.sharetree import ShareTree
-from apps.engine.jobs.reading import plain
 
 Amounts = Mapping[Job, Amount]
 

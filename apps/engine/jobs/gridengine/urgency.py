@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from apps.engine.jobs.fields import plain
 from apps.engine.jobs.gridengine.amounts import Amount, total_of
 from apps.engine.jobs.gridengine.inputs.case import Job
 from apps.engine.jobs.gridengine.inputs.config import Config
-from apps.engine.jobs.reading import plain
 
 SLOTS = "slots"
 

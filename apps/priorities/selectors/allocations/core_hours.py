@@ -12,7 +12,7 @@ from apps.policies.allocations.giving import allocations_of
 from apps.policies.allocations.periods import Period
 from apps.policies.models import Allocation
 from apps.policies.tree.terms import Dates
-from apps.priorities.selectors.allocations.promises import AllocationRow, AllocationTable, get_allocation_table
+from apps.priorities.selectors.allocations.table import AllocationRow, AllocationTable, get_allocation_table
 from apps.priorities.selectors.rows import EntryRow, open_view
 
 

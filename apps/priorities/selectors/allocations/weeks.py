@@ -24,7 +24,7 @@ from apps.policies.allocations.giving import allocations_of
 from apps.policies.allocations.periods import HOUR, Period, begins_at
 from apps.priorities.delivered.entries import DeliveredBySite, load_delivered_by_site
 from apps.priorities.records.core_hours import AllocationLeft, CoreHourWeeks, WeekAmounts
-from apps.priorities.selectors.allocations.promises import PromiseSums, listed_entries
+from apps.priorities.selectors.allocations.table import PromiseSums, listed_entries
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.usage.models import Source
 

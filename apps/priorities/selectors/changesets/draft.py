@@ -25,8 +25,8 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Mask, Node, TreeColumns
 from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.selectors.tree import MOST_MATCHES, MOST_ROWS, OPENED_ROWS, PAGE, MoreRow, offset
-from apps.priorities.serving.answers import ServedSnapshot
-from apps.priorities.visibility.sight import told_in
+from apps.priorities.serving.lookup_index import ServedSnapshot
+from apps.priorities.visibility.visible_entries import told_in
 
 _SAME = 1e-12
 

@@ -9,10 +9,7 @@ from typing import Any, Literal, get_args
 
 from apps.engine.case_text import read_id, shown
 from apps.engine.errors import BadCase
-from apps.engine.jobs.gridengine.inputs.config import LARGEST, Config, read_config, read_object
-from apps.engine.jobs.gridengine.inputs.nodes import Node, read_share_tree
-from apps.engine.jobs.gridengine.inputs.owners import Kind, Owner, Owners
-from apps.engine.jobs.reading import (
+from apps.engine.jobs.fields import (
     finite,
     read_integer,
     read_jobs,
@@ -23,6 +20,9 @@ from apps.engine.jobs.reading import (
     refuse_unknown_fields,
     refuse_unknown_in_case,
 )
+from apps.engine.jobs.gridengine.inputs.config import LARGEST, Config, read_config, read_object
+from apps.engine.jobs.gridengine.inputs.nodes import Node, read_share_tree
+from apps.engine.jobs.gridengine.inputs.owners import Kind, Owner, Owners
 
 State = Literal["pending", "running", "held", "suspended"]
 LOWEST_POSIX, HIGHEST_POSIX = -1023, 1024

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from apps.engine.case_text import RepeatedKeys, shown
 from apps.engine.errors import BadCase
+from apps.engine.jobs.fields import read_number, refuse_unknown_fields
 from apps.engine.jobs.gridengine.inputs.config import LARGEST
-from apps.engine.jobs.reading import read_number, refuse_unknown_fields
 from apps.engine.tree import MAX_DEPTH
 
 DEFAULT = "default"  # the leaf whose shares every user without a leaf of their own gets

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from apps.engine.case_text import shown
 from apps.engine.errors import BadCase
+from apps.engine.jobs.fields import read_list, read_number, refuse_repeated, refuse_unknown_fields
 from apps.engine.jobs.gridengine.inputs.config import LARGEST, LARGEST_USAGE, Config, read_object
-from apps.engine.jobs.reading import read_list, read_number, refuse_repeated, refuse_unknown_fields
 
 Kind = Literal["user", "project", "department"]
 KINDS: tuple[Kind, ...] = ("user", "project", "department")

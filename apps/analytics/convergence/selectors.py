@@ -1,0 +1,164 @@
+"""Convergence of one entry's children, or of the entry itself: one call for the page, its table, and REST."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from django.conf import settings
+
+from apps.accounts.actor import Actor
+from apps.analytics.convergence import shares as counts
+from apps.analytics.convergence.before_entry import days_before_entry
+from apps.analytics.convergence.local_only import local_only
+from apps.analytics.convergence.members import Found, Member, find_members
+from apps.analytics.convergence.merit import measure, slack_of, states_of
+from apps.analytics.convergence.period import Period
+from apps.analytics.convergence.records import Convergence, Published, order_of
+from apps.analytics.convergence.shares import Counting
+from apps.analytics.convergence.verdict import Shares, verdict, verdict_of_one
+from apps.analytics.series.storage.columns import F8, DailySeries, Mask, SeriesState
+from apps.analytics.series.stored_series import series_state
+from apps.policies.models import Revision
+from apps.policies.selectors import READ, get_policy
+from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
+from apps.usage.quality.gaps import list_gaps
+
+_MOST_REVISIONS = 400
+
+
+def order_children(view: PolicyView, at: int, period: Period, counting: Counting) -> list[Member]:
+    """The children of the entry `at` in the order of their `Convergence`, without all else that it says."""
+    found = find_members(view, at, period.starting_earlier(counting.days_before))
+    _shown, actual, target, _told = _numbers(found, period, counting)
+    return [found.members[row] for row in order_of(found.members, actual - target)]
+
+
+def get_series_state(*, policy_slug: str, actor: Actor, scope: str = READ) -> SeriesState:
+    """Which days there are, for who may see the policy."""
+    return series_state(get_policy(slug=policy_slug, actor=actor, scope=scope))
+
+
+def get_convergence(
+    *,
+    policy_slug: str,
+    actor: Actor,
+    uid: UUID | None = None,
+    itself: bool = False,
+    period: Period,
+    counting: Counting,
+    against_today: bool = False,
+    scope: str = READ,
+) -> Convergence:
+    """`uid`: whose children, the root's by default; a leaf, or `itself`, is shown alone.
+
+    against_today: all days are measured against the head, and not each against the revision of its end.
+    """
+    view, at, alone = open_entry(policy_slug=policy_slug, actor=actor, uid=uid, itself=itself, scope=scope)
+    whole = period.starting_earlier(counting.days_before)
+    found = find_members(view, at, whole, itself=alone, against_today=against_today)
+    return make_convergence(view, at, alone, found, period, counting, actor, against_today=against_today)
+
+
+def make_convergence(
+    view: PolicyView, at: int, alone: bool, found: Found, period: Period, counting: Counting, actor: Actor, *,
+    against_today: bool = False,
+) -> Convergence:  # fmt: skip
+    """What is known of the members that were found. at: the entry that the page is about."""
+    shares, told = _shares(found, period, counting, view)
+    shown = counts.cut(found.series, _within(found.series.days.on, period))
+    days = shown.days
+    quiet = told & shown.competes & (shown.used == 0) & (shown.waited_core_s == 0)
+    zone = ZoneInfo(settings.TIME_ZONE)
+    state = series_state(view.policy)
+    n_hidden = int((~told.any(axis=1)).sum()) if shares.on else 0
+    return Convergence(
+        policy_slug=view.policy.slug, policy_name=view.policy.name, revision=view.revision, settings=view.settings,
+        entry=view.row(at), way=way_to(view, at),
+        itself=alone, period=period, counting=counting, state=state,
+        members=found.members, n_all=found.n_all, days=days, told=told,
+        idle=quiet & shown.knows_waiting, idle_inferred=quiet & ~shown.knows_waiting,
+        actual=shares.actual, target=shares.target, slack=shares.slack, states=shares.states,
+        figures=measure(shares, days),
+        verdict=verdict_of_one(shares) if alone and not n_hidden else verdict(shares, n_not_told=n_hidden),
+        published=published_in(view, period, {day: place for place, day in enumerate(days.on)}, zone),
+        gaps=_gaps(period, days.on, view.now, zone, actor) if days.on else {},
+        local_only=local_only(
+            view, compared_in(view, at, alone=alone), [] if alone else [one.uid for one in found.members],
+            state.local_since, days.on[-1], zone,
+        ) if days.on else [],
+        measured_against=view.revision if against_today else None,
+    )  # fmt: skip
+
+
+def open_entry(
+    *, policy_slug: str, actor: Actor, uid: UUID | None, itself: bool, scope: str
+) -> tuple[PolicyView, int, bool]:
+    """The policy, the entry's index, and whether it is shown alone."""
+    view = open_view(policy_slug=policy_slug, actor=actor, scope=scope)
+    if uid is None and actor.token is not None:
+        uid = actor.token.subtree_uid  # what it is bound to is the whole for it
+    at = view.visibility.require(0) if uid is None else view.require(uid)
+    return view, at, itself or not len(view.tree.children(at))
+
+
+def way_to(view: PolicyView, at: int) -> list[EntryRow]:
+    return view.rows(i for i in view.tree.ancestors(at) if view.visibility.may_see(i))
+
+
+def compared_in(view: PolicyView, at: int, *, alone: bool) -> int:
+    """The entry whose children are compared: an entry alone is one of its parent's."""
+    return max(int(view.tree.parent[at]), 0) if alone else at
+
+
+def _within(on: Sequence[date], period: Period) -> Mask:
+    return np.array([period.from_on <= day <= period.to_on for day in on], dtype=np.bool_)
+
+
+def _shares(found: Found, period: Period, counting: Counting, view: PolicyView) -> tuple[Shares, Mask]:
+    """What is judged and drawn."""
+    shown, actual, target, told = _numbers(found, period, counting)
+    slack = slack_of(target, view.settings.tolerance)
+    states = states_of(actual, target, slack, shown, told, days_before_entry(view.policy, shown))
+    names = [member.name for member in found.members]
+    return Shares(names, shown.days.on, actual, target, slack, states), told
+
+
+def _numbers(found: Found, period: Period, counting: Counting) -> tuple[DailySeries, F8, F8, Mask]:
+    """The days of the period, their actual and target shares, and which are visible; the days before count for
+    windows alone."""
+    series, told = found.series, found.told
+    if counting.view == counts.WINDOWED:
+        told = counts.told_windows(told, counting.window_days)
+    keep = _within(series.days.on, period)
+    actual = counts.actual_share(series, counting)[:, keep]
+    told = told[:, keep]
+    shown = counts.cut(series, keep)
+    target = counts.target_share(shown, counting.of)
+    return shown, np.where(told, actual, np.nan), target, told
+
+
+def published_in(view: PolicyView, period: Period, place: Mapping[date, int], zone: ZoneInfo) -> list[Published]:
+    """Newest last; of very many the newest few hundred. place: of each day, or of the begin of each hour."""
+    revisions = Revision.objects.filter(
+        policy=view.policy,
+        published_at__gte=datetime.combine(period.from_on, datetime.min.time(), zone),
+        published_at__lt=datetime.combine(period.to_on, datetime.max.time(), zone),
+    ).order_by("-number")
+    found = []
+    for number, at in revisions.values_list("number", "published_at")[:_MOST_REVISIONS]:
+        here = at.astimezone(zone)
+        hour = at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+        found.append(Published(number, at, here.date(), place.get(hour, place.get(here.date(), -1))))
+    return found[::-1]
+
+
+def _gaps(
+    period: Period, on: Sequence[date], now: datetime, zone: ZoneInfo, actor: Actor
+) -> Mapping[date, Sequence[str]]:
+    return list_gaps(
+        from_on=max(period.from_on, on[0]), to_on=min(period.to_on, on[-1]), at=now, zone=zone, actor=actor
+    )

@@ -1,0 +1,225 @@
+"""A forecast for who may have it: level by level from the whole to an account, with the curve of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import Token
+from apps.analytics.forecast.at_target import at_target_said
+from apps.analytics.forecast.entry_forecast import CurvePoint, Outlook, Standing, curve_of, foresee, needs_hours
+from apps.analytics.forecast.factor_ahead import FactorAhead, factor_ahead
+from apps.analytics.forecast.messages import tell_level
+from apps.analytics.forecast.past_usage import DAY_S, LevelPast, competitors
+from apps.analytics.forecast.usage_source import read_past
+from apps.core.errors import FieldProblem, Invalid, NotAllowed
+from apps.explain.walk import walk_to
+from apps.policies.models import Policy
+from apps.policies.selectors import get_policy, list_policies
+from apps.policies.tree.columns import Mask
+from apps.priorities.metering.usage import window_of
+from apps.priorities.selectors.rows import newest_or_none
+from apps.priorities.sentences import Said, say
+from apps.priorities.serving import store
+from apps.priorities.serving.lookup import AccountQuery
+from apps.priorities.serving.lookup_index import ServedSnapshot
+from apps.priorities.visibility.visible_entries import own_queries, told_in
+
+_SCOPES = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ, Token.Scope.SELF_READ)
+
+
+@dataclass(frozen=True, eq=False)
+class ForecastLevel:
+    """One level; `outlook` None where it doesn't compete, or where nothing is known of the last days."""
+
+    entry: int
+    uid: UUID
+    name: str
+    parent_name: str
+    path: str
+    target: float | None
+    actual: float | None
+    outlook: Outlook | None
+    so_far: Sequence[tuple[datetime, float]]
+    said: Sequence[Said]
+
+    @property
+    def n_days(self) -> int:
+        """Days that the pace is estimated from."""
+        return 0 if self.outlook is None else len(self.outlook.daily_group)
+
+    def curve(self, as_of: datetime, days: float, n_points: int = 41) -> Sequence[CurvePoint]:
+        return [] if self.outlook is None else curve_of(self.outlook, as_of, days=days, n_points=n_points)
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """Of one entry of an account. deciding: the level that is the main reason of its rank, None where none is.
+
+    has_days: False while what ran day by day isn't put together, and nothing can be foreseen.
+    """
+
+    policy: Policy
+    account: str
+    namespace: str
+    entry_uid: UUID
+    entry_name: str
+    entry_path: str
+    snapshot: ServedSnapshot
+    levels: Sequence[ForecastLevel]
+    deciding: int | None
+    has_days: bool
+
+    @property
+    def as_of(self) -> datetime:
+        return self.snapshot.as_of
+
+    @property
+    def shown(self) -> ForecastLevel | None:
+        """The level that a page draws: the one that decides, else the deepest one that competes."""
+        if self.deciding is not None:
+            return self.levels[self.deciding]
+        competing = [level for level in self.levels if level.outlook is not None]
+        return competing[-1] if competing else None
+
+    def factor_ahead(self) -> FactorAhead | None:
+        """The factor on the days to come; None where levels decide, and where a level is hidden."""
+        tree = self.snapshot.tree
+        entry = tree.index_of_uid(self.entry_uid)
+        if entry is None or len(self.levels) != len(tree.ancestors(entry)):
+            return None
+        return factor_ahead(self.policy, self.snapshot, entry)
+
+
+def get_forecasts(
+    *, policy_slug: str, account: AccountQuery, actor: Actor, at: datetime, share: float | None = None
+) -> list[Forecast]:
+    """Of each visible entry of an account; empty for an unknown account.
+
+    share: the assumed part of the group's usage of each level, 0..1, in place of that of the last days.
+    """
+    _check_share(share)
+    scope = next((scope for scope in _SCOPES if actor.has_scope(scope)), Token.Scope.SELF_READ)
+    policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
+    snapshot = store.newest(policy.slug)
+    told = told_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
+    return _forecasts(policy, snapshot, account, told, share)
+
+
+def get_my_forecasts(*, actor: Actor, at: datetime, share: float | None = None) -> list[Forecast]:
+    """Of all accounts of the actor in all policies that have numbers."""
+    _check_share(share)
+    if actor.user is None or not actor.has_scope(Token.Scope.SELF_READ):
+        raise NotAllowed("Sign in, or use a token with self:read, to see what your own priority becomes.")
+    found = []
+    for policy in list_policies(actor=actor):
+        snapshot = newest_or_none(policy.slug)
+        if snapshot is not None:
+            told = told_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
+            for query in own_queries(actor):
+                found += _forecasts(policy, snapshot, query, told, share)
+    return found
+
+
+def get_my_forecast(
+    *, policy_slug: str, entry_uid: UUID, actor: Actor, at: datetime, share: float | None = None
+) -> Forecast | None:
+    """Of the actor's account that has this entry; None where there is none."""
+    _check_share(share)
+    policy = get_policy(slug=policy_slug, actor=actor, scope=Token.Scope.SELF_READ)
+    snapshot = store.newest(policy.slug)
+    entry = snapshot.tree.index_of_uid(entry_uid)
+    told = told_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
+    for query in own_queries(actor):
+        if entry and told[entry] and entry in snapshot.index.find_certain(query):
+            return forecast_of(policy, snapshot, entry, query, told, share)
+    return None
+
+
+def _check_share(share: float | None) -> None:
+    if share is not None and not 0 <= share <= 1:  # NaN is neither
+        message = "must be a part from 0 to 1: 0.25 for a quarter of what the group runs"
+        raise Invalid(f"share {message}.", fields=[FieldProblem("share", message)])
+
+
+def _forecasts(
+    policy: Policy, snapshot: ServedSnapshot, query: AccountQuery, told: Mask, share: float | None
+) -> list[Forecast]:
+    found = []
+    for result in snapshot.lookup([query], mask=told):
+        entry = None if result["entry"] is None else snapshot.tree.index_of_path(result["entry"])
+        if entry:
+            found.append(forecast_of(policy, snapshot, entry, query, told, share))
+    return found
+
+
+def forecast_of(
+    policy: Policy, snapshot: ServedSnapshot, entry: int, query: AccountQuery, told: Mask, share: float | None = None
+) -> Forecast:
+    """Of one entry, without hidden levels."""
+    walk = walk_to(snapshot, entry)
+    chain = [i for i in walk.chain if told[i]]
+    window = window_of(snapshot.settings.window)
+    pasts = read_past(policy, snapshot, chain, hourly=needs_hours(window))
+    levels = [
+        _level(policy, snapshot, entry, i, None if pasts is None else pasts[n], share) for n, i in enumerate(chain)
+    ]  # fmt: skip
+    deciding = None if walk.deciding is None else walk.chain[walk.deciding]
+    tree = snapshot.tree
+    return Forecast(
+        policy=policy, account=query.user or query.dn or query.group, namespace=query.namespace,
+        entry_uid=tree.uuid(entry), entry_name=tree.name[entry], entry_path=snapshot.index.path(entry),
+        snapshot=snapshot, levels=levels, deciding=chain.index(deciding) if deciding in chain else None,
+        has_days=pasts is not None,
+    )  # fmt: skip
+
+
+def standing_of(snapshot: ServedSnapshot, i: int) -> Standing | None:
+    """As the snapshot has it, with the divisor its algorithm took; None for an entry that doesn't compete."""
+    values = snapshot.values
+    group = competitors(snapshot.tree, i)
+    if not group or not values.competes[i]:
+        return None
+    own, actual, target = float(values.usage[i]), float(values.actual[i]), float(values.target[i])
+    whole = own / actual if own > 0 and actual > 0 else float(values.usage[group].sum())
+    tolerance = snapshot.settings.tolerance
+    return Standing(own, max(whole, own), target, max(tolerance["relative"] * target, tolerance["points"] / 100))
+
+
+def _level(
+    policy: Policy, snapshot: ServedSnapshot, leaf: int, i: int, past: LevelPast | None, share: float | None
+) -> ForecastLevel:  # fmt: skip
+    """The level of entry `i` on the path to `leaf`."""
+    tree = snapshot.tree
+    name, parent = tree.name[i], tree.name[max(int(tree.parent[i]), 0)]
+    standing = standing_of(snapshot, i)
+    window = window_of(snapshot.settings.window)
+    outlook = None
+    if standing is None:
+        said = [say("forecast.not_compared", name=name)]
+    elif past is None:
+        said = [say("forecast.no_days", policy=policy.name)]
+    else:
+        outlook = foresee(standing, past, window, as_of_s=snapshot.as_of.timestamp(), share=share)
+        said = [
+            *tell_level(outlook, name=name, parent=parent, window_s=window.reach_s),
+            *at_target_said(snapshot, leaf, i),
+        ]
+    return ForecastLevel(
+        entry=i, uid=tree.uuid(i), name=name, parent_name=parent, path=snapshot.index.path(i),
+        target=None if standing is None else standing.target, actual=None if standing is None else standing.actual,
+        outlook=outlook, so_far=() if past is None else past.so_far, said=said,
+    )  # fmt: skip
+
+
+def days_to_draw(level: ForecastLevel) -> float:
+    """The horizon of the curve: past the latest recovery, from a week to a quarter."""
+    if level.outlook is None:
+        return 0.0
+    ranges = [level.outlook.to_target, level.outlook.to_tolerance]
+    times = [one.in_s for found in ranges if found is not None for one in (found.middle, found.latest)]
+    furthest_s = max((in_s for in_s in times if in_s is not None), default=10 * DAY_S)
+    return min(max(1.25 * furthest_s / DAY_S, 7.0), 90.0)

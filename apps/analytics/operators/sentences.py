@@ -1,0 +1,249 @@
+"""Sentences about operators and resolutions: what a figure shows, with its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.analytics.operators.figure_query import FigureQuery
+from apps.analytics.operators.records import ExponentPoint, TreeCheck
+from apps.engine.operators import Operator
+from apps.priorities.sentences.amounts import job_hours
+from apps.priorities.sentences.numbers import count, number, percent, ratio, signed
+
+
+def chooser_sentence(operator: Operator) -> str:
+    """Who gets an idle share, where the operator is fine, and which scheduler orders alike."""
+    idle = (
+        _("Idle share goes to active siblings in proportion to their shares.")
+        if operator.properties.proportional_redistribution
+        else _("Idle share goes to active siblings in equal points.")
+        if operator.name == "absolute"
+        else _("Idle share does not go to active siblings in proportion to their shares.")
+    )
+    used_by = _("As in %(names)s.") % {"names": ", ".join(operator.used_by)} if operator.used_by else ""
+    return " ".join(part for part in (idle, operator.resolves, used_by) if part)
+
+
+def verdict() -> str:
+    """What the operators paper concludes."""
+    return _(
+        "Sigmoid-2 distinguishes entries best around balance and over target, relative-2 under target. Absolute and "
+        "combined do not divide idle share in proportion, and their lowest and highest priorities depend on the "
+        "target. Relative, sigmoid, their powers and slurm order alike: they differ by rounding only."
+    )
+
+
+def resolution_text(resolution: int) -> str:
+    """2^11 for a power of two, else the number."""
+    is_power = resolution & (resolution - 1) == 0
+    return f"2^{resolution.bit_length() - 1}" if is_power else count(resolution)
+
+
+def check_sentence(check: TreeCheck) -> str:
+    """How many leaves get another rank than by exact numbers, which resolution loses nothing, and which job shows."""
+    if check.as_of is None:
+        return _("No usage yet: this check needs the first recompute.")
+    if not check.n_leaves:
+        return _("No ranked leaf of this tree is visible to you.")
+    return " ".join([_ranks(check), _bits(check), _job(check)])
+
+
+def _ranks(check: TreeCheck) -> str:
+    given = {
+        "resolution": resolution_text(check.resolution), "operator": operator_text(check.operator, check.k),
+        "n": count(check.n_misplaced), "all": count(check.n_leaves), "pairs": count(check.n_pairs),
+    }  # fmt: skip
+    if not check.n_misplaced:
+        return _("At resolution %(resolution)s %(operator)s ranks all %(all)s leaves as exact numbers do.") % given
+    text = ngettext(
+        "At resolution %(resolution)s %(operator)s gives %(n)s of %(all)s leaves another rank than exact numbers",
+        "At resolution %(resolution)s %(operator)s gives %(n)s of %(all)s leaves another rank than exact numbers",
+        check.n_misplaced,
+    )
+    pairs = ngettext("%(pairs)s pair is ordered differently", "%(pairs)s pairs are ordered differently", check.n_pairs)
+    return f"{text % given}; {pairs % given}."
+
+
+def _bits(check: TreeCheck) -> str:
+    if check.same_ranks_bits is None:
+        return _("No resolution up to 2^31 gives every leaf its exact rank.")
+    if check.distinct_bits is None or check.distinct_bits == check.same_ranks_bits:
+        return _("2^%(bits)s loses nothing.") % {"bits": check.same_ranks_bits}
+    given = {"distinct": check.distinct_bits, "bits": check.same_ranks_bits}
+    return _("2^%(distinct)s loses no distinction, 2^%(bits)s no rank.") % given
+
+
+def _job(check: TreeCheck) -> str:
+    job = {"job": job_hours(check.job_h), "unit": check.unit, "bits": check.job_bits}
+    if check.job_bits is None:
+        return _("A job of %(job)s %(unit)s is visible on no level.") % job
+    text = _("A job of %(job)s %(unit)s is visible on every level from %(bits)s bits.") % job
+    if not check.n_unseen:
+        return text
+    rest = ngettext(
+        "At %(n)s entry no job of this size is visible: it has no shares, or all the usage.",
+        "At %(n)s entries no job of this size is visible: they have no shares, or all the usage.",
+        check.n_unseen,
+    )
+    return f"{text} {rest % {'n': count(check.n_unseen)}}"
+
+
+def operator_text(name: str, k: float | None = None) -> str:
+    return name if k is None or name != "combined" else _("%(name)s with k = %(k)s") % {"name": name, "k": f"{k:g}"}
+
+
+def profile_sentence(operator: str, target: float, density: Sequence[float]) -> str:
+    """The widest component of an operator at a target, and how many are never reached."""
+    n = len(density)
+    widest = max(range(n), key=lambda i: density[i])
+    low, high = (signed(2 * i / n - 1, 2) for i in (widest, widest + 1))
+    n_never = sum(not value for value in density)
+    given = {
+        "operator": operator, "target": percent(target, 0 if round(target * 100, 6).is_integer() else 1),
+        "part": percent(density[widest]), "low": low, "high": high, "n": n, "never": n_never,
+    }  # fmt: skip
+    text = _(
+        "At target %(target)s the widest component of %(operator)s holds %(part)s of all actuals: priorities "
+        "%(low)s to %(high)s."
+    )
+    never = _("All %(n)s components are reached.")
+    if n_never:
+        never = ngettext(
+            "%(never)s of %(n)s components is never reached.",
+            "%(never)s of %(n)s components are never reached.",
+            n_never,
+        )
+    return f"{text % given} {never % given}"
+
+
+def density_sentence(finest: str, coarsest: str, near: tuple[float, float]) -> str:
+    """Which operator gives the fewest inputs to the two components next to balance, and which the most."""
+    text = _(
+        "%(finest)s gives %(low)s of the inputs to the two components next to balance, %(coarsest)s "
+        "%(high)s: with fewer inputs per component, smaller differences are visible."
+    )
+    given = {"finest": finest, "low": percent(near[0]), "coarsest": coarsest, "high": percent(near[1])}
+    return _capital(text % given)
+
+
+def job_size_sentence(job_h: float, bits: Sequence[tuple[str, int | None]]) -> str:
+    """From how many bits the job shows around balance, operator by operator."""
+    known = sorted((n, name) for name, n in bits if n is not None)
+    if not known:
+        return _("Around balance a job of %(job)s h is visible with no operator.") % {"job": job_hours(job_h)}
+    (first, finest), (last, coarsest) = known[0], known[-1]
+    text = _(
+        "Around balance a job of %(job)s h is visible from %(first)s bits with %(finest)s, from %(last)s "
+        "with %(coarsest)s."
+    )
+    return text % {"job": job_hours(job_h), "first": first, "finest": finest, "last": last, "coarsest": coarsest}
+
+
+def best_sentence(best: Mapping[str, str]) -> str:
+    """The operator with the smallest job in each region."""
+    text = _("%(balance)s needs the smallest job around balance, %(under)s under target, %(over)s over target.")
+    return _capital(text % dict(best))
+
+
+def bits_sentence(query: FigureQuery, own: str, overall: Mapping[str, int | None]) -> str:
+    """Bits that the own operator needs everywhere, beside the operator that needs fewest."""
+    given = {
+        "job": job_hours(query.job_h), "nodes": number(query.nodes, 0), "days": number(query.window_days, 0),
+        "own": own,
+    }  # fmt: skip
+    known = sorted((bits, name) for name, bits in overall.items() if bits is not None)
+    scene = _("With %(nodes)s nodes and a window of %(days)s days a job of %(job)s h") % given
+    if not known:
+        return _("%(scene)s needs more than 20 bits with every operator.") % {"scene": scene}
+    bits, finest = known[0]
+    best = _("%(scene)s needs the fewest bits with %(finest)s: %(bits)s.") % {
+        "scene": scene, "finest": finest, "bits": bits,
+    }  # fmt: skip
+    if finest == own:
+        return best
+    needed = overall.get(own)
+    rest = (
+        _("%(own)s needs more than 20.") if needed is None else _("%(own)s needs %(needed)s.")
+    ) % {"own": own, "needed": needed}  # fmt: skip
+    return f"{best} {rest[:1].upper()}{rest[1:]}"
+
+
+def aggregation_sentence(operator: str, fewest: int, most: int, n: int) -> str:
+    """How many components a target reaches, at worst and at best."""
+    if fewest == most:
+        return _("%(operator)s reaches %(n)s of %(all)s components at each of the eleven targets.") % {
+            "operator": _capital(operator), "n": most, "all": n,
+        }  # fmt: skip
+    text = _("%(operator)s reaches from %(fewest)s to %(most)s of %(all)s components, depending on the target.")
+    return text % {"operator": _capital(operator), "fewest": fewest, "most": most, "all": n}
+
+
+def steps_sentence(operator: str, bits: int, component: int, part: float) -> str:
+    """The component that most pairs share."""
+    low, high = (signed(2 * i / 2**bits - 1, 2) for i in (component, component + 1))
+    text = _(
+        "At %(bits)s bits %(part)s of all pairs share one component of %(operator)s: priorities %(low)s to %(high)s."
+    )
+    return text % {"bits": bits, "part": percent(part), "operator": operator, "low": low, "high": high}
+
+
+def leaf_jobs_sentence(check: TreeCheck) -> str:
+    """The job that shows for some leaf, and for half of them."""
+    if check.as_of is None or not check.n_leaves:
+        return check_sentence(check)
+    given = {
+        "resolution": resolution_text(check.resolution), "unit": check.unit, "n": count(check.n_leaves),
+        "smallest": job_hours(check.smallest_job_h), "median": job_hours(check.median_job_h),
+    }  # fmt: skip
+    if check.smallest_job_h is None:
+        return _("At resolution %(resolution)s no job changes the vector of any leaf.") % given
+    if check.median_job_h == 0:
+        return _("At resolution %(resolution)s any job changes the vector of half of the %(n)s leaves.") % given
+    first = (
+        _("At resolution %(resolution)s any job changes the vector of some leaf")
+        if check.smallest_job_h == 0
+        else _("At resolution %(resolution)s a job of more than %(smallest)s %(unit)s changes the vector of some leaf")
+    )
+    if check.median_job_h is None:
+        return first % given + "."
+    return first % given + _(", one of more than %(median)s %(unit)s that of half of the %(n)s leaves.") % given
+
+
+def exponent_sentence(points: Sequence[ExponentPoint], *, is_asked: bool) -> str:
+    """How much an entry's own ratio counts; or of how many entries it counts in part only."""
+    if is_asked:
+        if not points:
+            return _("This entry has no exponent: it is at the first level, or it or its parent used nothing.")
+        return _one_exponent(points[0])
+    bent = sum(one.k < 1 for one in points)
+    if not bent:
+        return _(
+            "The own ratio counts in full where the parent is on target or on the same side of it; the farther the "
+            "parent is on the other side, the less."
+        )
+    text = ngettext(
+        "Of %(all)s entries below the first level the own ratio of %(n)s counts in part: its parent is on the other "
+        "side of its target.",
+        "Of %(all)s entries below the first level the own ratio of %(n)s counts in part: their parents are on the "
+        "other side of their targets.",
+        bent,
+    )
+    return text % {"all": count(len(points)), "n": count(bent)}
+
+
+def _one_exponent(point: ExponentPoint) -> str:
+    given = {
+        "entry": point.entry, "k": number(point.k, 2), "local": ratio(point.local_ratio),
+        "above": ratio(point.parent_ratio),
+    }  # fmt: skip
+    if point.k == 1:
+        return _("The own ratio %(local)s of %(entry)s counts in full: its parent is at %(above)s.") % given
+    text = _("The own ratio %(local)s of %(entry)s counts with the exponent %(k)s: its parent is at %(above)s.")
+    return text % given
+
+
+def _capital(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"

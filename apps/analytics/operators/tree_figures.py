@@ -1,0 +1,146 @@
+"""Figures of one policy's own tree: what resolutions do to it, the smallest job of each leaf, exponents of entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import inf, isfinite
+
+import numpy as np
+import numpy.typing as npt
+
+from apps.analytics.operators import sentences
+from apps.analytics.operators.policy_query import Asked
+from apps.analytics.operators.records import ExponentPoint, LeafJob, ResolutionEffect, Row, TreeCheck
+from apps.analytics.operators.tree_check import CANDIDATES, FEW_CANDIDATES, MOST_FOR_ALL
+from apps.core.errors import NotFound
+from apps.engine.algorithms import read_algorithm
+from apps.engine.analysis.exponent import curve
+from apps.engine.operators import Operator
+from apps.priorities.change_effects.carry_totals import simulate
+
+F8 = npt.NDArray[np.float64]
+MOST_LEAVES = 1_000
+_MOST_POINTS = 200
+
+
+def check(asked: Asked) -> TreeCheck:
+    """The operator and resolution asked about, on this tree."""
+    view, checked = asked.view, asked.checked()
+    head = {
+        "policy": view.policy.slug, "revision": view.revision, "as_of": view.as_of,
+        "operator": asked.operator.name, "k": asked.settings.get("k"), "resolution": asked.settings["resolution"],
+        "is_current": asked.is_current, "job_h": asked.query.job_h, "unit": asked.unit,
+    }  # fmt: skip
+    if checked is None or not checked.leaves.any():
+        found = TreeCheck(
+            **head, n_leaves=0, n_misplaced=0, n_lost=0, n_tied_pairs=0, n_turned_pairs=0, distinct_bits=None,
+            same_ranks_bits=None, job_bits=None, n_unseen=0, smallest_job_h=None, median_job_h=None, sentence="",
+        )  # fmt: skip
+        return _said(found)
+    counted, safe = checked.at([asked.settings["resolution"]])[0], checked.safe()
+    bits, (anywhere, _everywhere) = checked.job_bits(asked.query.job_h), checked.jobs()
+    found = TreeCheck(
+        **head, n_leaves=counted.n_leaves, n_misplaced=counted.n_misplaced, n_lost=counted.n_lost,
+        n_tied_pairs=counted.n_tied_pairs, n_turned_pairs=counted.n_turned_pairs, distinct_bits=safe.distinct,
+        same_ranks_bits=safe.same_ranks, job_bits=bits.bits or None, n_unseen=sum(one.n_unseen for one in bits.levels),
+        smallest_job_h=_finite(anywhere.min(initial=inf)), median_job_h=_finite(_median(anywhere)),
+        sentence="",
+    )  # fmt: skip
+    return _said(found)
+
+
+def _said(found: TreeCheck) -> TreeCheck:
+    return replace(found, sentence=sentences.check_sentence(found))
+
+
+def effects(asked: Asked) -> Iterator[ResolutionEffect]:
+    """Every operator at every candidate; of a tree with very many leaves the one asked about at a few of them."""
+    own = asked.checked()
+    if own is None or not own.leaves.any():
+        return
+    is_small = int(own.leaves.sum()) <= MOST_FOR_ALL
+    operators: Sequence[Operator] = asked.operators if is_small else [asked.operator]
+    resolutions = sorted({*(CANDIDATES if is_small else FEW_CANDIDATES), int(asked.settings["resolution"])})
+    for operator in operators:
+        settings = asked.settings if operator is asked.operator else _with(asked, operator)
+        checked = asked.checked(settings)
+        for one in [] if checked is None else checked.at(resolutions):
+            yield ResolutionEffect(
+                operator.name, one.resolution, one.n_leaves, one.n_misplaced, one.n_lost, one.n_tied_pairs,
+                one.n_turned_pairs,
+            )  # fmt: skip
+
+
+def _with(asked: Asked, operator: Operator) -> dict[str, object]:
+    """The settings asked about with another operator."""
+    given = {key: value for key, value in asked.settings.items() if key != "k"} | {"operator": operator.name}
+    if operator.name == "combined":
+        given["k"] = operator.parameters["k"]
+    return read_algorithm(given)
+
+
+def effects_sentence(asked: Asked, _rows: Sequence[Row]) -> str:
+    return check(asked).sentence
+
+
+def leaf_jobs(asked: Asked) -> Iterator[LeafJob]:
+    """Leaves whose numbers the actor may see, those that need the largest job last; at most 1,000 of them."""
+    checked = asked.checked()
+    if checked is None:
+        return
+    anywhere, everywhere = checked.jobs()
+    leaves = np.flatnonzero(checked.counted_jobs)
+    for at in np.argsort(anywhere, kind="stable")[:MOST_LEAVES].tolist():
+        path = asked.view.tree.path(int(leaves[at]))
+        yield LeafJob(path, _finite(anywhere[at]), _finite(everywhere[at]))
+
+
+def leaf_jobs_sentence(asked: Asked, _rows: Sequence[Row]) -> str:
+    found = check(asked)
+    return sentences.leaf_jobs_sentence(found)
+
+
+def _median(values: F8) -> float:
+    """That of more than half of them, so that it is infinite only where half of them are."""
+    return float(np.sort(values)[len(values) // 2]) if len(values) else inf
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if isfinite(value) else None
+
+
+def exponents(asked: Asked) -> Iterator[ExponentPoint]:
+    """The curve, then entries on it: the one asked about, else those whose own ratio counts least."""
+    for ratio, k in zip(*(axis.tolist() for axis in curve()), strict=True):
+        yield ExponentPoint(ratio, k, None, None, None)
+    yield from _points(asked)
+
+
+def _points(asked: Asked) -> Iterator[ExponentPoint]:
+    view = asked.view
+    result = simulate(view.snapshot, view.tree, algorithm=read_algorithm("slurm-depth-oblivious"))
+    if result is None:
+        return
+    local, k, effective = (result.columns[name] for name in ("local_ratio", "k", "effective_ratio"))
+    parent = result.tree.parent
+    has_parent = parent > 0
+    exists = view.told & has_parent & view.told[np.maximum(parent, 0)]
+    for column in (local, k, effective):
+        exists = exists if column.exists is None else exists & column.exists
+    chosen = np.flatnonzero(exists)
+    if asked.query.entry:
+        entry = view.tree.index_of_path(asked.query.entry)
+        if entry is None or not view.visibility.may_see(entry):
+            raise NotFound("There is no such entry in this policy.")
+        chosen = chosen[chosen == entry]
+    for i in chosen[np.argsort(k.values[chosen], kind="stable")][:_MOST_POINTS].tolist():
+        above = float(effective.values[parent[i]])
+        yield ExponentPoint(
+            above, float(k.values[i]), view.tree.path(i), float(local.values[i]), float(effective.values[i])
+        )
+
+
+def exponent_sentence(asked: Asked, rows: Sequence[Row]) -> str:
+    points = [row for row in rows if isinstance(row, ExponentPoint) and row.entry is not None]
+    return sentences.exponent_sentence(points, is_asked=bool(asked.query.entry))

@@ -1,1 +1,0 @@
-"""Subtrees compared by this site's usage alone."""

@@ -1,0 +1,1 @@
+"""Local-only fallback: a subtree compared by local usage while peers are unreachable."""

@@ -1,0 +1,44 @@
+"""Local-only fallback: compare a subtree by local usage while peers are unreachable, then by global usage again."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+
+from apps.accounts.actor import SYSTEM
+from apps.accounts.audit import log as audit
+from apps.policies.models import Policy
+from apps.policies.recompute_runs import nudge
+from apps.priorities.local_only.state import load_fallbacks
+from apps.priorities.models import Fallback
+
+__all__ = ["fall_back", "load_fallbacks", "recover"]
+
+
+@transaction.atomic
+def fall_back(policy: Policy, entry_uid: UUID, *, reason: str, at: datetime) -> bool:
+    """From now on the entry and all below it compare their children by this site's usage; true when that is new.
+
+    reason: what people read beside the numbers. The first one stays while it lasts.
+    """
+    given = {"reason": reason, "since": at}
+    _found, is_new = Fallback.objects.get_or_create(policy=policy, entry_uid=entry_uid, defaults=given)
+    if is_new:
+        _tell(policy, entry_uid, "fallback.begun", reason=reason, at=at)
+    return is_new
+
+
+@transaction.atomic
+def recover(policy: Policy, entry_uid: UUID, *, at: datetime) -> bool:
+    """Each entry is compared as its scope says again; true when it wasn't."""
+    n_gone, _rows = Fallback.objects.filter(policy=policy, entry_uid=entry_uid).delete()
+    if n_gone:
+        _tell(policy, entry_uid, "fallback.ended", reason="", at=at)
+    return bool(n_gone)
+
+
+def _tell(policy: Policy, entry_uid: UUID, verb: str, *, reason: str, at: datetime) -> None:
+    audit.record(actor=SYSTEM, verb=verb, at=at, policy_slug=policy.slug, entry_uid=entry_uid, reason=reason)
+    nudge(policy, at=at)

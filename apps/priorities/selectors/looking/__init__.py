@@ -1,1 +1,0 @@
-"""A policy as one reader sees it, now or in the past."""

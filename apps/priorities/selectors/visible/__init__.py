@@ -1,0 +1,1 @@
+"""Snapshots as one reader may see them, now or in the past."""

@@ -1,0 +1,419 @@
+"""The newest snapshot of one policy as look-ups read it: arrays, an index of names, and pre-made pieces of JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from math import inf
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from apps.accounts.names.intern import AccountKey
+from apps.engine import sweep
+from apps.engine.algorithms.gridwide import TIE_POINTS
+from apps.engine.algorithms.inputs import prepare
+from apps.policies.settings import PolicySettings
+from apps.policies.tree.stored import TreeColumns
+from apps.priorities.local_only.state import FallenBack
+from apps.priorities.serving.group_ranks import Place, place_of
+from apps.priorities.serving.hints import Hints
+from apps.priorities.serving.lookup import AccountQuery, Found, LookupIndex, Query, within
+from apps.priorities.serving.newcomer import Newcomers
+from apps.priorities.snapshots.blob import Values
+from apps.priorities.snapshots.ordering import Ordering, json_number, ordering_of
+
+Mask = npt.NDArray[np.bool_]
+I8 = npt.NDArray[np.int64]
+Json = dict[str, Any]
+Short = tuple[str, float, int | None]
+_MOST_PIECES = 200_000
+_CHUNK = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class ServedSnapshot:
+    """One complete snapshot: every answer comes from it alone, and names it."""
+
+    snapshot_id: int
+    computed_at: datetime
+    tree: TreeColumns
+    values: Values
+    index: LookupIndex
+    meta: Json
+    settings: PolicySettings
+    _pieces: dict[int, Json] = field(default_factory=dict, repr=False)
+    _ready: dict[Query, bytes] = field(default_factory=dict, repr=False)
+    _columns: dict[Query, tuple[Short, ...]] = field(default_factory=dict, repr=False)
+
+    # --- What it says about itself ------------------------------------------------------------------------------------
+    @property
+    def policy_slug(self) -> str:
+        return str(self.meta["policy"])
+
+    @property
+    def revision(self) -> int:
+        return int(self.meta["revision"])
+
+    @cached_property
+    def as_of(self) -> datetime:
+        return datetime.fromisoformat(self.meta["as_of"])
+
+    @property
+    def algorithm(self) -> Json:
+        """The algorithm with all its parameters."""
+        return dict(self.meta["algorithm"])
+
+    @property
+    def watermarks(self) -> dict[str, int]:
+        return dict(self.meta["watermarks"])
+
+    @cached_property
+    def corrections(self) -> dict[int, list[Json]]:
+        """The adjustments of usage that count in it, by their entry."""
+        found: dict[int, list[Json]] = {}
+        for each in self.meta.get("corrections", ()):
+            at = self.tree.index_of_uid(UUID(each["entry"]))
+            if at is not None:
+                found.setdefault(at, []).append(each)
+        return found
+
+    @cached_property
+    def fallen(self) -> dict[int, FallenBack]:
+        """Why the children of these entries are compared by this site's usage alone, though others' would count."""
+        found: dict[int, FallenBack] = {}
+        told = [FallenBack.from_json(each) for each in self.meta.get("fallbacks", ())]
+        if not told:
+            return found
+        code, scopes = self.tree.effective_scopes()
+        for one in sorted(told, key=lambda each: each.since, reverse=True):
+            top = self.tree.index_of_uid(one.uid)
+            for level in () if top is None else self.tree.subtree(top):
+                found.update((i, one) for i in level if scopes[int(code[i])][0] == "global")
+        return found
+
+    @cached_property
+    def fallen_tops(self) -> tuple[FallenBack, ...]:
+        """Those of them that decide about any entry, each once."""
+        return tuple({one.uid: one for one in self.fallen.values()}.values())
+
+    @property
+    def n_ranked(self) -> int:
+        return int(self.meta["n_ranked"])
+
+    def age_s(self, at: datetime) -> float:
+        """Seconds since the instant it was computed for."""
+        return max((at - self.as_of) / timedelta(seconds=1), 0.0)
+
+    def head(self, at: datetime) -> Json:
+        """The members of an answer before its results."""
+        return {
+            "policy": self.policy_slug,
+            "snapshot": self.snapshot_id,
+            "revision": self.revision,
+            "as_of": instant(self.as_of),
+            "computed_at": instant(self.computed_at),
+            "age_s": round(self.age_s(at), 3),
+            "algorithm": {key: value for key, value in self.algorithm.items() if key != "factor_from"},
+        }
+
+    def head_json(self, at: datetime) -> bytes:
+        """As `head`, without braces."""
+        before, after = self._head_around_age
+        return b"%s%.3f%s" % (before, self.age_s(at), after)
+
+    @cached_property
+    def _head_around_age(self) -> tuple[bytes, bytes]:
+        """Only the age changes from answer to answer."""
+        head = self.head(self.as_of)
+        names = list(head)
+        place = names.index("age_s")
+        before = orjson.dumps({name: head[name] for name in names[:place]})[1:-1]
+        after = orjson.dumps({name: head[name] for name in names[place + 1 :]})[1:-1]
+        return before + b',"age_s":', b"," + after
+
+    def subtree_mask(self, uid: UUID) -> Mask:
+        """The entry and all below; nothing when it isn't in this tree."""
+        at = self.tree.index_of_uid(uid)
+        return np.zeros(len(self.tree), dtype=np.bool_) if at is None else self.tree.subtree_mask(at)
+
+    # --- Look-ups -----------------------------------------------------------------------------------------------------
+    def lookup(self, queries: Sequence[Query], *, mask: Mask | None = None) -> list[Json]:
+        """The contract's objects, several entries of one account best first."""
+        return [result for results in self._answer(queries, mask) for result in results]
+
+    def lookup_json(self, queries: Sequence[Query], mask: Mask | None = None) -> bytes:
+        """As a JSON list, joined from prepared pieces."""
+        if mask is not None:
+            return orjson.dumps(self.lookup(queries, mask=mask))
+        ready = self._ready
+        try:
+            return b"[" + b",".join([ready[query] for query in queries]) + b"]"
+        except KeyError:
+            made = self._make_ready(queries)
+            return b"[" + b",".join([made[query] for query in queries]) + b"]"
+
+    def lookup_columns(
+        self, queries: Sequence[Query], *, mask: Mask | None = None
+    ) -> tuple[list[str], list[float], list[int | None]]:
+        """Accounts, factors and ranks, in equally long lists."""
+        rows = self._short_rows(queries) if mask is None else list(map(_short, self.lookup(queries, mask=mask)))
+        if not rows:
+            return [], [], []
+        accounts, factors, ranks = zip(*rows, strict=True)
+        return list(accounts), list(factors), list(ranks)
+
+    def _short_rows(self, queries: Sequence[Query]) -> list[Short]:
+        known = self._columns
+        missing = [query for query in queries if query not in known]
+        if missing:
+            distinct = list(dict.fromkeys(missing))
+            if len(known) + len(distinct) > _MOST_PIECES:
+                known.clear()
+                distinct = list(dict.fromkeys(queries))
+            made = {
+                query: tuple(map(_short, results))
+                for query, results in zip(distinct, self._answer(distinct, None), strict=True)
+            }
+            known.update((query, rows) for query, rows in made.items() if self._is_settled(query))
+            return [row for query in queries for row in (made.get(query) or known[query])]
+        return [row for query in queries for row in known[query]]
+
+    def every_leaf(self, *, mask: Mask | None = None) -> Iterator[Json]:
+        """Every ranked leaf, and every other entry with accounts, once for each of its accounts (None for none).
+
+        identities: the names under which the entry can be asked for, used or not.
+        """
+        wanted = self.values.is_ranked.copy()
+        wanted[self.index.places.entry] = True
+        if mask is not None:
+            wanted &= mask
+        entries = np.flatnonzero(wanted)
+        for lo in range(0, len(entries), _CHUNK):
+            chunk = entries[lo : lo + _CHUNK]
+            for entry, piece in zip(chunk.tolist(), self.describe(chunk), strict=True):
+                accounts = self.index.accounts_of(entry)
+                more = {**piece, "identities": [_identity(key) for key in self.index.identities(entry)]}
+                for key in accounts:
+                    yield {"account": key.user_name or key.dn or key.group_name, **_said(key[2], key[0]), **more}
+                if not accounts:
+                    yield {"account": None, **more}
+
+    def warm_up_like(self, older: ServedSnapshot) -> None:
+        """Make the pieces that are asked for again and again before the first request asks this snapshot for them."""
+        self._make_ready(list(older._ready))
+
+    def forget_pieces(self) -> None:
+        """Empty the cache, for measurements."""
+        self._ready.clear()
+        self._pieces.clear()
+
+    def _make_ready(self, queries: Sequence[Query]) -> dict[Query, bytes]:
+        distinct = list(dict.fromkeys(queries))
+        made = {
+            query: orjson.dumps(results)[1:-1]
+            for query, results in zip(distinct, self._answer(distinct, None), strict=True)
+        }
+        if len(self._ready) + len(made) > _MOST_PIECES:
+            self._ready.clear()
+        self._ready.update((query, results) for query, results in made.items() if self._is_settled(query))
+        return made
+
+    def _is_settled(self, query: Query) -> bool:
+        """Whether its answer is constant while this snapshot is served."""
+        found = self.index.find(query)
+        return found.joins is None or not found.entries or self.newcomers.is_settled(found.entries[0], found.joins)
+
+    def _answer(self, queries: Sequence[Query], mask: Mask | None) -> list[list[Json]]:
+        mask = None if mask is None or mask.all() else mask
+        found = [self.index.find(query) for query in queries]
+        self._make_pieces({entry for one in found if one.joins is None for entry in one.entries})
+        return [self._results(query, one, mask) for query, one in zip(queries, found, strict=True)]
+
+    def _results(self, query: Query, found: Found, mask: Mask | None) -> list[Json]:
+        if isinstance(query, str):
+            about: Json = {"account": query}
+        else:
+            about = {"account": query.user or query.dn or query.group, **_said(query.group, query.namespace)}
+        choices = self.index.choices(query)
+        if mask is not None:
+            found, choices = within(found, choices, mask)
+        if choices:
+            offered = [
+                {"namespace": name, "entry": self.index.path(entry)} for name, one in choices for entry in one.entries
+            ]
+            return [{**about, **self._nowhere("ambiguous"), **self.hints.ambiguous(offered)}]
+        if not found.entries:
+            return [
+                {**about, **self._nowhere("unmapped"), **self.hints.unmapped(query, is_restricted=mask is not None)}
+            ]
+        if found.joins is not None:
+            return [{**about, **self._newcomer_json(found.entries[0], found.joins)}]
+        pieces = self._pieces
+        results = [{**about, **pieces[entry]} for entry in found.entries]
+        return sorted(results, key=_best_first) if len(results) > 1 else results
+
+    def _nowhere(self, error: str) -> Json:
+        return {"entry": None, "error": error, "factor": self.settings.fallback_factor}
+
+    @cached_property
+    def hints(self) -> Hints:
+        return Hints(self.index, self.policy_slug)
+
+    # --- Pieces -------------------------------------------------------------------------------------------------------
+    def _make_pieces(self, entries: Iterable[int]) -> None:
+        missing = np.array(sorted(entry for entry in entries if entry not in self._pieces), dtype=np.int64)
+        if len(missing):
+            made = dict(zip(missing.tolist(), self.describe(missing), strict=True))
+            if len(self._pieces) + len(made) > _MOST_PIECES:
+                self._pieces.clear()
+            self._pieces.update(made)
+
+    def describe(self, entries: I8) -> list[Json]:
+        """What an answer says of each of these entries."""
+        rows, depth_of = self.lineage(entries)
+        priorities = self.values.priority[rows].tolist()
+        compared = self._class_heads[rows].tolist() if self.order.decides == "deviations" else None
+        scalars = self.values.scalar[rows].tolist() if self.order.decides == "vector" else None
+        columns = zip(
+            entries.tolist(), depth_of.tolist(), self.values.rank[entries].tolist(),
+            self.values.factor[entries].tolist(), self.values.has_rank[entries].tolist(),
+            self.values.has_factor[entries].tolist(), strict=True,
+        )  # fmt: skip
+        described = []
+        for place, (entry, depth, rank, factor, has_rank, has_factor) in enumerate(columns):
+            at: Place = (rank if has_rank else None, self.n_ranked, factor if has_factor else None)
+            own = priorities[place][:depth]
+            vector = scalars[place][:depth] if scalars is not None else None
+            if not self.values.is_ranked[entry]:
+                at = place_of(self, entry, own if vector is None else vector, at)
+            described.append(
+                self._piece(
+                    entry, factor=at[2], rank=at[0], of=at[1], priorities=own, vector=vector,
+                    compared=compared[place][:depth] if compared is not None else None,
+                )
+            )  # fmt: skip
+        return described
+
+    def _piece(
+        self, entry: int, *, factor: float | None, rank: int | None, of: int, priorities: list[float],
+        vector: list[int] | None, compared: list[float] | None = None,
+    ) -> Json:  # fmt: skip
+        """What doesn't have a factor of its own gets the policy's fallback. compared: by what the rank goes, if that
+        isn't the priorities."""
+        key = self.order.key(
+            vector=vector, priorities=priorities if compared is None else compared, depth=self.depth, rank=rank,
+            n_ranked=self.n_ranked,
+        )  # fmt: skip
+        return {
+            "entry": self.index.path(entry),
+            "factor": self.settings.fallback_factor if factor is None else factor,
+            "rank": rank,
+            "of": of,
+            "priorities": [json_number(value) for value in priorities] if self.order.has_own_order else priorities,
+            "vector": vector,
+            "key": key,
+        }
+
+    @cached_property
+    def _class_heads(self) -> npt.NDArray[np.float64]:
+        """Deviations as the rank compares them: equal for entries that tie."""
+        prepared = prepare(self.tree.engine_tree())
+        deviation, is_root_listed = self.values.priority[prepared.entry], prepared.is_root_listed
+        heads = sweep.class_heads(prepared.contest, deviation, TIE_POINTS, prepared.ends, is_root_listed=is_root_listed)
+        spread: npt.NDArray[np.float64] = prepared.spread(heads)
+        return spread
+
+    @cached_property
+    def order(self) -> Ordering:
+        """How its entries compare."""
+        return ordering_of(self.algorithm)
+
+    @property
+    def depth(self) -> int:
+        """Levels of the ranked leaves' vectors."""
+        return int(self.meta["depth"])
+
+    def lineage(self, entries: I8) -> tuple[I8, I8]:
+        """Entries root→entry whose components make up each one's vector, shape (m, deepest), and how many are its own.
+
+        Rows are filled up with entry 0.
+        """
+        contest, entry_of, seat, _ = self.tree.engine_tree().competition
+        at = seat[entries].copy()
+        depth_of = np.searchsorted(contest.level_offsets, at, side="right") - 1
+        rows = np.zeros((len(entries), int(depth_of.max(initial=0))), dtype=np.int64)
+        for level in range(rows.shape[1], 0, -1):
+            inside = depth_of >= level
+            rows[inside, level - 1] = entry_of[at[inside]]
+            at[inside] = contest.parent[at[inside]]
+        return rows, depth_of
+
+    @cached_property
+    def own_columns(self) -> tuple[str, ...]:
+        """Names of the algorithm's own columns that have any number."""
+        columns = self.values.columns.items()
+        return tuple(name for name, column in columns if column.exists is None or bool(column.exists.any()))
+
+    @cached_property
+    def actual_global(self) -> npt.NDArray[np.float64]:
+        """The product of `actual` root→entry; 0 where an entry doesn't compete."""
+        contest, entry_of, seat, is_whole = self.tree.engine_tree().competition
+        product = sweep.product_down(contest, self.values.actual[entry_of])
+        spread: npt.NDArray[np.float64] = product if is_whole else np.where(self.values.competes, product[seat], 0.0)
+        return spread
+
+    # --- Newcomers ----------------------------------------------------------------------------------------------------
+    @cached_property
+    def newcomers(self) -> Newcomers:
+        """What new members by an *each* rule would get."""
+        return Newcomers(self)
+
+    def _newcomer_json(self, entry: int, rule: int) -> Json:
+        new = self.newcomers.at(entry, rule)
+        if new is None:
+            piece = self._piece(entry, factor=None, rank=None, of=self.n_ranked, priorities=[], vector=None)
+            return {**piece, "key": None, "provisional": True}
+        piece = self._piece(
+            entry, factor=new.factor, rank=new.rank, of=new.of, priorities=new.priorities, vector=new.vector
+        )
+        return {**piece, "provisional": True}
+
+    @cached_property
+    def leaf_components(self) -> npt.NDArray[Any]:
+        """Padded components of all ranked leaves, shape (N, depth)."""
+        rows, depth_of = self.lineage(np.flatnonzero(self.values.is_ranked))
+        inside = np.arange(rows.shape[1]) < depth_of[:, None]
+        return np.where(inside, self.order.components(self.values)[rows], self.order.fill)
+
+
+def _best_first(result: Json) -> tuple[float, float]:
+    rank = result["rank"]
+    return inf if rank is None else float(rank), -float(result["factor"])
+
+
+def _short(result: Json) -> Short:
+    return result["account"], result["factor"], result.get("rank")
+
+
+def instant(at: datetime) -> str:
+    """RFC 3339 in UTC."""
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _said(group: str, namespace: str) -> Json:
+    said = {"group": group, "namespace": namespace}
+    return {name: value for name, value in said.items() if value}
+
+
+def _identity(key: AccountKey) -> Json:
+    names = ("namespace", "user", "group", "dn", "fqan", "project")
+    return {name: text for name, text in zip(names, key, strict=True) if text}
+
+
+__all__ = ["AccountQuery", "Query", "ServedSnapshot", "instant"]

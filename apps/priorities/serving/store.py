@@ -1,0 +1,362 @@
+"""What this process serves: the newest snapshot of every policy, in memory, swapped in one step.
+
+A thread polls for newer ones every FAIRSHARE_SNAPSHOT_POLL_S; requests never wait for the database. During a database
+outage the last good ones are served, and their age grows; a process that starts meanwhile loads the copies on disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError, connection
+
+from apps.accounts.request_cache import once_per_request
+from apps.core.blobs import CorruptBlob
+from apps.core.errors import NotFound, Unavailable
+from apps.mapping.rules.account_entries import unpack_places
+from apps.policies.models import Policy
+from apps.policies.settings import PolicySettings
+from apps.policies.tree.stored import TreeColumns, load_tree
+from apps.priorities.models import Snapshot
+from apps.priorities.serving.lookup import LookupIndex
+from apps.priorities.serving.lookup_index import AccountQuery, Query, ServedSnapshot
+from apps.priorities.snapshots import disk
+from apps.priorities.snapshots.blob import unpack_snapshot
+from apps.priorities.snapshots.stored import read_data
+from apps.usage.models import Source
+
+__all__ = ["AccountQuery", "PolicyRow", "Query", "ServedSnapshot", "load_kept", "newest", "state"]
+
+logger = logging.getLogger(__name__)
+
+_FIRST_LOOK_S = 10.0  # how long a process that has just started waits for its first look
+_LOOK_AGAIN_S = 0.25  # at most so often an unknown name triggers a poll out of turn
+_MOST_KEPT = 8
+_MOST_TRIED = 20  # older rows, when the newest is damaged
+
+_NEWEST = """
+SELECT policy.id, policy.slug, policy.name, policy.visibility, policy.head_number, newest.id
+FROM policies_policy AS policy LEFT JOIN LATERAL (
+    SELECT id FROM priorities_snapshot WHERE policy_id = policy.id AND is_live ORDER BY id DESC LIMIT 1
+) AS newest ON true
+"""
+
+
+@dataclass(frozen=True)
+class PolicyRow:
+    """A policy as far as answers without a database need it."""
+
+    id: int
+    slug: str
+    name: str
+    visibility: str
+    head_number: int
+
+
+@dataclass(frozen=True)
+class SourceAge:
+    """When a source last sent anything, and how often it should."""
+
+    slug: str
+    name: str
+    origin: str
+    last_record_end_at: datetime | None
+    last_received_at: datetime | None
+    expected_every_s: int | None
+
+
+@dataclass(frozen=True)
+class State:
+    """All that is served, as one object: readers never see half of a change."""
+
+    policies: Mapping[str, PolicyRow] = field(default_factory=dict)
+    snapshots: Mapping[str, ServedSnapshot] = field(default_factory=dict)
+    damaged: Mapping[str, int] = field(default_factory=dict)  # policies whose newest snapshot, by id, can't be read
+    sources: tuple[SourceAge, ...] = ()
+    has_database: bool = False
+    looked_s: float = 0.0  # by the monotonic clock
+
+
+class _Served:
+    def __init__(self) -> None:
+        self.state = State()
+        self._looked = threading.Event()
+        self._lock = threading.Lock()  # one poll at a time
+        self._thread: threading.Thread | None = None
+        self._is_polled = False
+        os.register_at_fork(after_in_child=self._in_child)  # asking for the process id at each look-up would cost more
+        self._kept: OrderedDict[int, ServedSnapshot] = OrderedDict()
+
+    def current(self) -> State:
+        """The state; in tests (poll interval 0) after a look by the caller itself."""
+        if settings.FAIRSHARE_SNAPSHOT_POLL_S <= 0:
+            once_per_request("look", self.look)
+        else:
+            if not self._is_polled:
+                self.start()
+            if not self._looked.is_set():
+                self._looked.wait(_FIRST_LOOK_S)
+        return self.state
+
+    def start(self) -> None:
+        """Start looking, once a process: threads don't survive a fork."""
+        with self._lock:
+            if self._is_polled:
+                return
+            self._looked.clear()
+            self._thread = threading.Thread(target=self._poll, name="snapshots", daemon=True)
+            self._is_polled = True
+            self._thread.start()
+
+    def _in_child(self) -> None:
+        """Threads and holders of the lock didn't survive the fork."""
+        self._is_polled, self._lock = False, threading.Lock()
+
+    def look(self) -> None:
+        """Take over what is new; a failure of any kind keeps what is served."""
+        with self._lock:
+            try:
+                self.state = self._fresh(self.state)
+            except (DatabaseError, InterfaceError) as error:
+                if self.state.has_database:
+                    logger.warning("The database doesn't answer, snapshots are served from memory: %s", error)
+                if not connection.in_atomic_block:
+                    connection.close()
+                self.state = replace(self.state, has_database=False, looked_s=time.monotonic())
+                if not self.state.policies:
+                    self.state = _from_disk(self.state)
+        self._looked.set()
+
+    def looked_again(self) -> State:
+        """The state after an immediate poll: a requested policy may be newer than the last poll."""
+        if time.monotonic() - self.state.looked_s > _LOOK_AGAIN_S:
+            self.look()
+        return self.state
+
+    def load_kept(self, slug: str, snapshot_id: int) -> ServedSnapshot:
+        known = self._kept.get(snapshot_id)
+        if known is None or known.policy_slug != slug:
+            row = Snapshot.objects.select_related("policy").filter(pk=snapshot_id, policy__slug=slug).first()
+            if row is None:
+                raise NotFound(f"Snapshot {snapshot_id} is no longer kept.")
+            known = self._kept[snapshot_id] = _kept(row)
+            while len(self._kept) > _MOST_KEPT:
+                self._kept.popitem(last=False)
+        return known
+
+    def _poll(self) -> None:
+        while True:
+            try:
+                self.look()
+            except Exception:
+                logger.exception("Checking for new snapshots failed; the last valid ones are served.")
+                self._looked.set()
+            time.sleep(settings.FAIRSHARE_SNAPSHOT_POLL_S)
+
+    def _fresh(self, old: State) -> State:
+        with connection.cursor() as cursor:
+            cursor.execute(_NEWEST)
+            rows = cursor.fetchall()
+        policies = {row[1]: PolicyRow(*row[:5]) for row in rows}
+        snapshots: dict[str, ServedSnapshot] = {}
+        damaged: dict[str, int] = {}
+        for _id, slug, _name, _visibility, _head, snapshot_id in rows:
+            found = old.snapshots.get(slug)
+            is_damaged = snapshot_id is not None and old.damaged.get(slug) == snapshot_id
+            if not is_damaged:
+                try:
+                    found = _renewed(policies[slug], snapshot_id, found)
+                except (CorruptBlob, NotFound) as error:
+                    found, is_damaged = _newest_readable(policies[slug], snapshot_id, found), True
+                    _log_damage(slug, snapshot_id, found, error)
+            if is_damaged:
+                damaged[slug] = snapshot_id
+            if found is not None:
+                snapshots[slug] = found
+        for slug in set(old.policies) - set(policies):
+            disk.drop(slug)
+        names = ("slug", "name", "origin", "last_record_end_at", "last_received_at", "expected_every_s")
+        sources = tuple(SourceAge(*row) for row in Source.objects.order_by("slug").values_list(*names))
+        return State(policies, snapshots, damaged, sources, has_database=True, looked_s=time.monotonic())
+
+
+def _renewed(policy: PolicyRow, snapshot_id: int | None, known: ServedSnapshot | None) -> ServedSnapshot | None:
+    """The newest snapshot: the one in memory, or read from its row and copied to the disk.
+
+    Raises:
+        CorruptBlob, NotFound: its bytes, or its tree's, are damaged or gone.
+    """
+    if snapshot_id is None:
+        return None
+    if known is not None and known.snapshot_id == snapshot_id:
+        return known
+    row = Snapshot.objects.filter(pk=snapshot_id).defer("data").first()
+    data = read_data(snapshot_id)
+    if row is None or data is None:
+        return known
+    tree = load_tree(Policy(pk=policy.id, slug=policy.slug), row.revision_number)
+    served = _served(row.pk, row.computed_at, data, row.digest, tree, known)
+    head = {
+        "id": row.pk, "policy_id": policy.id, "slug": policy.slug, "name": policy.name,
+        "visibility": policy.visibility, "head_number": policy.head_number, "revision": row.revision_number,
+        "computed_at": row.computed_at.isoformat(), "digest": row.digest, "tree_digest": tree.digest,
+    }  # fmt: skip
+    disk.keep(head, data, tree)
+    return served
+
+
+def _newest_readable(policy: PolicyRow, newest_id: int, known: ServedSnapshot | None) -> ServedSnapshot | None:
+    """The best one below a damaged newest snapshot: in memory, from an older row, or the copy on disk."""
+    found = _older_row(policy, newest_id, known) or known
+    with contextlib.suppress(CorruptBlob):
+        copy = disk.copy_of(policy.slug)
+        if copy is not None and copy[0]["policy_id"] == policy.id:
+            row, data, tree = copy
+            if (found.snapshot_id if found else 0) < row["id"] <= newest_id:
+                return _from_copy(row, data, tree)
+    return found
+
+
+def _older_row(policy: PolicyRow, newest_id: int, known: ServedSnapshot | None) -> ServedSnapshot | None:
+    """The newest row that verifies, of those above the one in memory."""
+    older = Snapshot.objects.filter(policy_id=policy.id, is_live=True, pk__lt=newest_id)
+    if known is not None:
+        older = older.filter(pk__gt=known.snapshot_id)
+    for row in older.defer("data").order_by("-pk")[:_MOST_TRIED]:
+        with contextlib.suppress(CorruptBlob, NotFound):
+            tree = load_tree(Policy(pk=policy.id, slug=policy.slug), row.revision_number)
+            data = read_data(row.pk)
+            if data is not None:
+                return _served(row.pk, row.computed_at, data, row.digest, tree, known)
+    return None
+
+
+def _log_damage(slug: str, newest_id: int, found: ServedSnapshot | None, error: Exception) -> None:
+    instead = f"snapshot {found.snapshot_id} is served instead" if found else "no other one can be read either"
+    logger.error("Snapshot %s of %s can't be read (%s); %s.", newest_id, slug, error, instead)
+
+
+def _kept(row: Snapshot) -> ServedSnapshot:
+    """
+    Raises:
+        NotFound: it is damaged.
+    """
+    try:
+        tree = load_tree(row.policy, row.revision_number)
+        return _served(row.pk, row.computed_at, row.data, row.digest, tree, None)
+    except CorruptBlob as error:
+        raise NotFound(f"Snapshot {row.pk} is damaged and can't be read.") from error
+
+
+def _served(
+    snapshot_id: int, computed_at: datetime, data: bytes | memoryview, digest: str, tree: TreeColumns,
+    older: ServedSnapshot | None,
+) -> ServedSnapshot:  # fmt: skip
+    """Ready to answer. The index of names is reused while tree, rules and accounts are unchanged."""
+    values, places_blob, meta = unpack_snapshot(data, digest)
+    index_digest = f"{meta['places_digest']} {tree.digest}"
+    if older is not None and older.index.digest == index_digest:
+        index = older.index
+    else:
+        index = LookupIndex(tree, unpack_places(places_blob, meta["places_digest"]), index_digest)
+        index.prepare()
+    served = ServedSnapshot(
+        snapshot_id=snapshot_id,
+        computed_at=computed_at,
+        tree=index.tree,
+        values=values,
+        index=index,
+        meta=meta,
+        settings=PolicySettings.from_stored(meta["settings"]),
+    )
+    if older is not None:
+        served.warm_up_like(older)
+    return served
+
+
+def _from_disk(state: State) -> State:
+    policies: dict[str, PolicyRow] = {}
+    snapshots: dict[str, ServedSnapshot] = {}
+    for row, data, tree in disk.copies():
+        try:
+            snapshots[row["slug"]] = _from_copy(row, data, tree)
+        except CorruptBlob as error:
+            logger.warning("The copy of %s on disk is damaged: %s", row["slug"], error)
+            continue
+        policies[row["slug"]] = PolicyRow(
+            row["policy_id"], row["slug"], row["name"], row["visibility"], row["head_number"]
+        )
+    return replace(state, policies=policies, snapshots=snapshots)
+
+
+def _from_copy(row: dict[str, Any], data: bytes, tree: TreeColumns) -> ServedSnapshot:
+    return _served(row["id"], datetime.fromisoformat(row["computed_at"]), data, row["digest"], tree, None)
+
+
+_process = _Served()
+
+
+def state() -> State:
+    """Everything served now."""
+    return _process.current()
+
+
+def newest(slug: str, *, look: bool = True) -> ServedSnapshot:
+    """The newest snapshot of a policy; queries the database only for an unknown one.
+
+    Without `poll` the database isn't queried and no thread started.
+
+    Raises:
+        NotFound: there is no such policy.
+        Unavailable: `no_snapshot`, nothing has been computed for it yet; `no_database`, nothing is known at all.
+    """
+    current = _process.current() if look else _process.state
+    if look and current.has_database and slug not in current.policies:
+        current = _process.looked_again()
+    snapshot = current.snapshots.get(slug)
+    if snapshot is not None:
+        return snapshot
+    if slug in current.damaged:
+        raise Unavailable("Its snapshots are damaged; the next recompute replaces them.", code="no_snapshot")
+    if slug in current.policies:
+        raise Unavailable("Its priorities are being computed for the first time.", code="no_snapshot")
+    if not current.has_database and not current.policies:
+        raise Unavailable("The database is away, and this process has nothing in memory yet.", code="no_database")
+    raise NotFound(f"There is no policy {slug[:80]!r}.")
+
+
+def is_in_memory(slug: str) -> bool:
+    """Whether `newest` answers without waiting for anything."""
+    return slug in _process.state.snapshots and settings.FAIRSHARE_SNAPSHOT_POLL_S > 0
+
+
+def load_kept(slug: str, snapshot_id: int) -> ServedSnapshot:
+    """An older snapshot from the database; NotFound when it is no longer kept."""
+    return _process.load_kept(slug, snapshot_id)
+
+
+def look() -> None:
+    """Look for new snapshots now, in this thread: for commands and for workers that have just made one."""
+    _process.look()
+
+
+def start() -> None:
+    """Begin to look, so that the first request finds everything there."""
+    _process.start()
+
+
+def forget() -> None:
+    """Serve nothing, as a process that has just started."""
+    with _process._lock:
+        _process.state = State()
+        _process._kept.clear()
