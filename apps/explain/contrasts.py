@@ -17,7 +17,7 @@ from apps.engine.explain import Contrast, Turn, contrast
 from apps.explain.account_walk import moment_json, scope_of
 from apps.explain.walk import WalkStep, step_at, step_json, untold
 from apps.policies.operations.algorithm_fit import refusing_failed_packages
-from apps.priorities.recompute.from_snapshot import needing_the_algorithm
+from apps.priorities.recompute.projection import needing_the_algorithm
 from apps.priorities.selectors.visible.snapshot import Look, look_at
 from apps.priorities.sentences import Said, say, text_of, unit_of_metric
 from apps.priorities.serving.lookup import AccountQuery

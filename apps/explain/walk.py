@@ -12,11 +12,10 @@ from apps.engine.algorithms.explanation import Kind
 from apps.explain.level_terms import Effect, effect_said, effects_of, weightiest
 from apps.explain.siblings import Beside, deciding_level, siblings_of
 from apps.policies.tree.columns import Mask
-from apps.priorities.local_only.state import FallenBack
+from apps.priorities.local_only.services import FallenBack
 from apps.priorities.sentences import Said, adjustment_sentence, say, text_of
 from apps.priorities.serving.lookup_index import ServedSnapshot, instant
-from apps.priorities.snapshots.ordering import json_number, own_numbers
-from apps.priorities.snapshots.states import State, state_of
+from apps.priorities.snapshots.ordering import State, json_number, own_numbers, state_of
 
 _COMPARES: dict[Kind, Literal["level", "factor", "priority"]] = {
     "levels": "level", "ratio": "factor", "number": "priority",

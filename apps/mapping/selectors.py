@@ -11,9 +11,8 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Account
 from apps.accounts.names.entry_names import ENTRY_NAMESPACE, RESERVED, uid_of_account
 from apps.accounts.names.intern import AccountKey
-from apps.mapping.affected_usage import NOTHING, Stake, load_stakes
 from apps.mapping.changes import may_read_rule
-from apps.mapping.moves import Remembered, is_own
+from apps.mapping.moves import NOTHING, Remembered, Stake, is_own, load_stakes
 from apps.mapping.permissions import MapRights, rights_in
 from apps.mapping.rules.placement import decide_accounts
 from apps.mapping.rules.resolver import UNMAPPED, Decided

@@ -10,8 +10,8 @@ from functools import cached_property
 
 from apps.accounts.names.grid_names import common_name, group_of_fqan, is_dn
 from apps.accounts.names.intern import AccountKey
-from apps.mapping.rules.entry_names import text_of
 from apps.mapping.rules.resolver import UNMAPPED, NameIndex
+from apps.mapping.rules.rule import text_of
 from apps.policies.tree.columns import TreeColumns
 
 MOST = 3

@@ -9,8 +9,7 @@ from uuid import UUID
 
 import numpy as np
 
-from apps.mapping.rules.entry_names import text_of
-from apps.mapping.rules.rule import Rule
+from apps.mapping.rules.rule import Rule, text_of
 from apps.policies.tree.columns import TreeColumns
 
 MOST_RULES = 5_000

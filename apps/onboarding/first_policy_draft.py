@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import IO, Any
@@ -14,9 +14,13 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.accounts.audit import log as audit
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale
+from apps.mapping.services import set_rules
+from apps.onboarding.default_rules import default_rules
 from apps.onboarding.models import Beginning
 from apps.policies.formats.registry import get_format, guess_format, read_file, text_of
-from apps.policies.publishing.first_revision import first_tree
+from apps.policies.models import Policy
+from apps.policies.publishing.first_revision import begin_policy, first_tree
+from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns, pack_tree, unpack_tree
 from apps.runs.models import Run
 from apps.usage.models import Source
@@ -229,3 +233,22 @@ def _entry_at(tree: TreeColumns, path: str) -> UUID | None:
         return None
     i = tree.index_of_path(wanted if wanted.startswith("/") else f"/{wanted}")
     return None if i is None or i == 0 or tree.is_reserve[i] else tree.uuid(i)
+
+
+def found_policy(
+    *, version: int, slug: str, name: str, settings: Mapping[str, Any], reason: str, at: datetime, actor: Actor
+) -> Policy:
+    """settings: parts of PolicySettings; what they leave out is as the file says, else as usual."""
+    with transaction.atomic():
+        beginning = locked(version, actor)
+        if log_state(beginning) is not LogState.READY or beginning.source is None:
+            raise Conflict(_("The accounting log is missing: import it, or use a source with usage."))
+        tree = tree_of(beginning)
+        base = PolicySettings.from_json(beginning.file_settings)
+        wanted = PolicySettings.from_json(settings, base=base)
+        policy = begin_policy(slug=slug, name=name, tree=tree, settings=wanted, reason=reason, at=at, actor=actor)
+        rules = default_rules(tree, beginning.source.namespace, beginning.decisions)
+        set_rules(policy_slug=slug, rules=rules, reason=reason, at=at, actor=actor)
+        beginning.is_open, beginning.policy, beginning.updated_at = False, policy, at
+        beginning.save(update_fields=["is_open", "policy", "updated_at"])
+    return policy

@@ -20,10 +20,10 @@ from apps.policies.operations.adjusting import read_adjustment
 from apps.policies.tree.columns import TreeColumns
 from apps.priorities.metering.usage import window_of
 from apps.priorities.recompute.corrections import Correction, counted_now
-from apps.priorities.recompute.from_snapshot import compute_again, needing_the_algorithm
+from apps.priorities.recompute.projection import compute_again, needing_the_algorithm
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.serving.lookup_index import ServedSnapshot
-from apps.priorities.snapshots.states import State, state_of
+from apps.priorities.snapshots.ordering import State, state_of
 
 F8 = npt.NDArray[np.float64]
 _MOST = 200

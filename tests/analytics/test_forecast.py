@@ -25,7 +25,7 @@ from apps.analytics.forecast import (
     get_my_forecasts,
 )
 from apps.analytics.forecast.entry_forecast import curve_of, with_target
-from apps.analytics.forecast.messages import tell_level
+from apps.analytics.forecast.selectors import tell_level
 from apps.core.errors import Invalid, NotAllowed
 from apps.engine.decay import Window, bucket_weights
 from apps.engine.explain import History

@@ -17,8 +17,7 @@ from apps.analytics.convergence.shares import Counting
 from apps.analytics.models import Series, SeriesHour, SeriesHourTile
 from apps.analytics.series import hours, runs
 from apps.analytics.series.storage.columns import DailySeries
-from apps.analytics.series.stored_hours import load_hours
-from apps.analytics.series.stored_series import load_series, series_state
+from apps.analytics.series.stored_series import load_hours, load_series, series_state
 from apps.core.errors import Invalid
 from apps.policies.models import Grant, Policy
 from apps.policies.tree.stored import load_tree

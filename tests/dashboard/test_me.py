@@ -16,7 +16,7 @@ from apps.core import clock
 from apps.explain.my_priority import get_my_priority
 from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
-from apps.priorities.recompute.from_snapshot import compute_again
+from apps.priorities.recompute.projection import compute_again
 from apps.priorities.serving import store
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow

@@ -12,12 +12,12 @@ import numpy as np
 from hypothesis import strategies as st
 
 from apps.accounts.names.intern import AccountKey
-from apps.analytics.forecast.at_target import at_target_said
+from apps.analytics.forecast.selectors import at_target_said
 from apps.engine.algorithms import compute, get_algorithm, read_algorithm
 from apps.explain.contrasts import Comparison, _compared
 from apps.explain.messages import Story, story_of
 from apps.explain.my_priority import MyPriority, _of_entry
-from apps.mapping.rules.account_entries import AccountPlaces, unpack_places
+from apps.mapping.rules.placement import AccountPlaces, unpack_places
 from apps.policies.files.document import read_document
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings

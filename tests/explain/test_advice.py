@@ -15,7 +15,7 @@ from apps.explain.messages import story_of
 from apps.explain.my_priority import MyPriority
 from apps.explain.walk import WalkStep
 from apps.priorities.records.moment import Moment
-from apps.priorities.snapshots.states import State
+from apps.priorities.snapshots.ordering import State
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 THURSDAY = datetime(2026, 11, 26, 12, tzinfo=UTC)

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from apps.accounts.actor import Actor
-from apps.analytics.my_priority.rank_distribution import bins_of, factors_with_distance, get_my_place
+from apps.analytics.my_priority.numbers import bins_of, factors_with_distance, get_my_place
 from apps.analytics.my_priority.records import MyPlace
 from apps.core import clock
 from apps.core.errors import NotFound

@@ -11,7 +11,7 @@ from django.http import QueryDict
 from django.test import Client
 
 from apps.accounts.actor import Actor
-from apps.analytics.my_priority.queue_wait import get_my_waits
+from apps.analytics.my_priority.numbers import get_my_waits
 from apps.analytics.my_priority.records import MyWaits, WaitDay, Waited
 from apps.analytics.series.runs import ask_for_series
 from apps.analytics.series.stored_series import load_series

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.accounts.names.intern import AccountKey
-from apps.mapping.rules.account_entries import AccountPlaces, unpack_places
-from apps.mapping.rules.entry_names import entry_name, text_of
+from apps.mapping.rules.placement import AccountPlaces, unpack_places
 from apps.mapping.rules.resolver import Match, NameIndex, Resolver
-from apps.mapping.rules.rule import Rule, rule_problems
+from apps.mapping.rules.rule import Rule, entry_name, rule_problems, text_of
 from apps.policies.files.document import read_document
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import clean_name

@@ -8,7 +8,7 @@ import pytest
 from apps.accounts.names.intern import AccountKey
 from apps.mapping.rules.resolver import Resolver
 from apps.onboarding.default_rules import default_rules
-from apps.onboarding.entitlements import hold_against, top_entries
+from apps.onboarding.tree_vs_usage import hold_against, top_entries
 from apps.policies.formats.registry import get_format, read_file
 from apps.policies.publishing.first_revision import first_tree
 from apps.policies.tree.columns import TreeColumns

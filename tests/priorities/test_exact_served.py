@@ -11,7 +11,7 @@ import pytest
 
 from apps.engine.algorithms import compute
 from apps.engine.cases import solve
-from apps.mapping.rules.account_entries import AccountPlaces
+from apps.mapping.rules.placement import AccountPlaces
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.reshape import columns_of

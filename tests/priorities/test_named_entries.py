@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from apps.accounts.names.intern import AccountKey
-from apps.mapping.rules.account_entries import AccountPlaces, unpack_places
+from apps.mapping.rules.placement import AccountPlaces, unpack_places
 from apps.mapping.rules.resolver import Resolver
 from apps.mapping.rules.rule import Rule
 from apps.policies.files.document import read_document

@@ -13,9 +13,9 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from apps.priorities.sentences import numbers, say, text_of
-from apps.priorities.sentences.amounts import adjustment_sentence
 from apps.priorities.sentences.catalogue import TEXTS
 from apps.priorities.sentences.message import _WRITTEN
+from apps.priorities.sentences.numbers import adjustment_sentence
 
 ROOMS = Path(__file__).resolve().parents[2] / "apps"
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)

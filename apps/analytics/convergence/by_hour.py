@@ -12,12 +12,11 @@ from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.analytics.convergence.before_entry import days_before_entry
-from apps.analytics.convergence.local_only import local_only
 from apps.analytics.convergence.members import Found, find_members_by_hour
 from apps.analytics.convergence.merit import Figures, slack_of, states_of
 from apps.analytics.convergence.period import Period, today_of
 from apps.analytics.convergence.records import Convergence
-from apps.analytics.convergence.selectors import compared_in, open_entry, published_in, way_to
+from apps.analytics.convergence.selectors import compared_in, local_only, open_entry, published_in, way_to
 from apps.analytics.convergence.shares import WINDOWED, Counting, actual_share, target_share
 from apps.analytics.convergence.verdict import Shares, verdict, verdict_of_one
 from apps.analytics.series.stored_series import series_state

@@ -12,8 +12,7 @@ from apps.analytics.convergence.period import Period
 from apps.analytics.convergence.shares import pick
 from apps.analytics.series.against_today import load_against_today
 from apps.analytics.series.storage.columns import DailySeries, Mask
-from apps.analytics.series.stored_hours import load_hours
-from apps.analytics.series.stored_series import load_children, load_series
+from apps.analytics.series.stored_series import load_children, load_hours, load_series
 from apps.analytics.series.visible_days import as_told
 from apps.policies.models import Entry, Policy
 from apps.priorities.selectors.rows import PolicyView

@@ -17,7 +17,7 @@ from apps.analytics.convergence.shares import Counting
 from apps.analytics.convergence.verdict import States
 from apps.analytics.series.storage.columns import F8, Mask, SeriesDays, SeriesState
 from apps.policies.settings import PolicySettings
-from apps.priorities.records.entries import EntryRow
+from apps.priorities.records.tree import EntryRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,19 +13,55 @@ from django.conf import settings
 from apps.accounts.actor import Actor
 from apps.analytics.convergence import shares as counts
 from apps.analytics.convergence.before_entry import days_before_entry
-from apps.analytics.convergence.local_only import local_only
 from apps.analytics.convergence.members import Found, Member, find_members
 from apps.analytics.convergence.merit import measure, slack_of, states_of
+from apps.analytics.convergence.messages import Sentence, say
 from apps.analytics.convergence.period import Period
 from apps.analytics.convergence.records import Convergence, Published, order_of
 from apps.analytics.convergence.shares import Counting
 from apps.analytics.convergence.verdict import Shares, verdict, verdict_of_one
+from apps.analytics.series.calendar import day_at
 from apps.analytics.series.storage.columns import F8, DailySeries, Mask, SeriesState
 from apps.analytics.series.stored_series import series_state
 from apps.policies.models import Revision
 from apps.policies.selectors import READ, get_policy
+from apps.priorities.local_only.services import list_fallen_back
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.usage.quality.gaps import list_gaps
+
+
+def local_only(
+    view: PolicyView, at: int, members: Sequence[UUID], since: Mapping[UUID, datetime], last_on: date, zone: ZoneInfo
+) -> list[Sentence]:
+    """Of the children of the entry `at`, and of what is below each member; `since`: as the days are built.
+
+    Entries with local scope are left out. last_on: days after it aren't shown.
+    """
+    if not since:
+        return []
+    tree, reasons = view.tree, {(one.uid, one.since): one.reason for one in list_fallen_back(view.policy)}
+    code, scopes = tree.effective_scopes()
+    above = {tree.uuid(i): at for i in (*tree.ancestors(at), at)}
+    below = {uid: i for uid in members if (i := tree.index_of_uid(uid)) is not None and tree.n_children[i]}
+    found = []
+    for uid, begun in since.items():
+        place, on = above.get(uid, below.get(uid)), day_at(begun, zone).on
+        if place is None or on > last_on or scopes[int(code[place])][0] != "global":
+            continue
+        found.append((on, _said(view, uid, on, reasons.get((uid, begun), ""))))
+    return [said for _on, said in sorted(found, key=lambda one: (one[0], str(one[1].values.get("name", ""))))]
+
+
+def _said(view: PolicyView, uid: UUID, on: date, reason: str) -> Sentence:
+    """reason: "" of one that is over, whose days aren't worked out again yet."""
+    i = view.tree.index_of_uid(uid)
+    if i is None or not view.visibility.may_see(i):
+        return say("local_only_above", since=on)
+    name = view.tree.path(i)
+    if not reason:
+        return say("local_only_until", name=name, since=on)
+    return say("local_only", name=name, since=on, reason=reason)
+
 
 _MOST_REVISIONS = 400
 

@@ -5,17 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
-from apps.analytics.forecast.at_target import at_target_said
-from apps.analytics.forecast.entry_forecast import CurvePoint, Outlook, Standing, curve_of, foresee, needs_hours
+from apps.analytics.forecast.entry_forecast import (
+    HORIZON_DAYS,
+    CurvePoint,
+    Outlook,
+    Standing,
+    curve_of,
+    foresee,
+    needs_hours,
+)
 from apps.analytics.forecast.factor_ahead import FactorAhead, factor_ahead
-from apps.analytics.forecast.messages import tell_level
 from apps.analytics.forecast.past_usage import DAY_S, LevelPast, competitors
 from apps.analytics.forecast.usage_source import read_past
 from apps.core.errors import FieldProblem, Invalid, NotAllowed
+from apps.engine.errors import PackageFailed
+from apps.engine.explain import RecoveryRange
+from apps.engine.explain.skeleton import skeleton
+from apps.explain.contrasts import result_of
 from apps.explain.walk import walk_to
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy, list_policies
@@ -27,6 +38,116 @@ from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.lookup_index import ServedSnapshot
 from apps.priorities.visibility.visible_entries import own_queries, told_in
+
+HORIZON_S = HORIZON_DAYS * DAY_S
+_ALIKE_S = 6 * 3600  # times that are closer together than this make no range
+
+
+def tell_level(outlook: Outlook, *, name: str, parent: str, window_s: float | None) -> list[Said]:
+    """The one that answers "when", and what goes with it."""
+    standing, found = outlook.standing, outlook.to_target
+    facts: dict[str, Any] = {
+        "name": name, "parent": parent, "actual": standing.actual, "target": standing.target, "share": outlook.share,
+        "horizon_s": HORIZON_S,
+    }  # fmt: skip
+    if standing.group_usage <= 0:
+        return [say("forecast.nothing_used", **facts)]
+    if found.middle.outcome == "on_target":
+        return [say("forecast.on_target", **facts)]
+    if standing.edge is None:
+        return [say("forecast.within_tolerance", **facts)]
+    is_over = standing.actual > standing.target
+    said = _over(found, facts, window_s) if is_over else _under(found, facts, window_s)
+    if is_over and outlook.to_tolerance is not None:
+        said += _tolerance(outlook.to_tolerance)
+    return said
+
+
+def _over(found: RecoveryRange, facts: dict[str, Any], window_s: float | None) -> list[Said]:
+    outcome = found.middle.outcome
+    if outcome == "recovers":
+        if found.latest.in_s is None:
+            return [say("forecast.recovers_or_not", **facts, **_times(found))]
+        key = "forecast.recovers_about" if _is_narrow(found) else "forecast.recovers"
+        return [say(key, **facts, **_times(found))]
+    if outcome == "never_if_nobody_runs":
+        return _quiet(found, facts, window_s)
+    if outcome == "not_at_this_pace":
+        return [say("forecast.not_at_this_pace", **facts)]
+    said = [say("forecast.not_within_horizon", **facts)]
+    return said + ([say("forecast.recovers_at_best", **facts, **_times(found))] if found.soonest.in_s else [])
+
+
+def _under(found: RecoveryRange, facts: dict[str, Any], window_s: float | None) -> list[Said]:
+    outcome = found.middle.outcome
+    if outcome == "recovers":
+        is_range = found.latest.in_s is not None and not _is_narrow(found)
+        return [say("forecast.gives_way" if is_range else "forecast.gives_way_about", **facts, **_times(found))]
+    if outcome == "never_if_nobody_runs":
+        return _quiet(found, facts, window_s)
+    return [say("forecast.stays_under", **facts)]
+
+
+def _quiet(found: RecoveryRange, facts: dict[str, Any], window_s: float | None) -> list[Said]:
+    """No job runs on most days, or on any day."""
+    if found.soonest.in_s:
+        return [say("forecast.quiet_days", **facts), say("forecast.recovers_at_best", **facts, **_times(found))]
+    key = "forecast.never_if_nobody_runs" if window_s is None else "forecast.never_within_window"
+    return [say(key, **facts, **({} if window_s is None else {"window_s": window_s}))]
+
+
+def _tolerance(found: RecoveryRange) -> list[Said]:
+    if found.middle.in_s is None:
+        return []
+    is_range = found.latest.in_s is not None and not _is_narrow(found)
+    return [say("forecast.tolerance" if is_range else "forecast.tolerance_about", **_times(found))]
+
+
+def _times(found: RecoveryRange) -> dict[str, float | None]:
+    return {"in_s": found.middle.in_s, "soonest_s": found.soonest.in_s, "latest_s": found.latest.in_s}
+
+
+def _is_narrow(found: RecoveryRange) -> bool:
+    soonest, latest = found.soonest.in_s, found.latest.in_s
+    if soonest is None or latest is None:
+        return False
+    return latest - soonest < max(_ALIKE_S, 0.05 * latest)
+
+
+def at_target_said(snapshot: ServedSnapshot, leaf: int, level: int) -> list[Said]:
+    """Nothing where levels decide, where the level is on target, and where its target can't be met by its own usage."""
+    if snapshot.order.explanation.kind != "ratio":
+        return []
+    try:
+        factor = factor_at_target(snapshot, leaf, level)
+    except PackageFailed:
+        return []
+    if factor is None:
+        return []
+    facts = {"factor": factor, "other_factor": float(snapshot.values.factor[leaf])}
+    return [say("forecast.factor_at_target", name=snapshot.tree.name[level], **facts)]
+
+
+def factor_at_target(snapshot: ServedSnapshot, leaf: int, level: int) -> float | None:
+    """The factor of `leaf` if the entry `level` on its path used what brings it to its target, its siblings unchanged.
+
+    With own usage u, of a group that used G: u' = t · (G − u) / (1 − t), all entries below in proportion. Computed by
+    the algorithm on the path and its siblings.
+    """
+    values = snapshot.values
+    own, actual, target = (float(column[level]) for column in (values.usage, values.actual, values.target))
+    if not (values.has_factor[leaf] and 0 < actual < 1 and 0 < target < 1) or own <= 0:
+        return None
+    wanted = target * (own / actual - own) / (1.0 - target)
+    small = skeleton(result_of(snapshot), leaf, level)
+    if wanted <= own:
+        computed = small.with_less_usage(level, own - wanted)
+    elif leaf == level:
+        computed = small.with_more_usage(level, wanted - own)
+    else:
+        return None  # who below it would use more isn't known
+    return float(computed.factor[small.place(leaf)])
+
 
 _SCOPES = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ, Token.Scope.SELF_READ)
 

@@ -2,16 +2,203 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections import defaultdict
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from datetime import date, datetime, timedelta
+from statistics import median
 from uuid import UUID
 
+import numpy as np
+import numpy.typing as npt
+from django.conf import settings
+
 from apps.accounts.actor import Actor
+from apps.accounts.selectors import list_accounts_of
 from apps.analytics.forecast import Forecast, get_my_forecast
-from apps.analytics.my_priority.queue_wait import get_my_waits
-from apps.analytics.my_priority.rank_distribution import get_my_place
-from apps.analytics.my_priority.rank_history import get_my_rank_history
-from apps.analytics.my_priority.records import MyPlace, MyWaits, RankHistory
-from apps.core.errors import NotFound
+from apps.analytics.my_priority.rank_history import OwnEntry, get_my_rank_history, get_own_entry
+from apps.analytics.my_priority.records import N_BINS, Bin, MyPlace, MyWaits, RankHistory, WaitDay, Waited
+from apps.analytics.series.calendar import site_zone
+from apps.analytics.series.stored_series import load_series
+from apps.core.errors import FieldProblem, Invalid, NotFound
+from apps.engine.algorithms.inputs import prepare
+from apps.engine.codecs import factor_from_key
+from apps.explain.walk import walk_to
+from apps.policies.tree.columns import Mask
+from apps.priorities.serving.lookup import AccountQuery
+from apps.priorities.serving.lookup_index import ServedSnapshot
+from apps.priorities.visibility.visible_entries import told_in
+from apps.usage.models import Record
+
+MOST_DAYS = 365
+MOST_JOBS = 50_000  # the newest of them
+
+
+def get_my_waits(*, policy_slug: str, entry_uid: UUID, n_days: int, actor: Actor, at: datetime) -> MyWaits:
+    """Of the actor's accounts that lead to this entry; NotFound where none does."""
+    if not 1 <= n_days <= MOST_DAYS:
+        message = f"must be 1 to {MOST_DAYS} days"
+        raise Invalid(f"days {message}.", fields=[FieldProblem("days", message)])
+    mine = get_own_entry(policy_slug=policy_slug, entry_uid=entry_uid, actor=actor, at=at)
+    told = told_in(policy=mine.policy, snapshot=mine.snapshot, at=at, actor=actor)
+    level = _level(mine, told)
+    since = mine.snapshot.as_of - timedelta(days=n_days)
+    deviations, reported = _past(mine, level, since)
+    jobs, n_left_out = _jobs(mine, actor, since, reported)
+    by_day: dict[date, list[float]] = defaultdict(list)
+    for started_on, waited_s in jobs:
+        by_day[started_on].append(waited_s)
+    days = tuple(
+        WaitDay(on, len(waits), median(waits), max(waits), deviations.get(on)) for on, waits in sorted(by_day.items())
+    )
+    tree = mine.snapshot.tree
+    return MyWaits(
+        policy_slug=mine.policy.slug, policy_name=mine.policy.name, account=mine.account,
+        level_name=tree.name[level], parent_name=tree.name[max(int(tree.parent[level]), 0)],
+        revision=mine.snapshot.revision, days=days, knows_waits=bool(jobs) or not n_left_out, n_left_out=n_left_out,
+        over=_together([day for day in days if (day.deviation or 0) > 0], by_day),
+        under=_together([day for day in days if (day.deviation or 0) < 0], by_day),
+    )  # fmt: skip
+
+
+def _level(mine: OwnEntry, told: Mask) -> int:
+    """The level that decides the rank, else the entry itself."""
+    walk = walk_to(mine.snapshot, mine.entry)
+    deciding = mine.entry if walk.deciding is None else walk.chain[walk.deciding]
+    return deciding if told[deciding] else mine.entry
+
+
+def _jobs(
+    mine: OwnEntry, actor: Actor, since: datetime, reported: AbstractSet[date]
+) -> tuple[list[tuple[date, float]], int]:
+    """(day of the start, seconds waited) of each job, and how many of unknown wait are left out.
+
+    A source that reports no submissions says that each job was submitted when it started. So a source none of whose
+    jobs waited counts on the days of `reported` alone, when every source is known to report submissions.
+    """
+    rows = Record.objects.filter(
+        account_id__in=_account_ids(mine.snapshot, mine.entry, actor), start_at__gt=since,
+        start_at__lte=mine.snapshot.as_of, is_charge=False,
+    ).exclude(state="withdrawn")  # fmt: skip
+    newest = rows.order_by("-start_at").values_list("source_id", "start_at", "submit_at")[:MOST_JOBS]
+    found = [(source, start_at, submit_at) for source, start_at, submit_at in newest if start_at is not None]
+    waiting = {source for source, start_at, submit_at in found if start_at > submit_at}
+    zone, jobs = site_zone(), []
+    for source, start_at, submit_at in found:
+        on = start_at.astimezone(zone).date()
+        if source in waiting or on in reported:
+            jobs.append((on, (start_at - submit_at).total_seconds()))
+    return jobs, len(found) - len(jobs)
+
+
+def _account_ids(snapshot: ServedSnapshot, entry: int, actor: Actor) -> list[int]:
+    """The actor's own accounts that lead to the entry; of a token that is bound to a subtree none, as for charges."""
+    if actor.user is None or (actor.token is not None and actor.token.subtree_uid is not None):
+        return []
+    return [
+        account.pk
+        for account in list_accounts_of(actor.user)
+        if entry
+        in snapshot.index.find_certain(
+            AccountQuery(
+                account.user_name, account.group_name, account.namespace, account.dn, account.fqan, account.project
+            )
+        )
+    ]
+
+
+def _past(mine: OwnEntry, level: int, since: datetime) -> tuple[dict[date, float], set[date]]:
+    """Deviation by day, as the daily series has it at the end of the day before; and the days on which all sources that
+    count reported submissions.
+    """
+    uid, zone = mine.snapshot.tree.uuid(level), site_zone()
+    series = load_series(
+        mine.policy, [uid], from_on=since.astimezone(zone).date() - timedelta(days=1),
+        to_on=mine.snapshot.as_of.astimezone(zone).date(),
+    )  # fmt: skip
+    found, reported = {}, set()
+    for day, on in enumerate(series.days.on):
+        whole = float(series.peers_decayed[0][day])
+        if series.competes[0][day] and whole > 0:
+            found[on + timedelta(days=1)] = float(series.decayed[0][day]) / whole - float(series.target[0][day])
+        if series.knows_waiting[0][day]:
+            reported.add(on)
+    return found, reported
+
+
+def _together(days: Sequence[WaitDay], by_day: dict[date, list[float]]) -> Waited | None:
+    waits = [waited_s for day in days for waited_s in by_day[day.on]]
+    return Waited(len(days), len(waits), median(waits)) if waits else None
+
+
+F8 = npt.NDArray[np.float64]
+
+
+def get_my_place(*, policy_slug: str, entry_uid: UUID, actor: Actor, at: datetime) -> MyPlace:
+    """Of the actor's account that has this entry; NotFound where there is none."""
+    mine = get_own_entry(policy_slug=policy_slug, entry_uid=entry_uid, actor=actor, at=at)
+    snapshot, entry = mine.snapshot, mine.entry
+    values = snapshot.values
+    ranked = values.has_rank & values.is_ranked
+    has_rank = bool(ranked[entry])
+    factor, is_from_key = factors_with_distance(snapshot)
+    rank = int(values.rank[entry]) if has_rank else None
+    own = float(factor[entry]) if has_rank else None
+    smallest = int(settings.FAIRSHARE_SMALLEST_GROUP)
+    return MyPlace(
+        policy_slug=mine.policy.slug, policy_name=mine.policy.name, account=mine.account, as_of=snapshot.as_of,
+        revision=snapshot.revision, rank=rank, of=int(ranked.sum()),
+        n_same=int((values.rank[ranked] == rank).sum()) - 1 if has_rank else 0,
+        factor=own, is_from_key=is_from_key, smallest=smallest,
+        bins=() if own is None else bins_of(factor[ranked], own, smallest=smallest),
+    )  # fmt: skip
+
+
+def factors_with_distance(snapshot: ServedSnapshot) -> tuple[F8, bool]:
+    """Factors 0..1 of all entries, and whether they are those of the vectors' keys instead of the policy's own."""
+    algorithm, values = snapshot.algorithm, snapshot.values
+    if algorithm["name"] != "aequus" or algorithm.get("factor_from") != "rank":
+        return values.factor, False
+    prepared = prepare(snapshot.tree.engine_tree())
+    scalar = (values.scalar if prepared.is_whole else values.scalar[prepared.entry]).astype(np.int64)
+    found = factor_from_key(prepared.contest, scalar, prepared.depth, int(algorithm["resolution"]))
+    return prepared.spread(found), True
+
+
+def bins_of(factors: F8, own: float, *, smallest: int, n_bins: int = N_BINS) -> tuple[Bin, ...]:
+    """Twentieths of 0..1; neighbours are one bin until at least `smallest` others are in it, or none is.
+
+    factors: of all ranked leaves, one's own (`own`) among them. Empty where all others would be in one bin.
+    """
+    place = np.clip((factors * n_bins + 1e-9).astype(np.int64), 0, n_bins - 1)
+    others = np.bincount(place, minlength=n_bins)
+    mine = min(max(int(own * n_bins + 1e-9), 0), n_bins - 1)
+    others[mine] -= 1
+    if others.sum() < smallest:
+        return ()
+    found = tuple(
+        Bin(first / n_bins, end / n_bins, int(others[first:end].sum()) + (first <= mine < end), first <= mine < end)
+        for first, end in _joined(others.tolist(), smallest)
+    )
+    return found if sum(one.n > one.is_mine for one in found) > 1 else ()
+
+
+def _joined(others: Sequence[int], smallest: int) -> list[tuple[int, int]]:
+    """Runs of bins, each empty or with enough in it; the rest at the end joins the last run with people."""
+    runs: list[tuple[int, int]] = []
+    first, n = 0, 0
+    for at, here in enumerate(others):
+        n += here
+        if n >= smallest or n == 0:
+            runs.append((first, at + 1))
+            first, n = at + 1, 0
+    if n:
+        while runs and not sum(others[runs[-1][0] : runs[-1][1]]):
+            first = runs.pop()[0]
+        first = runs.pop()[0]
+        runs.append((first, len(others)))
+    return runs
+
 
 MyNumbers = RankHistory | Forecast | MyPlace | MyWaits
 

@@ -18,7 +18,7 @@ from apps.analytics.my_priority.records import PublishedThen, RankHistory, RankT
 from apps.analytics.series.calendar import site_zone
 from apps.core.blobs import CorruptBlob
 from apps.core.errors import FieldProblem, Invalid, NotFound
-from apps.mapping.rules.account_entries import unpack_places
+from apps.mapping.rules.placement import unpack_places
 from apps.policies.models import Policy, Revision
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import TreeColumns, load_tree

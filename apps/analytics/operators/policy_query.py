@@ -17,7 +17,7 @@ from apps.engine.analysis.job_size import Reading
 from apps.engine.operators import Operator
 from apps.policies.tree.columns import Mask
 from apps.priorities.selectors.rows import PolicyView
-from apps.priorities.sentences.amounts import unit_of_metric
+from apps.priorities.sentences.numbers import unit_of_metric
 
 _MOST_TARGETS = 12
 _PAPER_TARGET = 0.1

@@ -10,8 +10,7 @@ from django.utils.translation import ngettext
 from apps.analytics.operators.figure_query import FigureQuery
 from apps.analytics.operators.records import ExponentPoint, TreeCheck
 from apps.engine.operators import Operator
-from apps.priorities.sentences.amounts import job_hours
-from apps.priorities.sentences.numbers import count, number, percent, ratio, signed
+from apps.priorities.sentences.numbers import count, job_hours, number, percent, ratio, signed
 
 
 def chooser_sentence(operator: Operator) -> str:

@@ -15,7 +15,7 @@ from apps.analytics.operators.records import ExponentPoint, LeafJob, ResolutionE
 from apps.analytics.operators.tree_check import CANDIDATES, FEW_CANDIDATES, MOST_FOR_ALL
 from apps.core.errors import NotFound
 from apps.engine.algorithms import read_algorithm
-from apps.engine.analysis.exponent import curve
+from apps.engine.analysis.density import curve
 from apps.engine.operators import Operator
 from apps.priorities.change_effects.carry_totals import simulate
 

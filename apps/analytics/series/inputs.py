@@ -18,7 +18,7 @@ from apps.mapping.models import Mapping as MappingRow
 from apps.mapping.rules.rule_set import people_digest
 from apps.policies.models import Policy, Revision
 from apps.policies.tree.stored import load_tree
-from apps.priorities.local_only.state import list_fallen_back
+from apps.priorities.local_only.services import list_fallen_back
 from apps.usage.buckets.changed_hours import earliest_change
 from apps.usage.selectors import watermarks
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from uuid import UUID
 
 import numpy as np
@@ -11,13 +11,13 @@ import numpy.typing as npt
 from django.db.models import Q
 
 from apps.accounts.request_cache import once_per_request
-from apps.analytics.models import Series, SeriesDay
-from apps.analytics.series.calendar import site_zone
+from apps.analytics.models import Series, SeriesDay, SeriesHour
+from apps.analytics.series.calendar import HOUR_S, site_zone
 from apps.analytics.series.inputs import read_inputs, stale_from
 from apps.analytics.series.runs import KIND, subject_of
 from apps.analytics.series.storage.columns import DailySeries, SeriesDays, SeriesState
 from apps.analytics.series.storage.fields import AMOUNTS, COMPETES, EXISTS, KNOWS_WAITING
-from apps.analytics.series.storage.tiles import BLOCK, Month, empty_month, find_slots, read_tiles
+from apps.analytics.series.storage.tiles import BLOCK, DAYS, Month, empty_month, find_slots, read_tiles
 from apps.policies.models import Entry, Policy
 from apps.priorities.recompute.pipeline import one_view
 from apps.runs.models import Run
@@ -133,4 +133,34 @@ def series_of(uids: Sequence[UUID], days: SeriesDays, found: Month) -> DailySeri
         knows_waiting=(flags & KNOWS_WAITING) > 0,
         n_active=found["n_active"][:, :n],
         **{name: found[name][:, :n] for name in AMOUNTS},
+    )
+
+
+def load_hours(policy: Policy, uids: Sequence[UUID]) -> DailySeries:
+    """Of these entries in their order, all hours that are built; `days.on` are the instants at which they begin."""
+    with one_view():
+        rows = list(SeriesHour.objects.filter(policy=policy).order_by("begins_at"))
+        slots = find_slots(policy, uids)
+        on = sorted({row.begins_at.astimezone(UTC).date() for row in rows})
+        blocks = {slot // BLOCK for slot in slots.values()}
+        tiles = read_tiles(policy, on, blocks, tiles=DAYS) if slots and on else {}
+    found = empty_month(len(uids), len(rows))
+    places = by_block([slots.get(uid, -1) for uid in uids])
+    for at, row in enumerate(rows):
+        begins_at = row.begins_at.astimezone(UTC)
+        for block, (of_block, columns) in places.items():
+            for name, values in tiles.get((block, begins_at.date()), {}).items():
+                found[name][of_block, at] = values[begins_at.hour, columns]
+    return series_of(uids, _hours(rows), found)
+
+
+def _hours(rows: Sequence[SeriesHour]) -> SeriesDays:
+    zone = site_zone()
+    return SeriesDays(
+        on=tuple(row.begins_at.astimezone(zone) for row in rows),
+        ends_s=np.array([row.begins_at.timestamp() + HOUR_S for row in rows], np.float64),
+        revision=np.array([row.revision_number for row in rows], np.int32),
+        is_before_first=np.array([row.is_before_first for row in rows], np.bool_),
+        root_used=np.array([row.root_used for row in rows], np.float64),
+        root_decayed=np.array([row.root_decayed for row in rows], np.float64),
     )

@@ -17,9 +17,8 @@ from apps.engine.algorithms import PriorityResult
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
 from apps.priorities.metering.usage import APPROACHES, AccountUsage, steady_use_s, window_of
-from apps.priorities.recompute.from_snapshot import compute_again
 from apps.priorities.recompute.pipeline import Inputs, compute_from
-from apps.priorities.recompute.projection import accounts_ahead, demand_of
+from apps.priorities.recompute.projection import accounts_ahead, compute_again, demand_of
 from apps.priorities.serving.lookup_index import ServedSnapshot
 
 F8 = npt.NDArray[np.float64]

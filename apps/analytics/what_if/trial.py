@@ -27,7 +27,7 @@ from apps.engine.tree import FairshareTree
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 from apps.priorities.metering.usage import steady_use_s, window_of
-from apps.priorities.recompute.from_snapshot import compute_again, needing_the_algorithm
+from apps.priorities.recompute.projection import compute_again, needing_the_algorithm
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.lookup_index import ServedSnapshot

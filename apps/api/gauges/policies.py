@@ -21,7 +21,7 @@ from apps.core import clock
 from apps.policies.models import Policy
 from apps.priorities.models import Snapshot, UnmappedUsage
 from apps.priorities.serving.lookup_index import ServedSnapshot
-from apps.priorities.snapshots.states import out_of_tolerance
+from apps.priorities.snapshots.ordering import out_of_tolerance
 from apps.runs.models import Run
 
 Mask = npt.NDArray[np.bool_]

@@ -32,7 +32,7 @@ from apps.policies.allocations.periods import DAY, FIRST_DAY, LAST_DAY, Period
 from apps.policies.allocations.upcoming import SOON_DAYS, Event
 from apps.policies.models import Allocation
 from apps.policies.tree.terms import Dates
-from apps.priorities.selectors.allocations.upcoming import Upcoming, get_calendar, get_ending_soon
+from apps.priorities.selectors.allocations.weeks import Upcoming, get_calendar, get_ending_soon
 
 _MOST_PLANNED = 12
 _MOST_LISTED = 50

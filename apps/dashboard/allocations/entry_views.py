@@ -38,7 +38,7 @@ from apps.policies.allocations.giving import give_allocation, period_of
 from apps.policies.models import Allocation
 from apps.policies.publishing.automatic import is_over
 from apps.policies.tree.terms import AT_END, Dates
-from apps.priorities.selectors.allocations.core_hours import EntryCoreHours, get_entry_core_hours
+from apps.priorities.selectors.allocations.table import EntryCoreHours, get_entry_core_hours
 
 
 @require_safe

@@ -35,9 +35,9 @@ from apps.mapping.changes import (
     make_change,
     preview_change,
 )
-from apps.mapping.history import get_version_line
 from apps.mapping.permissions import MapRights, rights_in
 from apps.mapping.states import state_now, version_of
+from apps.mapping.versions import get_version_line
 
 _MOST = 10_000
 Fields = Sequence[tuple[str, str]]

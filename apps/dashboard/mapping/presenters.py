@@ -15,13 +15,13 @@ from apps.accounts.names.intern import AccountKey
 from apps.dashboard.members.presenters import reach_words
 from apps.dashboard.shell import lines, presentation
 from apps.mapping.changes import Plan
-from apps.mapping.history import VersionLine
 from apps.mapping.moves import Move
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.resolver import UNMAPPED, reach_of
 from apps.mapping.rules.rule import Rule
 from apps.mapping.selectors import MappingPage, RuleLine, UnmappedLine
 from apps.mapping.suggestions import Suggestion
+from apps.mapping.versions import VersionLine
 
 MOST_MOVES = 50
 KINDS = {

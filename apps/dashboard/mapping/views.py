@@ -16,9 +16,9 @@ from apps.dashboard.shell import presentation
 from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.htmx import fragment
 from apps.mapping import attachments as attaching
-from apps.mapping.history import list_version_lines
 from apps.mapping.permissions import MapRights, rights_in
 from apps.mapping.selectors import MappingPage, get_mapping_page
+from apps.mapping.versions import list_version_lines
 from apps.policies.models import Policy
 from apps.usage.selectors import list_sources
 

@@ -29,7 +29,7 @@ from apps.explain.messages import reason_in_short
 from apps.explain.my_priority import MyPriority, get_my_priority
 from apps.explain.walk import WalkStep
 from apps.priorities.charges import list_newest_charges
-from apps.priorities.selectors.visible.stored_snapshots import oldest_kept
+from apps.priorities.selectors.visible.snapshot import oldest_kept
 from apps.priorities.sentences import Said, text_of
 
 _NEWEST_CHARGES = 5

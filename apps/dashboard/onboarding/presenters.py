@@ -19,8 +19,7 @@ from apps.dashboard.shell import presentation
 from apps.dashboard.shell.lines import bar_label, tolerance_of
 from apps.dashboard.shell.presentation import Balance
 from apps.mapping.suggestions import Suggestion
-from apps.onboarding.entitlements import TopEntry
-from apps.onboarding.tree_vs_usage import DAYS, Against, Unplaced
+from apps.onboarding.tree_vs_usage import DAYS, Against, TopEntry, Unplaced
 from apps.policies.tree.columns import TreeColumns
 
 SHOWN = 100

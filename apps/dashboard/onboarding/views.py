@@ -20,8 +20,14 @@ from apps.dashboard.onboarding.pages import Asked, log_context, show
 from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.htmx import SeeOther, fragment, is_htmx
 from apps.onboarding import first_policy_draft as drafting
-from apps.onboarding.first_policy_draft import LogState, get_beginning, log_state, require_beginner, tree_of
-from apps.onboarding.publish_first_policy import found_policy
+from apps.onboarding.first_policy_draft import (
+    LogState,
+    found_policy,
+    get_beginning,
+    log_state,
+    require_beginner,
+    tree_of,
+)
 
 MOST_TREE_BYTES = 64 * 2**20
 _FORM_ROOM = 1_000_000  # what the fields and boundaries around a file may take

@@ -35,7 +35,7 @@ from apps.policies.operations.boosts import is_boost
 from apps.policies.requests.inbox import Inbox, get_inbox
 from apps.priorities import selectors
 from apps.priorities.selectors import Overview
-from apps.priorities.selectors.allocations.upcoming import get_ending_soon
+from apps.priorities.selectors.allocations.weeks import get_ending_soon
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.selectors.visible.local_only import list_local_only
 from apps.runs.models import Run

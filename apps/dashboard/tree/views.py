@@ -24,7 +24,7 @@ from apps.dashboard.shell.htmx import SeeOther, fragment
 from apps.dashboard.shell.trends import draw_trends
 from apps.explain.entry_page import EntryPage, get_entry_page
 from apps.priorities import selectors
-from apps.priorities.records.local_only import LocalOnly
+from apps.priorities.records.moment import LocalOnly
 from apps.priorities.selectors import TreePage
 from apps.priorities.selectors.visible.local_only import local_only_among
 

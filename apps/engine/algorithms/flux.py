@@ -9,10 +9,9 @@ from apps.engine.algorithms.base import Column, PriorityResult, finish
 from apps.engine.algorithms.explanation import Explanation
 from apps.engine.algorithms.inputs import LARGE, Compared, Prepared
 from apps.engine.arrays import BoolArray, FloatArray, IntArray
-from apps.engine.numerics.exact import WholeNumbers, whole_numbers
 from apps.engine.numerics.rulers import balance
 from apps.engine.numerics.walk_order import Manners, count_ahead
-from apps.engine.numerics.weights import POINT, WeightRuler
+from apps.engine.numerics.weights import POINT, WeightRuler, WholeNumbers, whole_numbers
 from apps.engine.parameters import Parameter, Settings
 
 # Less usage than this is none; who has none, and shares, has the highest weight.

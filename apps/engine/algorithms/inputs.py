@@ -14,8 +14,8 @@ import numpy.typing as npt
 from apps.engine import associations, sweep
 from apps.engine.arrays import CHUNK, BoolArray, FloatArray, IntArray, LongArray
 from apps.engine.errors import BadUsage
-from apps.engine.numerics.exact import WholeNumbers, whole_numbers
 from apps.engine.numerics.listing import Listing, list_entries
+from apps.engine.numerics.weights import WholeNumbers, whole_numbers
 from apps.engine.tree import FairshareTree
 
 

@@ -10,9 +10,23 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.engine.arrays import BoolArray, FloatArray, IntArray
-from apps.engine.numerics.exact import WholeNumbers
 from apps.engine.numerics.rulers import members_of_runs
 from apps.engine.numerics.walk_order import Slots
+
+WholeNumbers = npt.NDArray[np.object_]
+
+_MANTISSA_BITS = 53
+
+
+def whole_numbers(values: FloatArray) -> WholeNumbers:
+    """Doubles ≥ 0 as integers that all count in the same power of two."""
+    mantissa, exponent = np.frexp(values)
+    is_some = mantissa > 0
+    shift = np.where(is_some, exponent - np.min(exponent, where=is_some, initial=2**15), 0)
+    whole = np.ldexp(mantissa, _MANTISSA_BITS).astype(np.int64).astype(np.object_)
+    found: WholeNumbers = whole << shift.astype(np.object_)
+    return found
+
 
 # Neighbours a ≥ b in sorted order tie where a − b < 2⁻⁵² · max(a, 1). Source: flux-accounting.
 _TIE_BITS = 52

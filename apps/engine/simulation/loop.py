@@ -10,7 +10,6 @@ import math
 from heapq import heappop, heappush
 
 from apps.engine.fast import compiled
-from apps.engine.simulation.backfill import add_busy, drop_busy, may_backfill, reservation
 from apps.engine.simulation.columns import (
     ACTIVE,
     HISTORICAL,
@@ -37,7 +36,7 @@ from apps.engine.simulation.columns import (
     State,
     Told,
 )
-from apps.engine.simulation.next_job import choose, refresh
+from apps.engine.simulation.next_job import add_busy, choose, drop_busy, may_backfill, refresh, reservation
 
 BACKFILL_DEPTH = 100  # pending jobs of one entry that are tried for backfill
 

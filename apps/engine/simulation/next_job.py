@@ -7,10 +7,24 @@ the same bits. Source: Elmroth, Gardfjäll, *Decentralized System for Grid-wide 
 from __future__ import annotations
 
 import math
+from heapq import heapify, heappop
 
 from apps.engine import codecs, operators
 from apps.engine.fast import compiled
-from apps.engine.simulation.columns import Books, Column, Nodes, Paths, Plan, Queues, Rule, Sheet
+from apps.engine.simulation.columns import (
+    PENDING,
+    Books,
+    Busy,
+    Column,
+    Jobs,
+    Machines,
+    Nodes,
+    Paths,
+    Plan,
+    Queues,
+    Rule,
+    Sheet,
+)
 
 GRIDWIDE, ABSOLUTE, RELATIVE, RELATIVE_N, SIGMOID, SIGMOID_N, SLURM, COMBINED = range(8)
 ON_TARGET_TOLERANCE = operators.ON_TARGET_TOLERANCE
@@ -186,3 +200,52 @@ def keep_ahead(n_found: int, tie: float, begin: int, front: Column, front_value:
             front[n_front] = front[i]
             n_front += 1
     return n_front
+
+
+@compiled
+def add_busy(site: int, job: int, busy: Busy) -> None:
+    """The job runs now."""
+    last = busy.count[site]
+    busy.job[busy.first[site] + last] = job
+    busy.seat[job] = last
+    busy.count[site] = last + 1
+
+
+@compiled
+def drop_busy(site: int, job: int, busy: Busy) -> None:
+    """The job runs no longer; the last one takes its seat."""
+    first, last = busy.first[site], busy.count[site] - 1
+    moved = busy.job[first + last]
+    busy.job[first + busy.seat[job]] = moved
+    busy.seat[moved] = busy.seat[job]
+    busy.count[site] = last
+
+
+@compiled
+def reservation(now_s: float, site: int, needed: int, jobs: Jobs, machines: Machines, busy: Busy) -> tuple[float, int]:
+    """(instant, remaining): by when `needed` processors are free if all jobs run as long as they requested.
+
+    A job that has run longer than it requested is assumed to end now.
+    """
+    first = busy.first[site]
+    due = [(now_s, 0) for _ in range(0)]
+    for i in range(busy.count[site]):
+        job = busy.job[first + i]
+        due.append((max(now_s, machines.started_s[job] + jobs.requested_s[job]), jobs.cpus[job]))
+    heapify(due)
+    free = machines.free[site]
+    at_s = now_s
+    while free < needed and len(due) > 0:
+        at_s, cpus = heappop(due)
+        free += cpus
+    return at_s, free - needed
+
+
+@compiled
+def may_backfill(
+    now_s: float, site: int, job: int, at_s: float, left_over: int, jobs: Jobs, machines: Machines
+) -> bool:
+    """Pending, fits now, and is gone by the reservation or fits beside it."""
+    if machines.started_s[job] != PENDING or jobs.cpus[job] > machines.free[site]:
+        return False
+    return now_s + jobs.requested_s[job] <= at_s or jobs.cpus[job] <= left_over  # type: ignore[no-any-return]

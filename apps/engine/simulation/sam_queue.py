@@ -10,7 +10,6 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from apps.engine.fast import compiled
-from apps.engine.simulation.backfill import add_busy, drop_busy, may_backfill, reservation
 from apps.engine.simulation.columns import (
     N_EVENTS,
     N_RUNNING,
@@ -24,6 +23,7 @@ from apps.engine.simulation.columns import (
     Leavings,
     State,
 )
+from apps.engine.simulation.next_job import add_busy, drop_busy, may_backfill, reservation
 
 AT_START, AT_END, AT_SUBMIT = range(3)  # in the order of a scenario's words
 BACK, FRONT = 0, 1

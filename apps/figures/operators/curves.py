@@ -11,8 +11,7 @@ from apps.figures import axes, traces
 from apps.figures.figure import EndLabel, Figure, Trace
 from apps.figures.operators.shown import Shown
 from apps.figures.operators.tables import table_of
-from apps.priorities.sentences.amounts import job_hours
-from apps.priorities.sentences.numbers import number, percent, ratio, signed
+from apps.priorities.sentences.numbers import job_hours, number, percent, ratio, signed
 
 _LEAST_JOB_H = 0.01
 

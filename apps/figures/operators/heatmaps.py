@@ -24,8 +24,7 @@ from apps.figures import axes, traces
 from apps.figures.figure import Figure, Trace
 from apps.figures.operators.shown import Shown
 from apps.figures.operators.tables import region_label, table_of
-from apps.priorities.sentences.amounts import job_hours
-from apps.priorities.sentences.numbers import count, number, percent, signed
+from apps.priorities.sentences.numbers import count, job_hours, number, percent, signed
 
 # The ramp without its middle, on which neither colour of text has enough contrast.
 RAMP = ("$seq-0", "$seq-1", "$seq-2", "$seq-3", "$seq-5", "$seq-6")

@@ -10,8 +10,7 @@ from django.utils.translation import gettext as _
 from apps.analytics.operators.records import FigureTable, Layout, Row
 from apps.analytics.operators.sentences import resolution_text
 from apps.figures.figure import Column, Table
-from apps.priorities.sentences.amounts import job_hours
-from apps.priorities.sentences.numbers import UNKNOWN, count, percent, signed
+from apps.priorities.sentences.numbers import UNKNOWN, count, job_hours, percent, signed
 
 
 def table_of(found: FigureTable, shown: Sequence[Row]) -> Table:

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from apps.figures.balance import BALANCE, ON_TARGET, balance_legend, balance_step
 from apps.figures.figure import Swatch
 from apps.figures.tree.asked import TreeAsked
-from apps.priorities.records.entries import EntryRow
+from apps.priorities.records.tree import EntryRow
 from apps.priorities.sentences.numbers import NBSP
 
 _SHARES = (0.01, 0.05, 0.10, 0.25, 0.50)  # of the parent: borders between the steps

@@ -25,8 +25,7 @@ from apps.figures.tree.words import (
     top_name,
     words_of,
 )
-from apps.priorities.records.entries import EntryRow
-from apps.priorities.records.tree import IciclePage, Sector
+from apps.priorities.records.tree import EntryRow, IciclePage, Sector
 from apps.priorities.sentences.numbers import percent
 
 HEADER = 20  # pixels of a treemap's parent above its children

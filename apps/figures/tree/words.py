@@ -10,8 +10,7 @@ from django.utils.translation import ngettext
 from apps.figures.convergence.words import short_balance, used_words
 from apps.figures.tree.asked import TreeAsked
 from apps.policies.tree.names import RESERVE
-from apps.priorities.records.entries import EntryRow
-from apps.priorities.records.tree import IciclePage, Sector
+from apps.priorities.records.tree import EntryRow, IciclePage, Sector
 from apps.priorities.sentences.numbers import count, percent
 
 _STATES = {"idle": "no_demand"}  # as the figures of convergence call them

@@ -29,10 +29,9 @@ from apps.mapping.membership.activity import (
     load_since,
     made_by_rule,
 )
-from apps.mapping.rules.entry_names import entry_name
 from apps.mapping.rules.placement import match_accounts
 from apps.mapping.rules.resolver import Match, Resolver
-from apps.mapping.rules.rule import Rule, has_wild
+from apps.mapping.rules.rule import Rule, entry_name, has_wild
 from apps.mapping.rules.rule_set import Rulebook, load_rulebook, people_named
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.publishing.automatic import publish_automatic

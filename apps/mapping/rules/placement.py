@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from threading import Lock
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +15,45 @@ from cachetools import LRUCache
 
 from apps.accounts.names.entry_names import is_reserved
 from apps.accounts.names.intern import AccountKey
-from apps.mapping.rules.account_entries import AccountPlaces
+from apps.core import blobs
 from apps.mapping.rules.resolver import UNMAPPED, Decided, KnownAccounts, Match, Resolver
 from apps.mapping.rules.rule import Rule
 from apps.policies.tree.columns import TreeColumns
 
 I4 = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class AccountPlaces:
+    """The accounts that have an entry, and which: `entry` runs parallel to `keys`. And the rules for all others.
+
+    joins: the *each* rule by which an account would become a child of its entry, −1 for none; None: as the
+    rules say.
+    """
+
+    keys: Sequence[AccountKey]
+    entry: I4
+    rules: tuple[Rule, ...]
+    joins: I4 | None = None
+
+    @cached_property
+    def packed(self) -> tuple[bytes, str]:
+        columns: dict[str, Any] = {"entry": self.entry}
+        for place, name in enumerate(AccountKey._fields):
+            columns[name] = [key[place] for key in self.keys]
+        if self.joins is not None:
+            columns["joins"] = self.joins
+        return blobs.pack(columns, {"rules": [rule.to_json() for rule in self.rules]})
+
+
+def unpack_places(blob: bytes | memoryview, digest: str) -> AccountPlaces:
+    columns, meta = blobs.unpack(blob, digest)
+    names = (columns[name] for name in AccountKey._fields)
+    keys = [AccountKey(*values) for values in zip(*names, strict=True)]
+    rules = tuple(Rule.from_json(rule) for rule in meta["rules"])
+    return AccountPlaces(keys, columns["entry"], rules, columns.get("joins"))
+
+
 _MOST_PLACED = 8
 _Key = tuple[str, tuple[Rule, ...], int]
 

@@ -13,7 +13,7 @@ from apps.engine.algorithms import PriorityResult
 from apps.engine.errors import BadParameter
 from apps.policies.operations.algorithm_fit import refuse_inherited
 from apps.policies.tree.columns import TreeColumns
-from apps.priorities.recompute.from_snapshot import compute_again
+from apps.priorities.recompute.projection import compute_again
 from apps.priorities.serving.lookup_index import ServedSnapshot
 
 F8 = npt.NDArray[np.float64]

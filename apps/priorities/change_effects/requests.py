@@ -20,7 +20,7 @@ from apps.priorities.change_effects.ranks import simulate_change_set
 from apps.priorities.models import Snapshot
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.serving import store
-from apps.priorities.snapshots.states import State, state_of
+from apps.priorities.snapshots.ordering import State, state_of
 from apps.priorities.visibility.visible_entries import told_in
 
 WEEKS = (4, 3, 2, 1)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -11,8 +14,39 @@ from apps.accounts.actor import SYSTEM
 from apps.accounts.audit import log as audit
 from apps.policies.models import Policy
 from apps.policies.recompute_runs import nudge
-from apps.priorities.local_only.state import load_fallbacks
 from apps.priorities.models import Fallback
+
+
+@dataclass(frozen=True, slots=True)
+class FallenBack:
+    """An entry below which only local usage counts, since when and why."""
+
+    uid: UUID
+    since: datetime
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"entry": str(self.uid), "since": self.since.astimezone(UTC).isoformat(), "reason": self.reason}
+
+    @classmethod
+    def from_json(cls, given: Any) -> FallenBack:
+        return cls(UUID(given["entry"]), datetime.fromisoformat(given["since"]), given["reason"])
+
+
+def list_fallen_back(policy: Policy) -> tuple[FallenBack, ...]:
+    """By entry, for a stable order."""
+    rows = Fallback.objects.filter(policy=policy).order_by("entry_uid").values_list("entry_uid", "since", "reason")
+    return tuple(FallenBack(*row) for row in rows)
+
+
+def uids_of(fallen: Collection[FallenBack]) -> tuple[UUID, ...]:
+    return tuple(one.uid for one in fallen)
+
+
+def load_fallbacks(policy: Policy) -> tuple[UUID, ...]:
+    """The entries now in local-only fallback."""
+    return uids_of(list_fallen_back(policy))
+
 
 __all__ = ["fall_back", "load_fallbacks", "recover"]
 

@@ -16,7 +16,7 @@ from apps import engine
 from apps.mapping.rules.rule_set import people_digest
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
-from apps.priorities.local_only.state import FallenBack, list_fallen_back
+from apps.priorities.local_only.services import FallenBack, list_fallen_back
 from apps.priorities.recompute.past_inputs import PolicyState, state_of_now
 from apps.usage.selectors import watermarks
 

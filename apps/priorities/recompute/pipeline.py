@@ -26,7 +26,7 @@ from apps.policies.models import Policy
 from apps.policies.operations.algorithm_fit import refusing_failed_packages
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns, load_tree
-from apps.priorities.local_only.state import uids_of
+from apps.priorities.local_only.services import uids_of
 from apps.priorities.metering.metric import JobClassRow, site_names, weighed
 from apps.priorities.metering.usage import (
     HOUR_S,

@@ -5,16 +5,23 @@ Pure: everything it needs is in its arguments.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from apps.core.errors import Conflict
 from apps.engine import decay
-from apps.engine.algorithms import PriorityResult
+from apps.engine.algorithms import PriorityResult, compute_prepared, get_algorithm, read_algorithm
+from apps.engine.algorithms.inputs import compared_again, prepare
+from apps.engine.errors import BadParameter, BadTree
+from apps.engine.tree import FairshareTree
 from apps.mapping.rules.rule_set import Rulebook
+from apps.policies.operations.algorithm_fit import refusing_failed_packages
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.adoption import indexes_of
 from apps.policies.tree.columns import TreeColumns
@@ -22,12 +29,39 @@ from apps.priorities.metering.usage import APPROACHES, AccountUsage, steady_use_
 from apps.priorities.recompute.corrections import Correction
 from apps.priorities.recompute.pipeline import Inputs, compute_from
 
+F8 = npt.NDArray[np.float64]
+
+
+@contextmanager
+def needing_the_algorithm() -> Iterator[None]:
+    """Where nothing can be said without computing: an algorithm whose package is gone is a Conflict, `no_algorithm`."""
+    try:
+        yield
+    except BadParameter as error:
+        raise Conflict(str(error), code="no_algorithm") from None
+
+
+def compute_again(tree: FairshareTree, usage: F8, group_usage: F8, *, algorithm: Mapping[str, Any]) -> PriorityResult:
+    """Priorities of a tree whose totals are known.
+
+    usage: totals in the scope an entry is compared by; group_usage: in the one its children are compared by. Raises
+    BadTree and BadParameter as `compute` does, and Invalid (`package_failed`) where a package fails.
+    """
+    settings = read_algorithm(algorithm)
+    chosen = get_algorithm(settings["name"])
+    if tree.inherits.any() and not chosen.takes_inherit:
+        at = int(np.argmax(tree.inherits))
+        raise BadTree(f"{chosen.name} has no inherited shares; a number ≥ 0 is allowed", place=tree.path(at), row=at)
+    prepared = prepare(tree)
+    with refusing_failed_packages():
+        return compute_prepared(prepared, compared_again(prepared, usage, group_usage), settings)
+
+
 DAY_S = 86_400
 DEMAND_DAYS = 14
 HORIZONS_DAYS = (0, 1, 7, 30)
 _WHOLE = decay.Window()
 
-F8 = npt.NDArray[np.float64]
 I4 = npt.NDArray[np.int32]
 U1 = npt.NDArray[np.uint8]
 

@@ -18,7 +18,7 @@ from apps.priorities.selectors.unmapped import (
     unmapped_accounts,
 )
 from apps.priorities.selectors.visible.freshness import Freshness, InputAge, freshness
-from apps.priorities.selectors.visible.stored_snapshots import list_snapshots
+from apps.priorities.selectors.visible.snapshot import list_snapshots
 
 __all__ = [
     "EntryChange", "EntryHistory", "EntryRow", "Freshness", "HistoryLine", "Hit", "InputAge", "Moment",

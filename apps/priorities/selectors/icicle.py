@@ -12,8 +12,8 @@ from apps.accounts.actor import Actor
 from apps.priorities.records.tree import IciclePage, Sector
 from apps.priorities.selectors.rows import F8, PolicyView, open_view
 from apps.priorities.selectors.visible.local_only import local_only_among
-from apps.priorities.selectors.visible.missing_entry import require_entry
 from apps.priorities.selectors.visible.moments import moment_of
+from apps.priorities.selectors.visible.snapshot import require_entry
 
 MOST_A_LEVEL = 50  # entries of one level; with what is drawn together a picture has at most 400 sectors
 SIZES = ("target", "actual")

@@ -25,11 +25,10 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import SCOPES
 from apps.policies.tree.stored import TreeColumns, load_tree
 from apps.priorities.models import Snapshot
-from apps.priorities.records.entries import EntryRow as EntryRow
+from apps.priorities.records.tree import EntryRow as EntryRow
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup_index import ServedSnapshot
-from apps.priorities.snapshots.ordering import own_numbers
-from apps.priorities.snapshots.states import out_of_tolerance, state_of
+from apps.priorities.snapshots.ordering import out_of_tolerance, own_numbers, state_of
 from apps.priorities.visibility.daily_snapshot import settled_before, told_of
 from apps.priorities.visibility.visible_entries import own_queries, reads_sums, told_in
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from apps.accounts.names.entry_names import is_reserved
 from apps.accounts.names.intern import AccountKey, canonical
-from apps.mapping.rules.account_entries import AccountPlaces
+from apps.mapping.rules.placement import AccountPlaces
 from apps.mapping.rules.resolver import UNMAPPED, Match, Resolver
 from apps.policies.tree.stored import TreeColumns
 from apps.priorities.serving.named_entries import NamedEntries

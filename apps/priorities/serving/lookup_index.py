@@ -20,11 +20,10 @@ from apps.engine.algorithms.gridwide import TIE_POINTS
 from apps.engine.algorithms.inputs import prepare
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns
-from apps.priorities.local_only.state import FallenBack
-from apps.priorities.serving.group_ranks import Place, place_of
+from apps.priorities.local_only.services import FallenBack
 from apps.priorities.serving.hints import Hints
 from apps.priorities.serving.lookup import AccountQuery, Found, LookupIndex, Query, within
-from apps.priorities.serving.newcomer import Newcomers
+from apps.priorities.serving.newcomer import Newcomers, Place, place_of
 from apps.priorities.snapshots.blob import Values
 from apps.priorities.snapshots.ordering import Ordering, json_number, ordering_of
 

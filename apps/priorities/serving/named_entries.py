@@ -14,9 +14,8 @@ from typing import NamedTuple
 
 from apps.accounts.names.grid_names import is_dn
 from apps.accounts.names.intern import AccountKey
-from apps.mapping.rules.entry_names import entry_name, text_of
 from apps.mapping.rules.resolver import NameIndex, Resolver
-from apps.mapping.rules.rule import MOST_PARTS, Rule, has_wild
+from apps.mapping.rules.rule import MOST_PARTS, Rule, entry_name, has_wild, text_of
 
 _FIELD_OF = {"{user}": "user_name", "{group}": "group_name", "{project}": "project"}
 _PLACEHOLDER = re.compile(r"\{(?:user|group|project)\}")

@@ -26,7 +26,7 @@ from apps.engine.errors import EngineError
 from apps.engine.tree import FairshareTree
 from apps.engine.vectors import lineage
 from apps.policies.tree.columns import TreeColumns
-from apps.priorities.recompute.from_snapshot import compute_again
+from apps.priorities.recompute.projection import compute_again
 from apps.priorities.serving.lookup import LookupIndex
 from apps.priorities.snapshots.blob import Values
 from apps.priorities.snapshots.ordering import Ordering
@@ -232,3 +232,23 @@ def count_ahead(leaves: npt.NDArray[Any], vector: list[Any], order: Ordering) ->
         ahead |= level_with & order.ahead(theirs, ours)
         level_with &= order.ties(theirs, ours)
     return int(ahead.sum())
+
+
+Place = tuple[int | None, int, float | None]  # rank, of how many, factor
+
+
+def place_of(snapshot: ComputedTree, entry: int, components: Sequence[Any], computed: Place) -> Place:
+    """The place of an entry that is no ranked leaf: among these and itself. components: its vector or deviations.
+
+    Unchanged under an algorithm that orders leaves by rules of its own, for the root, and for what is reserved.
+    """
+    if snapshot.order.has_own_order or entry == 0 or snapshot.tree.is_reserve[entry]:
+        return computed
+    rank, n_ranked, factor = computed
+    if rank is None:
+        rank = 1 + count_ahead(snapshot.leaf_components, list(components), snapshot.order)
+    if factor is None and snapshot.algorithm.get("factor_from") == "key":
+        factor = factor_of_vector(components, snapshot.depth, int(snapshot.order.resolution or 0))
+    if factor is None:
+        factor = float(codecs.factor_from_rank(np.array([rank]), n_ranked)[0])
+    return rank, n_ranked + 1, factor

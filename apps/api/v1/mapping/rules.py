@@ -54,11 +54,11 @@ from apps.mapping.changes import (
     make_change,
     preview_change,
 )
-from apps.mapping.history import get_version_line, list_version_lines
 from apps.mapping.permissions import rights_in
 from apps.mapping.rules.rule import Rule
 from apps.mapping.selectors import PAGE, get_mapping_page
 from apps.mapping.states import version_at
+from apps.mapping.versions import get_version_line, list_version_lines
 
 _READ: Scopes = {"GET": frozenset({POLICIES_READ, POLICIES_WRITE})}
 _WRITE = frozenset({POLICIES_WRITE})

@@ -15,12 +15,12 @@ from apps.api.errors import Refusal
 from apps.api.v1.policies.places import reach_json
 from apps.core.errors import FieldProblem
 from apps.mapping.changes import MOST_ASSIGNED, MOST_RULES, Plan
-from apps.mapping.history import VersionLine
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.resolver import UNMAPPED, reach_of
 from apps.mapping.rules.rule import KINDS, LONGEST_SUFFIX, MOST_SHARES, Rule
 from apps.mapping.selectors import RuleLine, UnmappedLine
 from apps.mapping.suggestions import Suggestion
+from apps.mapping.versions import VersionLine
 
 IF_MATCH = OpenApiParameter(
     "If-Match", str, OpenApiParameter.HEADER, description="The mapping's version, quoted", required=True

@@ -19,7 +19,7 @@ from apps.api.v1.priorities import AlgorithmField, NumberField
 from apps.api.v1.sentences import SaidSerializer
 from apps.api.v1.usage.records import serializer_of
 from apps.explain.me import explain_me, tell_me
-from apps.explain.path_job import PathJob
+from apps.explain.my_priority import PathJob
 
 
 class TokenOfMineSerializer(serializers.Serializer[Any]):

@@ -24,10 +24,9 @@ from apps.core.errors import FieldProblem, TooLarge
 from apps.explain.account_walk import moment_json
 from apps.federation.mounts.provenance import mounted_at
 from apps.priorities.selectors import PolicyView, open_view
-from apps.priorities.selectors.flat import ENTRY_COLUMNS, entry_rows
-from apps.priorities.selectors.tree_changes import tag_of_view
-from apps.priorities.selectors.visible.missing_entry import require_entry, require_path
+from apps.priorities.selectors.tree_changes import ENTRY_COLUMNS, entry_rows, tag_of_view
 from apps.priorities.selectors.visible.moments import moment_of as shown_moment_of
+from apps.priorities.selectors.visible.snapshot import require_entry, require_path
 from apps.priorities.snapshots.ordering import json_number
 
 MOST_ENTRIES = 20_000

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from apps.engine.jobs.base import JobAlgorithm
-from apps.engine.jobs.gridengine.decay import decay_factor
-from apps.engine.jobs.gridengine.inputs.case import read_case
+from apps.engine.jobs.gridengine.inputs.case import FIELDS, TERMS, VARIANTS, read_case
 from apps.engine.jobs.gridengine.inputs.config import read_config
-from apps.engine.jobs.gridengine.inputs.declared import FIELDS, TERMS, VARIANTS
 from apps.engine.jobs.gridengine.priorities import answer
+from apps.engine.jobs.gridengine.sharetree import decay_factor
 
 __all__ = ["GRID_ENGINE", "decay_factor", "solve", "term_weights"]
 

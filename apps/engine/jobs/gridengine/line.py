@@ -4,13 +4,40 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from apps.engine.arrays import FloatArray
+from apps.engine.jobs.fields import plain
 from apps.engine.jobs.gridengine.inputs.case import Job
 from apps.engine.jobs.gridengine.inputs.owners import KINDS, Kind, Owner
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A value and its calculation as text; words are in parentheses that begin with a letter."""
+
+    value: float
+    text: str
+
+    def line(self, label: str) -> str:
+        return f"{label} {plain(self.value)} = {self.text}"
+
+
+NOTHING = Amount(0.0, "0")
+
+
+def total_of(parts: list[Amount], otherwise: str) -> Amount:
+    """The sum in the order given; `otherwise` says why it is empty."""
+    if not parts:
+        return Amount(0.0, f"0 ({otherwise})")
+    value = 0.0
+    for part in parts:
+        value += part.value
+    return Amount(value, " + ".join(part.text for part in parts))
+
 
 IntArray = npt.NDArray[np.int64]
 NOBODY = 0.0  # what an absent owner, or one who has nothing to give, is worth

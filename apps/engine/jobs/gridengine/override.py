@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from apps.engine.jobs.fields import plain
-from apps.engine.jobs.gridengine.amounts import Amount, total_of
 from apps.engine.jobs.gridengine.inputs.case import Job
 from apps.engine.jobs.gridengine.inputs.owners import KINDS, Owner
-from apps.engine.jobs.gridengine.line import Line
+from apps.engine.jobs.gridengine.line import Amount, Line, total_of
 
 
 def _amount(job: Job, divisor: Mapping[Owner, int], note: str = "") -> Amount:

@@ -2,17 +2,141 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from apps.engine.jobs.fields import plain
-from apps.engine.jobs.gridengine.amounts import Amount
-from apps.engine.jobs.gridengine.inputs.case import Case, Job
+from apps.engine.jobs.gridengine.inputs.case import HIGHEST_POSIX, Case, Job
 from apps.engine.jobs.gridengine.inputs.config import Config
-from apps.engine.jobs.gridengine.normalise import Rules
+from apps.engine.jobs.gridengine.line import Amount, total_of
 from apps.engine.jobs.gridengine.notes import about_all
 from apps.engine.jobs.gridengine.tickets import Tickets, deal
-from apps.engine.jobs.gridengine.urgency import Urgency, find_urgency
+
+SLOTS = "slots"
+
+
+@dataclass(frozen=True)
+class Urgency:
+    """The three contributions and their sum."""
+
+    resources: Amount
+    waiting: Amount
+    deadline: Amount
+
+    @property
+    def total(self) -> Amount:
+        parts = (self.resources, self.waiting, self.deadline)
+        value = parts[0].value + parts[1].value + parts[2].value
+        names = zip(parts, ("resources", "waiting", "deadline"), strict=True)
+        return Amount(value, " + ".join(f"{plain(part.value)} ({name})" for part, name in names))
+
+
+def find_urgency(job: Job, config: Config) -> Urgency:
+    """rrcontr + wtcontr + dlcontr of one job, running or pending."""
+    return Urgency(_of_resources(job, config), _of_waiting(job, config), _of_deadline(job, config))
+
+
+def _of_resources(job: Job, config: Config) -> Amount:
+    """slots·urgency(slots) + value·urgency·slots of each hard request; text counts its urgency once."""
+    parts = []
+    if of_slots := config.urgency.get(SLOTS, 0.0):
+        parts.append(Amount(job.slots * of_slots, f"{job.slots} × {plain(of_slots)} (slots)"))
+    for request in job.requests:
+        weight = config.urgency.get(request.name, 0.0)
+        if not weight:
+            continue
+        if request.is_per_slot:
+            text = f"{plain(request.value)} × {plain(weight)} × {job.slots} ({request.name}, in every slot)"
+            parts.append(Amount(request.value * weight * job.slots, text))
+        else:
+            parts.append(Amount(weight, f"{plain(weight)} ({request.name} as text, once)"))
+    return total_of(parts, "nothing requested has an urgency")
+
+
+def _of_waiting(job: Job, config: Config) -> Amount:
+    weight = config.weight_waiting_time
+    return Amount(weight * job.waited_s, f"{plain(weight)} × {plain(job.waited_s)} (seconds since submission)")
+
+
+def _of_deadline(job: Job, config: Config) -> Amount:
+    """weight_deadline over the seconds left, which count as at least one."""
+    if job.deadline_in_s is None:
+        return Amount(0.0, "0 (no deadline)")
+    left_s = max(job.deadline_in_s, 1.0)
+    return Amount(
+        config.weight_deadline / left_s, f"{plain(config.weight_deadline)} / {plain(left_s)} (seconds to the deadline)"
+    )
+
+
+TOO_NARROW = 0.00001  # a range below this distinguishes no jobs
+
+
+@dataclass(frozen=True)
+class Scale:
+    """From `low` to `high` onto 0..1; `undecided`, and why, where the range is narrower than `narrow`.
+
+    Running jobs may be kept within 0..1.
+    """
+
+    low: float
+    high: float
+    undecided: float
+    clamps_running: bool
+    narrow: float = TOO_NARROW
+    why_undecided: str = "all the same, nobody is told apart"
+
+    def normalise(self, value: float, *, is_running: bool = False) -> Amount:
+        """(v − low)/(high − low)."""
+        if self.high - self.low < self.narrow:
+            return Amount(self.undecided, f"{plain(self.undecided)} ({self.why_undecided})")
+        exact = (value - self.low) / (self.high - self.low)
+        if is_running and self.clamps_running and not 0 <= exact <= 1:
+            kept = min(max(exact, 0.0), 1.0)
+            return Amount(kept, f"{plain(kept)} (beyond the range of pending jobs, so kept within it)")
+        if self.low == 0:
+            return Amount(exact, f"{plain(value)} / {plain(self.high)} (the largest)")
+        low = plain(self.low)
+        span = f"({plain(value)} − {low}) / ({plain(self.high)} − {low})"
+        return Amount(exact, f"{span.replace('− -', '+ ')} (from the smallest to the largest)")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the amendments of a case change about scales."""
+
+    amendments: frozenset[str]
+
+    @property
+    def excludes_running(self) -> bool:
+        return "exclude_running" in self.amendments
+
+    @property
+    def undecided(self) -> float:
+        return 0.0 if "default_zero" in self.amendments else 0.5
+
+    def urgency_scale(self, pending: Iterable[float], running: Iterable[float]) -> Scale:
+        """From the smallest to the largest urgency; the linear one from 0, and nothing where none is positive."""
+        seen = [*pending, *(() if self.excludes_running else running)]
+        low, high = min(seen, default=0.0), max(seen, default=0.0)
+        if "linear_urgency" in self.amendments:
+            why = "no job has a positive urgency"
+            return Scale(0.0, max(high, 0.0), 0.0, self.excludes_running, narrow=math.ulp(0.0), why_undecided=why)
+        return Scale(low, high, self.undecided, self.excludes_running)
+
+    def ticket_scale(self, pending: Iterable[float], running: Iterable[float]) -> Scale:
+        """Always from 0, to the most tickets any job has in either pass."""
+        high = max([*pending, *(() if self.excludes_running else running)], default=0.0)
+        return Scale(0.0, high, self.undecided, self.excludes_running)
+
+    def posix(self, priority: int) -> Amount:
+        """(p + 1024)/2048; with `default_zero` p/1024."""
+        if "default_zero" in self.amendments:
+            return Amount(priority / HIGHEST_POSIX, f"{priority} / {HIGHEST_POSIX}")
+        both = 2 * HIGHEST_POSIX
+        return Amount((priority + HIGHEST_POSIX) / both, f"({priority} + {HIGHEST_POSIX}) / {both}")
+
 
 COLUMNS = (
     "prior", "nurg", "npprior", "ntckts", "urg", "rrcontr", "wtcontr", "dlcontr", "tckts", "otckt", "ftckt", "stckt",

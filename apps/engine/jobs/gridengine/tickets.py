@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from apps.engine.jobs.fields import plain
 from apps.engine.jobs.gridengine import functional, override, sharetree
-from apps.engine.jobs.gridengine.amounts import Amount
 from apps.engine.jobs.gridengine.functional import Functional
 from apps.engine.jobs.gridengine.inputs.case import Case, Job
+from apps.engine.jobs.gridengine.line import Amount
 from apps.engine.jobs.gridengine.sharetree import ShareTree
 
 Amounts = Mapping[Job, Amount]

@@ -9,7 +9,7 @@ import numpy as np
 
 from apps.engine.jobs.fields import plain
 from apps.engine.jobs.gridengine.inputs.config import AS_SHIPPED, PRESETS
-from apps.engine.jobs.gridengine.normalise import Rules
+from apps.engine.jobs.gridengine.priorities import Rules
 from apps.engine.jobs.printed.rows import ASIDE, PENDING, RUNNING, Printed, PrintedJob
 from apps.engine.jobs.slurm_multifactor import FACTORS, bound_priority
 from apps.engine.jobs.slurm_multifactor import LABELS as SLURM_LABELS

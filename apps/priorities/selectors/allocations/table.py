@@ -13,12 +13,14 @@ from zoneinfo import ZoneInfo
 from apps.accounts.actor import Actor
 from apps.policies.allocations.capacities import capacities_of, core_hours, may_state
 from apps.policies.allocations.capacities import period_of as capacity_period
+from apps.policies.allocations.converting import Step, walk_down
 from apps.policies.allocations.giving import allocations_of, givable, period_of
 from apps.policies.allocations.periods import HOUR, Period, uncovered
 from apps.policies.allocations.promises import Promises, add_up, promised_in
 from apps.policies.models import Allocation, Capacity
+from apps.policies.tree.terms import Dates
 from apps.priorities.delivered.entries import Delivered, load_delivered
-from apps.priorities.selectors.rows import PolicyView, open_view
+from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.selectors.tree import offset
 
 PACE_TOLERANCE = 0.05
@@ -297,3 +299,36 @@ def _pace(due: float | None, delivered: float | None, *, begun: bool) -> tuple[P
 
 def _known(value: float) -> float | None:
     return float(value) if value == value else None
+
+
+@dataclass(frozen=True)
+class EntryCoreHours:
+    """table: of the entry's own group. allocations: all published ones. steps: from the capacity down to it."""
+
+    table: AllocationTable
+    entry: EntryRow
+    revision: int
+    allocations: list[Allocation]
+    steps: list[Step]
+    dates: Dates | None
+    may_change_dates: bool
+
+    @property
+    def row(self) -> AllocationRow:
+        return self.table.group
+
+
+def get_entry_core_hours(
+    *, policy_slug: str, uid: UUID, period: Period, zone: ZoneInfo, actor: Actor
+) -> EntryCoreHours:
+    """For who sees the entry."""
+    view = open_view(policy_slug=policy_slug, actor=actor)
+    i = view.require(uid)
+    entry = view.row(i)
+    table = get_allocation_table(policy_slug=policy_slug, period=period, zone=zone, actor=actor, of=uid)
+    own = [each for each in allocations_of(view.policy) if each.entry_uid == uid]
+    capacity = table.capacity_core_h
+    steps = walk_down(view.tree, i, capacity, view.target[0]) if capacity is not None and i else []
+    return EntryCoreHours(
+        table, entry, view.revision, own, steps, view.tree.dates.get(i), may_change_dates=entry.may_change
+    )  # fmt: skip

@@ -26,11 +26,11 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Node
 from apps.policies.tree.stored import TreeColumns
 from apps.policies.tree.terms import Dates
-from apps.priorities.records.local_only import LocalOnly
+from apps.priorities.records.moment import LocalOnly
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.selectors.tree import offset
 from apps.priorities.selectors.visible.local_only import local_only_among
-from apps.priorities.snapshots.states import State, state_of
+from apps.priorities.snapshots.ordering import State, state_of
 
 MOST_MEMBERS = 100
 

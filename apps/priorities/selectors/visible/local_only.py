@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from uuid import UUID
 
-from apps.priorities.local_only.state import FallenBack
-from apps.priorities.records.local_only import LocalOnly
+from apps.priorities.local_only.services import FallenBack
+from apps.priorities.records.moment import LocalOnly
 from apps.priorities.selectors.rows import PolicyView
 
 
