@@ -107,7 +107,7 @@ def _live(client: Client, policy: Policy) -> tuple[list[float], float]:
     from apps.priorities.serving import store
 
     with override_settings(FAIRSHARE_SNAPSHOT_POLL_S=3600.0):
-        store.look()
+        store.poll()
         address = f"/policy/{policy.slug}/live"
         tag = client.get(address)["ETag"]
         ask: Callable[[], Any] = partial(client.get, address, headers={"If-None-Match": tag})

@@ -105,7 +105,7 @@ def _forget_all() -> None:
     roll._remembered = roll._Remembered()
     trees.remembered.clear()
     store.forget()
-    store.look()
+    store.poll()
 
 
 def _after_changes(client: Client, at: datetime) -> Iterator[tuple[float, float]]:
@@ -203,7 +203,7 @@ def _recompute(at: datetime) -> None:
     run = work_run_now(request_recompute(policy_slug=SLUG, at=at, actor=_command()).pk)
     if run.state != "succeeded":
         raise RuntimeError(run.error)
-    store.look()
+    store.poll()
 
 
 def _command() -> Actor:

@@ -86,7 +86,7 @@ def prepare() -> str:
     root_uid = load_tree(Policy.objects.get(slug=SLUG)).uuid(0)
     set_rules(policy_slug=SLUG, rules=[Rule("glob", root_uid, suffix="/{group}/{user}")], at=at, actor=COMMAND)
     work_run_now(request_recompute(policy_slug=SLUG, at=at, actor=COMMAND).pk)
-    store.look()  # the thread that looks by itself may have looked a moment ago, for another bench
+    store.poll()  # the thread that looks by itself may have looked a moment ago, for another bench
     user = User.objects.create_superuser("bench")
     return make_token(name="bench", scopes=["priorities:read"], user=user, at=at, actor=COMMAND)[1]
 

@@ -125,7 +125,7 @@ def round_of(policy: Policy, at: datetime) -> dict[str, float]:
         with transaction.atomic():
             assembly.store_result(inputs, computed, is_live=True, started_at=at, computed_at=at, run=None)
 
-    store_s, visible_s = _timed(store)[1], _timed(served.look)[1]
+    store_s, visible_s = _timed(store)[1], _timed(served.poll)[1]
     assert served.newest(SLUG).as_of == at
     engine_tree, own = inputs.tree.engine_tree(), _own(computed, len(inputs.tree))
     engine_s = _timed(lambda: compute_priorities(engine_tree, own, algorithm=inputs.settings.algorithm))[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from apps.engine.algorithms import Algorithm, all_algorithms, brought_algorithms
-from apps.engine.decay import LAWS, Law
+from apps.engine.decay import DECAY_FUNCTIONS, DecayFunction
 from apps.engine.jobs import JobAlgorithm, all_job_algorithms
 from apps.engine.operators import Operator, Properties, all_operators, installed_operators
 from apps.engine.parameters import Parameter, read_settings
@@ -96,10 +96,10 @@ def _operator(operator: Operator) -> str:
 
 def decay_functions() -> str:
     """A section each, with its curve."""
-    return "\n\n".join(_decay(law) for law in LAWS.values())
+    return "\n\n".join(_decay(law) for law in DECAY_FUNCTIONS.values())
 
 
-def _decay(law: Law) -> str:
+def _decay(law: DecayFunction) -> str:
     shown = ", ".join(f"{name} = {value:g}" for name, value in decay_window(law.name).settings.items())
     picture = f"![{law.label}: weight over age](pictures/decay/{law.name}.svg)"
     parts = [

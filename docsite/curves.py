@@ -8,7 +8,7 @@ import numpy as np
 from django.utils.safestring import SafeString
 
 from apps.engine.arrays import FloatArray
-from apps.engine.decay import LAWS, Window, weights
+from apps.engine.decay import DECAY_FUNCTIONS, Window, weights
 from apps.engine.operators import Operator, all_operators
 from apps.figures.elements import element, joined
 
@@ -33,7 +33,7 @@ def drawings() -> Iterator[tuple[str, str]]:
     """Path below docs/pictures and SVG of each operator and decay function."""
     for operator in all_operators():
         yield f"operators/{operator.name}.svg", operator_curve(operator)
-    for name in LAWS:
+    for name in DECAY_FUNCTIONS:
         yield f"decay/{name}.svg", decay_curve(name)
 
 

@@ -355,7 +355,7 @@ def asked_at(text: Optional[str]) -> Optional[str]:
 
 # --- Commands: each tells what the site said --------------------------------------------------------------------------
 def me(site: Site, given: argparse.Namespace) -> Tuple[Json, "Teller"]:
-    return site.get("me", {"policy": given.policy, "at": given.at}), tell_me
+    return site.get("me", {"policy": given.policy, "at": given.at}), get_me
 
 
 def accounts(site: Site, given: argparse.Namespace) -> Tuple[Json, "Teller"]:
@@ -453,7 +453,7 @@ def _advice(page: Page, one: Json) -> None:
         page.paragraph(text, indent="  ", bullet="-> ")
 
 
-def tell_me(page: Page, found: Json) -> None:
+def get_me(page: Page, found: Json) -> None:
     mine = found.get("accounts", [])
     if not mine:
         page.paragraph("No account is linked to your login.")

@@ -268,7 +268,7 @@ def world(rights_world: Any, settings: Any) -> Any:
     from tests.rights_world import ISSUER
 
     settings.FAIRSHARE_ISSUER = ISSUER
-    store.look()
+    store.poll()
     return rights_world
 
 

@@ -10,8 +10,8 @@ from apps.engine.algorithms.explanation import Kind
 from apps.explain.my_priority import unranked_said
 from apps.explain.walk import Walk, WalkStep, level_said, step_json, walk_to, without_reason
 from apps.priorities.records.moment import Moment
-from apps.priorities.selectors.visible.snapshot import Look, look_at
-from apps.priorities.sentences import Said, say, text_of
+from apps.priorities.selectors.visible.snapshot import VisibleSnapshot, open_snapshot
+from apps.priorities.sentences import Message, say, text_of
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.lookup_index import instant
 
@@ -24,7 +24,7 @@ def explain(
 
     at: a past revision or instant, read with the current rights.
     """
-    look = look_at(policy_slug=policy_slug, actor=actor, at=at, scope=scope_of(actor))
+    look = open_snapshot(policy_slug=policy_slug, actor=actor, at=at, scope=scope_of(actor))
     snapshot = look.snapshot
     query = account if isinstance(account, AccountQuery) else AccountQuery(account, namespace=namespace)
     described = []
@@ -43,8 +43,8 @@ def explain(
 
 
 def rank_said(
-    rank: int | None, of: int, deciding: WalkStep | None, why_unranked: list[Said], explained_by: Kind
-) -> list[Said]:  # fmt: skip
+    rank: int | None, of: int, deciding: WalkStep | None, why_unranked: list[Message], explained_by: Kind
+) -> list[Message]:  # fmt: skip
     """The place, and the level that is the main reason for it."""
     if rank is None:
         return why_unranked or [say("rank.none")]
@@ -71,7 +71,7 @@ def scope_of(actor: Actor) -> str:
     return next((scope for scope in ("priorities:read", "policies:read") if actor.has_scope(scope)), "self:read")
 
 
-def _explained(look: Look, result: dict[str, Any], entry: int) -> dict[str, Any]:
+def _explained(look: VisibleSnapshot, result: dict[str, Any], entry: int) -> dict[str, Any]:
     """A token that is bound to a subtree sees nothing of the levels above it."""
     walk: Walk = walk_to(look.snapshot, entry)
     steps = [without_reason(look.snapshot, step, look.told) for step in walk.steps]

@@ -9,7 +9,7 @@ from typing import Literal
 
 from apps.explain.my_priority import MyPriority
 from apps.explain.walk import WalkStep
-from apps.priorities.sentences import Said, say
+from apps.priorities.sentences import Message, say
 
 _NEAR_FRONT = 0.1  # so small a part of all others ahead is no reason to wait
 Outcome = Literal["on_target", "recovers", "never_if_nobody_runs", "not_at_this_pace", "not_within_horizon"]
@@ -25,7 +25,7 @@ class Outlook:
     latest: datetime | None = None
 
 
-def advise(mine: MyPriority, others: Sequence[MyPriority] = (), outlook: Outlook | None = None) -> list[Said]:
+def advise(mine: MyPriority, others: Sequence[MyPriority] = (), outlook: Outlook | None = None) -> list[Message]:
     """For one account; others: further ones of the same person. There is no advice about the past."""
     if mine.error == "unmapped":
         return [say("advice.unmapped", policy=mine.policy_name, account=mine.name, factor=mine.factor)]
@@ -61,7 +61,7 @@ def better_account(mine: MyPriority, others: Sequence[MyPriority]) -> MyPriority
     return min(able, key=lambda other: other.rank or 0, default=None)
 
 
-def _elsewhere(mine: MyPriority, others: Sequence[MyPriority]) -> list[Said]:
+def _elsewhere(mine: MyPriority, others: Sequence[MyPriority]) -> list[Message]:
     better = better_account(mine, others)
     if better is None:
         return []
@@ -72,19 +72,19 @@ def _elsewhere(mine: MyPriority, others: Sequence[MyPriority]) -> list[Said]:
     ]  # fmt: skip
 
 
-def _unranked(mine: MyPriority) -> Said:
+def _unranked(mine: MyPriority) -> Message:
     if mine.provisional:
         return say("advice.newcomer")
     return say("advice.unranked", parent=mine.walk[-1].parent_name if mine.walk else mine.policy_name)
 
 
-def _front(mine: MyPriority) -> Said:
+def _front(mine: MyPriority) -> Message:
     if not mine.n_ahead:
         return say("advice.first")
     return say("advice.front", n=mine.n_ahead, of=mine.of)
 
 
-def _waiting(mine: MyPriority, outlook: Outlook | None) -> list[Said]:
+def _waiting(mine: MyPriority, outlook: Outlook | None) -> list[Message]:
     """What holds it back, and until when."""
     last = mine.walk[-1] if mine.walk else None
     deciding = None if mine.deciding is None else mine.walk[mine.deciding]
@@ -100,7 +100,7 @@ def _waiting(mine: MyPriority, outlook: Outlook | None) -> list[Said]:
     return found or [say("advice.not_over")]
 
 
-def _of_group(mine: MyPriority, deciding: WalkStep | None, last: WalkStep, outlook: Outlook | None) -> list[Said]:
+def _of_group(mine: MyPriority, deciding: WalkStep | None, last: WalkStep, outlook: Outlook | None) -> list[Message]:
     """What a level above the own one does, where it is the main reason to wait."""
     if deciding is None:
         return []
@@ -121,11 +121,11 @@ def _of_group(mine: MyPriority, deciding: WalkStep | None, last: WalkStep, outlo
     return [said, *(_outlook(deciding, outlook) if deciding.state == "over" else [])]
 
 
-def _own_use(last: WalkStep) -> Said:
+def _own_use(last: WalkStep) -> Message:
     return say("advice.own_use", name=last.name, parent=last.parent_name, actual=last.actual, target=last.target)
 
 
-def _outlook(deciding: WalkStep, outlook: Outlook | None) -> list[Said]:
+def _outlook(deciding: WalkStep, outlook: Outlook | None) -> list[Message]:
     if outlook is None or outlook.outcome == "on_target":
         return []
     names = {"name": deciding.name, "parent": deciding.parent_name}

@@ -18,12 +18,12 @@ from apps.policies.access.scope import EVERYBODY
 from apps.policies.models import Grant, Policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
-from apps.priorities.sentences import Said, say
+from apps.priorities.sentences import Message, say
 
 Verb = Grant.Verb
 
 
-def who_sees_me(mine: MyPriority, *, actor: Actor) -> list[Said]:
+def who_sees_me(mine: MyPriority, *, actor: Actor) -> list[Message]:
     """What colleagues, role holders and administrators see of a user's own entry."""
     if actor.user is None or mine.entry_uid is None:
         raise NotAllowed("Sign in to see what others see about you.")
@@ -41,7 +41,7 @@ def who_sees_me(mine: MyPriority, *, actor: Actor) -> list[Said]:
     return [*told, say("seen.schedulers")]
 
 
-def _by_grants(policy: Policy, lineage: dict[UUID, str], user: User) -> list[Said]:
+def _by_grants(policy: Policy, lineage: dict[UUID, str], user: User) -> list[Message]:
     """One sentence for each role at each level, the nearest first; the user's own roles are left out."""
     in_force = Q(expires_at=None) | Q(expires_at__gt=clock.now())
     names = {load_tree(policy).uuid(0): policy.name, **lineage}

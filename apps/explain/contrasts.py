@@ -18,8 +18,8 @@ from apps.explain.account_walk import moment_json, scope_of
 from apps.explain.walk import WalkStep, step_at, step_json, untold
 from apps.policies.operations.algorithm_fit import refusing_failed_packages
 from apps.priorities.recompute.projection import needing_the_algorithm
-from apps.priorities.selectors.visible.snapshot import Look, look_at
-from apps.priorities.sentences import Said, say, text_of, unit_of_metric
+from apps.priorities.selectors.visible.snapshot import VisibleSnapshot, open_snapshot
+from apps.priorities.sentences import Message, say, text_of, unit_of_metric
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.lookup_index import ServedSnapshot, instant
 from apps.priorities.visibility.visible_entries import own_queries
@@ -43,14 +43,14 @@ class Side:
 class Comparison:
     """Two leaves, what decides between them, and the sentences; `turn` is None for a tie and where it is hidden."""
 
-    look: Look
+    look: VisibleSnapshot
     one: Side
     other: Side
     found: Contrast
     ahead_step: WalkStep | None
     behind_step: WalkStep | None
     turn: Turn | None
-    sentences: list[Said]
+    sentences: list[Message]
 
     @property
     def ahead(self) -> Side | None:
@@ -68,7 +68,7 @@ def compare_leaves(
         NotFound: there is no such leaf, or its numbers are hidden from the actor: both get one answer.
         Invalid: both are one leaf, or one has no rank.
     """
-    look = look_at(policy_slug=policy_slug, actor=actor, at=at, scope=scope_of(actor))
+    look = open_snapshot(policy_slug=policy_slug, actor=actor, at=at, scope=scope_of(actor))
     first = _own(look, actor) if not one else _leaf(look, one, "one")
     second = _leaf(look, other, "other")
     if first == second:
@@ -94,7 +94,7 @@ def find_leaves(
     """Ranked leaves besides an entry whose numbers the actor sees: by a part of their name, prefixes first;
     without one, those that are next ahead. Empty where no leaf can be compared.
     """
-    look = look_at(policy_slug=policy_slug, actor=actor, at=at, scope=scope_of(actor))
+    look = open_snapshot(policy_slug=policy_slug, actor=actor, at=at, scope=scope_of(actor))
     tree, rank = look.snapshot.tree, look.snapshot.values.rank
     own = tree.index_of_uid(entry_uid)
     offered = look.told & look.snapshot.values.is_ranked
@@ -155,7 +155,7 @@ def _step_json(step: WalkStep | None) -> dict[str, Any] | None:
     return None if step is None else step_json(step, [_standing(step)])
 
 
-def _own(look: Look, actor: Actor) -> int:
+def _own(look: VisibleSnapshot, actor: Actor) -> int:
     results = [one for query in own_queries(actor) for one in look.snapshot.lookup([query], mask=look.told)]
     ranked = sorted((one["rank"], one["entry"]) for one in results if one.get("rank") is not None)
     at = look.snapshot.tree.index_of_path(ranked[0][1]) if ranked else None
@@ -164,7 +164,7 @@ def _own(look: Look, actor: Actor) -> int:
     return at
 
 
-def _leaf(look: Look, text: str, where: str) -> int:
+def _leaf(look: VisibleSnapshot, text: str, where: str) -> int:
     """The ranked leaf of an account or a path; a hidden leaf is answered like a missing one."""
     tree, values = look.snapshot.tree, look.snapshot.values
     at = tree.index_of_path(text) if text.startswith("/") else _of_account(look, text)
@@ -176,7 +176,7 @@ def _leaf(look: Look, text: str, where: str) -> int:
     return at
 
 
-def _of_account(look: Look, text: str) -> int | None:
+def _of_account(look: VisibleSnapshot, text: str) -> int | None:
     namespace, colon, user = text.partition(":")
     queries = [AccountQuery(text), *([AccountQuery(user, namespace=namespace)] if colon else [])]
     for query in queries:
@@ -186,7 +186,7 @@ def _of_account(look: Look, text: str) -> int | None:
     return None
 
 
-def _compared(look: Look, one: int, other: int) -> Comparison:
+def _compared(look: VisibleSnapshot, one: int, other: int) -> Comparison:
     snapshot = look.snapshot
     with needing_the_algorithm(), refusing_failed_packages():
         found = contrast(result_of(snapshot), one, other)
@@ -210,12 +210,12 @@ def _side(snapshot: ServedSnapshot, at: int) -> Side:
     )  # fmt: skip
 
 
-def _told_step(look: Look, at: int) -> WalkStep:
+def _told_step(look: VisibleSnapshot, at: int) -> WalkStep:
     step = step_at(look.snapshot, at)
     return step if look.told[at] else untold(step)
 
 
-def _order(snapshot: ServedSnapshot, sides: tuple[Side, Side], found: Contrast) -> list[Said]:
+def _order(snapshot: ServedSnapshot, sides: tuple[Side, Side], found: Contrast) -> list[Message]:
     one, other = sides
     same = one.name == other.name
     if found.ahead is None:
@@ -230,7 +230,7 @@ def _order(snapshot: ServedSnapshot, sides: tuple[Side, Side], found: Contrast) 
     ]  # fmt: skip
 
 
-def _level(snapshot: ServedSnapshot, found: Contrast, steps: list[WalkStep | None]) -> list[Said]:
+def _level(snapshot: ServedSnapshot, found: Contrast, steps: list[WalkStep | None]) -> list[Message]:
     if found.decided_by == "tie":
         return []
     algorithm = str(snapshot.algorithm["name"])
@@ -245,7 +245,7 @@ def _level(snapshot: ServedSnapshot, found: Contrast, steps: list[WalkStep | Non
     return [say(f"contrast.{found.decided_by}", **between), *standing]
 
 
-def _rounded(look: Look, found: Contrast) -> list[Said]:
+def _rounded(look: VisibleSnapshot, found: Contrast) -> list[Message]:
     """Levels at which rounding alone makes the two equal; nothing of an entry that isn't shown."""
     said = []
     for level, one, other in found.rounded:
@@ -256,7 +256,7 @@ def _rounded(look: Look, found: Contrast) -> list[Said]:
     return [*said, say("contrast.rounded_tie")] if said and found.decided_by == "tie" else said
 
 
-def _factors(found: Contrast, sides: tuple[Side, Side]) -> list[Said]:
+def _factors(found: Contrast, sides: tuple[Side, Side]) -> list[Message]:
     """Under one number of the whole path: which numbers these are."""
     if found.decided_by != "whole_path":
         return []
@@ -266,7 +266,7 @@ def _factors(found: Contrast, sides: tuple[Side, Side]) -> list[Said]:
     ]
 
 
-def _standing(step: WalkStep) -> Said:
+def _standing(step: WalkStep) -> Message:
     facts = {"name": step.name, "parent": step.parent_name, "target": step.target}
     if step.is_suppressed:
         return say("contrast.one.suppressed", **facts)
@@ -275,7 +275,7 @@ def _standing(step: WalkStep) -> Said:
     return say(f"contrast.one.{state}", **facts, actual=step.actual, points=points)
 
 
-def _turn(snapshot: ServedSnapshot, steps: list[WalkStep | None], turn: Turn) -> list[Said]:
+def _turn(snapshot: ServedSnapshot, steps: list[WalkStep | None], turn: Turn) -> list[Message]:
     """Each single change that would be enough."""
     ahead, behind = steps
     unit = unit_of_metric(snapshot.settings.metric["weights"])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from apps.engine.algorithms import Explanation, PriorityResult
-from apps.priorities.sentences import Said, say
+from apps.priorities.sentences import Message, say
 from apps.priorities.snapshots.blob import Values
 
 Numbers = Values | PriorityResult  # of a snapshot, or just computed
@@ -69,7 +69,7 @@ def weightiest(effects: Sequence[Effect | None]) -> int | None:
     return sizes.index(max(sizes)) if any(sizes) else None
 
 
-def effect_said(effect: Effect | None) -> list[Said]:
+def effect_said(effect: Effect | None) -> list[Message]:
     """What this level does to the factor, and why its own ratio counts in part only."""
     if effect is None:
         return []
@@ -84,7 +84,7 @@ def effect_said(effect: Effect | None) -> list[Said]:
 
 
 def _ratio(explanation: Explanation, values: Numbers, entry: int) -> float | None:
-    promised = float(values.columns[explanation.promised].values[entry])
+    promised = float(values.columns[explanation.due].values[entry])
     if promised <= 0:
         return None
     used = float(values.columns[explanation.used].values[entry])

@@ -11,20 +11,24 @@ from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.explain.account_walk import moment_json, rank_said
 from apps.explain.advice import Outlook
-from apps.explain.messages import Story, story_of
+from apps.explain.messages import AccountMessages, messages_of
 from apps.explain.my_priority import MyPriority, get_my_priority
 from apps.explain.walk import step_json
-from apps.priorities.sentences import Said, text_of
+from apps.priorities.sentences import Message, text_of
 from apps.priorities.serving.lookup_index import instant
 from apps.priorities.snapshots.ordering import json_number
 
 Outlooks = Callable[[MyPriority], Outlook | None]
 
 
-def tell_me(*, actor: Actor, at: int | datetime | None = None, policy_slug: str | None = None) -> dict[str, Any]:
+def get_me(*, actor: Actor, at: int | datetime | None = None, policy_slug: str | None = None) -> dict[str, Any]:
     """Who asks, and each of their accounts in a line: policy, entry, rank, factor, the sentence."""
     found = get_my_priority(actor=actor, at=at, policy_slug=policy_slug)
-    return {**_who(actor), "at": _asked(at), "accounts": [_line(one, story_of(one, _but(found, one))) for one in found]}
+    return {
+        **_who(actor),
+        "at": _asked(at),
+        "accounts": [_line(one, messages_of(one, _but(found, one))) for one in found],
+    }
 
 
 def explain_me(
@@ -41,7 +45,7 @@ def explain_me(
     told = []
     for one in chosen:
         outlook = outlook_of(one) if outlook_of and not one.error and at is None else None
-        told.append(_explained(one, story_of(one, _but(found, one), outlook)))
+        told.append(_explained(one, messages_of(one, _but(found, one), outlook)))
     return {**_who(actor), "at": _asked(at), "accounts": told}
 
 
@@ -60,7 +64,7 @@ def _who(actor: Actor) -> dict[str, Any]:
     }
 
 
-def _line(mine: MyPriority, story: Story) -> dict[str, Any]:
+def _line(mine: MyPriority, story: AccountMessages) -> dict[str, Any]:
     deciding = None if mine.deciding is None else mine.walk[mine.deciding]
     said = (
         story.summary
@@ -82,7 +86,7 @@ def _line(mine: MyPriority, story: Story) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _explained(mine: MyPriority, story: Story) -> dict[str, Any]:
+def _explained(mine: MyPriority, story: AccountMessages) -> dict[str, Any]:
     steps = []
     for level in story.levels:
         steps.append({**step_json(level.step, level.said), "decides": level.decides})
@@ -99,7 +103,7 @@ def _explained(mine: MyPriority, story: Story) -> dict[str, Any]:
     }
 
 
-def _said(sentences: Sequence[Said]) -> list[dict[str, Any]]:
+def _said(sentences: Sequence[Message]) -> list[dict[str, Any]]:
     return [one.json() for one in sentences]
 
 

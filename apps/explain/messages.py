@@ -10,50 +10,50 @@ from apps.explain.advice import Outlook, advise
 from apps.explain.level_terms import effect_said
 from apps.explain.my_priority import MyPriority
 from apps.explain.walk import WalkStep, ahead_said, equal_said, fallen_said, level_said
-from apps.priorities.sentences import Said, say, text_of
+from apps.priorities.sentences import Message, say, text_of
 
 
 @dataclass(frozen=True)
-class LevelStory:
+class LevelMessages:
     """One level, explained to the account's owner."""
 
     step: WalkStep
-    standing: Said
-    ahead: Said
+    standing: Message
+    ahead: Message
     decides: bool
     is_you: bool
-    fallen: Said | None = None  # that others' usage doesn't count here
-    effects: Sequence[Said] = ()  # on the number of the whole path
-    equal: Sequence[Said] = ()  # who beside it is equal, and whether rounding makes it so
+    fallen: Message | None = None  # that others' usage doesn't count here
+    effects: Sequence[Message] = ()  # on the number of the whole path
+    equal: Sequence[Message] = ()  # who beside it is equal, and whether rounding makes it so
 
     @property
-    def said(self) -> list[Said]:
+    def said(self) -> list[Message]:
         """All of it."""
         return [self.standing, *self.effects, self.ahead, *self.equal, *([self.fallen] if self.fallen else [])]
 
 
 @dataclass(frozen=True)
-class Story:
+class AccountMessages:
     """All messages about one account in one policy, in reading order."""
 
-    verdict: Said
-    reason: Sequence[Said]
-    own: Said | None
-    levels: Sequence[LevelStory]
-    number: Said | None
-    advice: Sequence[Said]
-    stale: Said | None
+    verdict: Message
+    reason: Sequence[Message]
+    own: Message | None
+    levels: Sequence[LevelMessages]
+    number: Message | None
+    advice: Sequence[Message]
+    stale: Message | None
 
     @property
-    def summary(self) -> list[Said]:
+    def summary(self) -> list[Message]:
         """The sentence, and what belongs to it."""
         return [self.verdict, *self.reason, *([self.own] if self.own else [])]
 
 
-def story_of(mine: MyPriority, others: Sequence[MyPriority] = (), outlook: Outlook | None = None) -> Story:
+def messages_of(mine: MyPriority, others: Sequence[MyPriority] = (), outlook: Outlook | None = None) -> AccountMessages:
     """others: further accounts of the same person. outlook: when the deciding level comes back, where that is known."""
     deciding = mine.walk[mine.deciding] if mine.deciding is not None else None
-    return Story(
+    return AccountMessages(
         verdict=_verdict(mine),
         reason=_reason(mine, deciding),
         own=_own(mine, deciding),
@@ -70,7 +70,7 @@ def reason_in_short(mine: MyPriority) -> str:
     return text_of(_reason(mine, deciding))
 
 
-def _verdict(mine: MyPriority) -> Said:
+def _verdict(mine: MyPriority) -> Message:
     """The verdict by thirds of the ranking: words first, then the rank."""
     if mine.error:
         is_not_kept = mine.moment and mine.error == "no_snapshot"
@@ -84,7 +84,7 @@ def _verdict(mine: MyPriority) -> Said:
     return say(f"verdict.{word}", rank=mine.rank, of=mine.of)
 
 
-def _reason(mine: MyPriority, deciding: WalkStep | None) -> list[Said]:
+def _reason(mine: MyPriority, deciding: WalkStep | None) -> list[Message]:
     if mine.error == "unmapped":
         return [say("rank.unmapped", policy=mine.policy_name, factor=mine.factor)]
     if mine.error:  # of the past the advice says it all
@@ -99,7 +99,7 @@ def _reason(mine: MyPriority, deciding: WalkStep | None) -> list[Said]:
     return [_of_levels(mine, deciding, whom) if mine.levels_decide else _of_factor(deciding, whom)]
 
 
-def _no_level(mine: MyPriority) -> Said:
+def _no_level(mine: MyPriority) -> Message:
     if mine.is_decided_above:
         return say("reason.above")
     if mine.explained_by == "number":
@@ -109,7 +109,7 @@ def _no_level(mine: MyPriority) -> Said:
     return say("reason.equal" if mine.levels_decide else "reason.factor_same")
 
 
-def _of_levels(mine: MyPriority, deciding: WalkStep, whom: str) -> Said:
+def _of_levels(mine: MyPriority, deciding: WalkStep, whom: str) -> Message:
     """The level that puts most others ahead; where none is ahead, what helps."""
     key = f"reason.{whom}"
     names = {
@@ -125,7 +125,7 @@ def _of_levels(mine: MyPriority, deciding: WalkStep, whom: str) -> Said:
     return say(f"{key}_under" if deciding.state in ("under", "idle") else f"{key}_first", **names)
 
 
-def _of_factor(deciding: WalkStep, whom: str) -> Said:
+def _of_factor(deciding: WalkStep, whom: str) -> Message:
     """The level that changes the one number most."""
     effect = deciding.effect
     facts = {
@@ -137,7 +137,7 @@ def _of_factor(deciding: WalkStep, whom: str) -> Said:
     return say(f"factor.{whom}_{way}", **facts, factor=effect.factor, other_factor=effect.factor_above)
 
 
-def _own(mine: MyPriority, deciding: WalkStep | None) -> Said | None:
+def _own(mine: MyPriority, deciding: WalkStep | None) -> Message | None:
     """What the person's own use adds, when another level decides."""
     last = mine.walk[-1] if mine.walk else None
     if last is None or last is deciding or last.state == "unknown":
@@ -147,12 +147,12 @@ def _own(mine: MyPriority, deciding: WalkStep | None) -> Said | None:
     return say(f"own.{key}", parent=last.parent_name)
 
 
-def _level(mine: MyPriority, step: WalkStep, at: int) -> LevelStory:
+def _level(mine: MyPriority, step: WalkStep, at: int) -> LevelMessages:
     is_you, decides = at == len(mine.walk) - 1, at == mine.deciding
     standing = level_said(step, is_you=is_you, decides=decides)[0]
     ahead = ahead_said(step, is_you=is_you, is_yours=not is_you)
     fallen = fallen_said(step.fallen) if step.fallen else None
-    return LevelStory(step, standing, ahead, decides, is_you, fallen, effect_said(step.effect), equal_said(step))
+    return LevelMessages(step, standing, ahead, decides, is_you, fallen, effect_said(step.effect), equal_said(step))
 
 
 _BY_ALGORITHM = {
@@ -161,7 +161,7 @@ _BY_ALGORITHM = {
 }  # fmt: skip
 
 
-def _number(mine: MyPriority) -> Said | None:
+def _number(mine: MyPriority) -> Message | None:
     """What the scheduler gets, and how it is made."""
     if mine.error:
         return None

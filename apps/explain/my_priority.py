@@ -30,8 +30,8 @@ from apps.priorities.records.moment import Moment
 from apps.priorities.selectors.rows import newest_or_none, open_view
 from apps.priorities.selectors.visible.freshness import freshness
 from apps.priorities.selectors.visible.moments import moment_of
-from apps.priorities.selectors.visible.snapshot import look_at, look_back
-from apps.priorities.sentences import Said, say
+from apps.priorities.selectors.visible.snapshot import open_past_snapshot, open_snapshot
+from apps.priorities.sentences import Message, say
 from apps.priorities.sentences.numbers import job_hours, unit_of_metric
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.lookup_index import ServedSnapshot
@@ -120,7 +120,7 @@ class MyPriority:
     compares: str = "vector"  # or "deviations", or "ranks": what of the levels decides
     explained_by: Kind = "levels"  # one by one from the top, or one number made of all of them
     is_decided_above: bool = False  # the main reason is at a level that isn't shown
-    why_unranked: tuple[Said, ...] = ()
+    why_unranked: tuple[Message, ...] = ()
     problems: tuple[str, ...] = ()  # why these numbers may be behind
     moment: Moment | None = None  # of the past
     smallest_job: PathJob | None = None  # that shows in the vector; None where nothing is rounded
@@ -187,7 +187,7 @@ def _opened(policy: Policy, actor: Actor, at: int | datetime | None) -> _Opened:
     problems = () if fresh.state == "ok" else tuple(fresh.problems)
     if snapshot is None or actor.token is None or actor.token.subtree_uid is None:
         return _Opened(policy, snapshot, problems=problems)
-    look = look_at(policy_slug=policy.slug, actor=actor, scope=Token.Scope.SELF_READ)
+    look = open_snapshot(policy_slug=policy.slug, actor=actor, scope=Token.Scope.SELF_READ)
     return _Opened(policy, look.snapshot, look.told, problems=problems)
 
 
@@ -200,7 +200,7 @@ def _opened_then(policy: Policy, actor: Actor, at: int | datetime) -> _Opened:
         return _Opened(policy, None)  # it didn't exist yet
     if view.snapshot is None:
         return _Opened(policy, None, moment=moment_of(view))
-    look = look_back(view)
+    look = open_past_snapshot(view)
     return _Opened(policy, look.snapshot, look.told, look.moment)
 
 
@@ -268,7 +268,7 @@ def _is_whole(steps: Sequence[WalkStep], shown: Sequence[int]) -> bool:
     return len(shown) == len(steps) and not any(step.is_suppressed for step in steps)
 
 
-def unranked_said(snapshot: ServedSnapshot, result: dict[str, Any], entry: int) -> list[Said]:
+def unranked_said(snapshot: ServedSnapshot, result: dict[str, Any], entry: int) -> list[Message]:
     """Why a look-up has no rank; nothing where it has one."""
     if result["rank"] is not None:
         return []

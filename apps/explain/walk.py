@@ -12,8 +12,8 @@ from apps.engine.algorithms.explanation import Kind
 from apps.explain.level_terms import Effect, effect_said, effects_of, weightiest
 from apps.explain.siblings import Beside, deciding_level, siblings_of
 from apps.policies.tree.columns import Mask
-from apps.priorities.local_only.services import FallenBack
-from apps.priorities.sentences import Said, adjustment_sentence, say, text_of
+from apps.priorities.local_only.services import LocalOnlyEntry
+from apps.priorities.sentences import Message, adjustment_sentence, say, text_of
 from apps.priorities.serving.lookup_index import ServedSnapshot, instant
 from apps.priorities.snapshots.ordering import State, json_number, own_numbers, state_of
 
@@ -65,7 +65,7 @@ class WalkStep:
     adjustments: tuple[CountedAdjustment, ...] = ()
     is_group: bool = False
     is_suppressed: bool = False  # the usage here is hidden from the reader
-    fallen: FallenBack | None = None  # compared by this site's usage alone, for now
+    fallen: LocalOnlyEntry | None = None  # compared by this site's usage alone, for now
     compares: Literal["level", "factor", "priority"] = "level"
     n_equal: int = 0
     n_rounded: int = 0
@@ -104,7 +104,7 @@ def walk_to(snapshot: ServedSnapshot, entry: int) -> Walk:
     return Walk(entry, chain, steps, weightiest(effects))
 
 
-def why_unranked(snapshot: ServedSnapshot, entry: int) -> list[Said]:
+def why_unranked(snapshot: ServedSnapshot, entry: int) -> list[Message]:
     """Why an entry has no rank, and what schedulers get for it; nothing for one that has."""
     tree, values = snapshot.tree, snapshot.values
     if values.has_rank[entry]:
@@ -122,7 +122,7 @@ def why_unranked(snapshot: ServedSnapshot, entry: int) -> list[Said]:
     return said if values.has_factor[entry] else [*said, say("unranked.fallback")]
 
 
-def level_said(step: WalkStep, *, is_you: bool = False, decides: bool = False) -> list[Said]:
+def level_said(step: WalkStep, *, is_you: bool = False, decides: bool = False) -> list[Message]:
     """One level in words: its deviation and how many siblings are ahead. is_you: addressed to its owner."""
     said = [
         _standing(step, is_you=is_you, decides=decides), *effect_said(step.effect), ahead_said(step, is_you=is_you),
@@ -131,7 +131,7 @@ def level_said(step: WalkStep, *, is_you: bool = False, decides: bool = False) -
     return said if step.fallen is None else [*said, fallen_said(step.fallen)]
 
 
-def fallen_said(fallen: FallenBack) -> Said:
+def fallen_said(fallen: LocalOnlyEntry) -> Message:
     """The local-only fallback at this level: since when and, where visible, why."""
     if not fallen.reason:
         return say("walk.local_only_above", at=fallen.since)
@@ -146,7 +146,7 @@ def without_reason(snapshot: ServedSnapshot, step: WalkStep, told: Mask) -> Walk
     return replace(step, fallen=replace(step.fallen, reason=""))
 
 
-def ahead_said(step: WalkStep, *, is_you: bool = False, is_yours: bool = False) -> Said:
+def ahead_said(step: WalkStep, *, is_you: bool = False, is_yours: bool = False) -> Message:
     """How many of the others at this level go first; never which."""
     if not step.n_siblings:
         return say("ahead.alone")
@@ -161,7 +161,7 @@ def ahead_said(step: WalkStep, *, is_you: bool = False, is_yours: bool = False) 
     return say(f"ahead.some{suffix}", n_ahead=step.n_ahead, n_siblings=step.n_siblings)
 
 
-def equal_said(step: WalkStep) -> list[Said]:
+def equal_said(step: WalkStep) -> list[Message]:
     """How many siblings have an equal component, and whether by rounding alone."""
     if step.is_suppressed or not step.n_equal:
         return []
@@ -169,7 +169,7 @@ def equal_said(step: WalkStep) -> list[Said]:
     return [*said, say("ahead.rounded", n=step.n_rounded)] if step.n_rounded else said
 
 
-def _standing(step: WalkStep, *, is_you: bool, decides: bool) -> Said:
+def _standing(step: WalkStep, *, is_you: bool, decides: bool) -> Message:
     names = {"name": step.name, "parent": step.parent_name}
     if step.target is None:
         return say("walk.dissolved_you" if is_you else "walk.dissolved", **names)
@@ -184,7 +184,7 @@ def _standing(step: WalkStep, *, is_you: bool, decides: bool) -> Said:
     return say(f"{key}_you" if is_you else key, **numbers)
 
 
-def step_json(step: WalkStep, said: Sequence[Said]) -> dict[str, Any]:
+def step_json(step: WalkStep, said: Sequence[Message]) -> dict[str, Any]:
     """One level as REST sends it, with its messages."""
     return {
         "entry": step.path, "name": step.name, "kind": step.kind,

@@ -11,7 +11,7 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 
 from apps.core.errors import FieldProblem, Invalid
-from apps.engine.decay import LAWS, Window, weights
+from apps.engine.decay import DECAY_FUNCTIONS, Window, weights
 from apps.figures import axes, traces
 from apps.figures.controls import Choice, Control, changed
 from apps.figures.figure import Column, EndLabel, Figure, Table
@@ -47,7 +47,7 @@ def read_decay(query: QueryDict) -> DecayAsked:
         raise Invalid(message, fields=[FieldProblem("age", message)])
     laws = tuple(dict.fromkeys(query.getlist("law"))) if "law" in query else _USUAL
     for name in laws:
-        if name not in LAWS and name != _OWN:
+        if name not in DECAY_FUNCTIONS and name != _OWN:
             message = _("Unknown decay function “%(name)s”.") % {"name": name[:40]}
             raise Invalid(message, fields=[FieldProblem("law", message)])
     return DecayAsked(int(text), tuple(name for name in laws if name != _OWN))
@@ -55,7 +55,9 @@ def read_decay(query: QueryDict) -> DecayAsked:
 
 def decay_of(settings: PolicySettings, policy: str, query: QueryDict, *, as_of_s: float) -> Figure:
     """The figure for a policy with these settings: each law with the parameters stated for it, else the usual ones."""
-    stated = {name: PolicySettings.from_json({"window": {**settings.window, "aging": name}}) for name in LAWS}
+    stated = {
+        name: PolicySettings.from_json({"window": {**settings.window, "aging": name}}) for name in DECAY_FUNCTIONS
+    }
     windows = {name: window_of(one.window) for name, one in stated.items()}
     asked = read_decay(query)
     return decay_figure(window_of(settings.window), windows, asked, query, policy=policy, as_of_s=as_of_s)
@@ -71,7 +73,7 @@ def decay_figure(
     ages_s = np.linspace(0.0, asked.days * DAY_S, asked.days * _POINTS_A_DAY[asked.days] + 1)
     days = [round(float(age) / DAY_S, 4) for age in ages_s]
     shown = {_OWN: own, **{name: windows[name] for name in asked.laws if name != own.aging}}
-    labels = {name: _("this policy") if name == _OWN else LAWS[name].label for name in shown}
+    labels = {name: _("this policy") if name == _OWN else DECAY_FUNCTIONS[name].label for name in shown}
     left = {name: weights(ages_s, window, as_of_s) * 100 for name, window in shown.items()}
     colors = {name: _color(own, name) for name in shown}
     drawn = [
@@ -108,7 +110,7 @@ def decay_figure(
 
 def _listed(own: Window) -> list[str]:
     """Laws that can be beside the policy's own."""
-    return [name for name in LAWS if name != own.aging]
+    return [name for name in DECAY_FUNCTIONS if name != own.aging]
 
 
 def _color(own: Window, name: str) -> str:
@@ -173,7 +175,7 @@ def _controls(own: Window, asked: DecayAsked, query: QueryDict) -> list[Control]
         picked = others if name in asked.laws else [*others, name]
         laws.append(
             Choice(
-                f"law-{name}", LAWS[name].label, changed(query, law=picked or [_OWN]), name in asked.laws,
+                f"law-{name}", DECAY_FUNCTIONS[name].label, changed(query, law=picked or [_OWN]), name in asked.laws,
                 swatch=_color(own, name), alone=changed(query, law=name),
             )
         )  # fmt: skip

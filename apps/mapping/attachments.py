@@ -99,7 +99,7 @@ def _refuse_to_let_go(rights: MapRights, attachment: Attachment, *, at: datetime
     moves = find_moves(rights, Wanted(places={attachment.account_id: None}), at=at)
     took = who_took(rights.policy, attachment.account_id)
     is_own = rights.actor.user is not None and took == rights.actor.user.pk
-    refusal = refusal_of(rights, moves, taken={attachment.account_id} if is_own else ())
+    refusal = refusal_of(rights, moves, attached={attachment.account_id} if is_own else ())
     if refusal:
         raise NotAllowed(refusal.text, code="not_yours")
 

@@ -123,7 +123,7 @@ class Assign:
 
 
 @dataclass(frozen=True)
-class LetGo:
+class Detach:
     """Attached accounts, by id: rules decide about them again."""
 
     accounts: Sequence[int]
@@ -285,12 +285,12 @@ def _plan(rights: MapRights, edit: Edit, at: datetime) -> Plan:
     refusal = None if wanted.rules is None else refusal_of_rules(rights, state.rules, wanted.rules)
     if isinstance(edit, Assign):
         _refuse_taken(rights, edit, moves)
-    taken = _taken_by(rights, edit.accounts) if isinstance(edit, LetGo) else ()
-    key, text = refusal or refusal_of(rights, moves, taken=taken) or ("", "")
+    attached = _attached_by(rights, edit.accounts) if isinstance(edit, Detach) else ()
+    key, text = refusal or refusal_of(rights, moves, attached=attached) or ("", "")
     return Plan(rights, version_of(rights.policy), wanted, moves, text, key, state)
 
 
-def _taken_by(rights: MapRights, accounts: Sequence[int]) -> set[int]:
+def _attached_by(rights: MapRights, accounts: Sequence[int]) -> set[int]:
     """Accounts that the actor attached while they were unmapped."""
     user = rights.actor.user
     return {account for account in accounts if user is not None and who_took(rights.policy, account) == user.pk}

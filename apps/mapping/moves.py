@@ -50,7 +50,7 @@ GROUP BY bucket.account_id
 """
 
 
-class Stake(NamedTuple):
+class AffectedUsage(NamedTuple):
     """Core-seconds and ended jobs of the last days, and the last hour with usage."""
 
     core_s: float = 0.0
@@ -58,17 +58,17 @@ class Stake(NamedTuple):
     last_at: datetime | None = None
 
 
-NOTHING = Stake()
+NOTHING = AffectedUsage()
 
 
-def load_stakes(accounts: Sequence[int] | None = None, *, at: datetime) -> dict[int, Stake]:
+def load_affected_usage(accounts: Sequence[int] | None = None, *, at: datetime) -> dict[int, AffectedUsage]:
     """By account, of those (None: all) that used something in the last DAYS days."""
     asked: dict[str, Any] = {
         "since": at - timedelta(days=DAYS), "until": at, "all": accounts is None, "accounts": list(accounts or ()),
     }  # fmt: skip
     with connection.cursor() as cursor:
         cursor.execute(_USED, asked)
-        return {row[0]: Stake(float(row[1]), float(row[2]), row[3]) for row in cursor.fetchall()}
+        return {row[0]: AffectedUsage(float(row[1]), float(row[2]), row[3]) for row in cursor.fetchall()}
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Move(NamedTuple):
     after: int
     was_free: bool
     is_free: bool
-    stake: Stake = NOTHING
+    stake: AffectedUsage = NOTHING
 
 
 def find_moves(rights: MapRights, wanted: Wanted, *, at: datetime) -> list[Move]:
@@ -108,7 +108,7 @@ def find_moves(rights: MapRights, wanted: Wanted, *, at: datetime) -> list[Move]
         keys.append(AccountKey(*names))
     known = _with_places(then.known, dict(zip(ids, keys, strict=True)), places)
     moves = _between(book.on(rights.tree), Resolver(then.rules, rights.tree, known), ids, keys)
-    stakes = load_stakes([move.account for move in moves], at=at) if moves else {}
+    stakes = load_affected_usage([move.account for move in moves], at=at) if moves else {}
     told = [move._replace(stake=stakes.get(move.account, NOTHING)) for move in moves]
     return sorted(told, key=lambda move: (-move.stake.core_s, move.key))
 
@@ -167,7 +167,7 @@ class Refusal(NamedTuple):
     text: str
 
 
-def refusal_of(rights: MapRights, moves: Sequence[Move], *, taken: Collection[int] = ()) -> Refusal | None:
+def refusal_of(rights: MapRights, moves: Sequence[Move], *, attached: Collection[int] = ()) -> Refusal | None:
     """Why the actor may not make these moves, without names hidden from the actor; None when allowed.
 
     attached: accounts that the actor attached while unmapped, and may detach.
@@ -175,7 +175,7 @@ def refusal_of(rights: MapRights, moves: Sequence[Move], *, taken: Collection[in
     if rights.may_map(0):
         return None
     may = Remembered(rights.may_map)
-    return _refusal(moves, may, may, taken)
+    return _refusal(moves, may, may, attached)
 
 
 def refusal_of_tree(before: MapRights, after: MapRights, moves: Sequence[Move]) -> Refusal | None:
@@ -189,7 +189,7 @@ def refusal_of_tree(before: MapRights, after: MapRights, moves: Sequence[Move]) 
 
 
 def _refusal(
-    moves: Sequence[Move], may_take: Mapping[int, bool], may_put: Mapping[int, bool], taken: Collection[int]
+    moves: Sequence[Move], may_take: Mapping[int, bool], may_put: Mapping[int, bool], attached: Collection[int]
 ) -> Refusal | None:
     """Moving an account needs the right at its present entry and at its new one."""
     pulled = sum(not move.was_free and not may_take[move.before] for move in moves)
@@ -197,13 +197,13 @@ def _refusal(
         text = _("%(accounts)s outside your rights would move: ask a person who maps accounts there.")
         return Refusal("pulls", text % {"accounts": _accounts_of_others(pulled)})
     pushed = sum(
-        move.after != UNMAPPED and not may_put[move.after] and not (move.is_free and move.account in taken)
+        move.after != UNMAPPED and not may_put[move.after] and not (move.is_free and move.account in attached)
         for move in moves
     )
     if pushed:
         text = _("%(accounts)s would count at entries outside your rights: ask a person who maps accounts there.")
         return Refusal("pushes", text % {"accounts": _accounts(pushed)})
-    dropped = sum(move.after == UNMAPPED and move.account not in taken for move in moves)
+    dropped = sum(move.after == UNMAPPED and move.account not in attached for move in moves)
     if dropped:
         text = _("%(accounts)s would become unmapped: this needs the right to map accounts of the whole policy.")
         return Refusal("drops", text % {"accounts": _accounts(dropped)})

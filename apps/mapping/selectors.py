@@ -12,7 +12,7 @@ from apps.accounts.models import Account
 from apps.accounts.names.entry_names import ENTRY_NAMESPACE, RESERVED, uid_of_account
 from apps.accounts.names.intern import AccountKey
 from apps.mapping.changes import may_read_rule
-from apps.mapping.moves import NOTHING, Remembered, Stake, is_own, load_stakes
+from apps.mapping.moves import NOTHING, AffectedUsage, Remembered, is_own, load_affected_usage
 from apps.mapping.permissions import MapRights, rights_in
 from apps.mapping.rules.placement import decide_accounts
 from apps.mapping.rules.resolver import UNMAPPED, Decided
@@ -46,7 +46,7 @@ class UnmappedLine:
 
     account: int
     key: AccountKey
-    stake: Stake
+    stake: AffectedUsage
     suggestions: Sequence[Suggestion]
 
 
@@ -87,7 +87,7 @@ def get_mapping_page(*, policy_slug: str, after: int = 0, at: datetime, actor: A
     rows = list(accounts.order_by("id").values_list("id", *AccountKey._fields))
     ids, keys = [row[0] for row in rows], [AccountKey(*row[1:]) for row in rows]
     decided = decide_accounts(rights.tree, book.rules, book.known, keys)
-    used, mine = load_stakes(at=at), set(ids)
+    used, mine = load_affected_usage(at=at), set(ids)
     stakes = {account: stake for account, stake in used.items() if account in mine}
     waiting = _waiting(rights, {account: stake for account, stake in used.items() if account not in mine})
     rules, by_members, attached = _rules(rights, stored, book, ids, decided, stakes)
@@ -112,7 +112,7 @@ def get_mapping_page(*, policy_slug: str, after: int = 0, at: datetime, actor: A
 
 def _rules(
     rights: MapRights, stored: Sequence[Rule], book: Rulebook, ids: Sequence[int], decided: Sequence[Decided],
-    stakes: dict[int, Stake],
+    stakes: dict[int, AffectedUsage],
 ) -> tuple[list[RuleLine], tuple[int, float], tuple[int, float]]:  # fmt: skip
     counts: Counter[int | None] = Counter()
     used: dict[int | None, float] = {}
@@ -140,7 +140,7 @@ def _rules(
     return lines, by_members, (counts[None], used.get(None, 0.0))
 
 
-def _waiting(rights: MapRights, told: dict[int, Stake]) -> list[float]:
+def _waiting(rights: MapRights, told: dict[int, AffectedUsage]) -> list[float]:
     """Core-seconds of entries that peers report and that aren't in the tree, for readers of the whole tree."""
     if not rights.may_name(0):
         return []
@@ -151,8 +151,8 @@ def _waiting(rights: MapRights, told: dict[int, Stake]) -> list[float]:
 
 
 def _unmapped(
-    ids: Sequence[int], keys: Sequence[AccountKey], decided: Sequence[Decided], stakes: dict[int, Stake]
-) -> list[tuple[int, AccountKey, Stake]]:
+    ids: Sequence[int], keys: Sequence[AccountKey], decided: Sequence[Decided], stakes: dict[int, AffectedUsage]
+) -> list[tuple[int, AccountKey, AffectedUsage]]:
     """The most usage first."""
     found = [
         (account, key, stakes.get(account, NOTHING))
@@ -163,7 +163,7 @@ def _unmapped(
 
 
 def _guessed(
-    rights: MapRights, free: Sequence[tuple[int, AccountKey, Stake]], keys: Sequence[AccountKey],
+    rights: MapRights, free: Sequence[tuple[int, AccountKey, AffectedUsage]], keys: Sequence[AccountKey],
     decided: Sequence[Decided],
 ) -> list[UnmappedLine]:  # fmt: skip
     """Only entries that the actor sees are suggested."""

@@ -134,7 +134,7 @@ def take_source(*, version: int, source_slug: str, at: datetime, actor: Actor) -
         return _save(beginning, source=source, dry_run=None, usage_import=None, updated_at=at)
 
 
-def tell_zone(*, version: int, time_zone: str, at: datetime, actor: Actor) -> Beginning:
+def choose_zone(*, version: int, time_zone: str, at: datetime, actor: Actor) -> Beginning:
     """Read the file again in the chosen time zone."""
     with transaction.atomic():
         beginning = locked(version, actor)

@@ -80,7 +80,7 @@ def top_of(tree: TreeColumns, top: I8) -> I8:
     return place
 
 
-def hold_against(
+def compare_with_usage(
     tree: TreeColumns, entry_of_account: I4, used: F8, *, half_life_days: float, tolerance: Mapping[str, Any]
 ) -> Ledger:
     """used: (accounts, days) core-seconds, the last day last; unmapped accounts count for no entry."""
@@ -173,7 +173,7 @@ class Unplaced:
 
 
 @dataclass(frozen=True)
-class Against:
+class TreeVsUsage:
     """`n_users`: accounts with usage below each of the ledger's entries. `at_groups`: accounts and core-seconds that
     are mapped to a group, because the tree has no entry of that person in it."""
 
@@ -195,7 +195,7 @@ class Against:
         return self.ledger.used_core_s + self.unplaced_core_s
 
 
-def hold_against_log(beginning: Beginning, *, zone: ZoneInfo, at: datetime, actor: Actor) -> Against:
+def compare_with_log(beginning: Beginning, *, zone: ZoneInfo, at: datetime, actor: Actor) -> TreeVsUsage:
     """For administrators. The source has usage."""
     require_beginner(actor)
     if beginning.source is None:
@@ -212,9 +212,9 @@ def hold_against_log(beginning: Beginning, *, zone: ZoneInfo, at: datetime, acto
     if len(used_days):
         first_used = span.first_on + timedelta(days=int(used_days[0]))
         span = Span(span.first_on, span.last_on, span.ends_with_log, first_used)
-    ledger = hold_against(tree, entry, used, half_life_days=half_life_days, tolerance=settings.tolerance)
+    ledger = compare_with_usage(tree, entry, used, half_life_days=half_life_days, tolerance=settings.tolerance)
     lost = entry == UNMAPPED
-    return Against(
+    return TreeVsUsage(
         tree=tree, span=span, ledger=ledger, n_users=_users_below(tree, ledger, entry),
         unplaced=_unplaced(tree, keys, entry, by_account), n_unplaced=int(lost.sum()),
         unplaced_core_s=float(by_account[lost].sum()), at_groups=_at_groups(tree, entry, by_account),

@@ -232,7 +232,7 @@ def _site_factors(checked: _Reader, metric: Json) -> list[Json]:
 
 def _window(checked: _Reader, given: object, start: Json) -> Json:
     """Length, aging and the parameters that are common; then those of the law alone, its defaults filled in."""
-    of_laws = {parameter.name for law in decay.LAWS.values() for parameter in law.parameters}
+    of_laws = {parameter.name for law in decay.DECAY_FUNCTIONS.values() for parameter in law.parameters}
     where, common = "settings.window", _DEFAULTS["window"]
     asked = checked.mapping(given, where, allowed=sorted({*common, *of_laws}))
     window = {**start, **asked}
@@ -246,7 +246,7 @@ def _window(checked: _Reader, given: object, start: Json) -> Json:
     }
     if read["aging"] == "linear" and read["length_s"] is None:
         checked.problem(f"{where}.length_s", "is needed by linear aging, which reaches 0 at the window's end")
-    law = decay.LAWS[read["aging"]]
+    law = decay.DECAY_FUNCTIONS[read["aging"]]
     own = {parameter.name: parameter for parameter in law.parameters if parameter.name not in read}
     for name in sorted((of_laws - set(common) - set(own)) & set(asked)):
         checked.problem(f"{where}.{name}", f"is no parameter of aging {law.name!r}")

@@ -20,7 +20,7 @@ from apps.policies.operations.adjusting import read_adjustment
 from apps.policies.tree.columns import TreeColumns
 from apps.priorities.metering.usage import window_of
 from apps.priorities.recompute.corrections import Correction, counted_now
-from apps.priorities.recompute.projection import compute_again, needing_the_algorithm
+from apps.priorities.recompute.projection import compute_from_totals, needing_the_algorithm
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.serving.lookup_index import ServedSnapshot
 from apps.priorities.snapshots.ordering import State, state_of
@@ -123,7 +123,7 @@ def preview_adjustment(
     counted = _counted(view, [correction])[0]
     usage, group_usage = _with(snapshot, at, counted)
     with needing_the_algorithm():
-        result = compute_again(snapshot.tree.engine_tree(), usage, group_usage, algorithm=snapshot.algorithm)
+        result = compute_from_totals(snapshot.tree.engine_tree(), usage, group_usage, algorithm=snapshot.algorithm)
     values = snapshot.values
     return AdjustmentPreview(
         counted=counted,

@@ -20,7 +20,7 @@ from apps.policies.selectors import get_policy
 from apps.priorities.metering.metric import weighed
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup_index import ServedSnapshot
-from apps.priorities.visibility.visible_entries import told_in
+from apps.priorities.visibility.visible_entries import numbers_visible_in
 
 _SCOPES = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ)
 
@@ -37,7 +37,7 @@ def sam_case(
     scope = next((scope for scope in _SCOPES if actor.has_scope(scope)), Token.Scope.POLICIES_READ)
     policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
     snapshot = store.newest(policy.slug)
-    told = told_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
+    told = numbers_visible_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
     entry = snapshot.tree.index_of_path(path)
     groups = {} if entry is None else _groups(snapshot, entry)
     if entry is None or not groups or not told[[entry, *groups]].all():

@@ -18,7 +18,7 @@ from apps.analytics.convergence.shares import (
     pick,
     read_counting,
     target_share,
-    told_windows,
+    visible_windows,
 )
 from apps.analytics.convergence.verdict import Shares, has_the_only_demand, judge, verdict, verdict_of_one
 from apps.analytics.series.storage.columns import DailySeries, SeriesDays, SeriesState
@@ -132,7 +132,7 @@ def test_a_window_that_cannot_be_is_refused_with_what_can(window_s: float) -> No
 
 def test_a_window_with_a_day_that_is_not_told_is_not_told() -> None:
     told = np.array([[True, False, True, True, True]])
-    assert told_windows(told, 2).tolist() == [[True, False, False, True, True]]
+    assert visible_windows(told, 2).tolist() == [[True, False, False, True, True]]
 
 
 def test_fewer_days_and_other_orders_are_the_same_numbers() -> None:

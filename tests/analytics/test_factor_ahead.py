@@ -11,7 +11,7 @@ from apps.accounts.actor import COMMAND
 from apps.analytics.forecast import FactorAhead, get_forecasts
 from apps.analytics.forecast.factor_ahead import DAYS
 from apps.analytics.forecast.payload import forecast_json
-from apps.analytics.what_if import Asked, try_out
+from apps.analytics.what_if import Supposition, try_out
 from apps.priorities.models import Snapshot
 from apps.priorities.recompute.pipeline import compute, load_inputs
 from apps.priorities.serving import store
@@ -42,7 +42,7 @@ def _site(make_site: Any, algorithm: str, window: dict[str, Any], *, burst: floa
     if burst:
         site.job("alice", "physics", burst, ago_h=15 * 24)
     site.recompute()
-    store.look()
+    store.poll()
     return site
 
 
@@ -84,7 +84,7 @@ def test_it_begins_with_the_served_factor_and_says_what_a_supposition_says_witho
     site = _site(make_site, algorithm, FADING, burst=900.0)
     found = _ahead(site)
     assert found is not None
-    tried = try_out(policy_slug=site.slug, account=AccountQuery("alice"), asked=Asked(), actor=COMMAND, at=AS_OF)
+    tried = try_out(policy_slug=site.slug, account=AccountQuery("alice"), asked=Supposition(), actor=COMMAND, at=AS_OF)
     by_day = {point.days: point for point in found.points}
     assert by_day[0].factor == tried.now.factor
     assert by_day[7].factor == pytest.approx(tried.then.factor, rel=1e-12)

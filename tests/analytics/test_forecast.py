@@ -25,12 +25,12 @@ from apps.analytics.forecast import (
     get_my_forecasts,
 )
 from apps.analytics.forecast.entry_forecast import curve_of, with_target
-from apps.analytics.forecast.selectors import tell_level
+from apps.analytics.forecast.selectors import level_sentences
 from apps.core.errors import Invalid, NotAllowed
 from apps.engine.decay import Window, bucket_weights
 from apps.engine.explain import History
 from apps.priorities.recompute.pipeline import compute, load_inputs
-from apps.priorities.sentences import Said
+from apps.priorities.sentences import Message
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from tests.engine.test_explain_recovery import history
@@ -51,8 +51,8 @@ def _standing(own: float, group: float, target: float) -> Standing:
     return Standing(own, group, target, max(0.1 * target, 0.005))
 
 
-def _said(outlook: Outlook, window_s: float | None = None) -> list[Said]:
-    return list(tell_level(outlook, name="physics", parent="grid", window_s=window_s))
+def _said(outlook: Outlook, window_s: float | None = None) -> list[Message]:
+    return list(level_sentences(outlook, name="physics", parent="grid", window_s=window_s))
 
 
 def _texts(outlook: Outlook, window_s: float | None = None) -> str:
@@ -225,7 +225,7 @@ def steady(make_site: Any) -> Site:
     _run(site, AS_OF - timedelta(days=10), AS_OF)
     site.job("alice", "physics", 3000, ago_h=26)
     site.recompute()
-    store.look()
+    store.poll()
     return site
 
 
@@ -307,7 +307,7 @@ def test_running_jobs_count_in_the_pace_where_they_count_in_the_usage(make_site:
         site.job("carol", "biology", 24, ago_h=2)
         site.running("alice", "physics", cpus=10, since_h=30)
         site.recompute()
-        store.look()
+        store.poll()
         level = _forecast(site).levels[0]
         assert level.outlook is not None
         shares[approach] = level.outlook.share
@@ -329,7 +329,7 @@ def test_somebody_sees_the_forecast_of_own_accounts_and_no_other(make_site: Any)
     site.job("alice", "physics", 40)
     site.job("carol", "biology", 45)
     site.recompute()
-    store.look()
+    store.poll()
     alice = Actor(user=User.objects.create_user("alice"), via="page")
     (mine,) = get_my_forecasts(actor=alice, at=AS_OF)
     assert [level.path for level in mine.levels] == ["/physics", "/physics/alice"]

@@ -75,7 +75,7 @@ def days(make_site: Any) -> Site:
     for user, group, cpus in (("alice", "physics", 2), ("bob", "physics", 1), ("carol", "biology", 3)):
         site.job(user, group, cpus, ago_h=12, start_at=midnight - timedelta(days=12), submit_at=midnight)
     site.recompute()
-    store.look()
+    store.poll()
     return site
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.analytics.what_if import Asked, Tried, read_asked, try_out, try_out_mine
+from apps.analytics.what_if import Supposition, Tried, read_asked, try_out, try_out_mine
 from apps.analytics.what_if.totals import DAYS_AHEAD
 from apps.core.errors import Invalid, NotFound, TooOften
 from apps.policies.operations.apply import apply
@@ -56,13 +56,13 @@ def steady(make_site: Any) -> Site:
     site.map()
     _run(site, -14, 0)
     site.recompute()
-    store.look()
+    store.poll()
     return site
 
 
 def _try(site: Site, account: str = "alice", **asked: Any) -> Tried:
     return try_out(
-        policy_slug=site.slug, account=AccountQuery(account), asked=Asked(**asked), actor=COMMAND, at=AS_OF
+        policy_slug=site.slug, account=AccountQuery(account), asked=Supposition(**asked), actor=COMMAND, at=AS_OF
     )  # fmt: skip
 
 
@@ -133,7 +133,7 @@ def test_running_less_brings_balance_back_earlier_and_a_higher_target_too(make_s
     _run(site, -14, 0, carol=9)
     site.job("alice", "physics", 1500, ago_h=20)
     site.recompute()
-    store.look()
+    store.poll()
 
     def days(**asked: Any) -> float:
         found = _try(site, **asked)
@@ -186,7 +186,7 @@ def test_whatever_is_typed_is_read_or_refused(given_texts: dict[str, str]) -> No
 
 def test_percent_signs_and_decimal_commas_are_understood() -> None:
     asked = read_asked({"core_h": " 20000 ", "days": "3,5", "load": "60 %", "target": "40", "level": "/physics"})
-    assert asked == Asked(core_h=20_000.0, days=3.5, load=0.6, level="/physics", target=0.4)
+    assert asked == Supposition(core_h=20_000.0, days=3.5, load=0.6, level="/physics", target=0.4)
     assert read_asked({}).is_empty
 
 
@@ -199,7 +199,7 @@ def test_a_level_that_is_not_on_the_way_and_one_without_siblings_are_named(stead
     lonely.map()
     lonely.job("alice", "physics", 10)
     lonely.recompute()
-    store.look()
+    store.poll()
     with pytest.raises(Invalid, match="physics") as refused:
         _try(lonely, target=0.5, level="/physics")
     assert [problem.where for problem in refused.value.fields] == ["target"]
@@ -211,20 +211,22 @@ def test_members_get_ranks_in_steps_and_nobody_elses_answer(make_site: Any) -> N
     site.map()
     _run(site, -14, 0)
     site.recompute()
-    store.look()
+    store.poll()
     alice = Actor(user=User.objects.create_user("alice"), via="page")
     tree = store.newest(site.slug).tree
     uids = {tree.path(i): tree.uuid(i) for i in range(1, len(tree))}
     said = try_out_mine(
-        policy_slug=site.slug, entry_uid=uids["/physics/alice"], asked=Asked(core_h=1.0), actor=alice, at=AS_OF
+        policy_slug=site.slug, entry_uid=uids["/physics/alice"], asked=Supposition(core_h=1.0), actor=alice, at=AS_OF
     )
     assert said.now.rank == (1, 5)
     assert said.then_if.factor is None
     assert said.back is not None
     with pytest.raises(NotFound):
-        try_out_mine(policy_slug=site.slug, entry_uid=uids["/biology/carol"], asked=Asked(), actor=alice, at=AS_OF)
+        try_out_mine(
+            policy_slug=site.slug, entry_uid=uids["/biology/carol"], asked=Supposition(), actor=alice, at=AS_OF
+        )
     with pytest.raises(NotFound):
-        try_out(policy_slug=site.slug, account=AccountQuery("carol"), asked=Asked(), actor=alice, at=AS_OF)
+        try_out(policy_slug=site.slug, account=AccountQuery("carol"), asked=Supposition(), actor=alice, at=AS_OF)
 
 
 def test_too_often_is_refused_for_a_moment(steady: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,7 +63,7 @@ def site(small_site: Site) -> Site:
 
 @pytest.fixture
 def computed(computed_site: Site) -> Site:
-    store.look()
+    store.poll()
     return computed_site
 
 

@@ -76,7 +76,7 @@ class Site:
     def recompute(self) -> int:
         """A new snapshot, as a worker would make it."""
         run = work_run_now(nudge(self.policy, at=self.at).pk)
-        store.look()
+        store.poll()
         return int(run.result["snapshot"])
 
 

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from apps.accounts.models import User
-from apps.engine.decay import LAWS
+from apps.engine.decay import DECAY_FUNCTIONS
 from apps.policies.settings import PolicySettings
 
 
@@ -14,7 +14,7 @@ from apps.policies.settings import PolicySettings
 def test_every_law_is_listed_with_parameters_that_a_policy_takes(client: Client) -> None:
     client.force_login(User.objects.create_user("reader"))
     listed = client.get("/api/v1/aging-laws").json()["results"]
-    assert [law["name"] for law in listed] == list(LAWS)
+    assert [law["name"] for law in listed] == list(DECAY_FUNCTIONS)
     for law in listed:
         given = {one["name"]: one["default"] for one in law["parameters"] if one["default"] is not None}
         window = PolicySettings.from_json({"window": {"aging": law["name"], **given}}).window

@@ -122,7 +122,7 @@ def test_look_ups_ask_the_database_nothing(
     scheduler: Caller, django_assert_num_queries: DjangoAssertNumQueries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scheduler.get(ONE, {"account": "alice"})
-    monkeypatch.setattr(store._process, "look", lambda: None)  # the poll thread's work, done here by the caller
+    monkeypatch.setattr(store._process, "poll", lambda: None)  # the poll thread's work, done here by the caller
     with django_assert_num_queries(0):
         assert scheduler.get(ONE, {"account": "alice"}).status_code == 200
         assert scheduler.post(BULK, {"accounts": ["alice", "bob"]}).status_code == 200

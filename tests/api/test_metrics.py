@@ -142,7 +142,7 @@ def test_a_policy_in_which_nobody_ran_anything_has_no_deviation(site: Site) -> N
     )  # fmt: skip
     site.other.refresh_from_db()
     work_run_now(nudge(site.other, at=AT).pk)
-    store.look()
+    store.poll()
     assert policies.mean_deviation_points(store.newest("other")) is None
     found = scrape()
     assert found["fairshare_deviation_points"].samples == {}
@@ -164,21 +164,21 @@ def test_the_daily_series_tells_how_far_it_is_and_its_build(computed: Site) -> N
     assert value(found, "fairshare_series_build_ratio", policy="grid") == 0.25
 
 
-def told_entries(found: dict[str, Family]) -> list[str]:
+def shown_entries(found: dict[str, Family]) -> list[str]:
     of = found["fairshare_entry_target_ratio"].samples.get("fairshare_entry_target_ratio", [])
     return [dict(labels)["entry"] for labels, _ in of]
 
 
 def test_of_groups_only_the_greatest_are_told_and_of_persons_none(computed: Site, settings: Any) -> None:
     found = scrape()
-    assert told_entries(found) == ["/physics", "/biology"]
+    assert shown_entries(found) == ["/physics", "/biology"]
     assert value(found, "fairshare_entry_target_ratio", policy="grid", entry="/physics") == pytest.approx(0.6)
     assert value(found, "fairshare_entry_deviation_points", policy="grid", entry="/physics") == pytest.approx(
         10, rel=0.01
     )
     for most, wanted in ((1, ["/physics"]), (0, [])):
         settings.FAIRSHARE_METRICS_ENTRIES = most
-        assert told_entries(scrape()) == wanted
+        assert shown_entries(scrape()) == wanted
     assert "alice" not in Client().get("/metrics").content.decode()
 
 
@@ -196,7 +196,7 @@ def test_odd_names_are_escaped(computed: Site) -> None:
     registry = CollectorRegistry()
     registry.register(One())
     found = read_exposition(generate_latest(registry).decode())
-    assert told_entries(found) == [f"/{odd}"]
+    assert shown_entries(found) == [f"/{odd}"]
 
 
 def test_runs_that_wait_or_are_lost_are_told(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -327,7 +327,7 @@ def test_the_output_says_how_many_accounts_map_and_map_makes_the_rules(grid: Pol
     _, err = run(*arguments, "--map", "linux", file(content))
     assert "there already" in err
     work_run_now(request_recompute(policy_slug="grid", at=now(), actor=COMMAND).pk)
-    store.look()
+    store.poll()
     (never,) = store.newest("grid").lookup(["never"])
     assert (never["entry"], never["rank"]) == ("/physics/never", 1), "the next look-up finds who never ran"
 

@@ -110,7 +110,7 @@ def story_pages(username: str) -> list[str]:
 
 @pytest.mark.parametrize("username", ["admin", "maria", "kimberg"])
 def test_no_page_is_empty(sample_grid: None, username: str) -> None:
-    store.look()
+    store.poll()
     client = Client()
     client.force_login(User.objects.get(username=username))
     visits = walk(client, ["/", *story_pages(username)])

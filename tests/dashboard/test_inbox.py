@@ -13,7 +13,7 @@ from apps.accounts.models import User
 from apps.policies import services
 from apps.policies.models import ChangeSet, Comment, Grant
 from apps.policies.requests.asking import ask_upward
-from apps.priorities.change_effects.requests import tell_request
+from apps.priorities.change_effects.requests import get_request_evidence
 from apps.priorities.models import Snapshot
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read, text_of
@@ -75,7 +75,7 @@ def test_weeks_are_told_from_kept_snapshots(grid: Grid, asked: ChangeSet, manage
     assert shown.item("weeks").attributes["data-key"] == "weeks.under"
     assert text_of(shown.item("weeks")).count("3") == 2  # of the last 3
     assert len(shown.all("ul.weeks li .bal.under")) == 3
-    story = tell_request(asked, actor=Actor(user=User.objects.get(username="maria"), via="page"))
+    story = get_request_evidence(asked, actor=Actor(user=User.objects.get(username="maria"), via="page"))
     assert [week.state for week in story.weeks] == ["under", "under", "under"]
     assert (story.n_sooner is None) == (story.n_later is None)
 

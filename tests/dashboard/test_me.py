@@ -16,7 +16,7 @@ from apps.core import clock
 from apps.explain.my_priority import get_my_priority
 from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
-from apps.priorities.recompute.projection import compute_again
+from apps.priorities.recompute.projection import compute_from_totals
 from apps.priorities.serving import store
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
@@ -217,7 +217,7 @@ def test_the_smallest_job_that_shows_is_what_a_recompute_says(grid: Grid) -> Non
     def changed(hours: float) -> list[bool]:
         usage = snapshot.values.usage.copy()
         usage[[*path, 0]] += hours * 3600
-        after = compute_again(snapshot.tree.engine_tree(), usage, usage, algorithm=snapshot.algorithm)
+        after = compute_from_totals(snapshot.tree.engine_tree(), usage, usage, algorithm=snapshot.algorithm)
         return [bool(after.scalar[i] != snapshot.values.scalar[i]) for i in path]
 
     assert not any(changed(least * (1 - 1e-6)))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.engine.decay import AGINGS, LAWS, Window, bucket_weights, weights
+from apps.engine.decay import AGINGS, DECAY_FUNCTIONS, Window, bucket_weights, weights
 from apps.engine.errors import BadParameter
 
 HOUR = 3600
@@ -153,8 +153,8 @@ def test_nothing_counts_beyond_the_reach_of_a_window() -> None:
 
 
 def test_every_law_tells_about_itself() -> None:
-    assert tuple(LAWS) == AGINGS
-    for name, law in LAWS.items():
+    assert tuple(DECAY_FUNCTIONS) == AGINGS
+    for name, law in DECAY_FUNCTIONS.items():
         assert law.name == name
         assert law.label
         assert law.formula

@@ -15,13 +15,13 @@ from apps.accounts.names.intern import AccountKey
 from apps.analytics.forecast.selectors import at_target_said
 from apps.engine.algorithms import compute, get_algorithm, read_algorithm
 from apps.explain.contrasts import Comparison, _compared
-from apps.explain.messages import Story, story_of
+from apps.explain.messages import AccountMessages, messages_of
 from apps.explain.my_priority import MyPriority, _of_entry
 from apps.mapping.rules.placement import AccountPlaces, unpack_places
 from apps.policies.files.document import read_document
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
-from apps.priorities.selectors.visible.snapshot import Look
+from apps.priorities.selectors.visible.snapshot import VisibleSnapshot
 from apps.priorities.serving.lookup import LookupIndex
 from apps.priorities.serving.lookup_index import ServedSnapshot
 from apps.priorities.snapshots.blob import values_of
@@ -115,12 +115,14 @@ class Told:
         about = partial(MyPriority, account=leaf, namespace="c1", policy_slug="grid", policy_name="Grid")
         return _of_entry(self.snapshot, about, {"account": leaf, **result}, None)
 
-    def story(self, mine: MyPriority) -> Story:
-        return story_of(mine)
+    def story(self, mine: MyPriority) -> AccountMessages:
+        return messages_of(mine)
 
     def contrast(self, one: str, other: str) -> Comparison:
         everybody = np.ones(len(self.snapshot.tree), dtype=np.bool_)
-        return _compared(Look(Policy(slug="grid"), self.snapshot, everybody, None), self.at(one), self.at(other))
+        return _compared(
+            VisibleSnapshot(Policy(slug="grid"), self.snapshot, everybody, None), self.at(one), self.at(other)
+        )
 
     def at_target(self, leaf: str, level: str) -> Sequence[Any]:
         return at_target_said(self.snapshot, self.at(leaf), self.at(level))

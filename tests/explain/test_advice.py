@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from apps.explain.advice import Outlook, advise, better_account, is_near_front
-from apps.explain.messages import story_of
+from apps.explain.messages import messages_of
 from apps.explain.my_priority import MyPriority
 from apps.explain.walk import WalkStep
 from apps.priorities.records.moment import Moment
@@ -145,7 +145,7 @@ def test_the_past_needs_no_advice_but_a_later_time_where_nothing_is_kept() -> No
 def test_an_instant_without_kept_numbers_is_not_called_one_before_the_first() -> None:
     """A later computation exists, so "nothing has been computed yet" would be false."""
     moment = Moment(AT, 2, "", "", AT, None, 2, None, None, False, ())
-    then = story_of(mine(moment=moment, error="no_snapshot"))
+    then = messages_of(mine(moment=moment, error="no_snapshot"))
     assert (then.verdict.key, [one.key for one in then.reason]) == ("verdict.nothing_kept", [])
-    now = story_of(mine(error="no_snapshot"))
+    now = messages_of(mine(error="no_snapshot"))
     assert (now.verdict.key, [one.key for one in now.reason]) == ("verdict.no_snapshot", ["rank.no_snapshot"])

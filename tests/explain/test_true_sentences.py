@@ -17,7 +17,7 @@ from hypothesis import given
 from apps.engine.algorithms import all_algorithms
 from apps.explain.my_priority import MyPriority
 from apps.explain.walk import WalkStep, level_said
-from apps.priorities.sentences import Said
+from apps.priorities.sentences import Message
 from tests.examples import examples
 from tests.explain.sentence_world import Told, snapshot_of, worlds
 
@@ -225,7 +225,7 @@ CLAIMS: dict[str, Claim] = {
 _PLACES = ("verdict.", "number.", "rank.")
 
 
-def check(about: About, said: Said) -> None:
+def check(about: About, said: Message) -> None:
     """The claim of one sentence; a key without one is refused."""
     key = said.key
     if key.startswith(_PLACES):
@@ -275,7 +275,7 @@ def test_why_one_goes_before_another_is_true(algorithm: dict[str, Any], world: A
 
 
 def _check_contrast(
-    told: Told, sides: tuple[str, str], steps: list[int | None], said: Said, decided_by: str
+    told: Told, sides: tuple[str, str], steps: list[int | None], said: Message, decided_by: str
 ) -> None:  # fmt: skip
     values, order, numbers = told.snapshot.values, told.snapshot.order, dict(said.values)
     ranks = [told.rank(side) for side in sides]

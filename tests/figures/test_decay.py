@@ -6,7 +6,7 @@ import pytest
 from django.http import QueryDict
 
 from apps.core.errors import Invalid
-from apps.engine.decay import LAWS, weights
+from apps.engine.decay import DECAY_FUNCTIONS, weights
 from apps.figures import Figure
 from apps.figures.decay import DAY_S, HORIZONS_DAYS, DecayAsked, decay_figure, read_decay
 from apps.figures.paint import first_drawing
@@ -15,7 +15,7 @@ from apps.priorities.metering.usage import window_of
 from tests.figures.schema import check_schema
 
 AS_OF_S = 1_767_225_600.0
-WINDOWS = {name: window_of(PolicySettings.from_json({"window": {"aging": name}}).window) for name in LAWS}
+WINDOWS = {name: window_of(PolicySettings.from_json({"window": {"aging": name}}).window) for name in DECAY_FUNCTIONS}
 
 
 def figure_for(query: str = "", own: str = "exponential") -> Figure:
@@ -23,7 +23,7 @@ def figure_for(query: str = "", own: str = "exponential") -> Figure:
     return decay_figure(WINDOWS[own], WINDOWS, read_decay(asked), asked, policy="grid", as_of_s=AS_OF_S)
 
 
-@pytest.mark.parametrize("query", ["", "age=7&law=own", "age=365&law=" + "&law=".join(LAWS)])
+@pytest.mark.parametrize("query", ["", "age=7&law=own", "age=365&law=" + "&law=".join(DECAY_FUNCTIONS)])
 def test_the_figure_is_one_that_plotly_draws(query: str) -> None:
     check_schema(figure_for(query))
     assert "polyline" in first_drawing(figure_for(query))
@@ -31,7 +31,7 @@ def test_the_figure_is_one_that_plotly_draws(query: str) -> None:
 
 def test_its_points_are_the_weights_of_the_engine() -> None:
     found = figure_for("age=90&law=pbs")
-    assert [trace["name"] for trace in found.traces] == [LAWS["pbs"].label, "this policy"]
+    assert [trace["name"] for trace in found.traces] == [DECAY_FUNCTIONS["pbs"].label, "this policy"]
     ages_s = [day * DAY_S for day in found.traces[0]["x"]]
     wanted = weights(ages_s, WINDOWS["pbs"], AS_OF_S) * 100
     assert found.traces[0]["y"] == pytest.approx(wanted.tolist(), abs=0.005)
@@ -40,17 +40,19 @@ def test_its_points_are_the_weights_of_the_engine() -> None:
 
 def test_a_law_keeps_its_colour_whatever_else_is_shown() -> None:
     alone, among = figure_for("law=lsf"), figure_for("law=pbs&law=lsf&law=flux")
-    of_lsf = [[t["line"]["color"] for t in one.traces if t["name"] == LAWS["lsf"].label] for one in (alone, among)]
+    of_lsf = [
+        [t["line"]["color"] for t in one.traces if t["name"] == DECAY_FUNCTIONS["lsf"].label] for one in (alone, among)
+    ]
     assert of_lsf[0] == of_lsf[1]
 
 
 def test_laws_beside_the_policys_own_have_colours_of_their_own_and_its_own_is_not_among_them() -> None:
-    found = figure_for("law=" + "&law=".join(LAWS))
+    found = figure_for("law=" + "&law=".join(DECAY_FUNCTIONS))
     colors = [trace["line"]["color"] for trace in found.traces]
-    assert len(colors) == len(set(colors)) == len(LAWS)
+    assert len(colors) == len(set(colors)) == len(DECAY_FUNCTIONS)
     chips = [choice.key for choice in found.controls[1].choices]
     assert "law-exponential" not in chips
-    assert len(chips) == len(LAWS) - 1
+    assert len(chips) == len(DECAY_FUNCTIONS) - 1
 
 
 @pytest.mark.parametrize("days", HORIZONS_DAYS)

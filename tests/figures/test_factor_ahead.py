@@ -26,7 +26,7 @@ def ratio_grid(open_grid: Grid) -> Grid:
     settings = {"algorithm": {"name": "slurm-depth-oblivious"}}
     change_settings(policy_slug=SLUG, settings=settings, reason="x", at=clock.now(), actor=COMMAND)
     open_grid.recompute()
-    store.look()
+    store.poll()
     return open_grid
 
 
@@ -57,7 +57,7 @@ def test_page_and_rest_draw_what_the_forecast_says(ratio_grid: Grid, client: Cli
 
 
 def test_where_levels_decide_there_is_no_such_figure(open_grid: Grid, client: Client) -> None:
-    store.look()
+    store.poll()
     client.force_login(open_grid.alice)
     assert client.get("/api/v1/me/figures/factor", _named(open_grid)).status_code == 404
     assert not read(client.get(reverse("dashboard:my-priority"))).has("#fig-factor")

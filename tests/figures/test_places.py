@@ -51,7 +51,7 @@ def test_every_bin_has_nobody_or_enough_others_and_all_of_them_are_everybody(
 
 
 def test_a_factor_made_from_the_rank_is_replaced_by_that_of_the_key(open_grid: Grid) -> None:
-    store.look()
+    store.poll()
     snapshot = store.newest(SLUG)
     assert snapshot.algorithm["factor_from"] == "rank"
     found, is_from_key = factors_with_distance(snapshot)
@@ -87,7 +87,7 @@ def test_too_few_others_have_no_distribution_and_the_figure_says_from_how_many_o
 
 
 def test_only_one_s_own_place_is_told_and_nobody_else_is_named(open_grid: Grid, client: Client) -> None:
-    store.look()
+    store.poll()
     actor = Actor(user=open_grid.alice, via="session")
     for path in ("/atlas/bob", "/atlas"):
         with pytest.raises(NotFound):

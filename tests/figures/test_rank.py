@@ -50,7 +50,7 @@ def run(grid: Grid, user: str, cores: int, at: datetime) -> None:
     )  # fmt: skip
     ingest_batch(source=Source.objects.get(slug="cluster-a"), rows=[row], at=at)
     grid.recompute()
-    store.look()
+    store.poll()
 
 
 def history(grid: Grid, path: str = "/atlas/alice", n_days: int = 30) -> RankHistory:

@@ -45,7 +45,7 @@ def row(name: str, user: str, group: str, start_at: Any, waited_h: float, cpus: 
 def send(grid: Grid, rows: list[RecordRow]) -> None:
     ingest_batch(source=Source.objects.get(slug="cluster-a"), rows=rows, at=grid.at)
     grid.recompute()
-    store.look()
+    store.poll()
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_without_the_series_waits_are_shown_and_the_balance_is_missing(grid: Gri
 
 
 def test_a_source_without_submissions_tells_no_wait(open_grid: Grid) -> None:
-    store.look()
+    store.poll()
     found = waits(open_grid)
     assert (found.days, found.knows_waits, found.n_left_out) == ((), False, 1)
     assert drawn(found).empty

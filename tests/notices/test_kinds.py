@@ -238,7 +238,7 @@ def test_a_resolution_that_misplaces_many_leaves_is_told_to_administrators_until
         settings = {"algorithm": {"name": "aequus", "operator": "absolute", "resolution": resolution}}
         change_settings(policy_slug="grid", settings=settings, reason="r", base_revision=None, at=AT, actor=SYSTEM)
         computed.recompute()
-        store.look()
+        store.poll()
         evaluate(at=AT)
 
     evaluate(at=AT)

@@ -8,7 +8,7 @@ import pytest
 from apps.accounts.names.intern import AccountKey
 from apps.mapping.rules.resolver import Resolver
 from apps.onboarding.default_rules import default_rules
-from apps.onboarding.tree_vs_usage import hold_against, top_entries
+from apps.onboarding.tree_vs_usage import compare_with_usage, top_entries
 from apps.policies.formats.registry import get_format, read_file
 from apps.policies.publishing.first_revision import first_tree
 from apps.policies.tree.columns import TreeColumns
@@ -45,7 +45,7 @@ def test_days_and_tolerance_are_reckoned_as_by_hand(tree: TreeColumns) -> None:
     entry = np.array([*(tree.index_of_path(path) for path in places), -1], dtype=np.int32)
     used = rng.uniform(0, 1000, size=(6, 12))
     used[:, :3] = 0  # nothing ran on the first days
-    ledger = hold_against(tree, entry, used, half_life_days=3, tolerance=TOLERANCE)
+    ledger = compare_with_usage(tree, entry, used, half_life_days=3, tolerance=TOLERANCE)
 
     shares = {"physics": 60.0, "biology": 39.0, "root": 1.0, "eve": 1.0}  # eve competes in place of her group
     rows = {"physics": used[0] + used[1], "biology": used[2], "root": used[3], "eve": used[4]}
@@ -80,7 +80,9 @@ def test_who_passes_shares_on_doesnt_compete_itself(tree: TreeColumns) -> None:
 
 
 def test_without_usage_nothing_is_made_up(tree: TreeColumns) -> None:
-    ledger = hold_against(tree, np.zeros(0, dtype=np.int32), np.zeros((0, 90)), half_life_days=7, tolerance=TOLERANCE)
+    ledger = compare_with_usage(
+        tree, np.zeros(0, dtype=np.int32), np.zeros((0, 90)), half_life_days=7, tolerance=TOLERANCE
+    )
     assert (ledger.n_days, ledger.time_in_band, ledger.mean_deviation) == (0, None, None)
     assert {row.state for row in ledger.top} == {"unknown"}
 

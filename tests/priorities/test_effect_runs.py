@@ -34,7 +34,7 @@ def drafted(site: Site, *operations: dict[str, Any]) -> ChangeSet:
 def computed(site: Site) -> Site:
     site.recompute(AS_OF)
     site.recompute()
-    store.look()
+    store.poll()
     return site
 
 
@@ -104,7 +104,7 @@ def test_newer_usage_makes_it_stale_too(large: Site) -> None:
     work_run_now(request_effect(change_set_id=mine.pk, at=AS_OF, actor=COMMAND).pk)
     large.job("dan", "biology", 900, ago_h=2)
     large.recompute()
-    store.look()
+    store.poll()
     assert effect_ahead(mine, at=AS_OF).state == "stale"
 
 

@@ -13,7 +13,7 @@ from django.core.checks import CheckMessage
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.analytics.comparison import compare_algorithms
-from apps.analytics.what_if.supposition import Asked
+from apps.analytics.what_if.supposition import Supposition
 from apps.analytics.what_if.trial import try_out
 from apps.api.v1.algorithm.views import algorithm_json
 from apps.core.errors import Conflict, Invalid
@@ -316,7 +316,7 @@ def test_what_needs_an_algorithm_that_is_gone_says_so(computed: Site, moody: Cal
     asked: dict[str, Any] = {"policy_slug": "grid", "actor": COMMAND}
     for attempt in (
         lambda: compare_leaves(one="/physics/alice", other="/physics/bob", **asked),
-        lambda: try_out(account=AccountQuery("alice"), asked=Asked(), at=AS_OF, **asked),
+        lambda: try_out(account=AccountQuery("alice"), asked=Supposition(), at=AS_OF, **asked),
     ):
         with pytest.raises(Conflict) as refused:
             attempt()

@@ -25,7 +25,7 @@ from tests.priority_site import Site
 
 @pytest.fixture
 def grid(open_grid: Grid) -> Grid:
-    store.look()
+    store.poll()
     return open_grid
 
 
@@ -68,7 +68,7 @@ def test_the_metric_is_the_benefit_function_where_each_resource_has_one(grid: Gr
             policy_slug=SLUG, settings={"metric": {"weights": weights}}, reason="x", at=clock.now(), actor=COMMAND
         )
         grid.recompute()
-        store.look()
+        store.poll()
         assert _case()["algorithm"].get("benefit") == benefit
 
 
@@ -97,7 +97,7 @@ def test_members_of_an_entry_without_shares_of_its_own_are_groups_where_they_com
     )
     site.map()
     site.recompute()
-    store.look()
+    store.poll()
     case = sam_case(policy_slug=site.slug, path="/open", actor=COMMAND, at=clock.now())
     assert case["shares"] == {"team/ann": 0.75, "team/ben": 0.25}
     with pytest.raises(NotFound):

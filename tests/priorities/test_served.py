@@ -336,7 +336,7 @@ def test_a_damaged_snapshot_is_read_once_and_logged_once(site: Site, caplog: pyt
     damage(newest)
     store.forget()
     for _ in range(3):
-        store.look()
+        store.poll()
     said = [record.getMessage() for record in caplog.records if record.name == store.__name__]
     assert len(said) == 1
     assert f"Snapshot {newest.pk} of grid can't be read" in said[0]
@@ -433,11 +433,11 @@ def test_a_policy_younger_than_the_last_poll_is_looked_for_at_most_four_times_a_
     monkeypatch.setattr(store._process, "start", lambda: None)
     now_s = time.monotonic()
     monkeypatch.setattr("apps.priorities.serving.store.time.monotonic", lambda: now_s)
-    store._process._looked.set()
-    store._process.state = store.State(has_database=True, looked_s=now_s)
+    store._process._polled.set()
+    store._process.state = store.State(has_database=True, polled_s=now_s)
     with pytest.raises(NotFound):
         store.newest("grid")
-    store._process.state = store.State(has_database=True, looked_s=now_s - 1)
+    store._process.state = store.State(has_database=True, polled_s=now_s - 1)
     with pytest.raises(Unavailable) as first:
         store.newest("grid")
     assert first.value.code == "no_snapshot"

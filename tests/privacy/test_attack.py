@@ -22,7 +22,7 @@ from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.models import Account, User
 from apps.analytics.series.runs import ask_for_series
 from apps.analytics.series.stored_series import load_children, load_series
-from apps.analytics.series.visible_days import as_told, told_days
+from apps.analytics.series.visible_days import as_visible, visible_days
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.policies.access.roles import VERBS_OF_ROLE
@@ -161,7 +161,7 @@ def _live(life: Life, monkeypatch: pytest.MonkeyPatch, *readers: Attack) -> None
             at_ = begin + timedelta(hours=hour, minutes=50)
             monkeypatch.setenv("FAIRSHARE_CLOCK", at_.isoformat())
             work_run_now(nudge(Policy.objects.get(slug="p"), at=at_).pk)
-            store.look()
+            store.poll()
             for reader in readers:
                 reader.look(at_)
 
@@ -245,17 +245,19 @@ def test_days_of_the_series_are_told_by_the_same_rule(life: Life, monkeypatch: p
     assert told == {"chem": [False] * N_DAYS, "physics": whole, "tiny": [False] * N_DAYS}
     assert _told_by(life.admin, groups) == dict.fromkeys(GROUPS, [True] * N_DAYS)
     root = load_series(policy, [tree.uuid(0)], **span)
-    assert told_days(root, view=open_view(policy_slug="p", actor=Actor(user=life.vera, via="page"))).tolist() == [whole]
+    assert visible_days(root, view=open_view(policy_slug="p", actor=Actor(user=life.vera, via="page"))).tolist() == [
+        whole
+    ]
     member = User.objects.create_user("member")
     Account.objects.filter(user_name=ALONE).update(person=member)
     assert _told_by(member, groups)["physics"] == [True] * N_DAYS, "the own group always"
-    coarse, _ = as_told(groups, view=open_view(policy_slug="p", actor=Actor(user=life.vera, via="page")))
+    coarse, _ = as_visible(groups, view=open_view(policy_slug="p", actor=Actor(user=life.vera, via="page")))
     assert all(len(f"{value:.10g}".rstrip("0").replace(".", "").lstrip("0")) <= 2 for value in coarse.used.ravel())
-    exact, _ = as_told(groups, view=open_view(policy_slug="p", actor=Actor(user=life.admin, via="page")))
+    exact, _ = as_visible(groups, view=open_view(policy_slug="p", actor=Actor(user=life.admin, via="page")))
     assert exact is groups
 
 
 def _told_by(user: User, series: Any) -> dict[str, list[bool]]:
     view = open_view(policy_slug="p", actor=Actor(user=user, via="page"))
     names = [view.tree.name[view.tree.index_of_uid(uid) or 0] for uid in series.uids]
-    return dict(zip(names, told_days(series, view=view).tolist(), strict=True))
+    return dict(zip(names, visible_days(series, view=view).tolist(), strict=True))

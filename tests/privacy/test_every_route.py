@@ -53,7 +53,7 @@ def test_every_route_is_asked_or_exempted_with_a_reason() -> None:
 def known(known_world: World, settings: LazySettings) -> World:
     """Two days of snapshots, and colleagues whose numbers are theirs alone."""
     settings.FAIRSHARE_ISSUER = ISSUER
-    store.look()
+    store.poll()
     return known_world
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.reshape import columns_of
-from apps.priorities.visibility.suppression import LARGEST_PART, Amounts, told_entries
+from apps.priorities.visibility.suppression import LARGEST_PART, Amounts, shown_entries
 from tests.examples import examples
 
 Mask = npt.NDArray[np.bool_]
@@ -43,7 +43,7 @@ def told(
     members = ~tree.is_group & ~tree.is_reserve
     known = np.array([tree.path(i) in outright for i in range(len(tree))])
     seen = (~members | known) & np.array([tree.path(i) not in hidden for i in range(len(tree))])
-    mask = told_entries(tree, Amounts.of(tree, own, members), seen=seen, outright=known)
+    mask = shown_entries(tree, Amounts.of(tree, own, members), seen=seen, outright=known)
     return {tree.path(i) for i in np.flatnonzero(mask & seen).tolist()}
 
 
@@ -205,9 +205,9 @@ def test_the_answer_is_the_same_every_time_and_quick_for_a_hundred_thousand() ->
     own = np.where(members & (rng.random(len(tree)) < 0.3), rng.pareto(1.2, len(tree)), 0.0)[None, :]
     none = np.zeros(len(tree), dtype=np.bool_)
     began = process_time()
-    first = told_entries(tree, Amounts.of(tree, own, members), seen=~members, outright=none)
+    first = shown_entries(tree, Amounts.of(tree, own, members), seen=~members, outright=none)
     took_s = process_time() - began
-    again = told_entries(tree, Amounts.of(tree, own, members), seen=~members, outright=none)
+    again = shown_entries(tree, Amounts.of(tree, own, members), seen=~members, outright=none)
     assert len(tree) > 100_000
     assert np.array_equal(first, again)
     assert first.any()

@@ -191,8 +191,8 @@ def recompute() -> dict[str, list[Any]]:
     """The newest snapshot, made anew where anything has changed: [rank or null, core-seconds] of each entry by name."""
     recompute_stale(at=clock.now())
     work_due_runs(clock=clock.now)
-    store.look()
-    snapshot = store.newest(POLICY, look=False)
+    store.poll()
+    snapshot = store.newest(POLICY, poll=False)
     values, tree = snapshot.values, snapshot.tree
     return {
         tree.name[i]: [int(values.rank[i]) if values.is_ranked[i] else None, float(values.usage[i])]

@@ -13,7 +13,7 @@ from apps.analytics.convergence.shares import pick
 from apps.analytics.series.against_today import load_against_today
 from apps.analytics.series.storage.columns import DailySeries, Mask
 from apps.analytics.series.stored_series import load_children, load_hours, load_series
-from apps.analytics.series.visible_days import as_told
+from apps.analytics.series.visible_days import as_visible
 from apps.policies.models import Entry, Policy
 from apps.priorities.selectors.rows import PolicyView
 
@@ -81,13 +81,13 @@ def _against_today(view: PolicyView, at: int, period: Period, *, itself: bool) -
     )
 
 
-def find_picked(view: PolicyView, rows: Sequence[int], period: Period) -> Found:
+def find_selection(view: PolicyView, rows: Sequence[int], period: Period) -> Found:
     """These entries of the head, in their order."""
     uids = [view.tree.uuid(i) for i in rows]
     return _found(view, load_series(view.policy, uids, from_on=period.from_on, to_on=period.to_on), len(uids))
 
 
-def find_picked_by_hour(view: PolicyView, rows: Sequence[int]) -> Found:
+def find_selection_by_hour(view: PolicyView, rows: Sequence[int]) -> Found:
     """By the hour."""
     shown = list(rows)
     return _outright(view, shown, len(shown), load_hours(view.policy, [view.tree.uuid(i) for i in shown]))
@@ -124,7 +124,7 @@ def _found(view: PolicyView, series: DailySeries, n_all: int) -> Found:
     kept = [row for row, i in enumerate(places) if (sees_all if i is None else view.visibility.may_see(i))]
     left = _names_of(view.policy, [series.uids[row] for row in kept if places[row] is None])
     series = pick(series, kept)
-    series, told = as_told(series, view=view)
+    series, told = as_visible(series, view=view)
     if sees_all and bool(view.visibility.outright.all()):
         told = np.ones_like(told)
     members = [_member(view, places[row], series.uids[n], left) for n, row in enumerate(kept)]

@@ -6,17 +6,17 @@ from uuid import UUID
 
 from apps.accounts.actor import Actor
 from apps.analytics.convergence.latest import get_convergence_until_now
-from apps.analytics.convergence.records import ChildrenAsked, Convergence, Picked, PicksAsked
-from apps.analytics.convergence.selection import get_picked
+from apps.analytics.convergence.records import ChildrenQuery, Convergence, Selection, SelectionQuery
+from apps.analytics.convergence.selection import get_selection
 from apps.policies.selectors import READ
 
 
 def get_numbers(
-    asked: ChildrenAsked | PicksAsked, *, policy_slug: str, uid: UUID | None, actor: Actor, scope: str = READ
-) -> Convergence | Picked:
+    asked: ChildrenQuery | SelectionQuery, *, policy_slug: str, uid: UUID | None, actor: Actor, scope: str = READ
+) -> Convergence | Selection:
     """Of the children of `uid`, the root's by default, or of the picks, the usual ones of which are below `uid`."""
-    if isinstance(asked, PicksAsked):
-        return get_picked(
+    if isinstance(asked, SelectionQuery):
+        return get_selection(
             policy_slug=policy_slug, actor=actor, picks=asked.picks, period=asked.period, whole=asked.whole,
             counting=asked.counting, below=uid, by_hour=asked.by_hour, scope=scope,
         )  # fmt: skip

@@ -21,7 +21,7 @@ from apps.priorities.records.tree import EntryRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChildrenAsked:
+class ChildrenQuery:
     """The children of an entry, or the entry alone, up to the newest snapshot. itself: alone."""
 
     period: Period
@@ -32,7 +32,7 @@ class ChildrenAsked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PicksAsked:
+class SelectionQuery:
     """Entries for one picture. picks: uids or paths in their order; none: the usual ones. whole: all that is read."""
 
     picks: tuple[str, ...]
@@ -131,7 +131,7 @@ def order_of(members: Sequence[Member], deviation: F8) -> list[int]:
 
 
 @dataclass(frozen=True, eq=False)
-class Picked:
+class Selection:
     """found: `members` are the picks, in their order; paths: of each, without the root."""
 
     found: Convergence

@@ -11,9 +11,9 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.analytics.convergence.by_hour import convergence_by_hour
 from apps.analytics.convergence.latest import with_latest
-from apps.analytics.convergence.members import find_picked, find_picked_by_hour
+from apps.analytics.convergence.members import find_selection, find_selection_by_hour
 from apps.analytics.convergence.period import Period
-from apps.analytics.convergence.records import Picked
+from apps.analytics.convergence.records import Selection
 from apps.analytics.convergence.selectors import make_convergence, open_entry, order_children
 from apps.analytics.convergence.shares import Counting
 from apps.core.errors import FieldProblem, Invalid
@@ -24,10 +24,10 @@ USUAL_PICKS = 4
 _MOST_OFFERED = 200
 
 
-def get_picked(
+def get_selection(
     *, policy_slug: str, actor: Actor, picks: Sequence[str], period: Period, whole: Period, counting: Counting,
     below: UUID | None = None, by_hour: bool = False, scope: str = READ,
-) -> Picked:  # fmt: skip
+) -> Selection:  # fmt: skip
     """The days of `whole` of the picks, uids or paths; without any of the children of `below` that are farthest from
     their target at the end of `period`. By the hour there is one period, the last seven days.
 
@@ -36,12 +36,12 @@ def get_picked(
     view, at, alone = open_entry(policy_slug=policy_slug, actor=actor, uid=below, itself=False, scope=scope)
     rows = [_require(view, text) for text in picks] or _usual(view, at, alone, period, counting, by_hour)
     if by_hour:
-        found = convergence_by_hour(view, at, False, find_picked_by_hour(view, rows), counting)
+        found = convergence_by_hour(view, at, False, find_selection_by_hour(view, rows), counting)
     else:
         days_before = whole.starting_earlier(counting.days_before)
-        found = make_convergence(view, at, False, find_picked(view, rows, days_before), whole, counting, actor)
+        found = make_convergence(view, at, False, find_selection(view, rows, days_before), whole, counting, actor)
     found = with_latest(replace(found, period=period), view)
-    return Picked(found, [view.tree.path(i).strip("/") for i in rows])
+    return Selection(found, [view.tree.path(i).strip("/") for i in rows])
 
 
 def _require(view: PolicyView, text: str) -> int:

@@ -25,7 +25,7 @@ from apps.analytics.series.storage.columns import F8, DailySeries, Mask, SeriesS
 from apps.analytics.series.stored_series import series_state
 from apps.policies.models import Revision
 from apps.policies.selectors import READ, get_policy
-from apps.priorities.local_only.services import list_fallen_back
+from apps.priorities.local_only.services import list_local_only_entries
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.usage.quality.gaps import list_gaps
 
@@ -39,7 +39,7 @@ def local_only(
     """
     if not since:
         return []
-    tree, reasons = view.tree, {(one.uid, one.since): one.reason for one in list_fallen_back(view.policy)}
+    tree, reasons = view.tree, {(one.uid, one.since): one.reason for one in list_local_only_entries(view.policy)}
     code, scopes = tree.effective_scopes()
     above = {tree.uuid(i): at for i in (*tree.ancestors(at), at)}
     below = {uid: i for uid in members if (i := tree.index_of_uid(uid)) is not None and tree.n_children[i]}
@@ -168,7 +168,7 @@ def _numbers(found: Found, period: Period, counting: Counting) -> tuple[DailySer
     windows alone."""
     series, told = found.series, found.told
     if counting.view == counts.WINDOWED:
-        told = counts.told_windows(told, counting.window_days)
+        told = counts.visible_windows(told, counting.window_days)
     keep = _within(series.days.on, period)
     actual = counts.actual_share(series, counting)[:, keep]
     told = told[:, keep]

@@ -68,7 +68,7 @@ def actual_share(series: DailySeries, counting: Counting) -> F8:
     return np.where(series.competes & (all_of > 0), share_of(own, all_of), np.nan)
 
 
-def told_windows(told: Mask, n_days: int) -> Mask:
+def visible_windows(told: Mask, n_days: int) -> Mask:
     """A window is visible where each of its days is: the difference of two windows would reveal the day that left."""
     if not told.size:
         return told

@@ -11,7 +11,7 @@ import numpy as np
 
 from apps.analytics.convergence.shares import Counting, actual_share, target_share
 from apps.analytics.series.stored_series import load_series, series_state
-from apps.analytics.series.visible_days import as_told
+from apps.analytics.series.visible_days import as_visible
 from apps.priorities.selectors.rows import PolicyView
 
 DAYS = 14
@@ -35,7 +35,7 @@ def load_trends(view: PolicyView, uids: Iterable[UUID], *, of: str = "parent", n
     series = load_series(view.policy, wanted, from_on=from_on, to_on=state.through_on)
     if not series.days.on:
         return {}
-    series, told = as_told(series, view=view)
+    series, told = as_visible(series, view=view)
     actual = np.where(told, actual_share(series, Counting(of=of)), np.nan)
     target = target_share(series, of)
     return {

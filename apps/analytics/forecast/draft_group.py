@@ -133,7 +133,7 @@ class MemberOutlook:
 
 
 @dataclass(frozen=True, eq=False)
-class GroupOutlook:
+class GroupForecast:
     """What becomes of each row of a group at present demand; as_of None: nothing has been computed yet."""
 
     group: DraftGroup
@@ -144,11 +144,11 @@ class GroupOutlook:
         return None if self.as_of is None or found.in_s is None else self.as_of + timedelta(seconds=found.in_s)
 
 
-def get_group_outlook(view: DraftView, group: DraftGroup) -> GroupOutlook:
+def get_group_forecast(view: DraftView, group: DraftGroup) -> GroupForecast:
     """Of entries that the draft adds or brings from elsewhere nothing is known: they have no usage in this group."""
     snapshot = view.snapshot
     if snapshot is None:
-        return GroupOutlook(group, None, [MemberOutlook(row, None, None, None) for row in group.rows])
+        return GroupForecast(group, None, [MemberOutlook(row, None, None, None) for row in group.rows])
     known = [row.node.uid for row in group.rows if row.actual is not None and _was_here(row, group.parent)]
     forecasts = forecasts_of(view.policy, snapshot, known)
 
@@ -160,7 +160,7 @@ def get_group_outlook(view: DraftView, group: DraftGroup) -> GroupOutlook:
         MemberOutlook(row, forecasts.get(row.node.uid), back(row, row.target), back(row, row.target_before))
         for row in group.rows
     ]
-    return GroupOutlook(group, snapshot.as_of, members)
+    return GroupForecast(group, snapshot.as_of, members)
 
 
 def _order(view: DraftView, place: Place) -> float:

@@ -21,7 +21,7 @@ from apps.engine.algorithms import PriorityResult
 from apps.explain.level_terms import Numbers, effects_of
 from apps.policies.models import Policy
 from apps.priorities.recompute.projection import Side, project
-from apps.priorities.sentences import Said, say
+from apps.priorities.sentences import Message, say
 from apps.priorities.sentences.numbers import factor as written
 from apps.priorities.serving.lookup_index import ServedSnapshot
 
@@ -49,7 +49,7 @@ class FactorAhead:
 
     points: Sequence[FactorPoint]
     level: int | None
-    said: Sequence[Said]
+    said: Sequence[Message]
 
 
 def factor_ahead(policy: Policy, snapshot: ServedSnapshot, entry: int) -> FactorAhead | None:
@@ -70,7 +70,7 @@ def factor_ahead(policy: Policy, snapshot: ServedSnapshot, entry: int) -> Factor
 
 def _said(
     snapshot: ServedSnapshot, last: PriorityResult, points: Sequence[FactorPoint], level: int | None
-) -> list[Said]:
+) -> list[Message]:
     facts = {"factor": points[0].factor, "horizon_s": float(DAYS[-1] * DAY_S)}
     if len({written(point.factor) for point in points}) == 1:
         return [say("forecast.factor_stays", **facts)]
@@ -118,7 +118,7 @@ def _work_out(policy: Policy, snapshot: ServedSnapshot) -> _Ahead | None:
     if inputs is None:
         return None
     try:
-        (found,) = project(inputs, [Side(snapshot.tree, snapshot.settings)], DAYS, is_settled=False)
+        (found,) = project(inputs, [Side(snapshot.tree, snapshot.settings)], DAYS, is_order_independent=False)
     except Invalid:  # a package failed on the usage of a day to come
         return None
     return _Ahead([each.factor for each in found], found[-1])

@@ -33,17 +33,17 @@ from apps.policies.selectors import get_policy, list_policies
 from apps.policies.tree.columns import Mask
 from apps.priorities.metering.usage import window_of
 from apps.priorities.selectors.rows import newest_or_none
-from apps.priorities.sentences import Said, say
+from apps.priorities.sentences import Message, say
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.lookup_index import ServedSnapshot
-from apps.priorities.visibility.visible_entries import own_queries, told_in
+from apps.priorities.visibility.visible_entries import numbers_visible_in, own_queries
 
 HORIZON_S = HORIZON_DAYS * DAY_S
 _ALIKE_S = 6 * 3600  # times that are closer together than this make no range
 
 
-def tell_level(outlook: Outlook, *, name: str, parent: str, window_s: float | None) -> list[Said]:
+def level_sentences(outlook: Outlook, *, name: str, parent: str, window_s: float | None) -> list[Message]:
     """The one that answers "when", and what goes with it."""
     standing, found = outlook.standing, outlook.to_target
     facts: dict[str, Any] = {
@@ -63,7 +63,7 @@ def tell_level(outlook: Outlook, *, name: str, parent: str, window_s: float | No
     return said
 
 
-def _over(found: RecoveryRange, facts: dict[str, Any], window_s: float | None) -> list[Said]:
+def _over(found: RecoveryRange, facts: dict[str, Any], window_s: float | None) -> list[Message]:
     outcome = found.middle.outcome
     if outcome == "recovers":
         if found.latest.in_s is None:
@@ -78,7 +78,7 @@ def _over(found: RecoveryRange, facts: dict[str, Any], window_s: float | None) -
     return said + ([say("forecast.recovers_at_best", **facts, **_times(found))] if found.soonest.in_s else [])
 
 
-def _under(found: RecoveryRange, facts: dict[str, Any], window_s: float | None) -> list[Said]:
+def _under(found: RecoveryRange, facts: dict[str, Any], window_s: float | None) -> list[Message]:
     outcome = found.middle.outcome
     if outcome == "recovers":
         is_range = found.latest.in_s is not None and not _is_narrow(found)
@@ -88,7 +88,7 @@ def _under(found: RecoveryRange, facts: dict[str, Any], window_s: float | None) 
     return [say("forecast.stays_under", **facts)]
 
 
-def _quiet(found: RecoveryRange, facts: dict[str, Any], window_s: float | None) -> list[Said]:
+def _quiet(found: RecoveryRange, facts: dict[str, Any], window_s: float | None) -> list[Message]:
     """No job runs on most days, or on any day."""
     if found.soonest.in_s:
         return [say("forecast.quiet_days", **facts), say("forecast.recovers_at_best", **facts, **_times(found))]
@@ -96,7 +96,7 @@ def _quiet(found: RecoveryRange, facts: dict[str, Any], window_s: float | None) 
     return [say(key, **facts, **({} if window_s is None else {"window_s": window_s}))]
 
 
-def _tolerance(found: RecoveryRange) -> list[Said]:
+def _tolerance(found: RecoveryRange) -> list[Message]:
     if found.middle.in_s is None:
         return []
     is_range = found.latest.in_s is not None and not _is_narrow(found)
@@ -114,7 +114,7 @@ def _is_narrow(found: RecoveryRange) -> bool:
     return latest - soonest < max(_ALIKE_S, 0.05 * latest)
 
 
-def at_target_said(snapshot: ServedSnapshot, leaf: int, level: int) -> list[Said]:
+def at_target_said(snapshot: ServedSnapshot, leaf: int, level: int) -> list[Message]:
     """Nothing where levels decide, where the level is on target, and where its target can't be met by its own usage."""
     if snapshot.order.explanation.kind != "ratio":
         return []
@@ -165,7 +165,7 @@ class ForecastLevel:
     actual: float | None
     outlook: Outlook | None
     so_far: Sequence[tuple[datetime, float]]
-    said: Sequence[Said]
+    said: Sequence[Message]
 
     @property
     def n_days(self) -> int:
@@ -226,7 +226,7 @@ def get_forecasts(
     scope = next((scope for scope in _SCOPES if actor.has_scope(scope)), Token.Scope.SELF_READ)
     policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
     snapshot = store.newest(policy.slug)
-    told = told_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
+    told = numbers_visible_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
     return _forecasts(policy, snapshot, account, told, share)
 
 
@@ -239,7 +239,7 @@ def get_my_forecasts(*, actor: Actor, at: datetime, share: float | None = None) 
     for policy in list_policies(actor=actor):
         snapshot = newest_or_none(policy.slug)
         if snapshot is not None:
-            told = told_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
+            told = numbers_visible_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
             for query in own_queries(actor):
                 found += _forecasts(policy, snapshot, query, told, share)
     return found
@@ -253,7 +253,7 @@ def get_my_forecast(
     policy = get_policy(slug=policy_slug, actor=actor, scope=Token.Scope.SELF_READ)
     snapshot = store.newest(policy.slug)
     entry = snapshot.tree.index_of_uid(entry_uid)
-    told = told_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
+    told = numbers_visible_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
     for query in own_queries(actor):
         if entry and told[entry] and entry in snapshot.index.find_certain(query):
             return forecast_of(policy, snapshot, entry, query, told, share)
@@ -326,7 +326,7 @@ def _level(
     else:
         outlook = foresee(standing, past, window, as_of_s=snapshot.as_of.timestamp(), share=share)
         said = [
-            *tell_level(outlook, name=name, parent=parent, window_s=window.reach_s),
+            *level_sentences(outlook, name=name, parent=parent, window_s=window.reach_s),
             *at_target_said(snapshot, leaf, i),
         ]
     return ForecastLevel(

@@ -27,7 +27,7 @@ from apps.explain.walk import walk_to
 from apps.policies.tree.columns import Mask
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.lookup_index import ServedSnapshot
-from apps.priorities.visibility.visible_entries import told_in
+from apps.priorities.visibility.visible_entries import numbers_visible_in
 from apps.usage.models import Record
 
 MOST_DAYS = 365
@@ -40,7 +40,7 @@ def get_my_waits(*, policy_slug: str, entry_uid: UUID, n_days: int, actor: Actor
         message = f"must be 1 to {MOST_DAYS} days"
         raise Invalid(f"days {message}.", fields=[FieldProblem("days", message)])
     mine = get_own_entry(policy_slug=policy_slug, entry_uid=entry_uid, actor=actor, at=at)
-    told = told_in(policy=mine.policy, snapshot=mine.snapshot, at=at, actor=actor)
+    told = numbers_visible_in(policy=mine.policy, snapshot=mine.snapshot, at=at, actor=actor)
     level = _level(mine, told)
     since = mine.snapshot.as_of - timedelta(days=n_days)
     deviations, reported = _past(mine, level, since)

@@ -28,7 +28,7 @@ from apps.priorities.serving.lookup import AccountQuery, LookupIndex
 from apps.priorities.serving.lookup_index import ServedSnapshot
 from apps.priorities.snapshots.blob import unpack_snapshot
 from apps.priorities.snapshots.stored import read_data
-from apps.priorities.visibility.visible_entries import own_queries, told_in
+from apps.priorities.visibility.visible_entries import numbers_visible_in, own_queries
 
 MOST_DAYS = 365  # as long as a snapshot a day is kept
 MOST_BYTES = 32_000_000  # of snapshots that are read while somebody waits; beyond it every n-th day is read
@@ -58,7 +58,7 @@ def get_own_entry(*, policy_slug: str, entry_uid: UUID, actor: Actor, at: dateti
     policy = get_policy(slug=policy_slug, actor=actor, scope=Token.Scope.SELF_READ)
     snapshot = store.newest(policy.slug)
     entry = snapshot.tree.index_of_uid(entry_uid)
-    if entry and told_in(policy=policy, snapshot=snapshot, at=at, actor=actor)[entry]:
+    if entry and numbers_visible_in(policy=policy, snapshot=snapshot, at=at, actor=actor)[entry]:
         for query in own_queries(actor):
             if entry in snapshot.index.find_certain(query):
                 return OwnEntry(policy, snapshot, entry, query)

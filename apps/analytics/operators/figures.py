@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy
 
 from apps.analytics.operators import operator_figures, sentences, tree_figures
 from apps.analytics.operators.figure_query import REGIONS
-from apps.analytics.operators.policy_query import Asked
+from apps.analytics.operators.policy_query import OperatorQuery
 from apps.analytics.operators.records import (
     BitsNeeded,
     ExponentPoint,
@@ -41,12 +41,12 @@ class Figure:
     unit: str | Promise
     reference: str | Promise
     record: type
-    rows: Callable[[Asked], Iterable[Row]]
-    sentence: Callable[[Asked, Sequence[Row]], str]
+    rows: Callable[[OperatorQuery], Iterable[Row]]
+    sentence: Callable[[OperatorQuery, Sequence[Row]], str]
     parameters: tuple[str, ...]
     layout: Layout | None = None
 
-    def table(self, asked: Asked) -> FigureTable:
+    def table(self, asked: OperatorQuery) -> FigureTable:
         rows = tuple(self.rows(asked))
         return FigureTable(
             name=self.name, title=str(self.title), unit=str(self.unit), reference=str(self.reference),
@@ -61,12 +61,12 @@ def figure_of(name: str) -> Figure:
     return FIGURES[name]
 
 
-def _profile_says(asked: Asked, _rows: Sequence[Row]) -> str:
+def _profile_says(asked: OperatorQuery, _rows: Sequence[Row]) -> str:
     found = operator_figures.local_densities([asked.operator], [asked.target], asked.query.bits)
     return sentences.profile_sentence(asked.operator.name, asked.target, [row.density for row in found])
 
 
-def _density_says(asked: Asked, rows: Sequence[Row]) -> str:
+def _density_says(asked: OperatorQuery, rows: Sequence[Row]) -> str:
     middle = 2 ** (asked.query.bits - 1)
     near: dict[str, float] = {}
     for row in rows:
@@ -76,7 +76,7 @@ def _density_says(asked: Asked, rows: Sequence[Row]) -> str:
     return sentences.density_sentence(finest, coarsest, (near[finest], near[coarsest]))
 
 
-def _aggregation_says(asked: Asked, rows: Sequence[Row]) -> str:
+def _aggregation_says(asked: OperatorQuery, rows: Sequence[Row]) -> str:
     reached: dict[float, int] = {}
     for row in _of(LocalDensity, rows):
         reached[row.target] = reached.get(row.target, 0) + (row.density > 0)
@@ -84,14 +84,14 @@ def _aggregation_says(asked: Asked, rows: Sequence[Row]) -> str:
                                       2**asked.query.bits)  # fmt: skip
 
 
-def _steps_say(asked: Asked, rows: Sequence[Row]) -> str:
+def _steps_say(asked: OperatorQuery, rows: Sequence[Row]) -> str:
     own = [row.component for row in _of(Step, rows) if row.operator == asked.operator.name]
     widest = max(set(own), key=own.count)
     part = own.count(widest) / len(own)
     return sentences.steps_sentence(asked.operator.name, asked.query.bits, widest, part)
 
 
-def _job_sizes_say(asked: Asked, rows: Sequence[Row]) -> str:
+def _job_sizes_say(asked: OperatorQuery, rows: Sequence[Row]) -> str:
     first: dict[str, int | None] = {}
     for row in _of(JobSize, rows):
         if row.region == "balance":
@@ -102,7 +102,7 @@ def _job_sizes_say(asked: Asked, rows: Sequence[Row]) -> str:
     return f"{sentences.job_size_sentence(asked.query.job_h, list(first.items()))} {sentences.best_sentence(best)}"
 
 
-def _bits_say(asked: Asked, rows: Sequence[Row]) -> str:
+def _bits_say(asked: OperatorQuery, rows: Sequence[Row]) -> str:
     overall = {row.operator: row.bits for row in _of(BitsNeeded, rows) if row.region == "overall"}
     return sentences.bits_sentence(asked.query, asked.operator.name, overall)
 

@@ -32,7 +32,7 @@ class NamedTarget:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class OperatorQuery:
     """A policy as one actor sees it, and a query."""
 
     view: PolicyView

@@ -11,7 +11,7 @@ from apps.accounts.actor import Actor
 from apps.analytics.operators import sentences, tree_figures
 from apps.analytics.operators.figure_query import FigureQuery
 from apps.analytics.operators.figures import FIGURES, figure_of
-from apps.analytics.operators.policy_query import Asked, NamedTarget
+from apps.analytics.operators.policy_query import NamedTarget, OperatorQuery
 from apps.analytics.operators.records import FigureTable, OperatorChoice, TreeCheck, as_json
 from apps.engine.analysis.ordering import compare_orders
 from apps.engine.operators import Operator, all_operators, get_operator
@@ -56,7 +56,7 @@ def get_operators_page(*, policy_slug: str, query: FigureQuery, actor: Actor) ->
     return page_of(ask(policy_slug=policy_slug, query=query, actor=actor))
 
 
-def page_of(asked: Asked) -> OperatorsPage:
+def page_of(asked: OperatorQuery) -> OperatorsPage:
     view, query = asked.view, asked.query
     return OperatorsPage(
         policy_slug=view.policy.slug,
@@ -79,9 +79,9 @@ def get_figure(*, policy_slug: str, figure: str, query: FigureQuery, actor: Acto
     return chosen.table(ask(policy_slug=policy_slug, query=query, actor=actor))
 
 
-def ask(*, policy_slug: str, query: FigureQuery, actor: Actor) -> Asked:
+def ask(*, policy_slug: str, query: FigureQuery, actor: Actor) -> OperatorQuery:
     """The query with its policy read, for callers that make several figures of it."""
-    return Asked(open_view(policy_slug=policy_slug, actor=actor), query)
+    return OperatorQuery(open_view(policy_slug=policy_slug, actor=actor), query)
 
 
 def check_tree(*, policy_slug: str, query: FigureQuery, actor: Actor) -> TreeCheck:

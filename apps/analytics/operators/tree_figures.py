@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.analytics.operators import sentences
-from apps.analytics.operators.policy_query import Asked
+from apps.analytics.operators.policy_query import OperatorQuery
 from apps.analytics.operators.records import ExponentPoint, LeafJob, ResolutionEffect, Row, TreeCheck
 from apps.analytics.operators.tree_check import CANDIDATES, FEW_CANDIDATES, MOST_FOR_ALL
 from apps.core.errors import NotFound
@@ -24,7 +24,7 @@ MOST_LEAVES = 1_000
 _MOST_POINTS = 200
 
 
-def check(asked: Asked) -> TreeCheck:
+def check(asked: OperatorQuery) -> TreeCheck:
     """The operator and resolution asked about, on this tree."""
     view, checked = asked.view, asked.checked()
     head = {
@@ -54,7 +54,7 @@ def _said(found: TreeCheck) -> TreeCheck:
     return replace(found, sentence=sentences.check_sentence(found))
 
 
-def effects(asked: Asked) -> Iterator[ResolutionEffect]:
+def effects(asked: OperatorQuery) -> Iterator[ResolutionEffect]:
     """Every operator at every candidate; of a tree with very many leaves the one asked about at a few of them."""
     own = asked.checked()
     if own is None or not own.leaves.any():
@@ -72,7 +72,7 @@ def effects(asked: Asked) -> Iterator[ResolutionEffect]:
             )  # fmt: skip
 
 
-def _with(asked: Asked, operator: Operator) -> dict[str, object]:
+def _with(asked: OperatorQuery, operator: Operator) -> dict[str, object]:
     """The settings asked about with another operator."""
     given = {key: value for key, value in asked.settings.items() if key != "k"} | {"operator": operator.name}
     if operator.name == "combined":
@@ -80,11 +80,11 @@ def _with(asked: Asked, operator: Operator) -> dict[str, object]:
     return read_algorithm(given)
 
 
-def effects_sentence(asked: Asked, _rows: Sequence[Row]) -> str:
+def effects_sentence(asked: OperatorQuery, _rows: Sequence[Row]) -> str:
     return check(asked).sentence
 
 
-def leaf_jobs(asked: Asked) -> Iterator[LeafJob]:
+def leaf_jobs(asked: OperatorQuery) -> Iterator[LeafJob]:
     """Leaves whose numbers the actor may see, those that need the largest job last; at most 1,000 of them."""
     checked = asked.checked()
     if checked is None:
@@ -96,7 +96,7 @@ def leaf_jobs(asked: Asked) -> Iterator[LeafJob]:
         yield LeafJob(path, _finite(anywhere[at]), _finite(everywhere[at]))
 
 
-def leaf_jobs_sentence(asked: Asked, _rows: Sequence[Row]) -> str:
+def leaf_jobs_sentence(asked: OperatorQuery, _rows: Sequence[Row]) -> str:
     found = check(asked)
     return sentences.leaf_jobs_sentence(found)
 
@@ -110,14 +110,14 @@ def _finite(value: float) -> float | None:
     return float(value) if isfinite(value) else None
 
 
-def exponents(asked: Asked) -> Iterator[ExponentPoint]:
+def exponents(asked: OperatorQuery) -> Iterator[ExponentPoint]:
     """The curve, then entries on it: the one asked about, else those whose own ratio counts least."""
     for ratio, k in zip(*(axis.tolist() for axis in curve()), strict=True):
         yield ExponentPoint(ratio, k, None, None, None)
     yield from _points(asked)
 
 
-def _points(asked: Asked) -> Iterator[ExponentPoint]:
+def _points(asked: OperatorQuery) -> Iterator[ExponentPoint]:
     view = asked.view
     result = simulate(view.snapshot, view.tree, algorithm=read_algorithm("slurm-depth-oblivious"))
     if result is None:
@@ -141,6 +141,6 @@ def _points(asked: Asked) -> Iterator[ExponentPoint]:
         )
 
 
-def exponent_sentence(asked: Asked, rows: Sequence[Row]) -> str:
+def exponent_sentence(asked: OperatorQuery, rows: Sequence[Row]) -> str:
     points = [row for row in rows if isinstance(row, ExponentPoint) and row.entry is not None]
     return sentences.exponent_sentence(points, is_asked=bool(asked.query.entry))

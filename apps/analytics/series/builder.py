@@ -16,14 +16,14 @@ from apps.analytics.series.calendar import HOUR_S, Day, day_at, days_of, site_zo
 from apps.analytics.series.later_entries import LaterTree, later_tree
 from apps.analytics.series.revision_state import Standing, stand
 from apps.analytics.series.storage.fields import DayValues
-from apps.analytics.series.waiting_demand import Tellers, Waiting
+from apps.analytics.series.waiting_demand import SubmitTimeSources, Waiting
 from apps.analytics.series.window_sums import DayRows, DaySums, Reach, begins_s, reach_of
 from apps.core import blobs
 from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.rule_set import load_rules
 from apps.policies.models import Policy, Revision
 from apps.policies.settings import PolicySettings
-from apps.priorities.local_only.services import FallenBack, list_fallen_back
+from apps.priorities.local_only.services import LocalOnlyEntry, list_local_only_entries
 from apps.priorities.metering.metric import JobClassRow, amounts, site_names, weighed
 from apps.priorities.metering.usage import SourceRow
 from apps.priorities.recompute.pipeline import one_view
@@ -132,7 +132,7 @@ class _Material:
     revisions: Sequence[_RevisionRow]
     waiting: Waiting
     later: LaterTree
-    fallen: tuple[FallenBack, ...] = ()
+    fallen: tuple[LocalOnlyEntry, ...] = ()
 
     @property
     def source_ids(self) -> npt.NDArray[np.int64]:
@@ -163,7 +163,7 @@ class Builder:
         """Consecutive days, which follow on those that were asked for before; in one view of the database."""
         with one_view() as is_settled:
             material = self._read(is_settled)
-            tellers = Tellers(material.sources)
+            tellers = SubmitTimeSources(material.sources)
             standings = [self._stand(material, day) for day in days]
             for begin in range(0, len(days), _DAYS_AT_A_TIME):
                 piece = days[begin : begin + _DAYS_AT_A_TIME]
@@ -175,7 +175,7 @@ class Builder:
                     yield BuiltDay(day, standing, is_before_first, values, tellers.is_sealed(day))
 
     def _values(
-        self, material: _Material, standing: Standing, day: Day, usage: UsageArrays, tellers: Tellers
+        self, material: _Material, standing: Standing, day: Day, usage: UsageArrays, tellers: SubmitTimeSources
     ) -> DayValues:
         reach = self._reached(material, standing, day)
         rows = _rows_of(material, standing, day, usage)
@@ -186,7 +186,7 @@ class Builder:
             reach.at_end_of(day).reshape(shape),
             end_s=day.to_s,
             waited=material.waiting.on(day),
-            tells=tellers.on(day),
+            reports=tellers.on(day),
         )
 
     # --- What the database says ---------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ class Builder:
             roll=roll,
             rules=load_rules(self._policy),
             revisions=_with_shares([_RevisionRow(*row) for row in revisions.values_list(*_OF_REVISION)]),
-            fallen=list_fallen_back(self._policy),
+            fallen=list_local_only_entries(self._policy),
             later=before.later if before is not None and same else later_tree(self._policy, roll.keys),
             waiting=before.waiting if before is not None and same else Waiting(self._days, roll.ids),
         )

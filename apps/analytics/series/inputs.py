@@ -18,7 +18,7 @@ from apps.mapping.models import Mapping as MappingRow
 from apps.mapping.rules.rule_set import people_digest
 from apps.policies.models import Policy, Revision
 from apps.policies.tree.stored import load_tree
-from apps.priorities.local_only.services import list_fallen_back
+from apps.priorities.local_only.services import list_local_only_entries
 from apps.usage.buckets.changed_hours import earliest_change
 from apps.usage.selectors import watermarks
 
@@ -36,7 +36,7 @@ def read_inputs(policy: Policy, zone: ZoneInfo) -> dict[str, Any]:
         "people": people_digest(load_tree(policy)),
         "head": policy.head_number,
         "watermarks": watermarks(),
-        "fallbacks": {str(one.uid): one.since.astimezone(UTC).isoformat() for one in list_fallen_back(policy)},
+        "fallbacks": {str(one.uid): one.since.astimezone(UTC).isoformat() for one in list_local_only_entries(policy)},
     }
 
 

@@ -90,7 +90,7 @@ class Standing:
         target, target_global = (np.where(self.competes, each, 0.0) for each in spread)
         return target, target_global
 
-    def values(self, used: F8, decayed: F8, *, end_s: int, waited: F8 | None, tells: I1) -> DayValues:
+    def values(self, used: F8, decayed: F8, *, end_s: int, waited: F8 | None, reports: I1) -> DayValues:
         """A day's values. used, decayed: (accounts, sources). waited: (accounts,) core-seconds, None where no job
         waited. reports: (sources,) 1 where a source reports submit times, 0 where not, −1 where it has no jobs.
         """
@@ -106,7 +106,7 @@ class Standing:
             placed = self.entry != UNMAPPED
             asked = np.bincount(self.entry[placed], weights=waited[placed], minlength=len(self.tree)).astype(np.float64)
             asked = sweep.sum_up(tree, asked)[0]
-        told = [tells[self._counts(*scope)] for scope in self._scopes[1]]
+        told = [reports[self._counts(*scope)] for scope in self._scopes[1]]
         knows = np.array([bool((each != 0).all() and (each == 1).any()) for each in told])
         flags = np.full(len(self.tree), EXISTS, np.uint8)
         flags[self.competes] |= COMPETES

@@ -26,7 +26,7 @@ _LEAST = 1e-9
 _UNTIL_KEPT_S = 600.0
 
 
-def told_days(series: DailySeries, *, view: PolicyView) -> Mask:
+def visible_days(series: DailySeries, *, view: PolicyView) -> Mask:
     """Shape (entries, days): whether the view's actor may see numbers of the entry on the day.
 
     Siblings, and those of ancestors, are loaded only for readers of sums.
@@ -43,7 +43,7 @@ def told_days(series: DailySeries, *, view: PolicyView) -> Mask:
     return told
 
 
-def as_told(series: DailySeries, *, view: PolicyView) -> tuple[DailySeries, Mask]:
+def as_visible(series: DailySeries, *, view: PolicyView) -> tuple[DailySeries, Mask]:
     """The series with amounts shown by sums only in two digits, and `visible_days`.
 
     A day is recomputed when records come late, and they often come from one person: a reader who compares two answers
@@ -52,7 +52,7 @@ def as_told(series: DailySeries, *, view: PolicyView) -> tuple[DailySeries, Mask
     outright = [i is not None and bool(view.visibility.outright[i]) for i in map(view.tree.index_of_uid, series.uids)]
     rows = ~np.array(outright, dtype=np.bool_)
     if not rows.any():
-        return series, told_days(series, view=view)
+        return series, visible_days(series, view=view)
 
     def told(amounts: F8) -> F8:
         return np.where(rows[:, None], _two_digits(amounts), amounts)
@@ -61,7 +61,7 @@ def as_told(series: DailySeries, *, view: PolicyView) -> tuple[DailySeries, Mask
         series, used=told(series.used), peers_used=told(series.peers_used), decayed=told(series.decayed),
         peers_decayed=told(series.peers_decayed), waited_core_s=told(series.waited_core_s),
     )  # fmt: skip
-    return coarse, told_days(series, view=view)
+    return coarse, visible_days(series, view=view)
 
 
 def _two_digits(values: F8) -> F8:

@@ -95,7 +95,7 @@ class Waiting:
             kept.append((where[begin:end].astype(np.int32), sums[begin:end].astype(np.float64)))
 
 
-class Tellers:
+class SubmitTimeSources:
     """Which sources report submit times, and until when their records have been deleted."""
 
     def __init__(self, sources: Sequence[SourceRow]) -> None:

@@ -17,7 +17,7 @@ USUAL_DAYS = 7.0
 
 
 @dataclass(frozen=True)
-class Asked:
+class Supposition:
     """core_h: what the account runs evenly over the next `days`, and as lately after them; None: as lately.
 
     load: what its group runs, 1.0 for as lately. target: of the entry at `level` (a path), 0..1.
@@ -34,7 +34,7 @@ class Asked:
         return self.core_h is None and self.load == 1.0 and self.target is None
 
 
-def read_asked(given: Mapping[str, str]) -> Asked:
+def read_asked(given: Mapping[str, str]) -> Supposition:
     """From texts: core_h, days, load and target in percent, level. Empty ones suppose nothing; all problems at once."""
     problems: list[FieldProblem] = []
 
@@ -61,7 +61,7 @@ def read_asked(given: Mapping[str, str]) -> Asked:
     if problems:
         first = problems[0]
         raise Malformed(f"{first.where} {first.message}.", code="impossible", fields=problems)
-    return Asked(
+    return Supposition(
         core_h=core_h, days=USUAL_DAYS if days is None else days, load=1.0 if load is None else load / 100,
         level=level, target=None if target is None else target / 100,
     )  # fmt: skip

@@ -18,7 +18,7 @@ from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
 from apps.priorities.metering.usage import APPROACHES, AccountUsage, steady_use_s, window_of
 from apps.priorities.recompute.pipeline import Inputs, compute_from
-from apps.priorities.recompute.projection import accounts_ahead, compute_again, demand_of
+from apps.priorities.recompute.projection import accounts_ahead, compute_from_totals, demand_of
 from apps.priorities.serving.lookup_index import ServedSnapshot
 
 F8 = npt.NDArray[np.float64]
@@ -82,7 +82,7 @@ def ahead_of(policy: Policy, snapshot: ServedSnapshot) -> Ahead:
     known, more = _by_present_usage(snapshot) if inputs is None else _by_hours(inputs)
     then = known.plus(more)
     tree, algorithm = snapshot.tree.engine_tree(), snapshot.settings.algorithm
-    goes_on = compute_again(tree, then.usage, then.group_usage, algorithm=algorithm)
+    goes_on = compute_from_totals(tree, then.usage, then.group_usage, algorithm=algorithm)
     return Ahead(known, more, "present_usage" if inputs is None else "last_days", goes_on)
 
 

@@ -18,7 +18,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.analytics.forecast import Forecast, ForecastLevel, forecast_of
 from apps.analytics.forecast.past_usage import DAY_S, competitors
-from apps.analytics.what_if.supposition import Asked
+from apps.analytics.what_if.supposition import Supposition
 from apps.analytics.what_if.totals import DAYS_AHEAD, Ahead, Basis, Totals, ahead_of
 from apps.core.errors import FieldProblem, Invalid, NotFound, TooOften
 from apps.engine.algorithms import PriorityResult
@@ -27,11 +27,11 @@ from apps.engine.tree import FairshareTree
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 from apps.priorities.metering.usage import steady_use_s, window_of
-from apps.priorities.recompute.projection import compute_again, needing_the_algorithm
+from apps.priorities.recompute.projection import compute_from_totals, needing_the_algorithm
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.lookup_index import ServedSnapshot
-from apps.priorities.visibility.visible_entries import own_queries, told_in
+from apps.priorities.visibility.visible_entries import numbers_visible_in, own_queries
 
 MOST_A_MINUTE = 60
 _STEP = 5
@@ -54,7 +54,7 @@ class Place:
 class Tried:
     """back: when the level that is drawn meets its target; None where the pace is unknown."""
 
-    asked: Asked
+    asked: Supposition
     forecast: Forecast
     of: int
     basis: Basis
@@ -75,13 +75,19 @@ class Tried:
 
 
 def try_out(
-    *, policy_slug: str, account: AccountQuery, asked: Asked, actor: Actor, at: datetime, entry_uid: UUID | None = None
+    *,
+    policy_slug: str,
+    account: AccountQuery,
+    asked: Supposition,
+    actor: Actor,
+    at: datetime,
+    entry_uid: UUID | None = None,
 ) -> Tried:
     """For one visible account, its first entry unless another is named; else NotFound."""
     scope = next((scope for scope in _SCOPES if actor.has_scope(scope)), Token.Scope.SELF_READ)
     policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
     snapshot = store.newest(policy.slug)
-    told = told_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
+    told = numbers_visible_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
     paths = [result["entry"] for result in snapshot.lookup([account], mask=told)]
     entries = [snapshot.tree.index_of_path(path) for path in paths if path is not None]
     chosen = [i for i in entries if i and (entry_uid is None or snapshot.tree.uuid(i) == entry_uid)]
@@ -93,7 +99,7 @@ def try_out(
         return _tried(policy, snapshot, chosen[0], asked, forecast, is_exact=bool(told.all()))
 
 
-def try_out_mine(*, policy_slug: str, entry_uid: UUID, asked: Asked, actor: Actor, at: datetime) -> Tried:
+def try_out_mine(*, policy_slug: str, entry_uid: UUID, asked: Supposition, actor: Actor, at: datetime) -> Tried:
     """For the account of the actor that has this entry."""
     for query in own_queries(actor):
         try:
@@ -116,7 +122,7 @@ def _count(actor: Actor) -> None:
 
 
 def _tried(
-    policy: Policy, snapshot: ServedSnapshot, entry: int, asked: Asked, forecast: Forecast, *, is_exact: bool
+    policy: Policy, snapshot: ServedSnapshot, entry: int, asked: Supposition, forecast: Forecast, *, is_exact: bool
 ) -> Tried:
     ahead, tree = ahead_of(policy, snapshot), snapshot.tree
     level = _level(forecast, asked)
@@ -128,9 +134,9 @@ def _tried(
     now = _place(values.rank[entry], values.has_rank[entry], values.factor[entry], values.has_factor[entry], is_exact)
     now_if = now
     if level is not None:
-        result = compute_again(after, values.usage, values.group_usage, algorithm=algorithm)
+        result = compute_from_totals(after, values.usage, values.group_usage, algorithm=algorithm)
         now_if = _place_in(result, entry, is_exact)
-    result = compute_again(after, then.usage, then.group_usage, algorithm=algorithm)
+    result = compute_from_totals(after, then.usage, then.group_usage, algorithm=algorithm)
     back, back_if = _back(forecast, tree.parent[entry] > 0, asked, level, snapshot)
     return Tried(
         asked=asked, forecast=forecast, of=snapshot.n_ranked, basis=ahead.basis, group_name=tree.name[group], now=now,
@@ -153,7 +159,7 @@ def _place(rank: int, has_rank: bool, factor: float, has_factor: bool, is_exact:
     return Place((first, first if is_exact else first + _STEP - 1), known)
 
 
-def _level(forecast: Forecast, asked: Asked) -> ForecastLevel | None:
+def _level(forecast: Forecast, asked: Supposition) -> ForecastLevel | None:
     """The level whose target is supposed to be another, by its path or its uid; the drawn one unless named."""
     if asked.target is None:
         return None
@@ -169,7 +175,7 @@ def _level(forecast: Forecast, asked: Asked) -> ForecastLevel | None:
 
 
 def _with_target(
-    tree: FairshareTree, snapshot: ServedSnapshot, level: ForecastLevel, asked: Asked
+    tree: FairshareTree, snapshot: ServedSnapshot, level: ForecastLevel, asked: Supposition
 ) -> FairshareTree:  # fmt: skip
     """The tree with this entry's new target; the others of its group share the rest as before."""
     target = asked.target or 0.0
@@ -185,7 +191,7 @@ def _with_target(
     return tree.with_shares(shares)
 
 
-def _supposed(snapshot: ServedSnapshot, more: Totals, entry: int, group: int, asked: Asked) -> Totals:
+def _supposed(snapshot: ServedSnapshot, more: Totals, entry: int, group: int, asked: Supposition) -> Totals:
     """What is used in the week ahead: the group at its load, the account at its core-hours, then as lately again."""
     tree = snapshot.tree
     found = more if asked.load == 1.0 else more.scaled_below(tree, group, asked.load)
@@ -199,14 +205,14 @@ def _supposed(snapshot: ServedSnapshot, more: Totals, entry: int, group: int, as
     return found.added(tree, entry, own - usual)
 
 
-def _rate(snapshot: ServedSnapshot, asked: Asked) -> float:
+def _rate(snapshot: ServedSnapshot, asked: Supposition) -> float:
     """Core-hours over days as the policy's metric counts them, a second."""
     weight = float(snapshot.settings.metric["weights"].get("cpu_s", 0.0))
     return (asked.core_h or 0.0) * 3600 * weight / (asked.days * DAY_S)
 
 
 def _back(
-    forecast: Forecast, has_group: bool, asked: Asked, level: ForecastLevel | None, snapshot: ServedSnapshot
+    forecast: Forecast, has_group: bool, asked: Supposition, level: ForecastLevel | None, snapshot: ServedSnapshot
 ) -> tuple[Recovery | None, Recovery | None]:
     """When the level that is drawn meets its target, as it is and as supposed, at the likely pace."""
     drawn, mine = forecast.shown, forecast.levels[-1] if forecast.levels else None

@@ -10,14 +10,14 @@ from django.utils.translation import gettext as _
 
 from apps.analytics.operators.figure_query import NAMES, FigureQuery
 from apps.analytics.operators.figures import FIGURES, figure_of
-from apps.analytics.operators.policy_query import Asked
+from apps.analytics.operators.policy_query import OperatorQuery
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.figure_frames import FigureFrame, framed
 from apps.figures import Figure
 from apps.figures.operators import DRAWN, Shown
 
 
-def drawn(asked: Asked, name: str, address: QueryDict) -> Figure:
+def drawn(asked: OperatorQuery, name: str, address: QueryDict) -> Figure:
     """One figure; NotFound for a name that there isn't."""
     view = asked.view
     found = figure_of(name).table(asked)
@@ -29,7 +29,7 @@ def drawn(asked: Asked, name: str, address: QueryDict) -> Figure:
     return DRAWN[name](shown)
 
 
-def _caption(asked: Asked) -> str:
+def _caption(asked: OperatorQuery) -> str:
     view = asked.view
     caption = _("%(policy)s, revision %(n)s") % {"policy": view.policy.name, "n": view.revision}
     if view.as_of is None:
@@ -39,7 +39,9 @@ def _caption(asked: Asked) -> str:
     }  # fmt: skip
 
 
-def frames(request: HttpRequest, policy: str, asked: Asked | None, problem: Exception | None) -> list[FigureFrame]:
+def frames(
+    request: HttpRequest, policy: str, asked: OperatorQuery | None, problem: Exception | None
+) -> list[FigureFrame]:
     """All figures of the page; what the address asks for in vain is said in the place of each picture."""
 
     def make(name: str) -> Figure:

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 
 from apps.accounts.actor import Actor
 from apps.analytics.operators.figure_query import NAMES, READINGS, FigureQuery, read_query
-from apps.analytics.operators.policy_query import Asked
+from apps.analytics.operators.policy_query import OperatorQuery
 from apps.analytics.operators.selectors import OperatorsPage, ask, page_of
 from apps.core.errors import Invalid
 from apps.dashboard.algorithm import operator_figures
@@ -26,7 +26,7 @@ _SET_BY_FIGURES = ("target", "region", "count", "entry")
 def operators(request: HttpRequest, policy: str) -> HttpResponse:
     """Everything that can be asked is in the address; what cannot be read is named at its field and in each figure."""
     actor, problem = actor_of(request), None
-    asked: Asked | None = None
+    asked: OperatorQuery | None = None
     try:
         asked = _asked(request, policy, actor)
         page = page_of(asked)
@@ -60,7 +60,7 @@ def figure(request: HttpRequest, policy: str, figure: str, form: str = "json") -
     return answer_figure(request, operator_figures.drawn(asked, figure, request.GET), form)
 
 
-def _asked(request: HttpRequest, policy: str, actor: Actor) -> Asked:
+def _asked(request: HttpRequest, policy: str, actor: Actor) -> OperatorQuery:
     query = read_query({name: request.GET.get(name, "") for name in NAMES})
     return ask(policy_slug=policy, query=query, actor=actor)
 

@@ -10,7 +10,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from apps.core.errors import Invalid
-from apps.engine.decay import Law
+from apps.engine.decay import DecayFunction
 from apps.engine.parameters import Parameter
 from apps.policies.settings import PolicySettings
 
@@ -45,7 +45,7 @@ class WindowForm:
     is_wrong: bool = False
 
 
-def unbound(law: Law, settings: PolicySettings) -> WindowForm:
+def unbound(law: DecayFunction, settings: PolicySettings) -> WindowForm:
     """With the values in force where the law has them, else its scheduler's own."""
     window = settings.window
     start = window if window["aging"] == law.name else {**window, **_defaults(law), "aging": law.name}
@@ -58,7 +58,7 @@ def unbound(law: Law, settings: PolicySettings) -> WindowForm:
     return WindowForm(fields, read)
 
 
-def bound(law: Law, settings: PolicySettings, data: Mapping[str, Any]) -> WindowForm:
+def bound(law: DecayFunction, settings: PolicySettings, data: Mapping[str, Any]) -> WindowForm:
     """As somebody typed it; an empty length is no limit, another empty field the scheduler's own value."""
     names = ("length_s", *(one.name for one in _own(law)))
     texts = {name: str(data.get(name, "")).strip()[:_LONGEST] for name in names}
@@ -75,21 +75,21 @@ def bound(law: Law, settings: PolicySettings, data: Mapping[str, Any]) -> Window
     return WindowForm(_fields(law, texts, {}), read)
 
 
-def _of_law(law: Law, window: Mapping[str, Any]) -> dict[str, Any]:
+def _of_law(law: DecayFunction, window: Mapping[str, Any]) -> dict[str, Any]:
     names = {"aging", "length_s", *(one.name for one in law.parameters)}
     return {name: value for name, value in window.items() if name in names}
 
 
-def _fields(law: Law, texts: Mapping[str, str], errors: Mapping[str, str]) -> list[WindowField]:
+def _fields(law: DecayFunction, texts: Mapping[str, str], errors: Mapping[str, str]) -> list[WindowField]:
     return [_field(one, texts[one.name if one else "length_s"], errors) for one in (None, *_own(law))]
 
 
-def _own(law: Law) -> list[Parameter]:
+def _own(law: DecayFunction) -> list[Parameter]:
     """The parameters beside the window's length, which every law has."""
     return [parameter for parameter in law.parameters if parameter.name != "length_s"]
 
 
-def _defaults(law: Law) -> dict[str, Any]:
+def _defaults(law: DecayFunction) -> dict[str, Any]:
     return {one.name: one.default for one in _own(law) if one.default is not None}
 
 

@@ -19,7 +19,7 @@ from apps.dashboard.decay import words as aging_words
 from apps.dashboard.drafts import settings_choice
 from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.figure_frames import answer_figure, framed
-from apps.engine.decay import LAWS, Law
+from apps.engine.decay import DECAY_FUNCTIONS, DecayFunction
 from apps.figures import Figure
 from apps.figures.decay import decay_of
 
@@ -51,7 +51,9 @@ def _decide(request: HttpRequest, current: PolicyAlgorithm) -> HttpResponse:
     return settings_choice.decide(request, current.policy_slug, "window", form.window, show=show, back=back)
 
 
-def _show(request: HttpRequest, current: PolicyAlgorithm, law: Law, *, status: int = 200, **more: Any) -> HttpResponse:
+def _show(
+    request: HttpRequest, current: PolicyAlgorithm, law: DecayFunction, *, status: int = 200, **more: Any
+) -> HttpResponse:
     window = current.settings.window
     form = more.pop("form", None) or forms.unbound(law, current.settings)
     tree = reverse("dashboard:policy", kwargs={"policy": current.policy_slug})
@@ -81,7 +83,7 @@ def _decay(request: HttpRequest, current: PolicyAlgorithm) -> Figure:
     return decay_of(current.settings, current.policy_slug, request.GET, as_of_s=clock.now().timestamp())
 
 
-def _known(name: str) -> Law:
-    if name not in LAWS:
+def _known(name: str) -> DecayFunction:
+    if name not in DECAY_FUNCTIONS:
         raise NotFound(_("Unknown decay function."))
-    return LAWS[name]
+    return DECAY_FUNCTIONS[name]

@@ -9,7 +9,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from apps.dashboard.shell import presentation
-from apps.engine.decay import LAWS, Law, weights
+from apps.engine.decay import DECAY_FUNCTIONS, DecayFunction, weights
 from apps.priorities.metering.usage import window_of
 
 HOUR_S = 3_600
@@ -28,7 +28,7 @@ class Left:
 
 def fading(window: Mapping[str, Any]) -> str:
     """How usage fades, as a phrase: half-life 7 d; LSF, a tenth left after 5 h. Empty where it doesn't."""
-    law = LAWS[window["aging"]]
+    law = DECAY_FUNCTIONS[window["aging"]]
     told = {parameter.name: _told(window, parameter.name, parameter.default) for parameter in law.parameters}
     has_decay = not any(window.get(name, 1) == 0 for name in ("halftime_h", "hist_hours") if name in told)
     return _PHRASES[law.name]() % {**told, "law": law.label} if has_decay else ""
@@ -56,8 +56,8 @@ def _told(window: Mapping[str, Any], name: str, default: Any) -> str:
     return f"{value:g}{presentation.NBSP}h" if name in ("halftime_h", "hist_hours") else f"{value:g}"
 
 
-def list_laws() -> Sequence[Law]:
-    return tuple(LAWS.values())
+def list_laws() -> Sequence[DecayFunction]:
+    return tuple(DECAY_FUNCTIONS.values())
 
 
 def left_after(in_force: Mapping[str, Any], chosen: Mapping[str, Any] | None, as_of_s: float) -> list[Left]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from apps.analytics.forecast.draft_group import DraftGroup, GroupOutlook, MemberOutlook
+from apps.analytics.forecast.draft_group import DraftGroup, GroupForecast, MemberOutlook
 from apps.dashboard.drafts.lines import DraftLine, draw_draft
 from apps.dashboard.figures.bullet import Tolerance
 from apps.dashboard.forecast.presenters import when_words
@@ -74,7 +74,7 @@ def group_json(group: DraftGroup, tolerance: Tolerance, *, is_open: bool) -> dic
     }  # fmt: skip
 
 
-def outlook_json(found: GroupOutlook, *, with_lines: bool) -> dict[str, Any]:
+def outlook_json(found: GroupForecast, *, with_lines: bool) -> dict[str, Any]:
     """Parts 0..1, days from now; `on_target` and `on_target_before` in words, as the column says them."""
     return {
         "as_of": None if found.as_of is None else found.as_of.isoformat(),
@@ -159,7 +159,7 @@ def _row(row: DraftRow, group: DraftGroup, *, is_open: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _member(found: GroupOutlook, each: MemberOutlook, *, with_lines: bool) -> dict[str, Any]:
+def _member(found: GroupForecast, each: MemberOutlook, *, with_lines: bool) -> dict[str, Any]:
     row, forecast = each.row, each.forecast
     told: dict[str, Any] = {
         "uid": str(row.node.uid), "target": row.target,
@@ -176,7 +176,7 @@ def _member(found: GroupOutlook, each: MemberOutlook, *, with_lines: bool) -> di
     return told
 
 
-def _when(found: GroupOutlook, row: DraftRow, recovery: Recovery | None) -> str:
+def _when(found: GroupForecast, row: DraftRow, recovery: Recovery | None) -> str:
     if row.actual is None or row.node.shares is None:
         return presentation.UNKNOWN
     if not row.has_usage:

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
-from apps.analytics.forecast.draft_group import get_draft_group, get_group_outlook
+from apps.analytics.forecast.draft_group import get_draft_group, get_group_forecast
 from apps.core.errors import Invalid
 from apps.dashboard.drafts import group as drawn
 from apps.dashboard.drafts import pages
@@ -75,7 +75,7 @@ def outlook(request: HttpRequest, change_set: int) -> HttpResponse:
         view = pages.open_view(request, change_set, more=more)
     except Invalid as error:
         return JsonResponse({"problem": message_of(error), "code": error.code}, status=422)
-    found = get_group_outlook(view, get_draft_group(view, _parent(view, asked)))
+    found = get_group_forecast(view, get_draft_group(view, _parent(view, asked)))
     return JsonResponse(drawn.outlook_json(found, with_lines="lines" in request.GET))
 
 

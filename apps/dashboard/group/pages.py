@@ -27,7 +27,7 @@ from apps.policies.models import Comment, Policy
 from apps.policies.operations.apply import Operation
 from apps.policies.requests.asking import RequestState, requests_for
 from apps.policies.requests.dividing import latest_divisions, list_led_groups, plan_division
-from apps.priorities.change_effects.requests import tell_request
+from apps.priorities.change_effects.requests import get_request_evidence
 from apps.priorities.selectors.changesets.group import GroupPage, get_group_page
 
 __all__ = ["Found", "context_of", "group_url", "open_group", "page_url", "show", "tell", "work_out"]
@@ -151,7 +151,7 @@ def _cards(request: HttpRequest, policy: Policy, page: GroupPage) -> list[Reques
     said: dict[int, list[Comment]] = {}
     for comment in Comment.objects.filter(change_set__in=[each.pk for each in found]):
         said.setdefault(comment.change_set_id, []).append(comment)
-    stories = [tell_request(each, actor=actor, with_ranks=False) for each in found]
+    stories = [get_request_evidence(each, actor=actor, with_ranks=False) for each in found]
     return [draw_request(story, said.get(story.change_set.pk, [])) for story in stories]
 
 

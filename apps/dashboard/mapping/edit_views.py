@@ -25,8 +25,8 @@ from apps.mapping.changes import (
     AddRule,
     Assign,
     ChangeRule,
+    Detach,
     Edit,
-    LetGo,
     MoveRule,
     Plan,
     RemoveRule,
@@ -119,7 +119,7 @@ def let_go(request: HttpRequest, policy: str) -> HttpResponse:
     accounts = [_number(text) for text in request.POST.getlist("account")[:_MOST]]
     fields = [("account", str(account)) for account in accounts]
     words = _("Rules apply to it again.")
-    return _ask(request, policy, LetGo(accounts), _("Detach this account?"), words, fields)
+    return _ask(request, policy, Detach(accounts), _("Detach this account?"), words, fields)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -30,7 +30,7 @@ from apps.explain.my_priority import MyPriority, get_my_priority
 from apps.explain.walk import WalkStep
 from apps.priorities.charges import list_newest_charges
 from apps.priorities.selectors.visible.snapshot import oldest_kept
-from apps.priorities.sentences import Said, text_of
+from apps.priorities.sentences import Message, text_of
 
 _NEWEST_CHARGES = 5
 _MOST_TYPED = 200
@@ -157,7 +157,7 @@ def _told(found: Comparison) -> dict[str, Any]:
     return {"order": order.text, "level": level, "sides": drawn, "turns": turns}
 
 
-def _is_turn(said: Said) -> bool:
+def _is_turn(said: Message) -> bool:
     return said.key.startswith("turn.")
 
 

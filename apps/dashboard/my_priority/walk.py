@@ -13,11 +13,10 @@ from apps.dashboard.figures.bullet import USUAL_TOLERANCE, Bullet, State
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.presentation import Balance
 from apps.explain.advice import Outlook
-from apps.explain.messages import LevelStory, story_of
-from apps.explain.messages import Story as ToldStory
+from apps.explain.messages import AccountMessages, LevelMessages, messages_of
 from apps.explain.my_priority import MyPriority
 from apps.explain.walk import WalkStep
-from apps.priorities.sentences import Said, text_of
+from apps.priorities.sentences import Message, text_of
 
 WIDTH = 210
 
@@ -49,21 +48,21 @@ class Story:
     """Everything the page says about one account in one policy."""
 
     mine: MyPriority
-    told: ToldStory  # keys and values of all of it
+    told: AccountMessages  # keys and values of all of it
     verdict: str
     reason: str
     own: str
     levels: Sequence[Level]
     total: str
     entry_url: str
-    advice: Sequence[Said] = ()
+    advice: Sequence[Message] = ()
 
 
 def tell(
     mine: MyPriority, others: Sequence[MyPriority] = (), outlook: Outlook | None = None, moment: str = ""
 ) -> Story:
     """moment: what addresses of the same moment end with."""
-    told = story_of(mine, others, outlook)
+    told = messages_of(mine, others, outlook)
     return Story(
         mine=mine,
         told=told,
@@ -77,7 +76,7 @@ def tell(
     )
 
 
-def _level(mine: MyPriority, level: LevelStory, index: int, moment: str) -> Level:
+def _level(mine: MyPriority, level: LevelMessages, index: int, moment: str) -> Level:
     step = level.step
     balance = bar = None
     known = None if step.state == "unknown" else step.actual

@@ -31,7 +31,7 @@ from apps.dashboard.shell import presentation
 from apps.dashboard.shell.actor import actor_of
 from apps.onboarding.first_policy_draft import LogState, get_beginning, log_state, require_beginner, tree_of
 from apps.onboarding.models import Beginning
-from apps.onboarding.tree_vs_usage import Against, hold_against_log
+from apps.onboarding.tree_vs_usage import TreeVsUsage, compare_with_log
 from apps.policies.selectors import list_policies
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
@@ -98,7 +98,7 @@ def setup_context(request: HttpRequest, beginning: Beginning | None, asked: Aske
             "tree_words": setup_lines.tree_words(tree),
         }
         if state is LogState.READY:
-            against = hold_against_log(beginning, zone=ZoneInfo(settings.TIME_ZONE), at=clock.now(), actor=actor)
+            against = compare_with_log(beginning, zone=ZoneInfo(settings.TIME_ZONE), at=clock.now(), actor=actor)
     context["steps"] = _steps(beginning, state, here, context.get("tree_words", ""))
     if here == TREE:
         context |= {"form": asked.tree or TreeForm(), "limit": 64}
@@ -168,7 +168,7 @@ def _log_context(beginning: Beginning, state: LogState, asked: Asked, actor: Act
     }  # fmt: skip
 
 
-def _against_context(beginning: Beginning, tree: TreeColumns, against: Against, asked: Asked) -> dict[str, Any]:
+def _against_context(beginning: Beginning, tree: TreeColumns, against: TreeVsUsage, asked: Asked) -> dict[str, Any]:
     rows, scale = setup_lines.group_lines(against)
     allowed = algorithms_for(has_inherit=bool(tree.inherit.any()))
     return {

@@ -19,7 +19,7 @@ from apps.dashboard.shell import presentation
 from apps.dashboard.shell.lines import bar_label, tolerance_of
 from apps.dashboard.shell.presentation import Balance
 from apps.mapping.suggestions import Suggestion
-from apps.onboarding.tree_vs_usage import DAYS, Against, TopEntry, Unplaced
+from apps.onboarding.tree_vs_usage import DAYS, TopEntry, TreeVsUsage, Unplaced
 from apps.policies.tree.columns import TreeColumns
 
 SHOWN = 100
@@ -110,7 +110,7 @@ def tree_facts(tree: TreeColumns, ignored: Sequence[str]) -> list[Fact]:
     return found
 
 
-def verdict(against: Against) -> Verdict:
+def verdict(against: TreeVsUsage) -> Verdict:
     """In 90 days, 3 of your 6 groups got what they were promised."""
     groups = [row for row in against.ledger.top if _is_group(against, row)] or list(against.ledger.top)
     if not against.used_core_s:
@@ -127,7 +127,7 @@ def verdict(against: Against) -> Verdict:
     return Verdict("kept" if kept else "none_kept", _kept_words(against, groups, kept) % words, kept, len(groups))
 
 
-def _kept_words(against: Against, groups: Sequence[TopEntry], kept: int) -> str:
+def _kept_words(against: TreeVsUsage, groups: Sequence[TopEntry], kept: int) -> str:
     has_groups = any(_is_group(against, row) for row in groups)
     if not kept and len(groups) > 1:
         nobody = _("%(days)s, none of your %(all)s groups reached its target")
@@ -141,7 +141,7 @@ def _kept_words(against: Against, groups: Sequence[TopEntry], kept: int) -> str:
     return _("%(days)s, %(kept)s of your %(all)s top-level entries reached their targets")
 
 
-def story(against: Against) -> list[tuple[str, str]]:
+def story(against: TreeVsUsage) -> list[tuple[str, str]]:
     """Who got more, who less: a name, "" for none, and what is said of it."""
     told: list[tuple[str, str]] = []
     over = max((r for r in against.ledger.top if r.state == "over"), key=_distance, default=None)
@@ -155,7 +155,7 @@ def story(against: Against) -> list[tuple[str, str]]:
     return told
 
 
-def span_words(against: Against) -> str:
+def span_words(against: TreeVsUsage) -> str:
     """Which days, and why these."""
     span = against.span
     words = {"first": _day(span.first_on), "last": _day(span.last_on), "n": DAYS}
@@ -167,7 +167,7 @@ def span_words(against: Against) -> str:
     return text
 
 
-def group_lines(against: Against) -> tuple[list[GroupLine], str]:
+def group_lines(against: TreeVsUsage) -> tuple[list[GroupLine], str]:
     """The entries at the top, and the scale of their bars in words."""
     tolerance = tolerance_of(against.settings)
     shown = list(against.ledger.top[:SHOWN])
@@ -180,7 +180,7 @@ def group_lines(against: Against) -> tuple[list[GroupLine], str]:
             for row in shown], words  # fmt: skip
 
 
-def unplaced_lines(against: Against) -> list[UnplacedLine]:
+def unplaced_lines(against: TreeVsUsage) -> list[UnplacedLine]:
     return [_unplaced_line(against.tree, one) for one in against.unplaced]
 
 
@@ -193,7 +193,7 @@ def account_words(names: AccountKey) -> tuple[str, str]:
     return title, ", ".join(told)
 
 
-def _group_line(against: Against, row: TopEntry, tolerance: Tolerance, maximum: float) -> GroupLine:
+def _group_line(against: TreeVsUsage, row: TopEntry, tolerance: Tolerance, maximum: float) -> GroupLine:
     known = bool(against.ledger.used_core_s)
     actual = row.actual if known else None
     balance = presentation.balance(actual, row.target, has_usage=row.used_core_s > 0, tolerance=tolerance)
@@ -231,7 +231,7 @@ def reason_words(one: Suggestion) -> str:
     return str(WHY[one.why])
 
 
-def _name(against: Against, row: TopEntry) -> str:
+def _name(against: TreeVsUsage, row: TopEntry) -> str:
     return against.tree.name[row.entry]
 
 
@@ -243,7 +243,7 @@ def _distance(row: TopEntry) -> float:
     return abs(row.actual - row.target)
 
 
-def _is_group(against: Against, row: TopEntry) -> bool:
+def _is_group(against: TreeVsUsage, row: TopEntry) -> bool:
     return bool(against.tree.is_group[row.entry] or against.tree.n_children[row.entry])
 
 

@@ -124,7 +124,7 @@ def zone(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return show(request, Asked(zone=form), status=422)
     try:
-        drafting.tell_zone(
+        drafting.choose_zone(
             version=_version(request), time_zone=form.cleaned_data["time_zone"], at=clock.now(),
             actor=actor_of(request),
         )  # fmt: skip

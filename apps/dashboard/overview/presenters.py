@@ -20,7 +20,7 @@ from apps.accounts.actor import Actor
 from apps.analytics.series.calendar import site_zone
 from apps.analytics.series.storage.columns import DailySeries, SeriesState
 from apps.analytics.series.stored_series import load_children, series_state
-from apps.analytics.series.visible_days import as_told
+from apps.analytics.series.visible_days import as_visible
 from apps.core import clock
 from apps.dashboard.figures import bullet, sparkline
 from apps.dashboard.figures.deviation import NARROW, WIDE, draw_deviation
@@ -111,7 +111,7 @@ class Desk:
     @cached_property
     def told(self) -> tuple[DailySeries, npt.NDArray[np.bool_]]:
         """The same days, and of which numbers may be told."""
-        return as_told(self.series, view=self.view)
+        return as_visible(self.series, view=self.view)
 
     def trend(self, line: Line) -> Sparkline | None:
         """Where an entry came from in the last days, in the colour of now."""

@@ -30,7 +30,7 @@ from apps.policies.operations.whole_trees import is_document
 from apps.policies.requests.asking import RequestState, state_of_request, wish_of
 from apps.policies.requests.inbox import EndingGrant, EndingShares, Inbox, get_inbox, last_words
 from apps.policies.tree.stored import load_tree
-from apps.priorities.change_effects.requests import tell_request
+from apps.priorities.change_effects.requests import get_request_evidence
 
 SHOWN = 20  # requests with their whole story; the rest is a list
 
@@ -129,7 +129,7 @@ def _cards(request: HttpRequest, requests: Sequence[ChangeSet]) -> list[RequestC
     found = []
     for change_set in requests:
         try:
-            story = tell_request(change_set, actor=actor_of(request), with_ranks=False)
+            story = get_request_evidence(change_set, actor=actor_of(request), with_ranks=False)
         except DomainError:  # archived or hidden since the list was made
             continue
         found.append(draw_request(story, comments.get(change_set.pk, [])))

@@ -25,7 +25,7 @@ from apps.policies.requests.asking import decline_request, grant_request
 from apps.policies.requests.inbox import get_inbox
 from apps.policies.selectors import get_change_set
 from apps.policies.services import withdraw_change_set
-from apps.priorities.change_effects.requests import tell_request
+from apps.priorities.change_effects.requests import get_request_evidence
 
 
 def page_url(**_kwargs: Any) -> str:
@@ -52,7 +52,7 @@ def news(request: HttpRequest) -> HttpResponse:
 def ranks(request: HttpRequest, change_set: int) -> HttpResponse:
     """Who would go sooner and who later: worked out after the page is there."""
     found = _request(request, change_set)
-    story = tell_request(found, actor=actor_of(request))
+    story = get_request_evidence(found, actor=actor_of(request))
     key, words = ("problem", story.problem) if story.problem else ranks_words(story)
     context = {"request_id": found.pk, "key": key, "words": words, "story": story}
     return render(request, "dashboard/requests/_ranks.html", context)

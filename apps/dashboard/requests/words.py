@@ -18,7 +18,7 @@ from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.presentation import Balance
 from apps.policies.models import ChangeSet, Comment
 from apps.policies.requests.asking import RequestState, Wish
-from apps.priorities.change_effects.requests import RequestStory, Week
+from apps.priorities.change_effects.requests import RequestEvidence, Week
 
 _STATES = {
     RequestState.DRAFT: ("", "pencil"),
@@ -71,7 +71,7 @@ class RequestCard:
     comments: Sequence[Comment]
 
 
-def draw_request(story: RequestStory, comments: Sequence[Comment] = ()) -> RequestCard:
+def draw_request(story: RequestEvidence, comments: Sequence[Comment] = ()) -> RequestCard:
     change_set, entry = story.change_set, story.entry
     slug, tolerance = change_set.policy.slug, lines.tolerance_of(story.settings)
     css, icon = _STATES[story.state]
@@ -138,7 +138,7 @@ def group_url(slug: str, uid: Any) -> str:
     return reverse("dashboard:group", kwargs={"policy": slug, "uid": uid}) if uid else ""
 
 
-def ranks_words(story: RequestStory) -> tuple[str, str]:
+def ranks_words(story: RequestEvidence) -> tuple[str, str]:
     """Key and sentence: who would go sooner and who later, of those that the reader may see."""
     if story.n_sooner is None or story.n_later is None:
         return "too_large", _("The policy is large: the review shows the rank changes.")
@@ -149,7 +149,7 @@ def ranks_words(story: RequestStory) -> tuple[str, str]:
     return "moved", f"{sooner}, {later}"
 
 
-def _title(story: RequestStory, name: str) -> str:
+def _title(story: RequestEvidence, name: str) -> str:
     now = story.entry.shares if story.entry else None
     words = {"name": name, "wish": wish_words(story.wish), "now": presentation.shares(now)}
     if story.state is RequestState.OPEN and now is not None and shares_words(story.wish.shares):
@@ -157,7 +157,7 @@ def _title(story: RequestStory, name: str) -> str:
     return _("%(name)s requests %(wish)s") % words
 
 
-def _givers(story: RequestStory) -> str:
+def _givers(story: RequestEvidence) -> str:
     told = [f"{each.name} {presentation.change(each.before, each.after)}" for each in story.givers]
     if story.n_more_givers:
         told.append(ngettext("%(n)s more", "%(n)s more", story.n_more_givers) % {"n": story.n_more_givers})

@@ -28,13 +28,13 @@ class Explanation:
     kind: Kind
     component: str = ""
     used: str = ""
-    promised: str = ""
+    due: str = ""
     own_ratio: str = ""
     exponent: str = ""
 
     def __post_init__(self) -> None:
-        if self.kind == "ratio" and not (self.used and self.promised):
-            raise BadParameter("an explanation by ratio names the columns used and promised", place="explanation")
+        if self.kind == "ratio" and not (self.used and self.due):
+            raise BadParameter("an explanation by ratio names the columns used and due", place="explanation")
 
 
 LEVELS = Explanation("levels")

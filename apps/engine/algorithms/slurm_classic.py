@@ -24,7 +24,7 @@ class SlurmClassic:
     parameters: tuple[Parameter, ...] = (sshare.DAMPING_FACTOR,)
     fields: tuple[str, ...] = sshare.FIELDS
     takes_inherit = True
-    explanation = Explanation("ratio", used="effective_usage", promised="norm_shares")
+    explanation = Explanation("ratio", used="effective_usage", due="norm_shares")
 
     def properties(self, settings: Settings) -> operators.Properties:
         """Shares and usage of the whole tree decide, so a priority changes with what others use."""

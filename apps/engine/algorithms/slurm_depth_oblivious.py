@@ -27,9 +27,7 @@ class SlurmDepthOblivious:
     parameters: tuple[Parameter, ...] = (sshare.DAMPING_FACTOR,)
     fields: tuple[str, ...] = (*sshare.FIELDS, "local_ratio", "k", "effective_ratio")
     takes_inherit = True
-    explanation = Explanation(
-        "ratio", used="effective_usage", promised="norm_shares", own_ratio="local_ratio", exponent="k"
-    )
+    explanation = Explanation("ratio", used="effective_usage", due="norm_shares", own_ratio="local_ratio", exponent="k")
 
     def properties(self, settings: Settings) -> operators.Properties:
         """An account's ratio reaches its members, so a priority changes with what others use, but not their order."""

@@ -70,7 +70,7 @@ def _check_explanation(algorithm: Algorithm, result: PriorityResult) -> None:
         return
     if not isinstance(explanation, Explanation):
         raise ValueError("its explanation must be an Explanation")
-    named = (explanation.component, explanation.used, explanation.promised, explanation.own_ratio, explanation.exponent)
+    named = (explanation.component, explanation.used, explanation.due, explanation.own_ratio, explanation.exponent)
     missing = [name for name in named if name and name not in result.columns]
     if missing:
         raise ValueError(f"its explanation names the column {missing[0]!r}, which its result doesn't have")

@@ -22,7 +22,7 @@ Weigh = Callable[[FloatArray, float, Settings], FloatArray]
 
 
 @dataclass(frozen=True)
-class Law:
+class DecayFunction:
     """One decay function; `weigh(age_s, as_of_s, settings)` gives weights of usage that ended `age_s` before `as_of_s`.
 
     default of a parameter: the scheduler's own; None if required. reach_s: seconds after which the weight is 0,
@@ -124,41 +124,41 @@ def _flux(age: FloatArray, as_of_s: float, settings: Settings) -> FloatArray:
     return weight
 
 
-_LAWS = (
-    Law(
+_DECAY_FUNCTIONS = (
+    DecayFunction(
         "none", "No aging", "1", "usage counts whole for as long as the window is", (),
         lambda age, as_of_s, settings: np.ones_like(age),
     ),
-    Law(
+    DecayFunction(
         "exponential", "Exponential half-life", "2^(−age / half_life_s)", "exact halving",
         (_duration("half_life_s", "Half-life"),), _exponential,
     ),
-    Law(
+    DecayFunction(
         "linear", "Linear", "1 − age / length_s", "down to nothing at the end of the window",
         (_duration("length_s", "Length of the window"),), _linear, lambda settings: float(settings["length_s"]),
     ),
-    Law(
+    DecayFunction(
         "step", "Step", "factor^⌊age / granularity_s⌋", "falls each time a bucket is one granularity older",
         (_duration("granularity_s", "Granularity"), Parameter("factor", "Factor", None, "a number from 0 to 1",
             number("factor", "Factor", 0.5, 0, 1).read, minimum=0, maximum=1)), _step,
     ),
-    Law(
+    DecayFunction(
         "slurm", "Slurm", "(1 − 0.693 / half_life_s)^age",
         "PriorityDecayHalfLife, default 7 days; 0.693 for ln 2, a little slower decay than halving",
         (_duration("half_life_s", "PriorityDecayHalfLife", 604_800, 1.0),), _slurm,
     ),
-    Law(
+    DecayFunction(
         "gridengine", "Grid Engine", "k^(age / 60), k = 1 − 60 · ln 2 / (halftime_h · 3600)",
         "halftime in hours, default 168, 0 for no decay (halflife_decay_list is in minutes: divide by 60); a little "
         "less than half is left",
         (_hours("halftime_h", "halftime", 168.0),), _gridengine,
     ),
-    Law(
+    DecayFunction(
         "lsf", "LSF", "0.1^(age / (hist_hours · 3600))",
         "HIST_HOURS, default 5, 0 for no decay: a tenth is left after that many hours, not a half",
         (_hours("hist_hours", "HIST_HOURS", 5.0),), _lsf,
     ),
-    Law(
+    DecayFunction(
         "pbs", "PBS", "decay_factor^n, n = instants phase_s + i · decay_time_s since the usage",
         "fairshare_decay_time, default 24 h, and fairshare_decay_factor, default 0.5: all usage is multiplied at once",
         (
@@ -168,7 +168,7 @@ _LAWS = (
         ),
         _pbs,
     ),
-    Law(
+    DecayFunction(
         "flux", "Flux", "2^(−n) for n < periods, else 0; n = whole periods phase_s + i · half_life_s since the usage",
         "PriorityDecayHalfLife, default 1 week, and PriorityUsageResetPeriod, default 4 weeks: usage is kept in bins "
         "of one half-life, the current one whole",
@@ -181,4 +181,4 @@ _LAWS = (
         lambda settings: float(settings["half_life_s"] * settings["periods"]),
     ),
 )  # fmt: skip
-LAWS: Mapping[str, Law] = {law.name: law for law in _LAWS}
+DECAY_FUNCTIONS: Mapping[str, DecayFunction] = {law.name: law for law in _DECAY_FUNCTIONS}

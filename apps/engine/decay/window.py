@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.engine.arrays import FloatArray
-from apps.engine.decay.functions import LAWS, Law
+from apps.engine.decay.functions import DECAY_FUNCTIONS, DecayFunction
 from apps.engine.errors import BadParameter
 
 BUCKET_S = 3600
@@ -39,8 +39,8 @@ class Window:
     settings: dict[str, Any] = field(init=False, repr=False, compare=False)  # of the decay function, defaults filled in
 
     def __post_init__(self) -> None:
-        if self.aging not in LAWS:
-            raise BadParameter(f"unknown aging {self.aging!r}; allowed are {', '.join(LAWS)}", place="aging")
+        if self.aging not in DECAY_FUNCTIONS:
+            raise BadParameter(f"unknown aging {self.aging!r}; allowed are {', '.join(DECAY_FUNCTIONS)}", place="aging")
         for name in ("length_s", "half_life_s", "granularity_s"):
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
@@ -50,8 +50,8 @@ class Window:
         object.__setattr__(self, "settings", self._read_settings())
 
     @property
-    def law(self) -> Law:
-        return LAWS[self.aging]
+    def law(self) -> DecayFunction:
+        return DECAY_FUNCTIONS[self.aging]
 
     def _read_settings(self) -> dict[str, Any]:
         read: dict[str, Any] = {}

@@ -32,7 +32,7 @@ from apps.priorities.metering.usage import window_of
 from apps.priorities.models import Snapshot
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.visibility.daily_snapshot import settled_before
-from apps.priorities.visibility.suppression import Amounts, told_entries
+from apps.priorities.visibility.suppression import Amounts, shown_entries
 
 MOST_ROWS = 300
 MOST_LEVELS = 6
@@ -98,7 +98,7 @@ class Grid:
     sites: tuple[SiteColumn, ...]
     rows: tuple[GridRow, ...]
     n_more: int
-    tells_sums: bool
+    shows_sums: bool
 
     @property
     def own(self) -> GridRow:
@@ -166,7 +166,7 @@ def load_grid(*, policy_slug: str, entry: str, actor: Actor, at: datetime, level
         path=view.tree.path(top), name=view.tree.name[top], uid=view.tree.uuid(top), at=at, as_of=view.as_of,
         since=since, scope="local" if fallback_since else scopes[int(code[top])][0], fallback_since=fallback_since,
         levels=levels, deepest=len(view.tree.subtree(top)) - 1, sites=sites, rows=rows, n_more=n_more,
-        tells_sums=view.tells_sums,
+        shows_sums=view.shows_sums,
     )  # fmt: skip
 
 
@@ -202,7 +202,7 @@ def _window_start(view: PolicyView) -> datetime | None:
 
 def _load(view: PolicyView, since: datetime | None) -> BySite:
     assert view.as_of is not None  # noqa: S101 - asked by the caller
-    cuts = _days_before(view) if view.tells_sums else ()
+    cuts = _days_before(view) if view.shows_sums else ()
     return load_by_site(policy=view.policy, tree=view.tree, from_at=since, to_at=view.as_of, cuts=cuts)
 
 
@@ -223,14 +223,14 @@ def _days_before(view: PolicyView) -> list[datetime]:
 
 def _told(view: PolicyView, found: BySite | None) -> Mask:
     """Entries of which is told what each site delivered."""
-    if found is None or not view.tells_sums:
+    if found is None or not view.shows_sums:
         return view.visibility.mask if found is not None else np.zeros(len(view.tree), dtype=np.bool_)
     own = found.own[:, found.own.sum(axis=(0, 2)) > 0]  # a site without any use tells nothing of anybody
     if not own.shape[1]:
         return view.visibility.outright & view.visibility.mask
     since = np.cumsum(own[::-1], axis=0)[::-1]  # since each cut, the first of all time
     amounts = Amounts.of(view.tree, since.reshape(-1, len(view.tree)), _people(view.tree))
-    told = told_entries(
+    told = shown_entries(
         view.tree, amounts, seen=view.visibility.mask, outright=view.visibility.outright,
         smallest=int(site_settings.FAIRSHARE_SMALLEST_GROUP),
     )  # fmt: skip

@@ -8,7 +8,7 @@ from datetime import date
 
 from django.http import QueryDict
 
-from apps.analytics.convergence.records import ChildrenAsked, Convergence, Picked, PicksAsked
+from apps.analytics.convergence.records import ChildrenQuery, Convergence, Selection, SelectionQuery
 from apps.analytics.series.storage.columns import SeriesState
 from apps.core.errors import NotFound
 from apps.figures.convergence.asked import FocusAsked, read_children, read_focus
@@ -29,7 +29,7 @@ class FigureAsked:
 
     name: str
     query: QueryDict
-    numbers: ChildrenAsked | PicksAsked | None
+    numbers: ChildrenQuery | SelectionQuery | None
     focus: FocusAsked | None = None
 
 
@@ -45,16 +45,16 @@ def read_figure(name: str, query: QueryDict, state: SeriesState, today: date) ->
     return FigureAsked(name, query, numbers, asked)
 
 
-def draw_figure(asked: FigureAsked, found: Convergence | Picked | None, links: Links = NO_LINKS) -> Figure:
+def draw_figure(asked: FigureAsked, found: Convergence | Selection | None, links: Links = NO_LINKS) -> Figure:
     """found: what was read for `asked.numbers`."""
     if asked.focus is not None:
-        return _focus(asked.focus, found if isinstance(found, Picked) else None, asked.query, links)
+        return _focus(asked.focus, found if isinstance(found, Selection) else None, asked.query, links)
     if not isinstance(found, Convergence):
         raise TypeError(f"The figure {asked.name} is drawn from days of members.")
     return _DRAWN[asked.name](found, asked.query, links)
 
 
-def _focus(asked: FocusAsked, found: Picked | None, query: QueryDict, links: Links) -> Figure:
+def _focus(asked: FocusAsked, found: Selection | None, query: QueryDict, links: Links) -> Figure:
     paths: Sequence[str] = [] if found is None else found.paths
     if found is None or len(asked.picks) > MOST_SERIES:
         return too_many_picks(asked, query, list(zip(asked.picks, paths, strict=False)))

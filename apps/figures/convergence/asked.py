@@ -18,7 +18,7 @@ from apps.analytics.convergence.period import (
     usual_period,
     whole_period,
 )
-from apps.analytics.convergence.records import ChildrenAsked, PicksAsked
+from apps.analytics.convergence.records import ChildrenQuery, SelectionQuery
 from apps.analytics.convergence.shares import DAY_S, Counting, read_counting
 from apps.analytics.series.storage.columns import SeriesState
 from apps.core.errors import FieldProblem, Invalid
@@ -50,17 +50,17 @@ class FocusAsked:
     by_hour: bool = False
 
     @property
-    def numbers(self) -> PicksAsked:
-        return PicksAsked(
+    def numbers(self) -> SelectionQuery:
+        return SelectionQuery(
             picks=self.picks, period=self.period, whole=self.whole, counting=self.counting, by_hour=self.by_hour
         )
 
 
-def read_children(query: QueryDict, state: SeriesState, today: date, *, itself: bool = False) -> ChildrenAsked:
+def read_children(query: QueryDict, state: SeriesState, today: date, *, itself: bool = False) -> ChildrenQuery:
     """The children of the entry, or it alone, over the period of the page. Raises Invalid as `read_focus`."""
     by_hour = is_by_hour(query, state)
     period, _preset = read_period_asked(query, state, today)
-    return ChildrenAsked(
+    return ChildrenQuery(
         counting=read_counting_asked(query), period=period, by_hour=by_hour, itself=itself,
         against_today=query.get("measure") == TODAY and not by_hour,
     )  # fmt: skip

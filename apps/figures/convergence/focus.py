@@ -12,7 +12,7 @@ import numpy as np
 from django.http import QueryDict
 from django.utils.translation import gettext as _
 
-from apps.analytics.convergence.records import Convergence, Picked
+from apps.analytics.convergence.records import Convergence, Selection
 from apps.analytics.series.storage.columns import F8
 from apps.figures import axes, traces
 from apps.figures.controls import Choice, Control, changed
@@ -50,7 +50,7 @@ class _Series:
     balance: str
 
 
-def focus_figure(picked: Picked, asked: FocusAsked, query: QueryDict, links: Links) -> Figure:
+def focus_figure(picked: Selection, asked: FocusAsked, query: QueryDict, links: Links) -> Figure:
     """The picks in their order. Days before the range are there as well: the slider shows them."""
     found = picked.found
     if not found.members:
@@ -107,7 +107,7 @@ def _without_numbers(message: str, found: Convergence, controls: Sequence[Contro
     )  # fmt: skip
 
 
-def _series(picked: Picked, asked: FocusAsked, at: int) -> _Series:
+def _series(picked: Selection, asked: FocusAsked, at: int) -> _Series:
     found = picked.found
     member = found.members[at]
     slot = asked.slots[at] if at < len(asked.slots) else at
@@ -151,7 +151,7 @@ def _kept(found: Convergence) -> Any:
 
 
 def _drawn(
-    picked: Picked, asked: FocusAsked, query: QueryDict, links: Links, series: list[_Series], inside: Any
+    picked: Selection, asked: FocusAsked, query: QueryDict, links: Links, series: list[_Series], inside: Any
 ) -> Figure:
     found, kept = picked.found, _kept(picked.found)
     x = [axes.moment(found.on[at]) for at in kept]

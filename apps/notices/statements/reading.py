@@ -14,7 +14,7 @@ from apps.accounts.actor import Actor
 from apps.analytics.series.calendar import day_of, site_zone
 from apps.analytics.series.storage.columns import DailySeries, Mask, SeriesState
 from apps.analytics.series.stored_series import load_series, series_state
-from apps.analytics.series.visible_days import as_told
+from apps.analytics.series.visible_days import as_visible
 from apps.core.errors import FieldProblem, Invalid
 from apps.notices.models import Statement
 from apps.notices.statements.reckoning import FIELDS, Figures, Month, corrections_of, month_of, reckon
@@ -129,7 +129,7 @@ def _lines(
     series = load_series(view.policy, uids, from_on=first_on, to_on=last_on)
     told: Mask = np.zeros(series.exists.shape, np.bool_)
     if series.days.on:
-        series, told = as_told(series, view=view)
+        series, told = as_visible(series, view=view)
     kept = _kept(view, uids, months)
     adjusted = _adjusted(view, entries, months)
     missing = {month: _missing(month, series, begins_on, day_today(view)) for month in months}

@@ -13,7 +13,7 @@ from apps.engine.algorithms import PriorityResult
 from apps.engine.errors import BadParameter
 from apps.policies.operations.algorithm_fit import refuse_inherited
 from apps.policies.tree.columns import TreeColumns
-from apps.priorities.recompute.projection import compute_again
+from apps.priorities.recompute.projection import compute_from_totals
 from apps.priorities.serving.lookup_index import ServedSnapshot
 
 F8 = npt.NDArray[np.float64]
@@ -79,7 +79,7 @@ def simulate_or_refuse(
     if after.inherit.any():
         refuse_inherited(after, algorithm)
     usage, group_usage = carried_totals(snapshot, after)
-    return compute_again(after.engine_tree(), usage, group_usage, algorithm=algorithm)
+    return compute_from_totals(after.engine_tree(), usage, group_usage, algorithm=algorithm)
 
 
 def _as_keys(tree: TreeColumns) -> list[bytes]:

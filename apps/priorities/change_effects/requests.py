@@ -21,7 +21,7 @@ from apps.priorities.models import Snapshot
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.serving import store
 from apps.priorities.snapshots.ordering import State, state_of
-from apps.priorities.visibility.visible_entries import told_in
+from apps.priorities.visibility.visible_entries import numbers_visible_in
 
 WEEKS = (4, 3, 2, 1)
 MOST_GIVERS = 3
@@ -47,7 +47,7 @@ class Giver:
 
 
 @dataclass(frozen=True)
-class RequestStory:
+class RequestEvidence:
     """entry is None where it is archived. `problem`: why it doesn't fit the tree any more."""
 
     change_set: ChangeSet
@@ -68,7 +68,7 @@ class RequestStory:
     problem: str = ""
 
 
-def tell_request(change_set: ChangeSet, *, actor: Actor, with_ranks: bool = True) -> RequestStory:
+def get_request_evidence(change_set: ChangeSet, *, actor: Actor, with_ranks: bool = True) -> RequestEvidence:
     """For readers of the change set; of other entries only what the reader may see."""
     view = open_view(policy_slug=change_set.policy.slug, actor=actor)
     uid = change_set.asks_entry_uid
@@ -79,7 +79,7 @@ def tell_request(change_set: ChangeSet, *, actor: Actor, with_ranks: bool = True
     target_after = target_of(after, uid) if after is not None and uid is not None else None
     givers = _givers(view, after, i) if after is not None and i else []
     sooner, later = _ranks(view, change_set, actor) if after is not None and with_ranks else (None, None)
-    return RequestStory(
+    return RequestEvidence(
         change_set=change_set,
         state=state_of_request(change_set),
         wish=wish_of(change_set),
@@ -155,7 +155,10 @@ def _week(view: PolicyView, pk: int, uid: UUID) -> Week | None:
     i, values = snapshot.tree.index_of_uid(uid), snapshot.values
     if i is None or not values.competes[i]:
         return None
-    if view.tells_sums and not told_in(policy=view.policy, snapshot=snapshot, at=view.now, actor=view.actor)[i]:
+    if (
+        view.shows_sums
+        and not numbers_visible_in(policy=view.policy, snapshot=snapshot, at=view.now, actor=view.actor)[i]
+    ):
         return None
     target, actual = float(values.target[i]), float(values.actual[i])
     state = state_of(

@@ -18,7 +18,7 @@ from apps.priorities.models import Fallback
 
 
 @dataclass(frozen=True, slots=True)
-class FallenBack:
+class LocalOnlyEntry:
     """An entry below which only local usage counts, since when and why."""
 
     uid: UUID
@@ -29,23 +29,23 @@ class FallenBack:
         return {"entry": str(self.uid), "since": self.since.astimezone(UTC).isoformat(), "reason": self.reason}
 
     @classmethod
-    def from_json(cls, given: Any) -> FallenBack:
+    def from_json(cls, given: Any) -> LocalOnlyEntry:
         return cls(UUID(given["entry"]), datetime.fromisoformat(given["since"]), given["reason"])
 
 
-def list_fallen_back(policy: Policy) -> tuple[FallenBack, ...]:
+def list_local_only_entries(policy: Policy) -> tuple[LocalOnlyEntry, ...]:
     """By entry, for a stable order."""
     rows = Fallback.objects.filter(policy=policy).order_by("entry_uid").values_list("entry_uid", "since", "reason")
-    return tuple(FallenBack(*row) for row in rows)
+    return tuple(LocalOnlyEntry(*row) for row in rows)
 
 
-def uids_of(fallen: Collection[FallenBack]) -> tuple[UUID, ...]:
+def uids_of(fallen: Collection[LocalOnlyEntry]) -> tuple[UUID, ...]:
     return tuple(one.uid for one in fallen)
 
 
 def load_fallbacks(policy: Policy) -> tuple[UUID, ...]:
     """The entries now in local-only fallback."""
-    return uids_of(list_fallen_back(policy))
+    return uids_of(list_local_only_entries(policy))
 
 
 __all__ = ["fall_back", "load_fallbacks", "recover"]

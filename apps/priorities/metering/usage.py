@@ -31,7 +31,7 @@ class SourceRow:
 
 def window_of(settings: Mapping[str, Any]) -> decay.Window:
     """The engine's window from the policy's settings, without parameters of other decay functions."""
-    law = decay.LAWS[settings["aging"]]
+    law = decay.DECAY_FUNCTIONS[settings["aging"]]
     asked = {parameter.name: settings.get(parameter.name) for parameter in law.parameters}
     return decay.Window(**{**asked, "length_s": settings["length_s"], "aging": law.name})
 
@@ -60,7 +60,7 @@ def usage_of_accounts(
     window: decay.Window,
     as_of_s: float,
     known_until_s: float | None = None,
-    is_settled: bool = True,
+    is_order_independent: bool = True,
 ) -> AccountUsage:
     """Sum what counts at `as_of_s`. `account_ids` ascending; rows of other accounts or sources are not allowed.
 
@@ -82,7 +82,7 @@ def usage_of_accounts(
 
     cell = cells(usage.account_id, usage.source_id)
     amount = amounts(usage, metric=metric, classes=classes) * decay.bucket_weights(usage.hour_epoch, as_of_s, window)
-    order = _settled_order(cell, amount) if is_settled else slice(None)
+    order = _settled_order(cell, amount) if is_order_independent else slice(None)
     historical = gather(cell[order], amount[order])
 
     open_cell = cells(opened.account_id, opened.source_id)

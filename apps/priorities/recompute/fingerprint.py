@@ -16,7 +16,7 @@ from apps import engine
 from apps.mapping.rules.rule_set import people_digest
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
-from apps.priorities.local_only.services import FallenBack, list_fallen_back
+from apps.priorities.local_only.services import LocalOnlyEntry, list_local_only_entries
 from apps.priorities.recompute.past_inputs import PolicyState, state_of_now
 from apps.usage.selectors import watermarks
 
@@ -33,7 +33,7 @@ class Fingerprint:
     engine_version: str
     as_of: datetime
     people: str = ""  # who is in the groups that rules for members name
-    fallen: tuple[FallenBack, ...] = ()  # where this site's usage alone counts for now
+    fallen: tuple[LocalOnlyEntry, ...] = ()  # where this site's usage alone counts for now
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -66,7 +66,7 @@ def read_fingerprint(policy: Policy, *, as_of: datetime, state: PolicyState | No
         engine_version=engine.VERSION,
         as_of=as_of,
         people=people_digest(load_tree(policy, state.revision)),
-        fallen=tuple(one for one in list_fallen_back(policy) if tick_of(one.since) <= as_of),
+        fallen=tuple(one for one in list_local_only_entries(policy) if tick_of(one.since) <= as_of),
     )
 
 

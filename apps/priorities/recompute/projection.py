@@ -41,7 +41,9 @@ def needing_the_algorithm() -> Iterator[None]:
         raise Conflict(str(error), code="no_algorithm") from None
 
 
-def compute_again(tree: FairshareTree, usage: F8, group_usage: F8, *, algorithm: Mapping[str, Any]) -> PriorityResult:
+def compute_from_totals(
+    tree: FairshareTree, usage: F8, group_usage: F8, *, algorithm: Mapping[str, Any]
+) -> PriorityResult:
     """Priorities of a tree whose totals are known.
 
     usage: totals in the scope an entry is compared by; group_usage: in the one its children are compared by. Raises
@@ -118,7 +120,7 @@ def demand_of(inputs: Inputs, settings: PolicySettings) -> AccountUsage:
 
 
 def accounts_ahead(
-    inputs: Inputs, settings: PolicySettings, demand: AccountUsage, days: int, *, is_settled: bool = True
+    inputs: Inputs, settings: PolicySettings, demand: AccountUsage, days: int, *, is_order_independent: bool = True
 ) -> AccountUsage:
     """What counts of each account's usage `days` after the inputs: what is known has aged, demand has gone on.
 
@@ -130,7 +132,7 @@ def accounts_ahead(
     known = usage_of_accounts(
         usage=inputs.usage, opened=inputs.opened, account_ids=inputs.account_ids, sources=inputs.sources,
         classes=inputs.classes, metric=settings.metric, window=window, as_of_s=then_s, known_until_s=as_of_s,
-        is_settled=is_settled,
+        is_order_independent=is_order_independent,
     )  # fmt: skip
     if not days:
         return known
@@ -140,7 +142,11 @@ def accounts_ahead(
 
 
 def project(
-    inputs: Inputs, sides: Sequence[Side], horizons_days: Sequence[int] = HORIZONS_DAYS, *, is_settled: bool = True
+    inputs: Inputs,
+    sides: Sequence[Side],
+    horizons_days: Sequence[int] = HORIZONS_DAYS,
+    *,
+    is_order_independent: bool = True,
 ) -> list[list[PriorityResult]]:
     """For each side the priorities at each horizon. `inputs` hold the usage that any of them counts.
 
@@ -155,7 +161,10 @@ def project(
         accounts = next((each for other, each in known if _counts_alike(other, settings)), None)
         if accounts is None:
             demand = demand_of(inputs, settings)
-            accounts = [accounts_ahead(inputs, settings, demand, days, is_settled=is_settled) for days in horizons_days]
+            accounts = [
+                accounts_ahead(inputs, settings, demand, days, is_order_independent=is_order_independent)
+                for days in horizons_days
+            ]
             known.append((settings, accounts))
         found.append(
             [

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from apps.policies.history.moments import read_instant
-from apps.priorities.sentences import Said, say
+from apps.priorities.sentences import Message, say
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +26,14 @@ class LocalOnly:
     was_then: bool = False
 
     @property
-    def said(self) -> Said:
+    def said(self) -> Message:
         """The one sentence for it beside numbers of an instant."""
         key = "fallback.below" if self.path else "fallback.above"
         named = {"name": self.path, "reason": self.reason} if self.path else {}
         return say(f"{key}_then" if self.was_then else key, **named, at=self.since)
 
     @property
-    def title(self) -> Said:
+    def title(self) -> Message:
         """Without the reason, for a line above it."""
         return say("fallback.since", name=self.path, at=self.since)
 
@@ -72,7 +72,7 @@ class Moment:
         return self.until is None
 
     @property
-    def notes(self) -> list[Said]:
+    def notes(self) -> list[Message]:
         """The origin of past numbers, and what became known later, for pages, REST and the terminal client."""
         if self.as_of is None:
             return [say("past.none")]
@@ -83,7 +83,7 @@ class Moment:
         return [*earlier, say("past.reconstructed", at=self.as_of), *notes_of(self.known_later)]
 
 
-def notes_of(later: Mapping[str, Any] | None) -> Iterator[Said]:
+def notes_of(later: Mapping[str, Any] | None) -> Iterator[Message]:
     """What `past_inputs.known_later` found. None: of snapshots that were stored without it."""
     if later is None:
         return

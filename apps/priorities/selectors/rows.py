@@ -29,8 +29,8 @@ from apps.priorities.records.tree import EntryRow as EntryRow
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup_index import ServedSnapshot
 from apps.priorities.snapshots.ordering import out_of_tolerance, own_numbers, state_of
-from apps.priorities.visibility.daily_snapshot import settled_before, told_of
-from apps.priorities.visibility.visible_entries import own_queries, reads_sums, told_in
+from apps.priorities.visibility.daily_snapshot import settled_before, visible_numbers
+from apps.priorities.visibility.visible_entries import numbers_visible_in, own_queries, reads_sums
 
 F8 = npt.NDArray[np.float64]
 
@@ -67,11 +67,11 @@ class PolicyView:
         if self.snapshot is None:
             return np.zeros(len(self.tree), dtype=np.bool_)
         seen = self.visibility.mask & (self._there >= 0)
-        if not self.tells_sums:
+        if not self.shows_sums:
             return seen
         if self.snapshot.tree is self.tree:
-            return seen & told_of(self.policy, self.snapshot, self.visibility, self.now)
-        found = told_in(policy=self.policy, snapshot=self.snapshot, at=self.now, actor=self.actor)
+            return seen & visible_numbers(self.policy, self.snapshot, self.visibility, self.now)
+        found = numbers_visible_in(policy=self.policy, snapshot=self.snapshot, at=self.now, actor=self.actor)
         told: npt.NDArray[np.bool_] = seen & found[np.maximum(self._there, 0)]
         return told
 
@@ -80,7 +80,7 @@ class PolicyView:
         return self.snapshot is not None and bool(self._there[i] >= 0) and not self.told[i]
 
     @property
-    def tells_sums(self) -> bool:
+    def shows_sums(self) -> bool:
         """Whether some visible entries show sums only, if any."""
         visibility = self.visibility
         return bool((visibility.mask & ~visibility.outright).any())

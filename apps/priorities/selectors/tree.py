@@ -50,7 +50,7 @@ class TreePage:
     own_columns: tuple[str, ...] = ()  # which it has of its own, by its scheduler's names
     moment: Moment | None = None  # of the past
     view: PolicyView | None = field(default=None, repr=False, compare=False)  # for the side column
-    tells_sums: bool = False  # of some entries, as of the end of a day, if at all
+    shows_sums: bool = False  # of some entries, as of the end of a day, if at all
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def get_tree_page(
         own_columns=view.snapshot.own_columns if view.snapshot else (),
         moment=moment_of(view),
         view=view,
-        tells_sums=view.tells_sums,
+        shows_sums=view.shows_sums,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apps.priorities.sentences.message import Said, say, text_of
+from apps.priorities.sentences.message import Message, say, text_of
 from apps.priorities.sentences.numbers import adjustment_sentence, unit_of, unit_of_metric
 
-__all__ = ["Said", "adjustment_sentence", "say", "text_of", "unit_of", "unit_of_metric"]
+__all__ = ["Message", "adjustment_sentence", "say", "text_of", "unit_of", "unit_of_metric"]

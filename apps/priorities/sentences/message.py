@@ -33,7 +33,7 @@ _WRITTEN: Mapping[str, Callable[[Any], str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Message:
     """One sentence. Values are numbers, names and instants as they are; `n`, or else `n_siblings`, makes it plural."""
 
     key: str
@@ -57,12 +57,12 @@ class Said:
         return {"key": self.key, "values": {n: _plain(v) for n, v in self.values.items()}, "text": self.text}
 
 
-def say(key: str, **values: Any) -> Said:
+def say(key: str, **values: Any) -> Message:
     """A sentence of the catalogue."""
-    return Said(key, values)
+    return Message(key, values)
 
 
-def text_of(sentences: Sequence[Said]) -> str:
+def text_of(sentences: Sequence[Message]) -> str:
     """One after the other."""
     return " ".join(one.text for one in sentences)
 

@@ -20,7 +20,7 @@ from apps.engine.algorithms.gridwide import TIE_POINTS
 from apps.engine.algorithms.inputs import prepare
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns
-from apps.priorities.local_only.services import FallenBack
+from apps.priorities.local_only.services import LocalOnlyEntry
 from apps.priorities.serving.hints import Hints
 from apps.priorities.serving.lookup import AccountQuery, Found, LookupIndex, Query, within
 from apps.priorities.serving.newcomer import Newcomers, Place, place_of
@@ -83,10 +83,10 @@ class ServedSnapshot:
         return found
 
     @cached_property
-    def fallen(self) -> dict[int, FallenBack]:
+    def fallen(self) -> dict[int, LocalOnlyEntry]:
         """Why the children of these entries are compared by this site's usage alone, though others' would count."""
-        found: dict[int, FallenBack] = {}
-        told = [FallenBack.from_json(each) for each in self.meta.get("fallbacks", ())]
+        found: dict[int, LocalOnlyEntry] = {}
+        told = [LocalOnlyEntry.from_json(each) for each in self.meta.get("fallbacks", ())]
         if not told:
             return found
         code, scopes = self.tree.effective_scopes()
@@ -97,7 +97,7 @@ class ServedSnapshot:
         return found
 
     @cached_property
-    def fallen_tops(self) -> tuple[FallenBack, ...]:
+    def fallen_tops(self) -> tuple[LocalOnlyEntry, ...]:
         """Those of them that decide about any entry, each once."""
         return tuple({one.uid: one for one in self.fallen.values()}.values())
 

@@ -26,7 +26,7 @@ from apps.engine.errors import EngineError
 from apps.engine.tree import FairshareTree
 from apps.engine.vectors import lineage
 from apps.policies.tree.columns import TreeColumns
-from apps.priorities.recompute.projection import compute_again
+from apps.priorities.recompute.projection import compute_from_totals
 from apps.priorities.serving.lookup import LookupIndex
 from apps.priorities.snapshots.blob import Values
 from apps.priorities.snapshots.ordering import Ordering
@@ -151,7 +151,7 @@ def inserted(snapshot: ComputedTree, entry: int, shares: float) -> Newcomer:
         seniority=lambda: np.append(seniority(), tree.n_entries),
     )
     usage, group_usage = (np.append(total, 0.0)[order] for total in (values.usage, values.group_usage))
-    result = compute_again(larger, usage, group_usage, algorithm=snapshot.algorithm)
+    result = compute_from_totals(larger, usage, group_usage, algorithm=snapshot.algorithm)
     at = int(np.flatnonzero(order == tree.n_entries)[0])
     return Newcomer(
         priorities=_priorities(result, at),

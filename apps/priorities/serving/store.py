@@ -39,8 +39,8 @@ __all__ = ["AccountQuery", "PolicyRow", "Query", "ServedSnapshot", "load_kept", 
 
 logger = logging.getLogger(__name__)
 
-_FIRST_LOOK_S = 10.0  # how long a process that has just started waits for its first look
-_LOOK_AGAIN_S = 0.25  # at most so often an unknown name triggers a poll out of turn
+_FIRST_POLL_S = 10.0  # how long a process that has just started waits for its first look
+_POLL_AGAIN_S = 0.25  # at most so often an unknown name triggers a poll out of turn
 _MOST_KEPT = 8
 _MOST_TRIED = 20  # older rows, when the newest is damaged
 
@@ -84,13 +84,13 @@ class State:
     damaged: Mapping[str, int] = field(default_factory=dict)  # policies whose newest snapshot, by id, can't be read
     sources: tuple[SourceAge, ...] = ()
     has_database: bool = False
-    looked_s: float = 0.0  # by the monotonic clock
+    polled_s: float = 0.0  # by the monotonic clock
 
 
 class _Served:
     def __init__(self) -> None:
         self.state = State()
-        self._looked = threading.Event()
+        self._polled = threading.Event()
         self._lock = threading.Lock()  # one poll at a time
         self._thread: threading.Thread | None = None
         self._is_polled = False
@@ -100,12 +100,12 @@ class _Served:
     def current(self) -> State:
         """The state; in tests (poll interval 0) after a look by the caller itself."""
         if settings.FAIRSHARE_SNAPSHOT_POLL_S <= 0:
-            once_per_request("look", self.look)
+            once_per_request("poll", self.poll)
         else:
             if not self._is_polled:
                 self.start()
-            if not self._looked.is_set():
-                self._looked.wait(_FIRST_LOOK_S)
+            if not self._polled.is_set():
+                self._polled.wait(_FIRST_POLL_S)
         return self.state
 
     def start(self) -> None:
@@ -113,7 +113,7 @@ class _Served:
         with self._lock:
             if self._is_polled:
                 return
-            self._looked.clear()
+            self._polled.clear()
             self._thread = threading.Thread(target=self._poll, name="snapshots", daemon=True)
             self._is_polled = True
             self._thread.start()
@@ -122,7 +122,7 @@ class _Served:
         """Threads and holders of the lock didn't survive the fork."""
         self._is_polled, self._lock = False, threading.Lock()
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Take over what is new; a failure of any kind keeps what is served."""
         with self._lock:
             try:
@@ -132,15 +132,15 @@ class _Served:
                     logger.warning("The database doesn't answer, snapshots are served from memory: %s", error)
                 if not connection.in_atomic_block:
                     connection.close()
-                self.state = replace(self.state, has_database=False, looked_s=time.monotonic())
+                self.state = replace(self.state, has_database=False, polled_s=time.monotonic())
                 if not self.state.policies:
                     self.state = _from_disk(self.state)
-        self._looked.set()
+        self._polled.set()
 
-    def looked_again(self) -> State:
+    def polled_again(self) -> State:
         """The state after an immediate poll: a requested policy may be newer than the last poll."""
-        if time.monotonic() - self.state.looked_s > _LOOK_AGAIN_S:
-            self.look()
+        if time.monotonic() - self.state.polled_s > _POLL_AGAIN_S:
+            self.poll()
         return self.state
 
     def load_kept(self, slug: str, snapshot_id: int) -> ServedSnapshot:
@@ -157,10 +157,10 @@ class _Served:
     def _poll(self) -> None:
         while True:
             try:
-                self.look()
+                self.poll()
             except Exception:
                 logger.exception("Checking for new snapshots failed; the last valid ones are served.")
-                self._looked.set()
+                self._polled.set()
             time.sleep(settings.FAIRSHARE_SNAPSHOT_POLL_S)
 
     def _fresh(self, old: State) -> State:
@@ -187,7 +187,7 @@ class _Served:
             disk.drop(slug)
         names = ("slug", "name", "origin", "last_record_end_at", "last_received_at", "expected_every_s")
         sources = tuple(SourceAge(*row) for row in Source.objects.order_by("slug").values_list(*names))
-        return State(policies, snapshots, damaged, sources, has_database=True, looked_s=time.monotonic())
+        return State(policies, snapshots, damaged, sources, has_database=True, polled_s=time.monotonic())
 
 
 def _renewed(policy: PolicyRow, snapshot_id: int | None, known: ServedSnapshot | None) -> ServedSnapshot | None:
@@ -311,7 +311,7 @@ def state() -> State:
     return _process.current()
 
 
-def newest(slug: str, *, look: bool = True) -> ServedSnapshot:
+def newest(slug: str, *, poll: bool = True) -> ServedSnapshot:
     """The newest snapshot of a policy; queries the database only for an unknown one.
 
     Without `poll` the database isn't queried and no thread started.
@@ -320,9 +320,9 @@ def newest(slug: str, *, look: bool = True) -> ServedSnapshot:
         NotFound: there is no such policy.
         Unavailable: `no_snapshot`, nothing has been computed for it yet; `no_database`, nothing is known at all.
     """
-    current = _process.current() if look else _process.state
-    if look and current.has_database and slug not in current.policies:
-        current = _process.looked_again()
+    current = _process.current() if poll else _process.state
+    if poll and current.has_database and slug not in current.policies:
+        current = _process.polled_again()
     snapshot = current.snapshots.get(slug)
     if snapshot is not None:
         return snapshot
@@ -345,9 +345,9 @@ def load_kept(slug: str, snapshot_id: int) -> ServedSnapshot:
     return _process.load_kept(slug, snapshot_id)
 
 
-def look() -> None:
+def poll() -> None:
     """Look for new snapshots now, in this thread: for commands and for workers that have just made one."""
-    _process.look()
+    _process.poll()
 
 
 def start() -> None:

@@ -29,7 +29,7 @@ from apps.policies.tree.columns import Mask, TreeColumns
 from apps.priorities.models import Snapshot
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup_index import ServedSnapshot
-from apps.priorities.visibility.suppression import Amounts, told_entries
+from apps.priorities.visibility.suppression import Amounts, shown_entries
 
 F8 = npt.NDArray[np.float64]
 _UNTIL_KEPT = timedelta(minutes=10)  # a snapshot that was computed before midnight is stored by then
@@ -52,14 +52,14 @@ def is_settled(policy: Policy, snapshot: ServedSnapshot, at: datetime) -> bool:
     return last == snapshot.snapshot_id
 
 
-def told_of(policy: Policy, snapshot: ServedSnapshot, visibility: Visibility, at: datetime) -> Mask:
+def visible_numbers(policy: Policy, snapshot: ServedSnapshot, visibility: Visibility, at: datetime) -> Mask:
     """Entries of the snapshot's tree whose numbers the reader with `visibility` (on that tree) may see."""
     seen, outright = visibility.mask, visibility.outright & visibility.mask
     if not (seen & ~outright).any() or not is_settled(policy, snapshot, at):
         return outright
     amounts = _remembered.of(policy, snapshot)
     smallest = int(settings.FAIRSHARE_SMALLEST_GROUP)
-    told = told_entries(snapshot.tree, amounts, seen=seen, outright=visibility.outright, smallest=smallest)
+    told = shown_entries(snapshot.tree, amounts, seen=seen, outright=visibility.outright, smallest=smallest)
     mask: Mask = told & seen
     return mask
 

@@ -78,7 +78,7 @@ def members_below(tree: TreeColumns) -> Mask:
     return with_the_way(tree.engine_tree().levels, found)
 
 
-def told_entries(
+def shown_entries(
     tree: TreeColumns, amounts: Amounts, *, seen: Mask, outright: Mask, smallest: int = SMALLEST_GROUP
 ) -> Mask:
     """Entries whose numbers may be shown, shape (n,). seen: those visible to the reader. outright: shown in any case.

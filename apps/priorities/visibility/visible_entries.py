@@ -14,7 +14,7 @@ from apps.policies.tree.columns import Mask, TreeColumns
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.lookup_index import ServedSnapshot
-from apps.priorities.visibility.daily_snapshot import told_of
+from apps.priorities.visibility.daily_snapshot import visible_numbers
 
 _READS = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ, Token.Scope.SELF_READ)
 
@@ -50,12 +50,12 @@ def visible_in(*, policy: Policy, snapshot: ServedSnapshot, at: datetime, actor:
     return _see_in(policy=policy, snapshot=snapshot, at=at, actor=actor).mask
 
 
-def told_in(*, policy: Policy, snapshot: ServedSnapshot, at: datetime, actor: Actor) -> Mask:
+def numbers_visible_in(*, policy: Policy, snapshot: ServedSnapshot, at: datetime, actor: Actor) -> Mask:
     """Entries of a snapshot whose numbers the actor may see: usage, actual, deviation, priority, rank, factor and
     demand. Unless it is the last of a finished day, only those visible in full.
     """
     visibility = _see_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
-    return told_of(policy, snapshot, visibility, at)
+    return visible_numbers(policy, snapshot, visibility, at)
 
 
 def _see_in(*, policy: Policy, snapshot: ServedSnapshot, at: datetime, actor: Actor) -> Visibility:

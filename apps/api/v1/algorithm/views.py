@@ -14,7 +14,7 @@ from apps.api.authentication import ANY, Scopes
 from apps.api.v1.lists import list_of, listed
 from apps.engine.algorithms import Algorithm, Parameter, all_algorithms, brought_algorithms, read_algorithm
 from apps.engine.analysis.measured import measured_algorithms, measured_operators
-from apps.engine.decay import LAWS, Law
+from apps.engine.decay import DECAY_FUNCTIONS, DecayFunction
 from apps.engine.operators import Operator, all_operators, brought_operators
 
 READ: Scopes = {"GET": ANY}
@@ -126,10 +126,10 @@ class AgingLawListView(APIView):
     @extend_schema(operation_id="list_aging_laws", responses=list_of(AgingLawSerializer))
     def get(self, request: Request) -> Response:
         """Every law by which usage can fade in a policy's window, those of schedulers under their own names."""
-        return listed([law_json(law) for law in LAWS.values()])
+        return listed([law_json(law) for law in DECAY_FUNCTIONS.values()])
 
 
-def law_json(law: Law) -> dict[str, Any]:
+def law_json(law: DecayFunction) -> dict[str, Any]:
     told = {name: getattr(law, name) for name in ("name", "label", "formula", "reference")}
     return {**told, "parameters": [_parameter_json(parameter) for parameter in law.parameters]}
 

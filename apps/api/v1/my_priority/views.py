@@ -18,7 +18,7 @@ from apps.api.v1.my_priority.walks import WalkStepSerializer
 from apps.api.v1.priorities import AlgorithmField, NumberField
 from apps.api.v1.sentences import SaidSerializer
 from apps.api.v1.usage.records import serializer_of
-from apps.explain.me import explain_me, tell_me
+from apps.explain.me import explain_me, get_me
 from apps.explain.my_priority import PathJob
 
 
@@ -111,7 +111,7 @@ class MeView(APIView):
     def get(self, request: Request) -> Response:
         """Who asks, and each of their accounts with its place; `at` looks back, with the rights of now."""
         given = asked(MeFilterSerializer, request)
-        told = tell_me(actor=actor_of(request), at=moment_of(given.get("at")), policy_slug=given.get("policy"))
+        told = get_me(actor=actor_of(request), at=moment_of(given.get("at")), policy_slug=given.get("policy"))
         return Response(told)
 
 

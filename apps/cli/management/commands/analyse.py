@@ -34,7 +34,7 @@ class Command(OperatorCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         query = read_query({name: options[name] for name in NAMES})
-        store.look()
+        store.poll()
         asked: dict[str, Any] = {"policy_slug": options["policy"], "query": query, "actor": COMMAND}
         if options["figure"]:
             self._figure(get_figure(figure=options["figure"], **asked), options)

@@ -21,8 +21,8 @@ class Command(OperatorCommand):
         parser.add_argument("--json", action="store_true", help="the object that REST gives")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        store.look()
-        snapshot = store.newest(options["policy"], look=False)
+        store.poll()
+        snapshot = store.newest(options["policy"], poll=False)
         results = snapshot.lookup(options["account"]) if options["account"] else list(snapshot.every_leaf())
         if options["json"]:
             answer = {**snapshot.head(now()), "results": results}

@@ -25,7 +25,7 @@ class Command(OperatorCommand):
 
     def handle(self, *args: Any, policy: str, path: str, jobs: str, **options: Any) -> None:
         given = _read_jobs(jobs) if jobs else []
-        store.look()
+        store.poll()
         case = sam_case(policy_slug=policy, path=path, actor=COMMAND, at=clock.now(), jobs=given)
         self.stdout.write(json.dumps(case, ensure_ascii=False, indent=1))
 

@@ -98,7 +98,7 @@ def get_allocation_table(
     """Of the root's group, or of an entry's: computed from one tree, the allocations, and the buckets."""
     view = open_view(policy_slug=policy_slug, actor=actor)
     group = view.require(view.tree.uuid(0) if of is None else of)
-    sums = PromiseSums(view, period, zone, allocations_of(view.policy), capacities_of(view.policy))
+    sums = AllocationSums(view, period, zone, allocations_of(view.policy), capacities_of(view.policy))
     entries = list(listed_entries(sums, group))
     start = offset(cursor)
     shown = entries[start : None if limit is None else start + limit]
@@ -138,7 +138,7 @@ class _Told:
 
 
 @dataclass(frozen=True, eq=False)
-class PromiseSums:
+class AllocationSums:
     """The allocations of a period over a tree, to its end and up to now."""
 
     view: PolicyView
@@ -235,7 +235,7 @@ class PromiseSums:
         return bool((self.whole.is_promised[group] & ~self.view.visibility.mask[group]).any())
 
 
-def listed_entries(sums: PromiseSums, group: int) -> Iterator[tuple[int, int]]:
+def listed_entries(sums: AllocationSums, group: int) -> Iterator[tuple[int, int]]:
     """(entry, level) depth first: each visible child of the group, below them only entries with an allocation."""
     tree, mask, whole = sums.view.tree, sums.view.visibility.mask, sums.whole
     waiting = [(i, 0) for i in reversed(tree.children(group)) if mask[i]]
@@ -247,7 +247,7 @@ def listed_entries(sums: PromiseSums, group: int) -> Iterator[tuple[int, int]]:
             waiting += [(j, level + 1) for j in below if whole.is_promised[j]]
 
 
-def _row(sums: PromiseSums, used: Delivered, i: int, level: int) -> AllocationRow:
+def _row(sums: AllocationSums, used: Delivered, i: int, level: int) -> AllocationRow:
     view, whole = sums.view, sums.whole
     tree, parent = view.tree, int(view.tree.parent[i])
     hidden = sums.hides_promises(i)

@@ -27,7 +27,7 @@ from apps.policies.allocations.upcoming import Event, ending_soon, events_in
 from apps.policies.models import Allocation
 from apps.priorities.delivered.entries import DeliveredBySite, load_delivered_by_site
 from apps.priorities.records.core_hours import AllocationLeft, CoreHourWeeks, WeekAmounts
-from apps.priorities.selectors.allocations.table import PromiseSums, listed_entries
+from apps.priorities.selectors.allocations.table import AllocationSums, listed_entries
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.usage.models import Source
 
@@ -53,7 +53,7 @@ def get_core_hour_weeks(
     if period.n_days > LONGEST_DAYS:
         message = _("The period is longer than 5 years. Choose a shorter one.")
         raise Invalid(message, fields=[FieldProblem("from", message)])
-    sums = PromiseSums(view, period, zone, allocations_of(view.policy), capacities_of(view.policy))
+    sums = AllocationSums(view, period, zone, allocations_of(view.policy), capacities_of(view.policy))
     by_name = view.visibility.outright & view.visibility.mask
     visible = view.visible_children(group)
     children = [i for i in visible if by_name[i]]
@@ -87,7 +87,7 @@ def _weeks(period: Period, zone: ZoneInfo, now: datetime) -> list[datetime]:
     return [*found, end]
 
 
-def _promised(sums: PromiseSums, group: int, by_name: npt.NDArray[np.bool_]) -> list[int]:
+def _promised(sums: AllocationSums, group: int, by_name: npt.NDArray[np.bool_]) -> list[int]:
     """Entries whose allocation has begun, the group among them, largest first."""
     begun = [
         i
@@ -156,7 +156,7 @@ def _by_site(used: DeliveredBySite, weeks: Sequence[datetime]) -> tuple[WeekAmou
     return (*sorted(kept, key=lambda one: one.place), rest)
 
 
-def _left(sums: PromiseSums, used: DeliveredBySite, weeks: Sequence[datetime], i: int) -> AllocationLeft:
+def _left(sums: AllocationSums, used: DeliveredBySite, weeks: Sequence[datetime], i: int) -> AllocationLeft:
     stretches = sums.told_for(i).instants
     first, last = stretches[0][0], min(stretches[-1][1], sums.view.now)
     at = sorted({first, last, *(edge for edge in weeks if first <= edge <= last)})

@@ -26,7 +26,7 @@ from apps.policies.tree.columns import Mask, Node, TreeColumns
 from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.selectors.tree import MOST_MATCHES, MOST_ROWS, OPENED_ROWS, PAGE, MoreRow, offset
 from apps.priorities.serving.lookup_index import ServedSnapshot
-from apps.priorities.visibility.visible_entries import told_in
+from apps.priorities.visibility.visible_entries import numbers_visible_in
 
 _SAME = 1e-12
 
@@ -123,7 +123,7 @@ class DraftView:
             return np.zeros(0, dtype=np.bool_)
         if self.actor.user is None or (self.visibility.all_visible and self.visibility.outright.all()):
             return np.ones(len(self.snapshot.tree), dtype=np.bool_)
-        return told_in(policy=self.policy, snapshot=self.snapshot, at=self.at, actor=self.actor)
+        return numbers_visible_in(policy=self.policy, snapshot=self.snapshot, at=self.at, actor=self.actor)
 
     def places(self, uid: UUID) -> Sequence[Place]:
         return self.tree.places(uid, self.mask)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from uuid import UUID
 
-from apps.priorities.local_only.services import FallenBack
+from apps.priorities.local_only.services import LocalOnlyEntry
 from apps.priorities.records.moment import LocalOnly
 from apps.priorities.selectors.rows import PolicyView
 
@@ -21,7 +21,7 @@ def local_only_among(view: PolicyView, uids: Iterable[UUID]) -> list[LocalOnly]:
     snapshot = view.snapshot
     if snapshot is None or not snapshot.fallen:
         return []
-    found: dict[UUID, FallenBack] = {}
+    found: dict[UUID, LocalOnlyEntry] = {}
     for uid in uids:
         i = snapshot.tree.index_of_uid(uid)
         for place in () if i is None else (i, int(snapshot.tree.parent[i])):
@@ -30,7 +30,7 @@ def local_only_among(view: PolicyView, uids: Iterable[UUID]) -> list[LocalOnly]:
     return sorted((_told(view, each) for each in found.values()), key=lambda one: (one.path, one.since))
 
 
-def _told(view: PolicyView, fallen: FallenBack) -> LocalOnly:
+def _told(view: PolicyView, fallen: LocalOnlyEntry) -> LocalOnly:
     i = view.tree.index_of_uid(fallen.uid)
     was_then = view.asked is not None
     if i is None or not view.visibility.may_see(i):

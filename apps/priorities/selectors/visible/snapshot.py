@@ -25,11 +25,11 @@ from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.selectors.visible.moments import moment_of
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup_index import ServedSnapshot, instant
-from apps.priorities.visibility.visible_entries import told_in
+from apps.priorities.visibility.visible_entries import numbers_visible_in
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
+class VisibleSnapshot:
     """A snapshot, and a mask of the entries whose usage is visible. A visible entry's ancestors are visible, too.
     moment: of the past.
     """
@@ -40,7 +40,9 @@ class Look:
     moment: Moment | None
 
 
-def look_at(*, policy_slug: str, actor: Actor, at: int | datetime | None = None, scope: str = "policies:read") -> Look:
+def open_snapshot(
+    *, policy_slug: str, actor: Actor, at: int | datetime | None = None, scope: str = "policies:read"
+) -> VisibleSnapshot:
     """The newest snapshot, or the one of then; rights are those of now.
 
     Raises:
@@ -49,13 +51,15 @@ def look_at(*, policy_slug: str, actor: Actor, at: int | datetime | None = None,
         Invalid: `nothing_kept`, there are no numbers of then.
     """
     if at is not None:
-        return look_back(open_view(policy_slug=policy_slug, actor=actor, at=at, scope=scope, is_live=True))
+        return open_past_snapshot(open_view(policy_slug=policy_slug, actor=actor, at=at, scope=scope, is_live=True))
     policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
     snapshot, now = store.newest(policy_slug), clock.now()
-    return Look(policy, snapshot, told_in(policy=policy, snapshot=snapshot, at=now, actor=actor), None)
+    return VisibleSnapshot(
+        policy, snapshot, numbers_visible_in(policy=policy, snapshot=snapshot, at=now, actor=actor), None
+    )
 
 
-def look_back(view: PolicyView) -> Look:
+def open_past_snapshot(view: PolicyView) -> VisibleSnapshot:
     """Visible entries of a past snapshot."""
     snapshot = view.snapshot
     if snapshot is None:
@@ -63,7 +67,7 @@ def look_back(view: PolicyView) -> Look:
     told = np.zeros(len(snapshot.tree), dtype=np.bool_)
     place = view.place
     told[place[np.flatnonzero(view.told & (place >= 0))]] = True
-    return Look(view.policy, snapshot, told, moment_of(view))
+    return VisibleSnapshot(view.policy, snapshot, told, moment_of(view))
 
 
 def _nothing_kept(view: PolicyView) -> Invalid:
