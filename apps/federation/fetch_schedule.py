@@ -1,4 +1,4 @@
-"""Looking at others on a schedule: conditional, bounded, checked, then taken; the last good one stays."""
+"""Scheduled fetches from peers: conditional, bounded, checked, then applied; the last good document stays."""
 
 from __future__ import annotations
 
@@ -52,15 +52,14 @@ def ask_for(remote: Other, *, at: datetime) -> Run:
 
 
 def work_fetch(run: Run, lease: Lease) -> dict[str, Any]:
-    """Handler of `federation_fetch`. Whatever the other side does, what is in force stays until a good one lands."""
+    """Handler of `federation_fetch`. The current content stays until a good document lands, whatever the peer does."""
     return Crowd(KIND, _begin, _settle).work(run, lease)
 
 
 def _begin(run: Run) -> Asked:
-    """
-    Raises:
-        NotFound: it was taken away meanwhile.
-        Conflict: it is paused, or somebody has to look at it first.
+    """Raises:
+    NotFound: it was removed meanwhile.
+    Conflict: it is paused, or waits for a manager's decision.
     """
     remote = _found(run)
     if remote.state in NOT_ASKED:
@@ -136,7 +135,7 @@ def _looked(asked: Asked, at: datetime) -> Look:
     except DomainError as error:
         look.refuse(error.code, error.message)
     except (ValueError, ArithmeticError, LookupError, TypeError, RecursionError):
-        logger.exception("A document of %s can't be read.", asked.remote)  # ours to mend; theirs isn't taken
+        logger.exception("A document of %s can't be read.", asked.remote)  # a fault of ours
         look.refuse("unreadable", "It can't be read; the log of this site says where.")
     return look
 

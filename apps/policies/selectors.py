@@ -59,7 +59,7 @@ def get_policy(*, slug: str, actor: Actor, scope: str = READ) -> Policy:
 
 
 def get_revision(*, policy: Policy, at: int | datetime | None = None) -> Revision:
-    """The head, a revision by number, or the one that was in force at an instant. Without the tree's bytes."""
+    """The head, a revision by number, or the one current at an instant. Without the tree's bytes."""
     revisions = Revision.objects.filter(policy=policy).defer("tree").order_by("-number")
     if isinstance(at, datetime):
         found = revisions.filter(published_at__lte=at).first()

@@ -61,7 +61,7 @@ def make_policy(
     *, slug: str, name: str, visibility: str = Policy.Visibility.PATH, settings: PolicySettings | None = None,
     at: datetime, actor: Actor, description: str = "", is_sample: bool = False,
 ) -> Policy:  # fmt: skip
-    """A policy with a root and nothing below it, in force as revision 1."""
+    """A policy with a root and nothing below it, published as revision 1."""
     require_admin(actor, slug)
     problems = slug_problems(slug)
     if visibility not in Policy.Visibility.values:
@@ -112,9 +112,9 @@ def make_change_set(
     effective_at: datetime | None = None, origin: str = ChangeSet.Origin.HAND, asks: str | None = None, at: datetime,
     actor: Actor,
 ) -> ChangeSet:  # fmt: skip
-    """A draft: checked whole against its base, affecting nobody. Whether it may be published is asked at publish.
+    """A draft: fully checked against its base, without effect. Whether it may be published is checked at publish.
 
-    asks: the entry (uid or path) for which more is asked upward; that it is a request is checked when it is sent.
+    asks: the entry (uid or path) that the request is for; that it is a request is checked when it is sent.
     """
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
     asked = None if asks is None else find_asked(policy, asks, actor, at)
@@ -151,7 +151,7 @@ def update_change_set(
 
 
 def propose_change_set(*, id: int, version: int, reason: str | None = None, at: datetime, actor: Actor) -> ChangeSet:
-    """Ask whoever may publish it to decide."""
+    """Send it to the people who may publish it."""
     with transaction.atomic():
         change_set = get_change_set_for_write(id, actor, at, version=version)
         change_set.reason = require_reason(change_set.reason if reason is None else reason)
@@ -165,14 +165,14 @@ def withdraw_change_set(*, id: int, version: int, reason: str | None = None, at:
     with transaction.atomic():
         change_set = get_change_set_for_write(id, actor, at, version=version)
         said = clean_reason(reason or "")
-        change_set.decided_by, change_set.decided_name = None, ""  # somebody may have scheduled it, nobody declined it
+        change_set.decided_by, change_set.decided_name = None, ""  # it may be scheduled, but not declined
         return move_on(change_set, ChangeSet.State.WITHDRAWN, actor, at, "changeset.withdrawn", said)
 
 
 def publish_change_set(
     *, id: int, version: int, reason: str | None = None, at_once: bool = False, at: datetime, actor: Actor
 ) -> Revision:
-    """Put it in force on the head as it is now, or refuse and leave everything as it was.
+    """Publish it on the head as it is now, or refuse and change nothing.
 
     at_once: also where it was to take effect later.
     """
@@ -221,7 +221,7 @@ def publish_document(
 ) -> Revision:
     """A whole tree at once; entries are recognised by uid, else by path, and those left out are archived.
 
-    A document that says what is in force already changes nothing and gives back the head.
+    A document equal to the current tree changes nothing and returns the head.
     """
     require_admin(actor, policy_slug)
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
@@ -242,7 +242,7 @@ def publish_document(
 def replace_tree(
     policy: Policy, following: NextRevision, reason: str, origin: str, actor: Actor, at: datetime
 ) -> Revision:
-    """Put a whole tree in force. The policy is locked, and the caller has asked whether the actor may."""
+    """Publish a whole tree. The caller has locked the policy and checked the actor's rights."""
     refuse_misfit(following.tree, following.settings.algorithm, policy)
     _refuse_what_others_maintain(policy, origin, following)
     said = require_reason(reason)

@@ -39,7 +39,7 @@ class PolicySettings:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], *, base: PolicySettings | None = None) -> PolicySettings:
-        """Read settings; a part that is left out is taken from `base` (the defaults), and so is a key of a part.
+        """Read settings; an omitted part comes from `base` (the defaults), and so does a key of a part.
 
         Naming another algorithm starts from that algorithm's own defaults.
         """
@@ -151,7 +151,7 @@ class _Reader:
 
 
 def _over(checked: _Reader, given: Mapping[str, Any], start: Json, part: str) -> Json:
-    """The part as given, with what it leaves out taken from where it starts."""
+    """The part as given, with omitted keys from its base."""
     if part not in given:
         return deepcopy(start[part])
     allowed = list(_DEFAULTS[part])
@@ -231,7 +231,7 @@ def _site_factors(checked: _Reader, metric: Json) -> list[Json]:
 
 
 def _window(checked: _Reader, given: object, start: Json) -> Json:
-    """Length, aging and the parameters that are common; then those of the law alone, its defaults filled in."""
+    """Length, decay and the common parameters; then those of the decay function, its defaults filled in."""
     of_laws = {parameter.name for law in decay.LAWS.values() for parameter in law.parameters}
     where, common = "settings.window", _DEFAULTS["window"]
     asked = checked.mapping(given, where, allowed=sorted({*common, *of_laws}))

@@ -1,4 +1,4 @@
-"""What the clock puts in force."""
+"""Publishes scheduled change sets when they are due."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def load_keys(*, at: datetime) -> OwnKeys:
 
 @transaction.atomic
 def rotate_key(*, reason: str, at: datetime, actor: Actor) -> PublicKey:
-    """A new key, which the present one hands over to: whoever trusts this one follows.
+    """Make a new key, signed by the present one: sites that trust this one follow.
 
     Raises:
         NotAllowed: only administrators.

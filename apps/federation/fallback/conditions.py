@@ -1,4 +1,4 @@
-"""How another authority stands at an instant: one rule for mounts and usage, whoever shows it."""
+"""State of another authority at an instant: one rule for mounts and usage, on every page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from apps.federation.models import HeldHour, Mount, Remote, Subscription
 from apps.policies.models import ChangeSet
 
 STILL_OPEN = (ChangeSet.State.DRAFT, ChangeSet.State.PROPOSED, ChangeSet.State.APPROVED)
-_LATE_AFTER = 3  # rhythms without a good look
+_LATE_AFTER = 3  # intervals without a successful fetch
 _LATE_AT_LEAST_S = 60
 
 
@@ -20,9 +20,9 @@ class Condition(StrEnum):
     """The first of these that holds."""
 
     BLOCKED = "blocked"
-    PAUSED = "paused"  # not asked, because somebody chose so: its age is no news
+    PAUSED = "paused"  # nobody fetches, by choice: its age is no news
     EXPIRED = "expired"
-    STALE = "stale"  # comes before frozen: what is frozen is asked, and then it isn't heard
+    STALE = "stale"  # before frozen: a frozen one is fetched, and is unreachable here
     FROZEN = "frozen"
     HELD = "held"
     LATE = "late"
@@ -54,7 +54,7 @@ def condition_of(remote: Mount | Subscription, *, is_held: bool, at: datetime) -
 
 
 def age_of(remote: Remote, at: datetime) -> float | None:
-    """Seconds since the last good look; None before the first."""
+    """Seconds since the last successful fetch; None before the first."""
     return None if remote.good_at is None else max((at - remote.good_at).total_seconds(), 0.0)
 
 

@@ -1,4 +1,4 @@
-"""What isn't heard any more: after the allowed age the action that the local authority chose, and never in silence."""
+"""Stale peers: after the allowed age, apply the action that the local authority chose, and record it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LOCAL, _FREEZE = Remote.StaleAction.LOCAL, Remote.StaleAction.FREEZE
 
 
 def heard_at(remote: Remote) -> datetime:
-    """The last good look; before the first one, when it was set up."""
+    """Instant of the last successful fetch; before the first one, of the set-up."""
     return remote.good_at or remote.made_at
 
 
@@ -24,7 +24,7 @@ def is_stale(remote: Remote, at: datetime) -> bool:
 
 
 def act_on_stale(at: datetime) -> int:
-    """Freeze, or fall back to this site's usage, where that was chosen; on how many. Safe to run twice and at once."""
+    """Freeze, or use local usage only, where that was chosen; returns on how many. Safe to run twice and at once."""
     n_new = 0
     for remote in _stale(at):
         with transaction.atomic():
@@ -35,12 +35,14 @@ def act_on_stale(at: datetime) -> int:
 
 
 def heard(remote: Mount | Subscription, at: datetime) -> None:
-    """A good look: what counted alone for a while is one among others again. Frozen stays until somebody decides."""
+    """After a successful fetch: end the local-only fallback. Frozen stays until a manager decides."""
     let_go(remote, at)
 
 
 def let_go(remote: Mount | Subscription, at: datetime) -> None:
-    """Of a fallback that no other at the same entry still needs: on a good look, and when one is taken away."""
+    """End a fallback that no other subscription at the entry needs: after a successful fetch, and when one is
+    removed.
+    """
     if remote.entry_uid not in fallbacks.load_fallbacks(remote.policy):
         return
     if any(other.stale_action == _LOCAL and is_stale(other, at) for other in _others(remote)):
@@ -61,7 +63,7 @@ def _others(remote: Mount | Subscription) -> list[Mount | Subscription]:
 
 
 def _freeze(remote: Mount | Subscription, at: datetime) -> int:
-    """What hasn't been confirmed for too long is put in force no more before somebody looks."""
+    """Apply nothing that was unconfirmed for too long until a manager has checked it."""
     if remote.state != Remote.State.ACTIVE:
         return 0
     remote.state = Remote.State.FROZEN

@@ -20,7 +20,7 @@ from apps.runs.models import Run
 from apps.runs.registry import kinds, patient_kinds
 from apps.runs.services import claim_run, work_lease
 
-PATIENCE_S = 0.5  # for an answer, before anything else is looked for
+PATIENCE_S = 0.5  # for an answer, before other work is claimed
 MOST_AT_ONCE = 32
 _LOOK_AGAIN_S = 0.2
 
@@ -143,7 +143,7 @@ class Crowd:
         return handle
 
     def _work_on_others(self, lease: Lease) -> bool:
-        """On one run of another kind that isn't patient: a recompute doesn't wait for somebody else's slow server."""
+        """Work on one run of another, impatient kind: a recompute doesn't wait for a peer's slow server."""
         other = claim_run(at=lease.clock(), clock=lease.clock, without=self._not_now)
         if other is not None:
             work_lease(other)

@@ -1,4 +1,4 @@
-"""What looking at a mount and at a usage feed have in common: how it is asked, what is noted, when it is due again."""
+"""What fetches of mounts and usage feeds share: the request, its log, and when the next one is due."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ MOST_REDIRECTS = 3
 LONGEST_RETRY_S = 3_600
 BAD_OUTCOMES = (Fetch.Outcome.REFUSED, Fetch.Outcome.UNREACHABLE)
 NOT_ASKED = (Remote.State.PAUSED, Remote.State.BLOCKED)
-_BLOCKS = ("forked", "unknown_key")  # somebody has to look; an old version may be a cache that is behind
-_KEPT = 500  # looks that a timeline shows
-_JITTER = 0.05  # of the rhythm
+_BLOCKS = ("forked", "unknown_key")  # a manager has to check; an old version may come from a stale cache
+_KEPT = 500  # fetches shown in a timeline
+_JITTER = 0.05  # of the interval
 _SEALED_FOR = "reading a peer"
 _MOST_TOKEN = 512
 _MOST_MESSAGE = 2_000
@@ -51,7 +51,7 @@ class Question:
 
 @dataclass
 class Look:
-    """What one look found, as the timeline will tell it. basis: what was trusted when it was asked."""
+    """What one fetch found, as the timeline shows it. basis: the trusted state at the request."""
 
     outcome: str = Fetch.Outcome.SAME
     version: int | None = None
@@ -90,7 +90,7 @@ def question_of(remote: Other, *, url: str, etag: str) -> Question:
 
 
 def no_document(status: int) -> str:
-    """What an answer without a document means to somebody who asks for the first time."""
+    """What an answer without a document means for a first fetch."""
     said = f"The address answers with status {status}, and no document."
     if status not in (401, 403, 404):
         return said
@@ -115,7 +115,7 @@ def clean_token(token: str) -> str:
 
 
 def note(remote: Other, look: Look, at: datetime, duration_s: float, *, is_behind: bool = False) -> None:
-    """The timeline, and when to look again: sooner or later, never not at all, except where somebody has to look."""
+    """Log the fetch and set the next one: sooner or later, never none, unless a manager has to decide."""
     is_good = look.outcome not in BAD_OUTCOMES
     if look.outcome == Fetch.Outcome.REFUSED and look.message != remote.error:  # once, not at every try
         logger.warning("A document of %s is refused (%s): %s", remote, look.code, look.message)
@@ -148,8 +148,9 @@ def kind_of(remote: Other) -> str:
 
 
 def wait_s(remote: Other, *, is_good: bool) -> float:
-    """After a failure twice as long each time. Else a little less than the rhythm, by how much each has its own:
-    what was set up together doesn't come at once for ever."""
+    """After a failure, twice the previous wait. Else the interval minus a small offset of its own, which spreads
+    fetches that were set up together.
+    """
     if not is_good:
         return float(max(min(remote.every_s * 2 ** min(remote.n_failed, 10), LONGEST_RETRY_S), remote.every_s))
     spread: float = hashlib.sha256(f"{kind_of(remote)}:{remote.pk}".encode()).digest()[0] / 255

@@ -1,4 +1,4 @@
-"""Every authority that this site has to do with: what we mount and take of theirs, and what they read of ours."""
+"""All peers of this site: mounts and usage that it fetches, and readers of what it publishes."""
 
 from __future__ import annotations
 
@@ -55,11 +55,12 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True)
 class Peer:
-    """One line of the table. age_s: since the last good look, None before the first; allowed_s: how old it may be.
+    """One row of the table. age_s: since the last successful fetch, None before the first; allowed_s: the oldest it may
+    be.
 
-    theirs: the newest version that was told, or the number of a feed; in_force: the one that holds on the side that
-    reads. effect: the target of the entry, of the whole tree, 0..1; None where the entry is gone. took_s: the last
-    look, from question to answer or to giving up; None before the first, and for who reads ours.
+    theirs: the newest version published, or the number of a feed; in_force: the one active at the reading side. effect:
+    the entry's target in the whole tree, 0..1; None where the entry is gone. took_s: duration of the last fetch,
+    answered or not; None before the first, and for readers of ours.
     """
 
     direction: Direction
@@ -141,10 +142,10 @@ def list_peers(*, at: datetime, actor: Actor) -> list[Peer]:
 
 
 def count_alarming(*, at: datetime, actor: Actor) -> int:
-    """Of what the actor decides about and we fetch, how much needs a look; who reads ours too seldom is their matter.
+    """How many fetches that the actor decides about need attention; peers that read ours too seldom aren't counted.
 
-    Asked for on every page: by one short query where nothing is fetched, by two more where something is. Nobody's
-    rights are looked at where nothing needs a look.
+    Every page calls it: one short query where nothing is fetched, two more where something is. Rights are checked only
+    where something needs attention.
     """
     if not Mount.objects.values("pk").union(Subscription.objects.values("pk"), all=True).exists():
         return 0
@@ -157,7 +158,7 @@ def count_alarming(*, at: datetime, actor: Actor) -> int:
 
 
 class Place:
-    """One policy as one actor may mount in it: the tree in force, where, and what each entry comes to."""
+    """One policy in which an actor may mount: the current tree, its entries, and each entry's target."""
 
     def __init__(self, policy: Policy, at: datetime, actor: Actor) -> None:
         self.policy, self._at, self._actor = policy, at, actor
@@ -226,7 +227,7 @@ def _condition_of(row: Mount | Subscription, at: datetime) -> Condition:
 
 
 def _newest_look(kind: str) -> Subquery:
-    """How long it took, by the index that timelines have."""
+    """Duration of the newest fetch, by the index of timelines."""
     return Subquery(Fetch.objects.filter(**{kind: OuterRef("pk")}).order_by("-id").values("duration_s")[:1])
 
 
@@ -295,7 +296,7 @@ def _reading(
 
 
 def _reading_condition(age_s: float, allowed_s: float, *, is_behind: bool) -> Condition:
-    """What somebody read holds on their side until it expires there."""
+    """A document is current at its reader until it expires there."""
     if age_s > allowed_s:
         return Condition.EXPIRED
     return Condition.LATE if is_behind else Condition.FRESH

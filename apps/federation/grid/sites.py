@@ -22,7 +22,7 @@ _Measured = Callable[[str, float | None], tuple[float | None, float | None]]
 
 
 class Unasked(StrEnum):
-    """Of a site that isn't subscribed to; all others stand as conditions say."""
+    """State of a site without a subscription; all other states come from conditions."""
 
     HERE = "here"
     UNTOLD = "untold"  # usage of that origin without a subscription at this entry
@@ -35,9 +35,9 @@ SiteState = Condition | Unasked
 class SiteColumn:
     """One site; origin "" is this one. capacity_cores: as agreed; told_capacity_cores: as declared now, if larger.
 
-    core_s: what it delivered to the entry, None where that isn't told. possible_core_s: what its capacity allows from
+    core_s: what it delivered to the entry, None where that is hidden. possible_core_s: what its capacity allows from
     the window's beginning, or from its first hour if that is later. enforced: the version of the entry's document that
-    it has in force, against the newest one, published, of published_at. heard_at: when its data was confirmed last.
+    is active there, against the newest one, published, of published_at. heard_at: when its data was last confirmed.
     """
 
     origin: str
@@ -63,7 +63,7 @@ class SiteColumn:
         return not self.origin
 
     def is_old(self, at: datetime) -> bool:
-        """What it told is older than it may be, whatever else is the matter with it."""
+        """Its data is older than allowed, whatever other problem it has."""
         if self.heard_at is None or self.max_age_s is None:
             return self.state is Condition.STALE
         return self.heard_at + timedelta(seconds=self.max_age_s) <= at
@@ -74,7 +74,7 @@ class SiteColumn:
 
     @property
     def part_of_capacity(self) -> float | None:
-        """0..1 and beyond; None where nothing is declared or told."""
+        """0..1 and beyond; None where the capacity isn't declared or the amount is hidden."""
         if self.core_s is None or not self.possible_core_s:
             return None
         return self.core_s / self.possible_core_s
@@ -82,7 +82,7 @@ class SiteColumn:
 
 @dataclass(frozen=True)
 class _Newest:
-    """The newest version of an entry's document that this site knows of, and which of them it has in force itself."""
+    """The newest version of an entry's document known to this site, and the ones active here."""
 
     version: int | None = None
     at: datetime | None = None
@@ -95,8 +95,8 @@ def load_sites(
 ) -> tuple[tuple[SiteColumn, ...], datetime | None]:  # fmt: skip
     """This site first, then subscribed ones by name, then other origins with usage here.
 
-    amounts: core-seconds of the entry by origin, empty where they aren't told. The second answer: since when the entry
-    is compared by this site's usage alone because others weren't heard.
+    amounts: core-seconds of the entry by origin, empty where they are hidden. The second result: since when the entry
+    uses local usage only because peers are unreachable.
     """
     way = [tree.uuid(i) for i in (*tree.ancestors(entry), entry)]
     below = tree.subtree_mask(entry)

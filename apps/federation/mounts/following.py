@@ -39,7 +39,7 @@ def trusted_of(mount: Mount) -> Trusted:
 
 
 def read_answer(mount: Mount, answer: outbound.Answer, look: Look, at: datetime) -> None:
-    """Everything that needs no lock: whether it is a document, whose, and whether it is taken.
+    """Every check that needs no lock: is it a document, whose, and is it accepted.
 
     Raises:
         DomainError: what is wrong with it.
@@ -65,7 +65,7 @@ def read_answer(mount: Mount, answer: outbound.Answer, look: Look, at: datetime)
 
 
 def _is_settled(mount: Mount, data: bytes, at: datetime) -> bool:
-    """The document in force again, word for word and still in time: nothing is read or compared once more."""
+    """The current document again, unchanged and still valid: nothing is read or compared once more."""
     return (
         _is_landed(mount, at)
         and bool(mount.digest)
@@ -74,14 +74,14 @@ def _is_settled(mount: Mount, data: bytes, at: datetime) -> bool:
 
 
 def _is_landed(mount: Mount, at: datetime) -> bool:
-    """What we have is in force, and still in time."""
+    """Whether the document we have is applied and still valid."""
     return mount.landed_version == mount.version and mount.expires_at is not None and mount.expires_at > at
 
 
 def take(mount: Mount, look: Look, at: datetime) -> None:
     """Under the lock of the mount: what was judged is landed."""
     if look.judged is None:
-        if not look.code:  # never of what was refused: its confirmation would pass for a good look
+        if not look.code:  # never of a rejected one: its confirmation would pass for a successful fetch
             mount.etag = look.etag or mount.etag
         return
     trusted = look.judged.trusted
@@ -115,9 +115,8 @@ def _elsewhere(policy: Policy, mount: Mount, uids: Collection[UUID]) -> set[UUID
 
 
 def _mounted_tree(policy: Policy, mount: Mount) -> TreeColumns:
-    """
-    Raises:
-        BadDocument: the entry is a mount of it no longer; whoever changed that has taken back what is below.
+    """Raises:
+    BadDocument: the entry is no longer its mount; that change removed the entries below.
     """
     tree = load_tree(policy)
     at = tree.index_of_uid(mount.entry_uid)

@@ -1,4 +1,4 @@
-"""A mounted document laid over the tree in force: all below the mount is the other authority's, and nothing else is."""
+"""Lays a mounted document over the current tree: everything below the mount is the other authority's, nothing else."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ def lay_over(
 
 
 def _laid(head: TreeColumns, at: int, below: Mask, theirs: TreeColumns) -> TreeColumns:
-    """Columns of both, without a look at single entries. Rows: ours that stay in their order, then theirs but the root.
+    """Columns of both, without a loop over entries. Rows: ours that stay in their order, then theirs but the root.
 
-    What a document can't say (see `wire`) isn't asked of theirs: locks, dates, members, mounts, sources.
+    Theirs get no fields that a document can't carry (see `wire`): locks, dates, members, mounts, sources.
     """
     kept, n_new = np.flatnonzero(~below), len(theirs) - 1
     row_of = np.full(len(head) + 1, -1, dtype=np.int64)  # the last: the root's parent −1
@@ -110,7 +110,7 @@ def _laid(head: TreeColumns, at: int, below: Mask, theirs: TreeColumns) -> TreeC
 def _refuse_strangers(
     head: TreeColumns, at: int, below: Mask, document: PolicyDocument, lived_elsewhere: LivedElsewhere
 ) -> None:  # fmt: skip
-    """Uids of entries that aren't the mount's: a document can't take over what others decide."""
+    """Reject uids of entries outside the mount: a document can't take over what others decide."""
     theirs = document.tree
     here = indexes_of(theirs.uid, head)
     here[0] = -1  # the root, in whose place the mount is
@@ -163,9 +163,7 @@ def _compared(head: TreeColumns, tree: TreeColumns, at: int, below: Mask) -> Lan
 
 
 def _emptied(moves: TargetMoves, tree: TreeColumns, at: int) -> float:
-    """Points by which targets move that leave nobody behind who gains by it: those of the whole; of a mount that is
-    left without anything, all.
-    """
+    """The largest whole-tree target, in points, of an entry that leaves; 100 where the mount becomes empty."""
     mount = int(np.flatnonzero(moves.place == at)[0])
     if len(moves.gone) and not tree.n_children[mount]:
         return 100.0

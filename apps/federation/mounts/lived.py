@@ -23,9 +23,10 @@ WHERE policy_id = %s AND uid = ANY(%s::uuid[]) ORDER BY uid, since DESC
 
 
 def lived_elsewhere(policy: Policy, mount_uid: UUID, uids: Collection[UUID]) -> set[UUID]:
-    """Which of these, none of which is in the tree, this policy had elsewhere than below the mount: by where each was
-    when it was last there, and where those above it were. But for those that only mounts brought that have ended since:
-    they are nobody's, and whoever claims uids of others keeps them no longer than it is mounted.
+    """Which of these uids, none of them in the tree, belonged to this policy outside the mount.
+
+    Each is judged by its last location and that of its ancestors. Uids that only ended mounts brought belong to nobody:
+    a document that claims uids of others keeps them only while it is mounted.
     """
     found = _last_elsewhere(policy, mount_uid, uids)
     return found - _left_behind(policy, mount_uid, found) if found else found
@@ -93,8 +94,8 @@ def _left_behind(policy: Policy, mount_uid: UUID, uids: Collection[UUID]) -> set
 
 @dataclass(frozen=True)
 class _Over:
-    """A mount above an entry. stood: it was one in the revision before too, so that only its document brought what came
-    below it. is_there: the same is mounted there today.
+    """A mount above an entry. stood: it existed in the revision before too, so that only its document brought what came
+    below it. is_there: the same document is mounted there today.
     """
 
     uid: UUID
@@ -144,8 +145,8 @@ _THERE = "SELECT uid FROM policies_entry WHERE policy_id = %s AND until IS NULL 
 
 
 def lives_in_another_policy(policy: Policy, mounted: Mounted | None, uids: Collection[UUID]) -> set[UUID]:
-    """Which of these are entries of other policies of this site, but for what comes there from the same
-    document: a uid is one entry at a site, and what is told of it counts in every policy.
+    """Which of these belong to other policies of this site, other than through the same document: a uid is one entry at
+    a site, and usage reported for it counts in every policy.
     """
     found: set[UUID] = set()
     if not uids:

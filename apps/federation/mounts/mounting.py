@@ -1,4 +1,4 @@
-"""Mounting: look at a document, trust its key once somebody has compared it, and from then on by itself."""
+"""Mounting: preview a document, trust its key once a manager has compared it, then fetch it on schedule."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _SETTINGS: Mapping[str, tuple[float, float]] = {
 
 @dataclass(frozen=True)
 class Preview:
-    """What lies at an address, before anybody trusts it: its key is to be compared by another way."""
+    """The document at an address, before it is trusted: its key is to be compared through another channel."""
 
     url: str
     key: PublicKey
@@ -61,12 +61,12 @@ class Preview:
 
 
 def preview(*, url: str, policy_slug: str, token: str = "", at: datetime, actor: Actor) -> Preview:
-    """Fetch and read a document, for somebody who may mount somewhere in the policy. Nothing is kept.
+    """Fetch and read a document, for a manager who may mount in the policy. Nothing is stored.
 
-    token: what the other side gave us to read it.
+    token: issued by the other side for this reader.
 
     Raises:
-        Refused, Unreachable, TooLarge, BadDocument: the address or what lies there, in words for the person.
+        Refused, Unreachable, TooLarge, BadDocument: the address or its content, worded for the manager.
         NotFound: the actor may not mount anything here.
     """
     policy = get_policy(slug=policy_slug, actor=actor, scope="federation")
@@ -86,13 +86,14 @@ def make_mount(
     *, policy_slug: str, entry: str, url: str, issuer: str, publication: str, fingerprint: str, token: str = "",
     settings: Mapping[str, Any] | None = None, reason: str, at: datetime, actor: Actor,
 ) -> Mount:  # fmt: skip
-    """Mount a publication at an entry (a path), by the key whose fingerprint somebody compared. Its own share is ours.
+    """Mount a publication at an entry (a path), under the key whose fingerprint was compared. Its own share stays
+    local.
 
-    The entry is marked at once; its first document is put in force, or held for review, by the run that fetches it.
-    token: what the other side gave us to read it; it is kept sealed, and never shown again.
+    The entry is marked at once; the run that fetches its first document publishes it or holds it for review. token:
+    issued by the other side for this reader; it is stored sealed, and never shown again.
 
     Raises:
-        NotAllowed, NotFound, Conflict, Invalid: who, where, what is mounted there already, and settings out of range.
+        NotAllowed, NotFound, Conflict, Invalid: the actor, the entry, an existing mount, settings out of range.
     """
     target_of(url)
     policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
@@ -155,7 +156,7 @@ def list_mounts(*, actor: Actor, at: datetime) -> list[Mount]:
 
 
 def clean_fingerprint(text: str) -> str:
-    """As it was told: blanks, colons and capitals don't matter."""
+    """Normalise a typed fingerprint: blanks, colons and capitals don't matter."""
     plain = "".join(text.split()).replace(":", "").replace("-", "").lower()
     if len(plain) != 64 or not all(character in "0123456789abcdef" for character in plain):
         message = "must be 64 hexadecimal digits, as `manage.py federation keys` prints them"
@@ -164,7 +165,7 @@ def clean_fingerprint(text: str) -> str:
 
 
 def clean_settings(given: Mapping[str, Any], *, of_usage: bool = False) -> dict[str, Any]:
-    """Limits and rhythm of a mount, or of a subscription, each in its range; what isn't given stays as it is."""
+    """Limits and interval of a mount or subscription, each in its range; omitted values stay."""
     known = _COMMON if of_usage else _SETTINGS
     problems, read = [], {}
     for name, value in given.items():
@@ -194,7 +195,7 @@ def _same_publication_once(policy: Policy, issuer: str, publication: str) -> Non
 
 
 def may_mount_at(policy: Policy, entry_uid: UUID, actor: Actor, at: datetime) -> bool:
-    """Whoever may mount above the entry: a mount's own share is decided there."""
+    """Whether the actor may mount above the entry: a mount's own share is decided there."""
     token = actor.token
     if not actor.has_scope("federation") or (token is not None and token.policy_slug not in ("", policy.slug)):
         return False

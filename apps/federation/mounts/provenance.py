@@ -1,4 +1,4 @@
-"""Where an entry's terms come from: which authority, which version, how old, for whoever sees the entry."""
+"""Provenance of an entry's settings for its viewers: which authority, which version, how old."""
 
 from __future__ import annotations
 

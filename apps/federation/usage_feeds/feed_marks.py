@@ -1,7 +1,7 @@
-"""A random mark for every number that a feed comes to, by which readers notice that it came to it by another way.
+"""A random mark for every number that a feed reaches, by which readers notice another lineage.
 
-A site that was restored from a backup, or cloned, comes to the same numbers again with other usage. Who has taken such
-a number would go on from it and keep what has become wrong below it; its mark tells that it isn't the same.
+A site that was restored from a backup, or cloned, reaches the same numbers again with other usage. A reader that has
+such a number would continue from it and keep the outdated usage below it; the mark shows that it isn't the same.
 """
 
 from __future__ import annotations

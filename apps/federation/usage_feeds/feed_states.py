@@ -1,4 +1,4 @@
-"""How far a feed has come: what changed since it was looked at last, and the numbers that changed hours get."""
+"""Progress of a feed: what changed since the last check, and the numbers that changed hours get."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from apps.usage.models import Source
 MOST_LOOKED_AT = 1_500_000  # rows that are compared while a reader waits
 MOST_ROWS = 500_000  # of one document, and of the hours that get one number
 _MOST_NAMED = 150_000  # entries of a feed, above which a document has no more rows than this: it could name as many
-_UNTOLD = "-"  # in place of a digest: this feed tells no running jobs
+_UNTOLD = "-"  # in place of a digest: this feed sends no running jobs
 
 
 @dataclass
@@ -42,7 +42,7 @@ class View:
     tree: TreeColumns = field(repr=False)
     entry: int
     sources: list[int]
-    foreign: Mapping[str, int]  # watermarks of others' sources, whose usage isn't told
+    foreign: Mapping[str, int]  # watermarks of others' sources, whose usage isn't sent
     basis: dict[str, Any]
     this_hour: int
     remembers: bool
@@ -52,8 +52,8 @@ class View:
         return load_places(self.row.policy, self.tree, self.entry, remembers=self.remembers)
 
     def is_current(self, since: int) -> bool:
-        """Whether a reader of this number can be told from here: the feed stands for this very state, as far as it was
-        looked at.
+        """Whether a reader of this number can be answered from here: the feed describes this very state, as far as it
+        was checked.
         """
         is_same = _is_same(self.row.basis, self.basis, *self.basis) and not self.has_come
         return is_same and (self.is_complete or since < self.row.number)
@@ -99,11 +99,11 @@ def read_view(feed_id: int, *, at: datetime, remembers: bool, lock: bool = False
 
 
 def bring_up_to_date(view: View, *, since: int) -> None:
-    """Give the next number to the hours that came to something else, and to the running jobs if those did.
+    """Give the next number to the hours whose sums changed, and to the running jobs if those did.
 
-    No more hours at a time than somebody waits for; `left` says from where on there is more to do. since: what the
-    reader has, who is to get something new unless there is nothing. In a transaction that sees one state of the
-    database and has locked the feed's row.
+    At most as many hours as a reader waits for; `left` says where the rest begins. since: the reader's number; there is
+    something new for it unless nothing changed. In a transaction that sees one state of the database and has locked the
+    feed's row.
     """
     if view.is_current(since):
         return
@@ -131,7 +131,7 @@ def bring_up_to_date(view: View, *, since: int) -> None:
 
 
 def _changed_since(view: View, first: int) -> int | None:
-    """The first hour that may come to something else than it was told as, None for none."""
+    """The first hour that may differ from what was sent, None for none."""
     before = view.row.basis
     if not before or not _is_same(before, view.basis, "keeps_days"):
         return first

@@ -1,4 +1,4 @@
-"""What a feed tells, as arrays: which accounts belong to which of its entries, their hourly sums, and what runs now."""
+"""The content of a feed as arrays: which accounts belong to which of its entries, their hourly sums, running jobs."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """The accounts whose usage is told, by id ascending; entry: index into uids, which ascend.
+    """The accounts whose usage is sent, by id ascending; entry: index into uids, which ascend.
 
-    last_account: the newest account that was known, told or not; 0 for none.
+    last_account: the newest known account, sent or not; 0 for none.
     """
 
     account_id: I8
@@ -56,7 +56,7 @@ class Sums:
     hour: I8
     entry: I8
     amounts: F8
-    to_hour: int  # before which it was looked for
+    to_hour: int  # the last check was before it
 
     def digests(self, uids: U1) -> Iterator[tuple[int, int, str]]:
         """Each hour that has rows: which, how many, and a digest of what it came to."""
@@ -117,7 +117,7 @@ def load_sums(sources: Sequence[int], places: Places, *, from_hour: int, to_hour
 
 
 def load_sums_in_turn(sources: Sequence[int], places: Places, *, from_hour: int, to_hour: int) -> Iterator[Sums]:
-    """The same, some hours after the other: as many at a time as memory has room for."""
+    """Load the sums by groups of hours: as many at a time as memory has room for."""
     begin, n_hours = from_hour, 6
     while begin < to_hour:
         end = min(begin + n_hours, to_hour)

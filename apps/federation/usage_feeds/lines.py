@@ -14,11 +14,11 @@ from apps.usage.parsers.base import I8
 
 
 def refuse_other_line(head: UsageHead, known: State | None) -> None:
-    """known: the newest state that was heard of in the line that is followed, None where all is read anew.
+    """known: the newest known state of the followed lineage, None where everything is read anew.
 
     Raises:
-        BadDocument: the feed came to that number by another way (code forked) or to an older one (older_version), or it
-            can't be seen (other_question).
+        BadDocument: the feed reached that number in another way (code forked) or reached an older one (older_version),
+        or that can't be checked (other_question).
     """
     if known is None:
         return
@@ -43,12 +43,12 @@ def refuse_other_line(head: UsageHead, known: State | None) -> None:
 
 
 def read_from_0(row: Subscription) -> None:
-    """The next document tells all there is, whatever was taken before."""
+    """The next document sends everything, whatever was ingested before."""
     row.number, row.etag, row.seen_number, row.seen_mark, row.untold = 0, "", 0, "", []
 
 
 def hours_left_out(row: Subscription, document: UsageDocument) -> I8:
-    """Hours (since 1970, ascending) that we have and that weren't told since reading from 0 began."""
+    """Hours (since 1970, ascending) that we have and that a reading from 0 hasn't delivered so far."""
     had = row.untold if document.head.since else _hours_here(row)
     return np.setdiff1d(np.array(had, np.int64), document.hours)
 

@@ -1,7 +1,7 @@
-"""Entries that came into a policy after a peer had told of them, outside of what its subscription is for.
+"""Entries outside a subscription that entered the policy after its peer had reported usage of them.
 
-A document that names such an entry is refused. While the entry wasn't there yet, what was told of it waited as a fact
-without a place: it doesn't count once the entry comes, however its uid became known over there.
+A document that names such an entry is rejected. While the entry didn't exist, its reported usage waited unassigned: it
+must not count once the entry appears, however the peer learned its uid.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WHERE account.namespace = %(namespace)s AND account.user_name = ANY(%(names)s::t
 
 
 def drop_new_strangers(at: datetime) -> int:
-    """Look once at each subscription after each new revision of its policy; how many had any."""
+    """Check each subscription once after each new revision of its policy; returns how many had any."""
     n_had = 0
     moved_on = Subscription.objects.exclude(checked_number=F("policy__head_number"))
     for pk in moved_on.order_by("pk").values_list("pk", flat=True):
@@ -50,7 +50,7 @@ def drop_new_strangers(at: datetime) -> int:
 
 
 def _strangers(row: Subscription) -> list[int]:
-    """Accounts that stand for entries outside of the subscription's, and of which it has told."""
+    """Accounts of entries outside the subscription for which its peer has reported usage."""
     tree = load_tree(row.policy)
     here = tree.index_of_uid(row.entry_uid)
     outside = np.ones(len(tree), dtype=np.bool_) if here is None else ~tree.subtree_mask(here)

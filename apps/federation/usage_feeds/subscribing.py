@@ -1,4 +1,4 @@
-"""Subscribing to the usage of an entry at another site: look at its feed, trust its key, and from then on by itself."""
+"""Subscribing to the usage of an entry at another site: preview its feed, trust its key, then fetch it on schedule."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LONGEST_SLUG = 64
 
 @dataclass(frozen=True)
 class FeedPreview:
-    """What lies at an address, before anybody trusts it: its key is to be compared by another way."""
+    """The feed at an address, before it is trusted: its key is to be compared through another channel."""
 
     url: str
     key: PublicKey
@@ -49,10 +49,10 @@ class FeedPreview:
 def preview_feed(
     *, url: str, policy_slug: str, entry: str, token: str = "", at: datetime, actor: Actor
 ) -> FeedPreview:  # fmt: skip
-    """Fetch and read a feed, for somebody who may subscribe at the entry (a path). Nothing is kept.
+    """Fetch and read a feed, for a manager who may subscribe at the entry (a path). Nothing is stored.
 
     Raises:
-        Refused, Unreachable, TooLarge, BadDocument: the address or what lies there, in words for the person.
+        Refused, Unreachable, TooLarge, BadDocument: the address or its content, worded for the manager.
         NotFound, NotAllowed, Invalid: the entry, or the actor may not subscribe there.
     """
     _place(policy_slug, entry, at, actor)
@@ -70,13 +70,13 @@ def subscribe(
     *, policy_slug: str, entry: str, url: str, issuer: str, feed: str, fingerprint: str, capacity_cores: float,
     token: str = "", settings: Mapping[str, Any] | None = None, reason: str, at: datetime, actor: Actor,
 ) -> Subscription:  # fmt: skip
-    """Take what another site tells of the usage of an entry (a path), by the key whose fingerprint somebody compared.
+    """Ingest the usage of an entry (a path) at another site, under the key whose fingerprint was compared.
 
-    capacity_cores: more than these can't have been used there; as declared, once somebody agrees to it. token: what the
-    other side gave us to read it; it is kept sealed, and never shown again.
+    capacity_cores: usage there can't exceed it; as declared, once agreed. token: issued by the other side for this
+    reader; it is stored sealed, and never shown again.
 
     Raises:
-        NotAllowed, NotFound, Conflict, Invalid: who, where, what is subscribed to already, and settings out of range.
+        NotAllowed, NotFound, Conflict, Invalid: the actor, the entry, an existing subscription, settings out of range.
     """
     policy, tree, i = _place(policy_slug, entry, at, actor)
     _refuse_names(issuer, feed)
@@ -106,7 +106,7 @@ def subscribe(
 
 @transaction.atomic
 def unsubscribe(*, subscription_id: int, reason: str, at: datetime, actor: Actor) -> None:
-    """What was told counts no more: buckets, running jobs and the source are gone."""
+    """Remove the subscription with its buckets, running jobs and source."""
     row = get_subscription(subscription_id=subscription_id, actor=actor, at=at, lock=True)
     stale.let_go(row, at)
     source = row.source
@@ -143,10 +143,11 @@ def clean_cores(value: float) -> float:
 
 
 def _place(policy_slug: str, entry: str, at: datetime, actor: Actor) -> tuple[Policy, TreeColumns, int]:
-    """Where both sides know the entries by the same uids, and the actor decides.
+    """An entry that both sides know by the same uids, and that the actor decides about.
 
     Raises:
-        NotFound, NotAllowed, Invalid: no such entry for the actor; not theirs to decide; not shared with anybody.
+        NotFound, NotAllowed, Invalid: no such entry for the actor; another manager's decision; not shared with any
+        site.
     """
     policy = get_policy(slug=policy_slug, actor=actor, scope="federation")
     tree = load_tree(policy)
@@ -187,10 +188,10 @@ def _refuse_names(issuer: str, feed: str) -> None:
 
 
 def _refuse_twice(tree: TreeColumns, i: int, issuer: str, feed: str) -> None:
-    """What one site tells counts in every policy: the same entries taken twice from it would count double.
+    """One site's usage counts in every policy: the same entries subscribed to twice would count double.
 
     Raises:
-        Conflict: something is subscribed to at that site that tells of some of the same entries.
+        Conflict: another subscription to that site covers some of the same entries.
     """
     mine = set(_uids_below(tree, i))
     for other in Subscription.objects.filter(issuer=issuer).select_related("policy"):

@@ -1,4 +1,4 @@
-"""What another site tells of its usage: judged as a whole, then in place of what it told of the same hours before."""
+"""Ingest of a peer's usage: checked as a whole, then it replaces what was reported before for the same hours."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ _MOST_NAMED = 50
 
 @dataclass(frozen=True)
 class TrustedFeed:
-    """What is known of the other side. number 0: everything is read anew; root: of the entry over there; seen: the
-    newest state that was heard of in the line that `number` is of, None where that isn't known.
+    """The known state of the other side. number 0: everything is read anew; root: of the entry over there; seen: the
+    newest known state of the lineage of `number`, None where unknown.
     """
 
     issuer: str
@@ -58,7 +58,7 @@ class TrustedFeed:
 
 @dataclass(frozen=True, eq=False)
 class JudgedUsage:
-    """`document` may be taken; `trusted` is what is known from then on, the newer key included."""
+    """`document` may be ingested; `trusted` is the state known afterwards, a newer key included."""
 
     document: UsageDocument
     trusted: TrustedFeed
@@ -70,18 +70,18 @@ def trusted_of(row: Subscription) -> TrustedFeed:
 
 
 def question_for(row: Subscription) -> Question:
-    """From where we are. Without a condition once what we have has expired: it takes a signature to be confirmed."""
+    """The request from our state. Unconditional once our document has expired: confirming it takes a signature."""
     url = address_since(row.url, row.number, row.seen_number)
     return question_of(row, url=url, etag=row.etag)
 
 
 def address_since(url: str, number: int, seen: int = 0) -> str:
-    """seen: the newest number that was heard of, named where it isn't the same."""
+    """seen: the newest known number, named where it differs."""
     asked = {"since": number, "seen": seen} if seen > number > 0 else {"since": number}
     try:
         parts = urlsplit(url)
     except ValueError:
-        return url  # whoever asks refuses it
+        return url  # the reading site refuses it
     query = "&".join(part for part in (parts.query, urlencode(asked)) if part)
     return urlunsplit(parts._replace(query=query))
 
@@ -148,9 +148,9 @@ def judge_usage(data: bytes, trusted: TrustedFeed, *, at: datetime) -> JudgedUsa
 
 
 def take(row: Subscription, look: Look, at: datetime) -> bool:
-    """Under the lock of the subscription: all that was judged takes the place of what was told before, or none of it.
+    """Under the lock of the subscription: the document replaces what was reported before as a whole, or not at all.
 
-    True where there is more to be asked for at once.
+    Returns whether more is to be fetched at once.
     """
     judged: JudgedUsage | None = look.judged
     if judged is None:
@@ -209,11 +209,11 @@ def _is_doubted_otherwise(row: Subscription, sifted: Sifted, far_before: I8, hea
 
 
 def _land(row: Subscription, document: UsageDocument, uids: list[UUID], sifted: Sifted, at: datetime) -> None:
-    """All of it or nothing: the caller's transaction ends with the subscription's number.
+    """All or nothing: the caller's transaction ends with the subscription's number.
 
-    A held hour counts as nothing, not as what was told of it before: that may be half an hour's worth of the same
-    inflated sums, and what counts would depend on when somebody looked. What is read from 0 takes the place of all that
-    was told before, once all of it is read: hours that weren't told again are empty.
+    A held hour counts as nothing, not as what was reported of it before: that may be half an hour of the same inflated
+    sums, and the result would depend on the moment of the fetch. A complete reading from 0 replaces everything reported
+    before: hours that it left out are empty.
     """
     source = _named(Source.objects.get(pk=row.source_id), document.head.site)
     counted = np.isin(document.row_hour, sifted.hours)
@@ -259,8 +259,8 @@ def _uids_here(row: Subscription, tree: TreeColumns, document: UsageDocument) ->
     """The entries as this policy knows them: a mount has a uid of its own, all below it have the same everywhere.
 
     Raises:
-        BadDocument: one of them is an entry of ours that the subscription isn't for. Those that nobody here knows are
-            facts that wait for their entry.
+        BadDocument: one of them is an entry of ours outside the subscription. Unknown ones are kept as facts until
+        their entry appears.
     """
     root, here = document.head.root, row.entry_uid
     at = tree.index_of_uid(here)
@@ -312,10 +312,10 @@ def _refuse_times(document: UsageDocument, at: datetime) -> None:
 
 
 def _named(source: Source, site: str) -> Source:
-    """The site is named by the first document, and stays: hours of one site that two sources tell of hold each other.
+    """The first document names the site for good: two sources that report hours of one site would replace each other's.
 
     Raises:
-        BadDocument: it was another one so far, or others here tell of it.
+        BadDocument: it was another one so far, or another source here reports it.
     """
     if source.last_received_at is not None:
         if site != source.site:
@@ -334,7 +334,7 @@ def _named(source: Source, site: str) -> Source:
 
 
 def _spelled(site: str) -> str:
-    """Names that read alike are one name to whoever reads them."""
+    """Fold names that read alike into one."""
     return unicodedata.normalize("NFKC", site).casefold()
 
 

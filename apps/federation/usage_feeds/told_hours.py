@@ -1,4 +1,4 @@
-"""What a peer told of its usage, hour by hour against what its capacity allows, and what runs there now."""
+"""A peer's reported usage by hour against its capacity, and its running jobs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ALL = "SELECT count(DISTINCT hour_at), sum(cpu_s), min(hour_at), max(hour_at) F
 
 @dataclass(frozen=True, slots=True)
 class ToldHour:
-    """counted_s: core-seconds that count now, None for none. held_s: told and not counted, None where nothing is.
+    """counted_s: core-seconds that count now, None for none. held_s: reported but held, None where nothing is.
 
     possible_s: what the agreed capacity allows in an hour.
     """

@@ -1,4 +1,4 @@
-"""Who holds what where, and why somebody may do something: read, never written."""
+"""Read-only: who holds which right where, and why a person may do something."""
 
 from __future__ import annotations
 

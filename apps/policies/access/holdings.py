@@ -1,4 +1,4 @@
-"""What somebody holds where, and until when: what giving, changing and explaining rights is decided by."""
+"""What a person holds where, and until when: the basis of giving, changing and explaining rights."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Lineages:
 
 
 class Holding:
-    """Verbs that somebody holds in one policy at one instant."""
+    """Verbs that a person holds in one policy at one instant."""
 
     def __init__(self, grants: Iterable[Grant], *, rules: bool = False, bound: UUID | None = None) -> None:
         self._rules, self._bound = rules, bound
@@ -71,7 +71,7 @@ class Holding:
 
     @classmethod
     def of_actor(cls, policy: Policy, actor: Actor, at: datetime) -> Holding:
-        """Of whoever acts now; a token holds at most what lies below its entry."""
+        """Of the current actor; a token holds at most what lies below its entry."""
         grants = () if actor.user is None else grants_of(policy, actor.user, at)
         bound = actor.token.subtree_uid if actor.token else None
         return cls(grants, rules=rules_all(actor), bound=bound)
@@ -93,7 +93,7 @@ class Holding:
 
 
 class Standing:
-    """Which grants rest on which: whoever gave one held all of it, and for as long, through others."""
+    """Which grants depend on which: a giver must hold all of a grant, and for as long, through other grants."""
 
     def __init__(self, grants: Collection[Grant], lineages: Lineages) -> None:
         self._all, self._lineages = list(grants), lineages

@@ -53,7 +53,7 @@ def core_hours(
 
 
 def list_capacities(*, policy_slug: str, at: datetime, actor: Actor, sight: Sight = visible_entries) -> list[Capacity]:
-    """By first day and site; nothing for somebody who sees nothing of the tree."""
+    """By first day and site; empty for a viewer who sees nothing of the tree."""
     policy = get_policy(slug=policy_slug, actor=actor)
     visible = sight(policy=policy, tree=load_tree(policy), actor=actor, at=at)
     return capacities_of(policy) if visible.mask.any() else []
@@ -64,7 +64,7 @@ def capacities_of(policy: Policy) -> list[Capacity]:
 
 
 def may_state(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> bool:
-    """Capacity is of the whole: whoever divides the root says what there is."""
+    """Capacity concerns the whole tree: managers of the root record it."""
     return may_decide(policy=policy, tree=tree, i=0, at=at, actor=actor)
 
 

@@ -28,10 +28,10 @@ _NEW = -1
 
 @dataclass(frozen=True, slots=True)
 class ConvertedLine:
-    """One child: what it has of the parent's core-hours, why, and the shares that this comes to.
+    """One child: its part of the parent's core-hours, the reason, and the resulting shares.
 
-    basis: promised; rest (its part of what nobody was promised); none (nothing was promised, nothing is left).
-    uid None: a reserve that isn't there yet.
+    basis: promised; rest (its share of what is unallocated); none (nothing allocated, nothing left). uid None: a
+    reserve that doesn't exist yet.
     """
 
     uid: UUID | None
@@ -42,7 +42,7 @@ class ConvertedLine:
     part: float  # of the core-hours that are divided, 0..1
     shares_before: float | None
     shares_after: float
-    ends_on: date | None = None  # the last day of what it is promised
+    ends_on: date | None = None  # the last day of its allocation
 
     @property
     def is_changed(self) -> bool:
@@ -57,8 +57,8 @@ class Conversion:
     parent_name: str
     has_core_h: float | None
     promised_core_h: float
-    rest_core_h: float  # what nobody was promised
-    over_core_h: float  # promised beyond what the parent has: parts are of what is promised then
+    rest_core_h: float  # unallocated core-hours
+    over_core_h: float  # over-allocated: targets are fractions of the sum allocated then
     divided_core_h: float
     sum_of_shares: float
     rest: str
@@ -75,9 +75,9 @@ def convert(
 ) -> Conversion:  # fmt: skip
     """Shares of the children of an entry in proportion to their core-hours. promised: by index, of some children.
 
-    rest `reserve`: what nobody was promised goes to the reserve, which is made if there is none. `spread`: it goes to
-    the children that were promised nothing, in proportion to their shares of now; without such, everybody's part grows
-    alike and a reserve has none.
+    rest `reserve`: unallocated core-hours go to the reserve, which is made if there is none. `spread`: they go to the
+    children without an allocation, in proportion to their present shares; without such, every allocation grows in
+    proportion and a reserve has none.
     """
     if rest not in RESTS:
         raise invalid("rest", f"must be one of {', '.join(RESTS)}")
@@ -110,7 +110,7 @@ def convert(
 def operations_of(conversion: Conversion, *, at_end: str | float | None = None) -> list[dict[str, Any]]:
     """The operations of a change set: `set_shares` where a number changes, and a reserve that is missing.
 
-    at_end: also give the shares of whoever was promised something a last day, the promise's, and what happens then.
+    at_end: also give the shares of allocated children the allocation's last day, and what happens then.
     """
     if at_end is not None and not (at_end in AT_END or isinstance(at_end, int | float)):
         raise invalid("at_end", f"must be one of {', '.join(AT_END)}, or a number of shares")
@@ -142,7 +142,7 @@ class Step:
 
 
 def walk_down(tree: TreeColumns, i: int, capacity_core_h: float, target: F8) -> list[Step]:
-    """What an entry's shares come to: the capacity times its part at each level, root first, the root left out.
+    """Core-hours that an entry's shares amount to: the capacity times the target at each level, without the root.
 
     target: of every entry among those it competes with, as the engine has it; an entry that inherits is no step.
     """
@@ -187,7 +187,7 @@ def _line(
     part = core_h / divided
     kind = tree.kind_names[int(tree.kind_code[i])]
     before, after = float(tree.shares[i]), _rounded(part * scale)
-    if abs(before - after) <= _SAME * max(before, after):  # what six digits hardly tell apart stays as it was
+    if abs(before - after) <= _SAME * max(before, after):  # no change below six significant digits
         after = before
     return ConvertedLine(tree.uuid(i), tree.name[i], kind, basis, core_h, part, before, after)
 

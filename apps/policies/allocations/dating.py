@@ -1,4 +1,4 @@
-"""Shares until a day: an entry's dates, put in force at once with a reason."""
+"""Dates of an entry's shares, published at once with a reason."""
 
 from __future__ import annotations
 

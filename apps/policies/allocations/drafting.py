@@ -1,4 +1,4 @@
-"""Promises turned into a draft: nobody is affected before it is published, and publishing asks for every right."""
+"""Allocations turned into a draft: nothing changes before it is published, and publishing checks every right."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def get_conversion(
     *, policy_slug: str, parent_uid: UUID, period: Period, zone: ZoneInfo, rest: str = "spread", at: datetime,
     actor: Actor, sight: Sight = visible_entries,
 ) -> Conversion:  # fmt: skip
-    """What the children of an entry are promised in a period, as shares. For who sees all of them."""
+    """Allocations of an entry's children in a period, as shares. For viewers who see all of them."""
     policy = get_policy(slug=policy_slug, actor=actor)
     return _convert(policy, load_tree(policy), parent_uid, period, zone, rest, at, actor, sight)
 
@@ -37,7 +37,7 @@ def draft_shares(
     *, policy_slug: str, parent_uid: UUID, period: Period, zone: ZoneInfo, rest: str = "spread",
     at_end: str | float | None = None, reason: str, at: datetime, actor: Actor, sight: Sight = visible_entries,
 ) -> ChangeSet:  # fmt: skip
-    """A draft of these shares. at_end: with last days too. A period that is still to come takes effect on its first."""
+    """A draft of these shares. at_end: with last days too. For a future period it takes effect on the first day."""
     policy = get_policy(slug=policy_slug, actor=actor)
     tree = load_tree(policy)
     conversion = _convert(policy, tree, parent_uid, period, zone, rest, at, actor, sight)
@@ -68,7 +68,7 @@ def try_core_hours(
     *, policy_slug: str, parent_uid: UUID, core_h: float, period: Period, zone: ZoneInfo, at: datetime, actor: Actor,
     sight: Sight = visible_entries,
 ) -> Trial:  # fmt: skip
-    """Nothing is saved: a look at what could be promised."""
+    """Preview allocations without saving."""
     policy = get_policy(slug=policy_slug, actor=actor)
     tree = load_tree(policy)
     visible = sight(policy=policy, tree=tree, actor=actor, at=at)
@@ -86,7 +86,7 @@ def try_core_hours(
 
 
 def _capacity(policy: Policy, period: Period, zone: ZoneInfo) -> float | None:
-    """Core-hours of the whole in a period; None where nobody stated any."""
+    """Core-hours of the whole tree in a period; None where no capacity is recorded."""
     capacities = capacities_of(policy)
     return core_hours(capacities, period, zone) if capacities else None
 
@@ -109,7 +109,7 @@ def _convert(
 
 
 def _last_days(tree: TreeColumns, children: range, allocations: list[Allocation], period: Period) -> dict[int, date]:
-    """The last day of what each child is promised in a period."""
+    """The last day of each child's allocations in a period."""
     found: dict[int, date] = {}
     for allocation in allocations:
         i = tree.index_of_uid(allocation.entry_uid)

@@ -1,6 +1,6 @@
-"""Core-hours promised to an entry for some days: given, changed and taken back, each with a reason and a log line.
+"""Core-hours allocated to an entry for some days: created, changed and withdrawn, each with a reason and a log row.
 
-A promise moves no target and refuses nothing: more may be promised than there is, and tables say so.
+An allocation moves no target and blocks nothing: more may be allocated than there is, and tables show it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def give_allocation(
     *, policy_slug: str, entry_uid: UUID, starts_on: date, ends_on: date, core_h: float, reason: str, at: datetime,
     actor: Actor, sight: Sight = visible_entries,
 ) -> Allocation:  # fmt: skip
-    """Promise core-hours to an entry. Several for the same days add up; the same one twice is a mistake."""
+    """Allocate core-hours to an entry. Several for the same days add up; an identical one is rejected as a mistake."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     event = {"policy_slug": policy.slug, "entry_uid": entry_uid}
     with refusals_on_record("allocation.given", actor, at, **event), transaction.atomic():
@@ -86,7 +86,7 @@ def withdraw_allocation(
     *, policy_slug: str, allocation_uid: UUID, tag: str, reason: str, at: datetime, actor: Actor,
     sight: Sight = visible_entries,
 ) -> None:  # fmt: skip
-    """Take a promise back; the log keeps it. One that is to end earlier gets an earlier last day instead."""
+    """Withdraw an allocation; the log keeps it. To end it earlier, change its last day instead."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     subject = {"policy_slug": policy.slug, "subject": f"allocation {allocation_uid}"}
     with refusals_on_record("allocation.withdrawn", actor, at, **subject), transaction.atomic():
@@ -98,7 +98,7 @@ def withdraw_allocation(
 
 
 def allocations_of(policy: Policy) -> list[Allocation]:
-    """All that stand, by first day; also those of entries that are archived now, which count for nothing."""
+    """All current ones, by first day; also those of archived entries, which count for nothing."""
     found = Allocation.objects.filter(policy=policy, withdrawn_at=None).select_related("policy")
     return list(found.order_by("starts_on", "ends_on", "pk"))
 
@@ -134,7 +134,7 @@ def list_allocations(
 def get_allocation(
     *, policy_slug: str, allocation_uid: UUID, at: datetime, actor: Actor, sight: Sight = visible_entries
 ) -> tuple[Allocation, str]:
-    """One that stands, of an entry that the actor sees, with the entry's path."""
+    """A current one, of an entry that the actor sees, with the entry's path."""
     policy = get_policy(slug=policy_slug, actor=actor)
     tree = load_tree(policy)
     allocation, i = _seen(policy, tree, allocation_uid, at, actor, sight)
@@ -142,7 +142,7 @@ def get_allocation(
 
 
 def givable(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> Callable[[int], bool]:
-    """To which entries the actor may promise core-hours: never to the root, whose core-hours are the capacity."""
+    """The entries to which the actor may allocate core-hours: never the root, whose core-hours are the capacity."""
     may = deciding(policy=policy, tree=tree, at=at, actor=actor)
     return lambda i: i > 0 and not bool(tree.is_reserve[i]) and may(i)
 
@@ -159,7 +159,7 @@ def said_of(allocation: Allocation) -> dict[str, Any]:
 
 
 def successor_of(allocation: Allocation, others: Sequence[Allocation]) -> Allocation | None:
-    """Another promise to the same entry that goes on where this one ends."""
+    """Another allocation of the same entry that continues where this one ends."""
     following = [
         each
         for each in others

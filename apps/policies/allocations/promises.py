@@ -1,12 +1,12 @@
-"""What the promises of a period come to at every entry: pure, on arrays parallel to the tree.
+"""The allocations of a period summed at every entry: pure, on arrays parallel to the tree.
 
-own[i]        what is promised to the entry itself; of the root, the capacity. NaN where nothing is.
-committed[i]  own[i], or where there is none what the entries below are promised: it has to come from above.
+own[i]        allocated to the entry itself; of the root, the capacity. NaN without one.
+committed[i]  own[i], or else the sum allocated below: it has to come from above.
 handed_out[i] Σ committed of the children.
 kept[i]       max(0, own − handed_out), and over[i] = max(0, handed_out − own): never both, NaN without own.
 
-So every core-hour promised too often is flagged once, at the lowest entry that has less than it hands out: while no
-entry is flagged, what is promised to all leaves together is no more than the capacity.
+So every over-allocated core-hour is flagged once, at the lowest entry that has less than it sub-allocates: while no
+entry is flagged, all leaves together have no more than the capacity.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Promises:
     handed_out: F8
     kept: F8
     over: F8
-    hands_out: Mask  # something below it is promised something
+    hands_out: Mask  # an entry below has an allocation
 
     @property
     def is_over(self) -> Mask:
@@ -53,9 +53,9 @@ class Promises:
 def promised_in(
     allocations: Iterable[Allocation], period: Period, zone: ZoneInfo, *, until: datetime | None = None
 ) -> dict[UUID, float]:
-    """Core-hours promised to each entry within a period, or in it up to an instant.
+    """Core-hours allocated to each entry within a period, or in it up to an instant.
 
-    A promise is spread evenly over its own real hours; the part of them that lies in the period counts.
+    An allocation is spread evenly over its own real hours; those within the period count.
     """
     found: dict[UUID, float] = {}
     for allocation in allocations:
@@ -68,7 +68,7 @@ def promised_in(
 
 
 def add_up(tree: TreeColumns, promised: Mapping[UUID, float], capacity_core_h: float | None) -> Promises:
-    """From the leaves to the root. Promises to entries that aren't in the tree count for nothing."""
+    """Sum from the leaves to the root. Allocations of entries outside the tree count for nothing."""
     own = np.full(len(tree), np.nan)
     for uid, core_h in promised.items():
         i = tree.index_of_uid(uid)

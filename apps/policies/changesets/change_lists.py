@@ -1,4 +1,4 @@
-"""Change sets of a policy in the lists that people look for them in."""
+"""Lists of a policy's change sets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OPEN = (ChangeSet.State.DRAFT, *_ASKED)
 
 
 def list_of_change_sets(*, policy: Policy, which: Which, actor: Actor, at: datetime) -> list[ChangeSet]:
-    """Newest first, of the newest 200. `waiting`: those of others that the actor may approve or put in force."""
+    """Newest first, of the newest 200. `waiting`: those of others that the actor may approve or publish."""
     if which == "published":
         return list_change_sets(policy=policy, actor=actor, at=at, states=[ChangeSet.State.PUBLISHED])
     if which == "withdrawn":
@@ -33,7 +33,7 @@ def list_of_change_sets(*, policy: Policy, which: Which, actor: Actor, at: datet
 
 
 def waits_for(change_set: ChangeSet, *, actor: Actor, at: datetime) -> bool:
-    """Somebody else's, proposed, not scheduled yet, and the actor may decide about it and hasn't."""
+    """Another person's, proposed, unscheduled, and still undecided by the actor, who may decide."""
     is_set = change_set.state == ChangeSet.State.APPROVED and change_set.effective_at is not None
     if change_set.state not in _ASKED or is_set or not Sight(change_set.policy, actor, at).may_see(change_set):
         return False

@@ -111,7 +111,7 @@ def get_change_set_for_write(
 
 
 def require_sight_of(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
-    """Whoever may not see it gets the answer of what doesn't exist."""
+    """A change set that the actor may not see is answered as one that doesn't exist."""
     try:
         require_policy(actor, change_set.policy.slug)
     except NotFound:
@@ -190,7 +190,7 @@ def _require_document(guard: ActorGuard, change_set: ChangeSet, head: TreeColumn
 
 
 def conflicts_with_head(change_set: ChangeSet, policy: Policy) -> list[FieldConflict]:
-    """Where it and the head both changed something since its base, whoever may see it."""
+    """Where it and the head both changed something since its base, unfiltered by rights."""
     return conflicts(
         load_tree(policy, change_set.base_number), load_tree(policy), change_set.operations,
         base_settings=settings_of(policy, change_set.base_number),

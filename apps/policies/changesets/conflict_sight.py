@@ -44,7 +44,7 @@ class _Sight:
     head: Visibility
 
     def shows(self, conflict: FieldConflict) -> bool:
-        """Whether the actor sees every entry that it names, and may learn which names are taken where it says so."""
+        """Whether the actor sees every entry that it names, and may learn which names exist where it says so."""
         if not all(self._sees(uid) for uid in (conflict.entry, conflict.beside) if uid is not None):
             return False
         at = None if conflict.beside is None else self.head.tree.index_of_uid(conflict.beside)

@@ -22,7 +22,7 @@ from apps.policies.tree.working_tree import WorkingTree
 
 
 class Decider:
-    """What an actor may decide in one policy, on its head. Nothing is written, and nothing is promised for later."""
+    """What an actor may decide in one policy, on its head. Nothing is written, and the result isn't binding later."""
 
     def __init__(self, policy: Policy, actor: Actor, at: datetime) -> None:
         self._policy, self._actor, self._at = policy, actor, at
@@ -40,7 +40,7 @@ class Decider:
         )
 
     def decides_shares_of(self, uid: UUID) -> bool:
-        """Whether the entry's own shares are this person's to put in force: by rights above it."""
+        """Whether the actor may publish the entry's own shares: by rights above it."""
         if not self.may_decide_at_all:
             return False
         working = WorkingTree(self.tree)
@@ -77,7 +77,7 @@ class Decider:
         return settings_of(self._policy, self._policy.head_number)
 
     def _passes(self, change_set: ChangeSet, guard: ActorGuard) -> bool:
-        """What doesn't fit the head any more waits for whoever rules the policy, and for its author."""
+        """Change sets that no longer fit the head wait for the policy's managers, and for their author."""
         if not self.sight.may_see(change_set):
             return False
         try:

@@ -1,6 +1,6 @@
 """Drafts: a change set that its author is still writing, operation by operation, with undo and redo.
 
-Every write names the version that it was thought out on. What was taken back waits in `undone` until the next edit.
+Every write names the version that it is based on. Undone operations wait in `undone` until the next edit.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ MOST_UNDONE = 1_000
 
 
 def list_drafts(*, policy: Policy, at: datetime, actor: Actor) -> list[ChangeSet]:
-    """What I am writing by hand, or have handed in and is not in force yet; the last touched first.
+    """The actor's own manual drafts and unpublished proposals; the last edited first.
 
-    Nothing for who may change nothing here any more: the draft would tell what they no longer see.
+    Empty for an actor without edit rights here: the draft would reveal what they no longer see.
     """
     if actor.user is None or not may_edit(policy, actor, at):
         return []
@@ -56,12 +56,12 @@ def find_draft(*, policy: Policy, at: datetime, actor: Actor) -> ChangeSet | Non
 
 
 def find_draft_of(*, policy_slug: str, at: datetime, actor: Actor) -> ChangeSet | None:
-    """The same by the policy's name."""
+    """The draft, by the policy's slug."""
     return find_draft(policy=get_policy(slug=policy_slug, actor=actor, scope=_WRITE), at=at, actor=actor)
 
 
 def open_draft(*, policy_slug: str, reason: str = "", at: datetime, actor: Actor) -> ChangeSet:
-    """A new draft on the head, without an edit yet. For whoever may change something here."""
+    """A new draft on the head, without an edit yet. For actors who may change something here."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
     require_editor(policy, actor, at)
     with transaction.atomic():
@@ -105,7 +105,7 @@ def add_operations(
 def write_operations(
     *, id: int, version: int, operations: Sequence[Mapping[str, Any]], at: datetime, actor: Actor
 ) -> Written:
-    """The same, for who goes on to look at it."""
+    """Write operations, and return the tree for display."""
     with transaction.atomic():
         draft = _draft_for_write(id, version, actor, at)
         whole = [*draft.operations, *operations]
@@ -120,7 +120,7 @@ def write_operations(
 
 
 def undo(*, id: int, version: int, n: int = 1, at: datetime, actor: Actor) -> ChangeSet:
-    """Take the last edits back; they can be brought again until the next edit."""
+    """Undo the last edits; redo restores them until the next edit."""
     with transaction.atomic():
         draft = _draft_for_write(id, version, actor, at)
         if not 1 <= n <= len(draft.operations):
@@ -131,7 +131,7 @@ def undo(*, id: int, version: int, n: int = 1, at: datetime, actor: Actor) -> Ch
 
 
 def redo(*, id: int, version: int, n: int = 1, at: datetime, actor: Actor) -> ChangeSet:
-    """Bring the edits again that were taken back last."""
+    """Redo the edits that were undone last."""
     with transaction.atomic():
         draft = _draft_for_write(id, version, actor, at)
         if not 1 <= n <= len(draft.undone):
@@ -143,7 +143,7 @@ def redo(*, id: int, version: int, n: int = 1, at: datetime, actor: Actor) -> Ch
 
 
 def drop_operation(*, id: int, version: int, index: int, at: datetime, actor: Actor) -> ChangeSet:
-    """Leave one edit out, wherever it stands; refused where a later one rests on it."""
+    """Remove one edit at any position; refused where a later one depends on it."""
     with transaction.atomic():
         draft = _draft_for_write(id, version, actor, at)
         if not 0 <= index < len(draft.operations):
@@ -198,7 +198,7 @@ def check(draft: ChangeSet, operations: Sequence[Mapping[str, Any]], actor: Acto
 
 
 def may_publish(draft: ChangeSet, actor: Actor, at: datetime) -> bool:
-    """Whether the actor has every right that putting it in force takes, on its own base."""
+    """Whether the actor has every right that publishing needs, on its own base."""
     if not draft.operations or _is_whole(draft.operations):
         return False
     if rules_all(actor) and actor.token is None:
@@ -256,7 +256,7 @@ def _moved_on(draft: ChangeSet, actor: Actor, at: datetime) -> ChangeSet:
 
 
 def _takes_inherit(outcome: Outcome) -> bool:
-    """Whether the tree needs no look: almost every algorithm knows inherited shares."""
+    """Whether the algorithm accepts inherited shares, as almost every one does: then the tree isn't checked."""
     try:
         return get_algorithm(str(outcome.settings.algorithm["name"])).takes_inherit
     except BadParameter:

@@ -12,7 +12,7 @@ from apps.policies.tree.stored import load_archived, load_tree
 
 
 def outcome_on_head(change_set: ChangeSet, policy: Policy) -> Outcome:
-    """On the revision in force; Conflict and its like where it doesn't fit."""
+    """The result on the current revision; Conflict and its subclasses where it doesn't fit."""
     head = load_tree(policy)
     if is_document(change_set):
         return document_outcome(change_set, policy, head, policy.head_number)

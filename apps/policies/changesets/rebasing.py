@@ -1,4 +1,4 @@
-"""Setting a change set upon a newer head: which of its operations stand after somebody has chosen. Pure."""
+"""Rebasing a change set on a newer head: which of its operations remain after the choices. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SETTINGS = "settings."
 
 @dataclass(frozen=True)
 class Settled:
-    """What stands, each operation with the place it had; and what still waits for a choice."""
+    """The remaining operations, each with its former position; and the conflicts that still need a choice."""
 
     kept: list[tuple[int, Mapping[str, Any]]]
     open: list[FieldConflict]

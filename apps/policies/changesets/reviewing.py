@@ -1,4 +1,4 @@
-"""The life of a change set between being written and being in force: approved, sent back, scheduled, rebased."""
+"""States of a change set from proposal to publication: approved, sent back, scheduled, rebased."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ State = ChangeSet.State
 
 
 def approve_change_set(*, id: int, version: int, at: datetime, actor: Actor) -> ChangeSet:
-    """A second person's yes: by somebody else than the author, who may approve every operation."""
+    """A second person's approval: not the author, and with rights for every operation."""
     with transaction.atomic():
         change_set = get_change_set_for_write(id, actor, at, version=version, to_publish=True)
         if actor.user is not None and actor.user.pk == change_set.author_id:
@@ -69,7 +69,7 @@ def request_changes(*, id: int, version: int, text: str, at: datetime, actor: Ac
 
 
 def comment_on(*, id: int, text: str, operation: int | None = None, at: datetime, actor: Actor) -> Comment:
-    """Whoever sees a change set may speak about it; what was said stays when it is rebased."""
+    """Anyone who sees a change set may comment on it; comments stay when it is rebased."""
     change_set = get_change_set(id=id, actor=actor, at=at)
     if operation is not None and not 0 <= operation < len(change_set.operations):
         problem = FieldProblem("operation", "names none of its operations")
@@ -81,7 +81,7 @@ def comment_on(*, id: int, text: str, operation: int | None = None, at: datetime
 def schedule_change_set(
     *, id: int, version: int, effective_at: datetime, reason: str | None = None, at: datetime, actor: Actor
 ) -> ChangeSet:
-    """Decide now what is put in force later. All rights are asked for now, and once more when it is due."""
+    """Decide now what is published later. All rights are checked now, and once more when it is due."""
     if effective_at <= at:
         problem = FieldProblem("effective_at", "must be in the future; publish it for an immediate effect")
         raise Invalid(f"effective_at {problem.message}.", fields=[problem])
@@ -107,7 +107,7 @@ def _carrying_approvals(change_set: ChangeSet, actor: Actor, at: datetime, verb:
 
 
 def publish_due(*, at: datetime) -> list[Revision]:
-    """Put in force what is due, oldest first; what can't be any more goes back with the reason. Safe to run twice."""
+    """Publish what is due, oldest first; what no longer can be is sent back with the reason. Safe to run twice."""
     due = ChangeSet.objects.filter(state=State.APPROVED, effective_at__lte=at).order_by("effective_at", "pk")
     published = []
     for pk, policy_id in due.values_list("pk", "policy_id"):
@@ -140,7 +140,7 @@ def _still_due(pk: int, at: datetime) -> ChangeSet | None:
 
 
 def _decider(change_set: ChangeSet) -> Actor:
-    """Whoever scheduled it, with the rights of today; somebody who has left can put nothing in force."""
+    """The person who scheduled it, with today's rights; one whose account is closed can publish nothing."""
     if change_set.decided_by is None:
         return Actor(user=User(username=change_set.decided_name, is_active=False), via="worker")
     return Actor(user=change_set.decided_by, via="worker")
@@ -149,9 +149,9 @@ def _decider(change_set: ChangeSet) -> Actor:
 def rebase_change_set(
     *, id: int, version: int, choices: Mapping[str, Side] | None = None, at: datetime, actor: Actor
 ) -> ChangeSet:
-    """Set it upon the head. choices: key of a conflict → whose value stands, for every conflict there is.
+    """Rebase it on the head. choices: key of a conflict → which side wins, for every conflict there is.
 
-    `theirs` drops the operations that set that field; `mine` keeps them, now knowing what they replace. Raises
+    `theirs` drops the operations that set that field; `mine` keeps them, with the value that they replace. Raises
     EditConflict naming those without a choice.
     """
     with transaction.atomic():
@@ -188,7 +188,7 @@ def rebase_change_set(
 
 
 def open_conflicts(change_set: ChangeSet, *, at: datetime, actor: Actor) -> list[FieldConflict]:
-    """What stands between it and the head, as far as the actor may see; a whole tree has none that could be settled."""
+    """Its conflicts with the head, as far as the actor may see; a whole tree has none that a choice could resolve."""
     policy = Policy.objects.get(pk=change_set.policy_id)
     if is_document(change_set) or change_set.base_number == policy.head_number:
         return []

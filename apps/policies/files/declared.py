@@ -34,11 +34,11 @@ _NO_UID = b"\0" * 16
 
 @dataclass(frozen=True)
 class Declared:
-    """A tree that was read and found good; uids are zero where the file gives none, kinds empty where it says none.
+    """A tree that was read without problems; uids are zero and kinds empty where the file gives none.
 
-    came: (n,) the place of each entry in the file, by which siblings are in the order in which it lists them.
-    carries: the values that the file says something about. says: entries that it speaks of, the others are only the
-    way to them; None: all. where: names an entry's place in the file. ignored: what stands in it and is no policy's.
+    came: (n,) each entry's position in the file, which orders siblings. carries: the values that the file contains.
+    says: entries that it describes, the others are only on their paths; None: all. where: names an entry's location in
+    the file. ignored: content of the file that is no policy's.
     """
 
     tree: TreeColumns
@@ -59,7 +59,7 @@ class _Problem(NamedTuple):
 
 
 class Declaration:
-    """Takes entries one by one, parents first, checks each, and lays all out as columns at the end."""
+    """Adds entries one by one, parents first, checks each, and returns all as columns at the end."""
 
     def __init__(self) -> None:
         self.uid: list[bytes] = []
@@ -81,14 +81,15 @@ class Declaration:
         self._kinds: dict[str, int] = {"": 0}
         self._children: dict[int, dict[str, int]] = {}
 
-    # --- Taking in ----------------------------------------------------------------------------------------------------
+    # --- Adding entries
+    # ---------------------------------------------------------------------------------------------------
     def add(
         self, parent: int, name: object, *, line: int = 0, place: str = "name", uid: object = None, kind: object = "",
         shares: object = 1, is_group: bool = False,
     ) -> int:  # fmt: skip
-        """The row of the new entry, or −1: its name is wrong or taken, or its parent is one of those.
+        """The row of the new entry, or −1: its name is invalid or a duplicate, or its parent has that problem.
 
-        place: what a problem with the name is called below the parent's path.
+        place: how a problem with the name is located below the parent's path.
         """
         clean = self._place(parent, name, line, place)
         if clean is None:
@@ -296,7 +297,7 @@ class Declaration:
         return tuple(names), new_code[code]
 
     def _look_over(self) -> None:
-        """What can be told only when all entries are there."""
+        """The checks that need all entries."""
         reserve = self._kinds.get(RESERVE)
         if reserve is not None:
             for row in [row for row, kind in enumerate(self.kind) if kind == reserve]:

@@ -1,4 +1,4 @@
-"""A file becomes a change set against the tree in force: never a wipe, and never more than the file can say."""
+"""A file becomes a change set against the current tree: never a wipe, and never more than the file describes."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from apps.policies.tree.stored import load_archived, load_tree
 
 @dataclass(frozen=True)
 class ImportPlan:
-    """What a file would do to the head, which stays as it is.
+    """What a file would change of the head, which stays as it is.
 
-    operations: None where they are more than a change set holds, which then has the whole tree. ignored: what stands
-    in the file and is no policy's.
+    operations: None where there are more than a change set holds, which then has the whole tree. ignored: content of
+    the file that is no policy's.
     """
 
     policy: Policy
@@ -93,9 +93,9 @@ def import_policy(
     *, policy_slug: str, format: str, content: bytes, keep_missing: bool = False, publish: bool = False,
     reason: str = "", at: datetime, actor: Actor,
 ) -> PolicyImport:  # fmt: skip
-    """A draft of what the file asks for; with `publish` it is put in force. Where that is refused, the draft stays.
+    """A draft of the file's changes; with `publish` it is published. If that is refused, the draft stays.
 
-    More than a change set holds is put in force as a whole, and leaves no draft where that is refused.
+    More changes than a change set holds are published as a whole tree, and leave no draft if that is refused.
     """
     if publish:
         reason = require_reason(reason)

@@ -62,7 +62,7 @@ def read(text: str) -> Declared:
 
 
 class _Row:
-    """One line with its cells by column and its path taken apart."""
+    """One line with its cells by column and its path split."""
 
     __slots__ = ("cells", "formula", "line", "steps")
 

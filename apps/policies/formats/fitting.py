@@ -71,13 +71,13 @@ def competitors(tree: TreeColumns) -> npt.NDArray[np.int32]:
 
 
 def whole_shares(tree: TreeColumns, most: float) -> F8:
-    """Shares as whole numbers up to `most`, in the proportions they have where that is possible.
+    """Shares as whole numbers up to `most`, in their proportions where that is possible.
 
-    Each group of competitors is multiplied by the smallest power of ten that makes all of its shares whole; what is
-    too large or too fine is rounded, and 1 stands for anything above 0.
+    Each group of competitors is multiplied by the smallest power of ten that makes all of its shares whole; what is too
+    large or too fine is rounded, and anything above 0 is at least 1.
     """
     above, given = competitors(tree), tree.shares.copy()
-    given[0] = 0  # the root competes with nobody
+    given[0] = 0  # the root has no siblings
     largest = np.zeros(len(tree))
     np.maximum.at(largest, above, given)
     power = np.ones(len(tree))

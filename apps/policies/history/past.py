@@ -1,4 +1,4 @@
-"""What of a tree of the past somebody may see: grants of now decide, as long as the entry hasn't moved out of reach."""
+"""What a reader may see of a past tree: present grants decide, while the entry hasn't moved out of reach."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from apps.policies.tree.columns import Mask
 
 
 def seen_then(then: Visibility, now: Visibility) -> Mask:
-    """Entries seen in the tree of then, and in the one in force where they are still in it; and the way to them."""
+    """Entries visible in the past tree, and in the current one where they still exist; and the path to them."""
     mask = then.mask.copy()
     if then.all_visible or then.tree is now.tree:
         return mask

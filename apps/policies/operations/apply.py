@@ -310,7 +310,7 @@ def _set_dates(edit: Edit, operation: Mapping[str, Any]) -> Operation:
 
 def _set_members(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     node = edit.find(operation.get("entry"), "entry")
-    edit.parent_for(str(node.uid), 1)  # whoever divides an entry says who becomes its child
+    edit.parent_for(str(node.uid), 1)  # an entry's managers decide who becomes its child
     edit.guard.may_divide(edit.tree, node, edit.index, "map_accounts")  # and it says which accounts count there
     members = edit.clean("members", partial(read_members, stored=True), operation.get("members", []))
     author = edit.guard.author(edit.tree, node)

@@ -42,7 +42,7 @@ class Guard(Protocol):
 
 
 class Unguarded:
-    """For working things out when nobody asks for anything: previews, conflicts."""
+    """For computing without an actor: previews, conflicts."""
 
     def may_see(self, tree: WorkingTree, node: Node, index: int) -> None: ...
 
@@ -122,7 +122,7 @@ class Edit:
         return node
 
     def parent_for(self, value: object, height: int) -> Node:
-        """An entry that can take a subtree of this height below it."""
+        """An entry that accepts a subtree of this height below it."""
         parent = self.find(value, "parent")
         self._refuse_mounted(parent, above=False)
         self.guard.may_divide(self.tree, parent, self.index, self.verb)
@@ -149,9 +149,9 @@ class Edit:
                 raise self.refusal("entry", message, kind=NotAllowed, code="mounted")
 
     def free_name(self, parent: Node, value: object, *, own: str = "", unless: UUID | None = None) -> str:
-        """A name for a child of `parent`. own: the one that the entry has, which it may keep whatever it is.
+        """Check a name for a child of `parent`. own: the entry's present name, which it may keep whatever it is.
 
-        Whether a name is free shows which names are taken: only who sees all names below `parent` may choose one.
+        An answer reveals which names exist: only a viewer of all names below `parent` may choose one.
         """
         name: str = own if own and value == own else self.clean("name", clean_name, value)
         taken = self.tree.child_named(parent.uid, name)

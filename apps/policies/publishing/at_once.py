@@ -1,4 +1,4 @@
-"""A few operations that one person thinks out and puts in force in one step: a change set like any other."""
+"""A few operations published by one person in one step: a change set like any other."""
 
 from __future__ import annotations
 

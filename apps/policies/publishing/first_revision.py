@@ -1,4 +1,4 @@
-"""A policy made of a whole tree at once, in force as revision 1."""
+"""A policy made of a whole tree at once, published as revision 1."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def first_tree(declared: Declared, format: Format) -> TreeColumns:
 def begin_policy(
     *, slug: str, name: str, tree: TreeColumns, settings: PolicySettings, reason: str, at: datetime, actor: Actor
 ) -> Policy:
-    """The policy, with this tree as its first revision. Its people see their own path, until somebody opens it."""
+    """The policy, with this tree as its first revision. Its users see their own path, until a manager opens it."""
     require_admin(actor, slug)
     problems = slug_problems(slug)
     try:

@@ -1,4 +1,4 @@
-"""A whole tree in place of the one in force: for what is too much for single operations, and for what is mounted."""
+"""Replacing the current tree as a whole: for more changes than single operations allow, and for mounts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def publish_tree(
     *, policy_slug: str, tree: TreeColumns, settings: PolicySettings, base_revision: int, reason: str, origin: str,
     at: datetime, actor: Actor,
 ) -> Revision:  # fmt: skip
-    """In force at once, in place of the tree of `base_revision`, which must still be the head."""
+    """Publish at once, in place of the tree of `base_revision`, which must still be the head."""
     require_admin(actor, policy_slug)
     policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
     with transaction.atomic():
@@ -63,14 +63,14 @@ def propose_tree(
 
 
 def land_mounted(*, policy: Policy, tree: TreeColumns, reason: str, at: datetime) -> Revision:
-    """In force at once, in the system's name: within limits that people set. The policy is locked by the caller."""
+    """Publish at once, in the system's name: within limits that managers set. The caller has locked the policy."""
     settings = settings_of(policy, policy.head_number)
     following = next_revision(load_tree(policy), tree, settings)
     return replace_tree(policy, following, reason, ChangeSet.Origin.MOUNT, SYSTEM, at)
 
 
 def hold_mounted(*, policy: Policy, tree: TreeColumns, mount_uid: UUID, reason: str, at: datetime) -> ChangeSet:
-    """Proposed, for whoever may mount there to decide. The policy is locked by the caller."""
+    """Propose, for managers who may mount there. The caller has locked the policy."""
     settings = settings_of(policy, policy.head_number)
     following = next_revision(load_tree(policy), tree, settings)
     refuse_misfit(tree, settings.algorithm)

@@ -47,9 +47,9 @@ class _Way:
 
 
 def revert_revision(*, policy_slug: str, number: int, reason: str = "", at: datetime, actor: Actor) -> ChangeSet:
-    """A draft that undoes what one revision did to entries, settings and corrections of usage.
+    """A draft that undoes one revision's changes of entries, settings and adjustments.
 
-    Its base is that revision, so that fields which somebody changed since are conflicts when it is published.
+    Its base is that revision, so that fields that changed since are conflicts when it is published.
     """
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
     revision = get_revision(policy=policy, at=number)
@@ -75,7 +75,7 @@ def number_in_force(change_set: ChangeSet) -> int:
 def restore_revision(
     *, policy_slug: str, number: int, with_settings: bool = True, reason: str = "", at: datetime, actor: Actor
 ) -> ChangeSet:
-    """A draft that leads from the tree in force to the tree as of a revision. Corrections of usage stay as they are."""
+    """A draft that leads from the current tree to the tree as of a revision. Adjustments stay as they are."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
     get_revision(policy=policy, at=number)
     head, goal = load_tree(policy), load_tree(policy, number)
@@ -187,7 +187,7 @@ def _went_with(tree: TreeColumns, gone: Mask, i: int) -> Iterator[Node]:
 def _require_sight_of_all(
     policy: Policy, before: TreeColumns, after: TreeColumns, number: int, actor: Actor, at: datetime
 ) -> None:
-    """Somebody who sees a part of what changed can't judge the whole, and would learn of the rest by undoing it."""
+    """A viewer of a part of the changes can't judge the whole, and would learn the rest by undoing it."""
     changed, gone = changed_entries(before, after)
     now = visible_entries(policy=policy, tree=load_tree(policy), actor=actor, at=at)
     for tree, mask in ((after, changed), (before, gone)):

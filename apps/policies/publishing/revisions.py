@@ -39,7 +39,7 @@ _ANALYZE_FROM = 50_000
 
 @dataclass(frozen=True)
 class NextRevision:
-    """What is to be in force: the whole tree, and by which entries it differs from the head."""
+    """What is to be published: the whole tree, and by which entries it differs from the head."""
 
     tree: TreeColumns
     settings: PolicySettings
@@ -170,7 +170,7 @@ _EMPTY = Jsonb([])
 
 
 def _let_the_database_check() -> None:
-    """Run the checks of the end of the transaction now, while there is somebody to hear of it."""
+    """Run the deferred checks of the transaction now, while the caller can still report a failure."""
     with connection.cursor() as cursor:
         cursor.execute(f"SET CONSTRAINTS {_GUARDS} IMMEDIATE")
         cursor.execute(f"SET CONSTRAINTS {_GUARDS} DEFERRED")

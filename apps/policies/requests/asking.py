@@ -1,6 +1,6 @@
-"""Asking upward: a lead asks for more for the own group, and whoever decides above grants it, in part, or declines.
+"""Requests upward: a lead requests more for the own group, and a manager above grants it, in part, or declines.
 
-A request is a change set of origin `request`. It gives nobody a right: what puts it in force is asked for as ever.
+A request is a change set of origin `request`. It gives no right: publishing it is checked like any other.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _UNSET: Any = object()
 
 
 class RequestState(StrEnum):
-    """How a request stands, for whoever asked."""
+    """State of a request for its author."""
 
     DRAFT = "draft"
     OPEN = "open"
@@ -97,9 +97,9 @@ def grant_request(
     *, id: int, version: int, shares: float | None = None, until: date | None = _UNSET, text: str = "", at: datetime,
     actor: Actor,
 ) -> Revision:  # fmt: skip
-    """Put it in force as it was asked; with shares or until: that instead, as a new version by whoever decides.
+    """Publish it as requested; with shares or until: these instead, as a new version by the deciding manager.
 
-    Granting what was asked is also a second person's yes.
+    Granting the requested shares is also a second person's approval.
     """
     with transaction.atomic():
         change_set = _locked_request(id, version, at, actor)
@@ -139,7 +139,7 @@ def wish_of(change_set: ChangeSet) -> Wish:
 
 
 def offer_of(change_set: ChangeSet) -> Wish:
-    """What stands in it now: the wish, or what was granted instead."""
+    """What it contains now: the request, or what was granted instead."""
     return Wish(*wished(change_set.operations))
 
 
@@ -208,7 +208,7 @@ def _offer(change_set: ChangeSet, operations: list[Operation], actor: Actor, at:
 
 
 def _approve(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
-    """Whoever may approve and isn't the author counts as the second person of a large change."""
+    """An approver who isn't the author counts as the second person of a large change."""
     if actor.user is None or actor.user.pk == change_set.author_id:
         return
     try:

@@ -58,7 +58,7 @@ class Division:
 
 @dataclass(frozen=True, slots=True)
 class Divided:
-    """revision None: it was sent to whoever may put it in force, because of `why`."""
+    """revision None: it was sent to the people who may publish it, because of `why`."""
 
     change_set: ChangeSet
     revision: Revision | None
@@ -67,7 +67,7 @@ class Divided:
 
 @dataclass(frozen=True, slots=True)
 class LedGroup:
-    """An entry that somebody leads, by a grant at it."""
+    """An entry that a person leads, by a grant at it."""
 
     policy_slug: str
     policy_name: str
@@ -100,9 +100,9 @@ def leads_any(*, at: datetime, actor: Actor) -> bool:
 
 
 def equal_terms(members: Sequence[Node]) -> dict[UUID, MemberTerms]:
-    """The same shares for everybody, ending boosts: those that most of them have without a boost.
+    """Equal shares for all members, ending boosts: those that most of them have without a boost.
 
-    A reserve, whoever passes shares on, and whoever has dates of its own stay as they are.
+    A reserve, members that inherit, and members with dates of their own stay as they are.
     """
     equal = [node for node in members if node.kind != RESERVE and node.shares is not None]
     equal = [node for node in equal if node.dates is None or is_boost(node.dates)]
@@ -160,7 +160,7 @@ def divide_group(
     *, policy_slug: str, entry_uid: UUID, division: Division, reason: str, base_revision: int | None = None,
     at: datetime, actor: Actor,
 ) -> Divided:  # fmt: skip
-    """One change set, in force at once where the actor may do all of it, else proposed to whoever may."""
+    """One change set, published at once where the actor may do all of it, else proposed to the people who may."""
     said = require_reason(reason)
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     with transaction.atomic():
@@ -187,7 +187,7 @@ def divide_group(
 
 
 def undo_division(*, policy_slug: str, entry_uid: UUID, number: int, at: datetime, actor: Actor) -> Revision:
-    """Take back a revision that changed members of this group and nothing else, at once."""
+    """Revert at once a revision that changed members of this group and nothing else."""
     require_scope(actor, WRITE)
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     if not is_division(policy, entry_uid, number):
@@ -205,7 +205,7 @@ def is_division(policy: Policy, entry_uid: UUID, number: int) -> bool:
 
 
 def latest_divisions(policy: Policy, entry_uid: UUID, actor: Actor, limit: int = 3) -> Iterator[Revision]:
-    """The newest revisions in which the actor divided this group, and that nobody took back since."""
+    """The newest revisions in which the actor divided this group, and that weren't reverted since."""
     if actor.user is None:
         return
     own = Revision.objects.filter(policy=policy, author=actor.user).select_related("change_set").defer("tree")
@@ -225,7 +225,7 @@ def latest_divisions(policy: Policy, entry_uid: UUID, actor: Actor, limit: int =
 
 
 def _is_about(policy: Policy, group: UUID, operations: Sequence[Operation]) -> bool:
-    """Told from rows: no tree is loaded for it."""
+    """Decided from rows: no tree is loaded for it."""
     if any(each["op"] not in _DIVIDES for each in operations):
         return False
     if any(each["op"] == "add" and each["parent"] != str(group) for each in operations):

@@ -116,7 +116,7 @@ def _waiting(policy: Policy, decider: Decider, actor: Actor) -> Iterator[ChangeS
 
 
 def _is_own_and_sent(change_set: ChangeSet, actor: Actor) -> bool:
-    """Somebody else is asked; once approved, or held when it was due, it is the author's turn again."""
+    """Another person has to decide; once approved, or held when it was due, it is the author's turn again."""
     own = actor.user is not None and change_set.author_id == actor.user.pk
     return own and change_set.state == State.PROPOSED and not change_set.held_for
 
@@ -164,6 +164,6 @@ def _ends_soon(dates: Dates, today: date) -> bool:
 
 
 def _concerns(sees: Visibility, i: int) -> bool:
-    """Whoever divides the group it is in, or what lies below it."""
+    """Managers of the group it is in, or of what lies below it."""
     parent = int(sees.tree.parent[i])
     return sees.may_see(i) and (sees.may_divide(i) or (parent >= 0 and sees.may_divide(parent)))

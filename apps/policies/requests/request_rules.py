@@ -1,4 +1,4 @@
-"""What makes a change set a request from below: a lead asks for more for the own group, and somebody above decides."""
+"""What makes a change set a request from below: a lead requests more for the own group, and a manager above decides."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _is_more(before: TreeColumns, after: TreeColumns, uid: UUID) -> bool:
 
 
 def target_of(tree: TreeColumns, uid: UUID) -> float | None:
-    """Among its siblings; None for the root, and where somebody passes shares on, so that others compete there too."""
+    """Among its siblings; None for the root, and where an entry inherits, so that others compete there too."""
     i = tree.index_of_uid(uid)
     if i is None or i == 0:
         return None

@@ -1,4 +1,4 @@
-"""What a file declares, laid over the tree in force: which entry is which, and what the tree is to become."""
+"""Merging a file's tree into the current one: which entry is which, and the resulting tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entries whose children come from another authority: nobody else puts anything in force below them."""
+"""Entries whose children come from another authority: no other change is published below them."""
 
 from __future__ import annotations
 
