@@ -59,8 +59,8 @@ class UsageArrays:
 class OpenRecords:
     """Running and pending jobs as columns. start_epoch: seconds since 1970, NaN where pending; the rest a second.
 
-    site_code, sites: as of buckets. told_epoch: up to when each is known to have gone on, infinite where it goes on
-    until we hear otherwise; None where all do.
+    site_code, sites: as of buckets. told_epoch: up to when each is known to have run, infinite where it runs until a
+    report says otherwise; None where all do.
     """
 
     account_id: I8
@@ -124,14 +124,14 @@ def load_usage(
     *, sources: Sequence[int], from_at: datetime | None, to_at: datetime, sites: Sequence[str] = (),
     resources: Iterable[str] = RESOURCES, classes: bool = True,
 ) -> UsageArrays:  # fmt: skip
-    """Buckets of hours that begin at `from_at` or later and before `to_at`, in no particular order; without hours that
-    are held because another source has them too.
+    """Buckets of hours that begin at `from_at` or later and before `to_at`, unordered, without held hours (covered by
+    another source too).
 
-    sites: those to be told from each other and from all others; each once. resources: those that are wanted.
-    classes: whether they are; else all have the number 0, which no class has.
+    sites: those to be distinguished, each once; all others have one code. resources: the wanted ones. classes: whether
+    they are wanted; else all have the number 0, which no class has.
     """
     wanted = tuple(name for name in RESOURCES if name in set(resources))
-    told = ["source_id"] * (len(sources) > 1) + ["job_class_id"] * classes  # what one tells beforehand costs no column
+    told = ["source_id"] * (len(sources) > 1) + ["job_class_id"] * classes  # a constant needs no column
     amounts = "".join(f", array_agg({name})" for name in (*told, *wanted))
     is_held = Overlap.objects.filter(held__in=sources).exclude(state=Overlap.State.COUNTED).exists()
     parameters = [list(sources), from_at or _EARLIEST, to_at]
@@ -156,8 +156,7 @@ def load_open_records(
 ) -> OpenRecords:
     """Jobs that run or wait, as last reported; submitted_by: none that were submitted later.
 
-    Those of other sites are known to run until these were heard last: what goes on there in silence isn't ours to add
-    up.
+    Jobs of other sites are known to run until the last contact: usage after it isn't added up here.
     """
     found = _columns(_LOAD_OPEN, sites, [list(sources), submitted_by or "infinity"])
     if not found:

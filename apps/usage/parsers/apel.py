@@ -70,7 +70,7 @@ class Apel:
 
 
 class _Reader:
-    """Gathers the lines of a record. `_bad` is why it can't be taken, known before its end."""
+    """Collects the lines of a record. `_bad` is why it is rejected, known before its end."""
 
     def __init__(self) -> None:
         self._has_header = False

@@ -34,7 +34,7 @@ _LAST = datetime.fromtimestamp(LAST_US / 1e6, UTC)
 
 
 class BadRecord(Exception):
-    """A record that can't be taken. `line` is where it began, if that isn't where this was noticed."""
+    """A rejected record. `line` is its first line, if that isn't where the problem was noticed."""
 
     def __init__(self, code: str, message: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ def shown(value: str) -> str:
 
 
 def number(name: str, text: str) -> float:
-    """A decimal number, finite; not what Python would take besides: nan, inf, 1_000."""
+    """A decimal number, finite; Python's other forms are rejected: nan, inf, 1_000."""
     if not NUMBER.fullmatch(text):
         raise BadRecord("not_a_number", f"{name} is {shown(text)}, which is no number.")
     value = float(text)

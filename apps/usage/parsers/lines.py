@@ -1,4 +1,4 @@
-"""A file of lines in bounded memory, and its end told from a broken one."""
+"""A file of lines in bounded memory; distinguishes its end from a broken line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BLOCK = 4 * 1024**2
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Whole lines as they stand in the file, ends included."""
+    """Whole lines as in the file, ends included."""
 
     first_line: int
     n_lines: int
@@ -39,9 +39,9 @@ class LongLine:
 def read_blocks(
     stream: BinaryIO, *, first_line: int = 1, offset: int = 0, block_bytes: int = _BLOCK
 ) -> Iterator[Block | LongLine]:
-    """Cut a stream into blocks of whole lines. A line over 64 KB is skipped as it flows by, never held.
+    """Cut a stream into blocks of whole lines. A line over 64 KB is skipped without being buffered.
 
-    `stream` stands at `offset`; `first_line` is the number of the line that begins there.
+    `stream` is at `offset`; `first_line` is the number of the line that begins there.
     """
     line, held = first_line, b""
     while True:

@@ -107,7 +107,7 @@ def _row(record: Node, zone: ZoneInfo | None, notes: Notes) -> RecordRow:
 
 
 def _job(record: Node, record_id: str) -> str:
-    """A recordId may be longer than any job's id; what doesn't fit is told by its digest."""
+    """A recordId may be longer than any job's id; a longer one is replaced by its digest."""
     job = record_id or record.get("JobIdentity", "LocalJobId") or record.get("JobIdentity", "GlobalJobId")
     most = MOST_CHARACTERS["job"]
     if len(job) <= most:

@@ -1,9 +1,9 @@
 """Accounting logs of OpenPBS, PBS Professional and Torque.
 
-`MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value …`, split at most three times, since values may hold semicolons. E is a job (or
-one run of it) that ended, R a run that will be repeated, S one that started, Q one that waits, D and A one that left
-the queue. The epoch in a field wins over the local time in front of the line: only the latter needs a zone, and it
-stands in for an instant that no field tells. Usage is (end − start) × allocated processors.
+`MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value …`, split at most three times, since values may contain semicolons. E is a job
+(or one run of it) that ended, R a run that will be repeated, S one that started, Q one that waits, D and A one that
+left the queue. The epoch in a field wins over the local time in front of the line: only the latter needs a zone, and it
+replaces an instant that no field has. Usage is (end − start) × allocated processors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from apps.usage.parsers.pbs_resources import Allocation, allocation
 from apps.usage.parsers.row_lines import Notes, Rows, SingleLines, parse_lines
 from apps.usage.parsers.times import clock_s, epoch, local
 
-MOST_WAITING = 2_000  # queued jobs of which a deletion, which names only the id, can be told
+MOST_WAITING = 2_000  # queued jobs remembered for deletions, which name only the id
 _HEAD = re.compile(r"(\d\d)/(\d\d)/(\d{4}) (\d\d):(\d\d):(\d\d)", re.ASCII)
 _TYPE = re.compile(r"[A-Za-z]", re.ASCII)
 _ID = re.compile(r"\d+(?:\[\d*\])?(?:-\d+)?(?:\.[^\s;]*)?", re.ASCII)

@@ -1,4 +1,4 @@
-"""What a PBS job was given, from the field that tells it most exactly."""
+"""Resources of a PBS job, from the most exact field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fields of a record as REST takes it, and what each may hold."""
+"""The fields of a record in REST, and the values of each."""
 
 from __future__ import annotations
 

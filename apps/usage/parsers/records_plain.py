@@ -1,6 +1,6 @@
-"""Many records as REST takes them at once, column by column, where nothing about any of them needs a closer look.
+"""Many records in REST's format at once, column by column, where none needs a full check.
 
-Says the same as reading them one by one (records_json), which decides wherever this gives up.
+Its results equal those of reading them one by one (records_json), which takes over wherever this can't decide.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _MOST_RUN_US = MOST_JOB_S * 1_000_000
 
 
 class _NotPlain(Exception):
-    """Some record of these has to be looked at by itself."""
+    """One of these records has to be checked singly."""
 
 
 def plain_records(values: Sequence[Any], lines: Sequence[int]) -> RecordBatch | None:
@@ -144,7 +144,7 @@ class _Columns:
         return np.array(wanted, dtype=np.int64)
 
     def _instants(self, name: str, otherwise: I8 | None = None) -> I8:
-        """Whole seconds with an offset, as microseconds since 1970; everything else is looked at by itself."""
+        """Whole seconds with an offset, as microseconds since 1970; everything else is checked singly."""
         found = self._of(name)
         is_told = np.array([value is not None for value in found])
         told = found if is_told.all() else [value for value in found if value is not None]

@@ -16,9 +16,9 @@ TOO_LONG = f"The line is longer than {MOST_LINE_BYTES // 1024} KB."
 
 
 class LineReader(Protocol):
-    """One format's view of its lines. `remember` is JSON and bounded; `recall` takes it back.
+    """One format's view of its lines. `remember` returns bounded JSON, from which `recall` restores the state.
 
-    skip: a line that was too long to be read, and is refused already.
+    skip: a line too long to be read, already rejected.
     """
 
     def take(self, text: str, line: int, notes: Notes) -> Rows: ...
@@ -33,7 +33,7 @@ class LineReader(Protocol):
 
 
 class SingleLines:
-    """What a format needn't care for when each of its lines stands for itself."""
+    """The defaults for formats in which each line is complete."""
 
     def skip(self, line: int) -> None:
         return

@@ -1,7 +1,7 @@
 """Slurm's accounting in JSON: `sacct --json` (21.08 and later) and the `jobs` documents of slurmrestd's `/slurmdb`.
 
-Numbers stand as they are, or since 23.02 as {set, infinite, number}. The object `association` may belong to another
-cluster (its ids are those of one), so the names beside it count.
+Numbers are plain, or since 23.02 {set, infinite, number}. The object `association` may belong to another cluster (its
+ids are those of one), so the names beside it count.
 """
 
 from __future__ import annotations

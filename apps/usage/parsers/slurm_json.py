@@ -32,7 +32,7 @@ _REMEDY = "Export the document again."
 
 
 class Told(NamedTuple):
-    """One job, as its document tells it. Times are seconds since 1970; None: not told."""
+    """One job of a document. Times are seconds since 1970; None: missing."""
 
     job: str
     cluster: str
@@ -51,7 +51,7 @@ class Told(NamedTuple):
 
 
 class Unfit(Exception):
-    """A job that can't be taken, with code and reason."""
+    """A rejected job, with code and reason."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)

@@ -132,7 +132,7 @@ def _seconds(offset: timedelta | None) -> int:
 
 
 def _one(name: str, row: int, text: bytes, times: Times, problems: Problems) -> None:
-    """A time with an offset, or one that nobody understands."""
+    """A time with an offset, or an unknown form."""
     try:
         at = datetime.fromisoformat(text.decode("ascii"))
         if at.tzinfo is None:

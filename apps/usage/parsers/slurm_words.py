@@ -16,7 +16,7 @@ _ENDED = (
 )
 _RUNNING = ("RUNNING", "SUSPENDED", "RESIZING", "CONFIGURING", "SIGNALING", "STOPPED", "POWER_UP_NODE")
 _WAITING = ("PENDING", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
-_BY_TIMES = ("COMPLETING", "STAGE_OUT")  # over when an end is told
+_BY_TIMES = ("COMPLETING", "STAGE_OUT")  # over when it has an end
 _MEANINGS = {
     **dict.fromkeys(_ENDED, ENDED),
     **dict.fromkeys(_RUNNING, RUNNING_NOW),
@@ -47,7 +47,7 @@ def meaning_of(state: str) -> int | None:
 
 
 def meaning_of_states(value: Any) -> int | None:
-    """The same for JSON, in which newer versions give a list: a state and its flags."""
+    """States and flags of JSON, in which newer versions give a list."""
     states = value if isinstance(value, list) else [value]
     meanings = [meaning_of(state) for state in states if isinstance(state, str)]
     if BY_TIMES in meanings:
@@ -122,7 +122,7 @@ def number_of(value: Any) -> float | None:
 
 
 def count_tasks(text: Any) -> int:
-    """Tasks in `[0-3,7%2]`, `1-7:2` or, as bits, `0xF`; 1 where nothing of the kind is told."""
+    """Tasks in `[0-3,7%2]`, `1-7:2` or, as bits, `0xF`; 1 for anything else."""
     if not isinstance(text, str) or not text or len(text) > _MOST_TASK_TEXT:
         return 1
     if _BITS.fullmatch(text):
@@ -135,7 +135,7 @@ def count_tasks(text: Any) -> int:
 
 
 _MOST_TASK_TEXT = 64 * 1024
-_MOST_TASKS = 10_000_000  # Slurm takes 4 million in an array
+_MOST_TASKS = 10_000_000  # Slurm accepts 4 million in an array
 _BITS = re.compile(r"0x[0-9A-Fa-f]{1,65000}")
 _TASKS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?(?::(\d{1,9}))?")
 _NO_VALUES = frozenset((0xFFFFFFFE, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFE, 0xFFFFFFFFFFFFFFFF))  # unset, infinite

@@ -68,7 +68,7 @@ def local(name: str, naive: datetime, zone: ZoneInfo | None, *, not_before: date
 
 
 def iso_duration_s(name: str, text: str) -> float:
-    """Seconds of P1DT2H3M4.5S. Years and months have no length: only 0 of them is taken."""
+    """Seconds of P1DT2H3M4.5S. Years and months have no length: only 0 of them is accepted."""
     form = _DURATION.fullmatch(text)
     if not form or text.endswith(("P", "T")):
         raise BadRecord("bad_duration", f"{name} is {shown(text)}; durations look like PT1H30M or PT5400S.")

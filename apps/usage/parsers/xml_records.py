@@ -54,10 +54,10 @@ def parse_xml(
 ) -> Iterator[Parsed]:
     """Pieces of a document whose records are the elements `names`.
 
-    The number of a record stands for its line, as in any document that needn't have lines; messages name the line too.
-    `resume` counts the records that are done: they are read again and passed over. What is broken ends the reading,
-    and what stood before it is taken; but of a listing, whose outermost element is `listing`, nothing is believed then,
-    since its absent jobs have not vanished.
+    The number of a record counts as its line, as in any document without lines; messages name the line too. `resume`
+    counts the finished records: they are read again and skipped. A broken document ends the reading, and the records
+    before the break count; but a broken listing, whose outermost element is `listing`, is rejected whole, since its
+    absent jobs have not vanished.
 
     Raises:
         Invalid: it has a document type or entities, is nested too deep, or holds an endless piece of markup; or it is
@@ -159,7 +159,7 @@ class _Reader:
             message = f"The XML is broken at column {error.offset + 1} ({why}): what follows was not read."
             self._found.append(BadRecord("broken_xml", message, error.lineno))
             return True
-        except (ValueError, LookupError, UnicodeError) as error:  # an encoding that nobody knows
+        except (ValueError, LookupError, UnicodeError) as error:  # an unknown encoding
             message = f"Its encoding can't be read ({error}): send it as UTF-8."
             self._found.append(BadRecord("bad_encoding", message, self._parser.CurrentLineNumber))
             return True

@@ -1,4 +1,4 @@
-"""What is odd about the usage that came in: counted by day, and where it matters listed one by one."""
+"""Data issues of incoming usage: counted by day, and where it matters listed one by one."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Odd:
 def look_at(
     *, sources: Sequence[Source], span: timedelta, at: datetime, zone: ZoneInfo, actor: Actor
 ) -> dict[str, Odd]:
-    """By slug, over the last `span` up to `at`. Everybody signed in may know; it names nobody."""
+    """By slug, over the last `span` up to `at`. For every signed-in person; it names nobody."""
     since_at = at - span
     received = count_received(from_on=since_at.date(), to_on=at.date(), actor=actor)
     days = list_days(sources=sources, n_days=span.days, at=at, zone=zone, actor=actor)

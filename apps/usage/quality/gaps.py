@@ -1,4 +1,4 @@
-"""Whole days without usage where a source's rhythm lets expect some: what charts of use hatch instead of drawing 0."""
+"""Whole days without usage where a source's interval makes some expected: charts hatch them instead of drawing 0."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ SELECT s.id FROM unnest(%s::bigint[]) AS s(id) CROSS JOIN LATERAL
 
 
 def list_gaps(*, from_on: date, to_on: date, at: datetime, zone: ZoneInfo, actor: Actor) -> dict[date, tuple[str, ...]]:
-    """Days, and the names of the sources that brought nothing on them though they should have.
+    """Days, and the names of the sources that are expected to have usage on them and delivered none.
 
-    A machine may stand idle, so only stretches of at least the interval at which a source's records are expected count,
-    between its first record and one interval before `at`. A source without such an interval misses nothing.
+    A machine may be idle, so only stretches of at least the interval at which a source's records are expected count,
+    between its first record and one interval before `at`. A source without such an interval has no gaps.
     """
     if actor.user is not None and not actor.user.is_active:
         raise NotAllowed("Sign in to see sources.")

@@ -61,7 +61,7 @@ def prove(source: Source) -> Proof:
 
 @transaction.atomic
 def repair(source: Source, *, reason: str, at: datetime, actor: Actor) -> Proof:
-    """Compare, and write the buckets that differ anew from their records; what was sealed can only be told.
+    """Compare, and rebuild differing buckets from their records; sealed ones can only be listed.
 
     Raises:
         NotAllowed: only administrators repair.
@@ -100,7 +100,7 @@ INSERT INTO usage_proof_sum SELECT account_id, site, job_class_id, hour_at,
     {", ".join(f"sum({name})" for name in AMOUNTS)} FROM usage_proof GROUP BY 1, 2, 3, 4
 """  # noqa: S608 - constants only
 _KEY = "account_id, site, job_class_id, hour_at"
-# Of open hours each bucket; an hour in which something was sealed can only be told as a whole.
+# Each bucket of open hours; an hour with a sealed part can only be reported as a whole.
 _DIFFER = "".join(
     f"""
 INSERT INTO usage_proof_bad SELECT {_KEY}, '{name}', COALESCE(stored.{name}, 0), COALESCE(proof.{name}, 0), false

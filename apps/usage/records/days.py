@@ -1,4 +1,4 @@
-"""What a source brought on each day, counted in the transaction that took it."""
+"""What a source delivered on each day, counted in the transaction that stored it."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def _check(usage_import: Import, lease: Lease) -> Tally:
 
 
 def _take(usage_import: Import, held: Run, parsed: Parsed, tally: Tally, dry: DryRun | None, at: datetime) -> None:
-    """One piece: records, buckets, rejected lines and cursor stand or fall together."""
+    """One piece: records, buckets, rejected lines and cursor in one transaction."""
     batch = parsed.batch
     if dry is not None:
         counts = dry.judge(batch, at)

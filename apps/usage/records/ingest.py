@@ -45,7 +45,7 @@ class Limits:
 
     sealed_us: int | None
     undoing: list[int]  # runs of imports that are being undone
-    has_rivals: bool  # other sources that may tell of the same hours
+    has_rivals: bool  # other sources that may cover these hours
 
 
 @dataclass(slots=True)
@@ -71,12 +71,12 @@ def ingest_batch(
     n_rejected: int = 0,
     is_listing: bool = False,
 ) -> Counts:
-    """Take in valid records of one source, in the caller's transaction or one of its own.
+    """Store valid records of one source, in the caller's transaction or one of its own.
 
-    New ones are added; a later revision, else a later end, else a later state replaces what is stored, and the
-    buckets follow in the same transaction; the same again and older ones change nothing, and are counted. What lies
-    ahead of our clock is refused (`rejections` of the answer), what ended before the source was sealed is listed.
-    `n_rejected`: lines that the reader of these rows refused, for the day's count.
+    New ones are added; a later revision, else a later end, else a later state replaces what is stored, and the buckets
+    follow in the same transaction; identical and older ones change nothing, and are counted. Records ahead of our clock
+    are rejected (`rejections` of the answer), those that ended before the source was sealed are listed. `n_rejected`:
+    lines that the parser of these rows rejected, for the day's count.
     """
     refuse_peer(source)
     batch = rows if isinstance(rows, RecordBatch) else RecordBatch.from_rows(rows)
@@ -192,7 +192,7 @@ def _count_in(
 def _write(
     source: Source, incoming: _Incoming, verdict: Verdict, limits: Limits, run: Run | None, at: datetime
 ) -> tuple[float, int | None]:
-    """Records and buckets; the core-seconds that came in, less those taken back, and the first start among them."""
+    """Records and buckets; the core-seconds added, less those subtracted, and the first start among them."""
     written, run_id = incoming.take(verdict.winners), run.pk if run else None
     names = (written.account_id, written.job_class_id)
     change = finished_of(written.batch, *names)
@@ -215,7 +215,7 @@ def _write(
 
 
 def _first_hour_of_waiting(batch: RecordBatch) -> int | None:
-    """Since 1970, of the jobs that wait or waited; None where none did, as far as it is told."""
+    """Since 1970, of the jobs that wait or waited; None where none did, as far as reported."""
     waited = (batch.submit_us < batch.start_us) | (batch.state == PENDING)
     return int(batch.submit_us[waited].min()) // buckets.HOUR_US if waited.any() else None
 
@@ -227,7 +227,7 @@ WHERE id = ANY(%s::int8[]) AND NOT (state = 'finished') AND (seen_at IS NULL OR 
 
 
 def _note_seen(incoming: _Incoming, verdict: Verdict, at: datetime) -> None:
-    """An open job that was told again is still there."""
+    """An open job that was reported again still exists."""
     again = verdict.again[incoming.batch.state[verdict.again] <= RUNNING]
     if len(again):
         with binary_cursor() as found:

@@ -25,12 +25,12 @@ _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 def take_listing(
     source: Source, batch: RecordBatch | Sequence[RecordRow], at: datetime, run: Run | None = None
 ) -> Counts:
-    """Take in a whole listing of the jobs that run or wait at `at`, in the caller's transaction or one of its own.
+    """Store a whole listing of the jobs that run or wait at `at`, in the caller's transaction or one of its own.
 
-    An open record of the clusters it speaks of (the source's own where it names none; of all, where it is empty and the
-    source has none) that it misses has vanished:
-    a running one ends when it was last seen, a waiting one is withdrawn, both with the note "vanished". Accounting
-    that tells the real end later replaces it; a listing that names the job again opens it again.
+    An open record that it lacks has vanished: a running one ends when it was last seen, a waiting one is withdrawn,
+    both with the note "vanished". This concerns the clusters in the listing (the source's own where it names none; all,
+    where it is empty and the source has none). Accounting with the real end later replaces it; a listing that names the
+    job again opens it again.
     """
     rows = batch if isinstance(batch, RecordBatch) else RecordBatch.from_rows(batch)
     with transaction.atomic():

@@ -1,4 +1,4 @@
-"""Records of an import that came again since: undone, they would be lost, though somebody else told them too."""
+"""Records of an import that were imported again since: undoing it must not lose them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ON CONFLICT (run_id, by_run_id) DO UPDATE SET n_records = usage_repetition.n_rec
 
 
 def note(stored_run_id: I8, *, run: Run | None, at: datetime) -> None:
-    """Of these stored records another one told again; its own repetitions don't count."""
+    """Another import repeated these stored records; repetitions within one import don't count."""
     by_import = run.pk if run is not None and run.kind == "usage_import" else None
     found, n = np.unique(stored_run_id, return_counts=True)
     others = (found > 0) & (found != (run.pk if run else 0))

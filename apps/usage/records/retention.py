@@ -1,7 +1,7 @@
 """How long records are kept. Their hours are sealed first; buckets stay, so no sum of usage changes.
 
-From a source's seal on, a record that ended before it is too late (see ingest). What the records that are let go had
-added to each hour is kept as SealedHour: buckets can still be proved to be the sum of records and sealed hours.
+From a source's seal on, a record that ended before it is too late (see ingest). What removed records had added to each
+hour is kept as SealedHour: buckets can still be audited against records and sealed hours.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _DAY = timedelta(days=1)
 
 
 def ask_for_retention(*, at: datetime) -> Run | None:
-    """A run that lets go what is older than it is kept for; None where nothing is."""
+    """A run that removes records past their retention; None where there are none."""
     if not any(_due(source, at) for source in _with_records()):
         return None
     return enqueue_run(kind=KIND, subject="usage", at=at)

@@ -1,4 +1,4 @@
-"""Clocks of sources that run ahead of ours: what they tell of the future is refused, and by how much is remembered."""
+"""Clocks of sources that run ahead of ours: records of the future are rejected, and the skew is stored."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def ahead_of_clock(batch: RecordBatch, *, tolerance_s: int, at: datetime) -> Fla
 
 
 def refusals(batch: RecordBatch, ahead: Flags, *, at: datetime) -> list[Rejection]:
-    """Why each of them was not taken."""
+    """Why each of them was rejected."""
     found = []
     for row in np.flatnonzero(ahead).tolist():
         times = zip(_NAMES, (batch.submit_us[row], batch.start_us[row], batch.end_us[row]), strict=True)
@@ -34,7 +34,7 @@ def refusals(batch: RecordBatch, ahead: Flags, *, at: datetime) -> list[Rejectio
 
 
 def skew_of(batch: RecordBatch, *, at: datetime) -> float | None:
-    """Seconds by which the newest instant lies ahead of our clock, 0 when it doesn't; None: too old to tell."""
+    """Seconds by which the newest instant lies ahead of our clock, 0 when it doesn't; None: too old to know."""
     ahead_s = (int(_newest_us(batch).max(initial=NO_TIME // 2)) - microseconds(at)) / 1e6
     return max(ahead_s, 0.0) if ahead_s > -_TELLS_S else None
 

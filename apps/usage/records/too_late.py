@@ -1,6 +1,6 @@
 """Records of sealed times: listed with their amount, and never counted.
 
-Before a source's seal its records are gone, so nobody can tell whether one that comes now was counted already.
+Records before a source's seal are removed, so a new one may have been counted already.
 """
 
 from __future__ import annotations

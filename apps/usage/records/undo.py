@@ -36,10 +36,10 @@ _OVER = (Run.State.SUCCEEDED, Run.State.FAILED, Run.State.CANCELLED)
 
 @transaction.atomic
 def undo_import(*, import_id: int, reason: str = "", at: datetime, actor: Actor) -> Import:
-    """Ask for the import to be undone; asking again while it is at work, or when it is done, changes nothing.
+    """Request the undo of an import; while it runs, or when it is done, a repeated request changes nothing.
 
     Raises:
-        NotFound: there is no such import, or it is somebody else's.
+        NotFound: there is no such import, or it is another person's.
         Conflict: it can't be undone, and why.
     """
     imports = Import.objects.select_related("source", "run", "undone_run").select_for_update(of=("self",))

@@ -17,7 +17,7 @@ from apps.usage.sources.programs import output_of
 from apps.usage.sources.windows import Window, windows
 
 FROM, TO = "{from}", "{to}"  # the window, in the zone of the source: 2026-01-31T12:00:00
-FROM_S, TO_S = "{from_s}", "{to_s}"  # the same in seconds since 1970
+FROM_S, TO_S = "{from_s}", "{to_s}"  # those in seconds since 1970
 PLACES = (FROM, TO, FROM_S, TO_S)
 _HEAD = 64 * 1024
 
@@ -27,9 +27,9 @@ def asks_for_windows(arguments: Sequence[str]) -> bool:
 
 
 def pieces_of(source: Source, at: datetime, clock: Clock) -> Iterator[Piece]:
-    """Its times are told in the zone of the source, else in UTC: the program is started in it.
+    """Its times are in the zone of the source, else in UTC: the program is started in it.
 
-    The cursor moves behind a window with its last piece, so that half an answer is asked for again.
+    The cursor moves past a window with its last piece, so that an incomplete answer is requested again.
     """
     terms, zone = source.collecting, ZoneInfo(source.time_zone or "UTC")
     progress, reading = Progress(dict(source.cursor)), Reading(at, zone)

@@ -50,7 +50,7 @@ def allowed_folder(name: str) -> Path:
 
 
 def files_of(folder: Path, wanted: Callable[[str, int], bool]) -> list[Found]:
-    """Regular files, the oldest first; hidden ones and those that somebody still writes under another name are not."""
+    """Regular files, the oldest first; without hidden ones, and those that are still written under another name."""
     found = []
     with os.scandir(folder) as entries:
         for n, entry in enumerate(entries):

@@ -1,7 +1,7 @@
-"""Files that are appended to, as accounting logs are: read on from the byte behind the last whole line.
+"""Files that are appended to, as accounting logs are: read on from the byte after the last whole line.
 
-A file is known by its inode and by what stands at its beginning and before the cursor, so that it is followed when
-it is renamed or copied away by rotation, and begun anew when it was truncated or another took its place.
+A file is identified by its inode and by the bytes at its beginning and before the cursor, so that it is followed when
+rotation renames or copies it, and begun anew when it was truncated or replaced.
 """
 
 from __future__ import annotations

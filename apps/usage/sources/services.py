@@ -28,7 +28,7 @@ SETTINGS = (
 )
 LEAST_RHYTHM_S, MOST_RHYTHM_S = 30, 366 * 86400
 MOST_SKEW_S = 86400
-BY_HAND = tuple(kind for kind in Source.Kind.values if kind != Source.Kind.PEER)  # what somebody can set up
+BY_HAND = tuple(kind for kind in Source.Kind.values if kind != Source.Kind.PEER)  # the kinds that a person can set up
 NEW = "new"  # where a source is made on pages
 MOST_DAYS = 36_600
 _TEXTS = {"name": 128, "namespace": 128, "site": 128, "cluster": 128, "time_zone": 64, "origin": 128}
@@ -67,11 +67,11 @@ def set_up_source(*, slug: str, given: Mapping[str, Any], at: datetime, actor: A
 
 
 def change_source(*, slug: str, tag: str, given: Mapping[str, Any], at: datetime, actor: Actor) -> Source:
-    """Replace what is given. `tag` is that of the source the caller saw.
+    """Replace the given settings. `tag` is that of the source the caller saw.
 
     Raises:
-        Stale: somebody changed it since.
-        Conflict: names that stored records are known by can't change.
+        Stale: it changed since.
+        Conflict: names that identify stored records can't change.
     """
     _require_admin(actor, slug)
     with transaction.atomic():
@@ -104,7 +104,7 @@ def change_source(*, slug: str, tag: str, given: Mapping[str, Any], at: datetime
 
 
 def pause_source(*, slug: str, at: datetime, actor: Actor) -> Source:
-    """Nothing is collected until it is resumed; what is sent is still taken. Twice is once."""
+    """Nothing is collected until it is resumed; pushed records are still accepted. Safe to repeat."""
     return _switch(slug, True, at, actor)
 
 
@@ -133,7 +133,7 @@ def collect_now(*, slug: str, at: datetime, actor: Actor) -> Run:
 
 
 def tag_of(source: Source) -> str:
-    """Of the settings alone: records that come in meanwhile make nobody's form stale."""
+    """Of the settings alone: new records make no form stale."""
     text = json.dumps([settings_of(source), source.is_paused], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -143,7 +143,7 @@ def settings_of(source: Source) -> dict[str, Any]:
 
 
 def _set(source: Source, given: Mapping[str, Any]) -> None:
-    """Check everything, tell all that is wrong, and set it on the row in memory."""
+    """Check everything, report all problems, and set it on the row in memory."""
     problems: list[FieldProblem] = []
     for name in sorted(set(given) - set(SETTINGS)):
         problems.append(FieldProblem(name[:60], f"A source has {', '.join(SETTINGS)}."))

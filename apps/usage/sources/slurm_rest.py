@@ -46,7 +46,7 @@ def _asked(terms: dict[str, object], token: str, path: str) -> BinaryIO:
     """The answer, in a file without a name.
 
     Raises:
-        Invalid: the token isn't taken.
+        Invalid: the token is rejected.
         Unavailable: the daemon has no answer.
     """
     headers = {"X-SLURM-USER-TOKEN": token, "Accept": "application/json"}

@@ -1,4 +1,4 @@
-"""What each kind of source must be told, checked when it is typed in: every wrong place is named, with the remedy."""
+"""The settings of each kind of source, checked at input: every wrong field is named, with the remedy."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _say(problems: Problems, name: str, message: str) -> None:
 
 
 def _push(_terms: dict[str, Any], _problems: Problems) -> None:
-    """Whoever sends knows everything that there is to know."""
+    """The sender needs no settings."""
 
 
 _WINDOWS = {"overlap_s": 3600, "look_back_s": 7 * DAY_S, "timeout_s": 300}
