@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 
 class Clerk:
-    """A thread with a connection of its own: whoever asks waits for as long as they like and no longer.
+    """A thread with a connection of its own: callers choose how long they wait.
 
-    While a question is unanswered the next ones are refused at once, so that a server that hangs holds up one caller.
+    While a query is unanswered the next ones are refused at once, so that a hanging server blocks one caller.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
-"""Webhooks are called: what is new is written down as deliveries, and each is sent until it is taken or given up.
+"""Webhook calls: news becomes deliveries, and each is sent until it is accepted or abandoned.
 
 A delivery is unique by webhook, notice and news, and sent while its lock is held. A worker that dies after the call and
-before it is stored calls again with the same `id`: receivers that drop an id they know see each once.
+before it is stored calls again with that `id`: receivers that drop a known id see each once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 RETRY_AFTER = (timedelta(seconds=30), timedelta(minutes=5), timedelta(minutes=30))
 JITTER = (0.5, 1.5)  # times the wait, so that many that failed together don't come back together
-MOST_FAILED = 5  # deliveries given up in a row: then it is turned off
+MOST_FAILED = 5  # abandoned deliveries in a row: then it is turned off
 MOST_AT_ONCE = 100
 LIMITS = Limits(n_bytes=64 * 1024, total_s=10.0, redirects=0)
 _LATE = timedelta(minutes=15)  # an evaluation that began earlier may be stored later
@@ -49,7 +49,7 @@ Jitter = Callable[[float, float], float]
 
 
 def work_calls(run: Run, lease: Lease) -> dict[str, Any]:
-    """A run that somebody asked for by a test: the same as the schedule's."""
+    """A run requested by a test; it works like the schedule's."""
     return {"sent": call_due(at=lease.clock())}
 
 
@@ -95,7 +95,7 @@ def _plan(webhook: Webhook, at: datetime) -> int:
 
 
 def _news(webhook: Webhook, since_at: datetime, at: datetime) -> Iterator[tuple[Notice, str, datetime]]:
-    """What opened or became worse; what closed, where it was told that it had opened."""
+    """Notices that opened or became worse; closed ones, where their opening was sent."""
     notices = Notice.objects.select_related("policy", "source").order_by("pk")
     changed = notices.filter(Q(news_at__gt=since_at) | Q(closed_at__gt=since_at))
     told = set(webhook.deliveries.filter(event=Event.OPENED, state=State.SENT).values_list("notice_id", flat=True))
@@ -110,7 +110,7 @@ def _news(webhook: Webhook, since_at: datetime, at: datetime) -> Iterator[tuple[
 
 
 def is_wanted(webhook: Webhook, notice: Notice, reader: Reader) -> bool:
-    """Of its kinds, at its place or below, and its owner is told of it."""
+    """Of its kinds, at its entry or below, and visible to its owner."""
     if webhook.kinds and notice.kind not in webhook.kinds:
         return False
     if webhook.policy is not None:
@@ -130,7 +130,7 @@ def _is_below(webhook: Webhook, notice: Notice) -> bool:
 
 
 def call_due(*, at: datetime, resolve: Resolve | None = None, jitter: Jitter = random.uniform) -> int:
-    """Send what is due; how many were taken. One try for each webhook that doesn't answer."""
+    """Send what is due; returns how many were accepted. One try for each webhook that doesn't answer."""
     n_sent = 0
     silent: set[int] = set()
     for _n in range(MOST_AT_ONCE):
@@ -151,7 +151,7 @@ def call_due(*, at: datetime, resolve: Resolve | None = None, jitter: Jitter = r
 
 
 def _call(delivery: Delivery, at: datetime, resolve: Resolve | None, jitter: Jitter) -> bool:
-    """What became of it stands in the row, which the caller stores."""
+    """The result is set on the row, which the caller stores."""
     webhook = delivery.webhook
     if not _is_still_wanted(delivery, at):
         delivery.state, delivery.ended_at = State.DROPPED, at

@@ -1,4 +1,4 @@
-"""Every kind has a rule of the site, so that it works before anybody has set anything."""
+"""Every kind has a default rule of the site, so that it works without any settings."""
 
 from __future__ import annotations
 

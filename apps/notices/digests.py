@@ -57,7 +57,7 @@ def plan_mails(*, at: datetime) -> int:
 
 
 def _due(at: datetime) -> Iterator[tuple[User, str]]:
-    """People and the period that they haven't been written to about; "" for those who are told at once."""
+    """People and the period for which they have no mail yet; "" for those with immediate mail."""
     local = timezone.localtime(at)
     year, week, weekday = local.isocalendar()
     day, week_name = f"{local:%Y-%m-%d}", f"{year}-W{week:02}"
@@ -89,7 +89,7 @@ def _plan(user: User, period: str, at: datetime) -> bool:
 
 
 def _wanted(user: User, at: datetime) -> list[NoticeLine]:
-    """What is open and unread for somebody, of the kinds that they want to read about."""
+    """Open and unread notices of a person, of the kinds chosen for mail."""
     muted = set(preference_of(user).muted)
     lines = list_open_notices(Actor(user=user, via="worker"), at, limit=500)
     return [line for line in lines if line.is_unread and line.kind.name not in muted]
@@ -101,7 +101,9 @@ def key_of(line: NoticeLine) -> str:
 
 
 def send_mails(*, at: datetime) -> int:
-    """Send what waits; how many went out. Each is locked while it is sent, so that nobody else sends it."""
+    """Send waiting mails; returns how many went out. Each is locked while it is sent, so that no other process sends
+    it.
+    """
     n_sent = n_tried = 0
     while sends_mail() and n_tried < MOST_AT_ONCE:
         with transaction.atomic():
@@ -116,7 +118,7 @@ def send_mails(*, at: datetime) -> int:
 
 
 def _send(mail: Mail, at: datetime) -> bool:
-    """What became of it stands in the row, which the caller stores."""
+    """The result is set on the row, which the caller stores."""
     lines = _wanted(mail.user, at)
     news = [line for line in lines if key_of(line) in set(mail.told)]
     if not news or not mail.user.is_active or preference_of(mail.user).rhythm == Rhythm.OFF:
@@ -158,7 +160,7 @@ def written(mail: Mail, lines: list[NoticeLine], news: list[NoticeLine]) -> Emai
 
 
 def message_id(mail: Mail) -> str:
-    """The same for every attempt."""
+    """An id that stays for every attempt."""
     key = f"{settings.SECRET_KEY}:{mail.pk}:{mail.user_id}:{mail.period}"
     host = parseaddr(settings.DEFAULT_FROM_EMAIL)[1].rpartition("@")[2] or "localhost"
     return f"<notices.{mail.pk}.{hashlib.sha256(key.encode()).hexdigest()[:24]}@{host}>"

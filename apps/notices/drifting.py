@@ -31,10 +31,10 @@ class Drift:
 
 
 def drift_of(siblings: DailySeries, *, tolerance: Mapping[str, Any]) -> Drift:
-    """All that compete in one group; only days without a gap before the last one count.
+    """All competitors of one group; only days without a gap before the last one count.
 
-    actual = decayed / peers_decayed at the day's end. Starved, over: DayState of it, as the page of convergence draws
-    them; days on which nobody tells whether jobs waited are neither.
+    actual = decayed / peers_decayed at the day's end. Starved, over: its DayState, as the convergence page draws them;
+    days without a report on waiting jobs are neither.
     """
     counted = _without_gaps(siblings)
     peers = siblings.peers_decayed[:, counted]

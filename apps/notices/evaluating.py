@@ -23,13 +23,13 @@ from apps.usage.models import Source
 logger = logging.getLogger(__name__)
 
 KEPT_AFTERWARDS = timedelta(days=90)
-MOST_OPEN = 1_000  # of one kind at one place; whoever has more of it knows already
+MOST_OPEN = 1_000  # of one kind at one entry or source; a person with more of them knows already
 _WORSE = {"info": 0, "warn": 1, "bad": 2}
 _LOCK = 0x6E6F7469  # "noti": who evaluates one kind at one place doesn't meet another who does
 
 
 def evaluate(*, at: datetime) -> int:
-    """Look at everything that rules watch; how many notices were opened. One kind that fails holds up no other."""
+    """Check everything that rules watch; returns how many notices were opened. A failing kind blocks no other."""
     ensure_site_rules(at=at)
     rules = list(Rule.objects.order_by("pk"))
     n_opened = 0

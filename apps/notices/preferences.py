@@ -1,4 +1,4 @@
-"""How somebody wants to be written to: their own choice, which nobody else is told."""
+"""A person's private mail settings."""
 
 from __future__ import annotations
 

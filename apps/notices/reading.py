@@ -1,4 +1,4 @@
-"""Notices as one person reads them: what is open, what is new, what was put off."""
+"""Notices as one person reads them: open, unread, snoozed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from apps.notices.models import Mark, Notice
 from apps.notices.sight import Reader
 
 STATES = ("open", "unread", "snoozed", "closed")
-MOST = 500  # are looked through for one page
+MOST = 500  # searched for one page
 LONGEST_SNOOZE = timedelta(days=366)
 _FIRST = {"bad": 0, "warn": 1, "info": 2}
 
@@ -35,7 +35,7 @@ class NoticeLine:
 
 
 def list_open_notices(actor: Actor, at: datetime, limit: int = 20) -> list[NoticeLine]:
-    """What needs a look now, the worst and the newest first; without what was put off."""
+    """What needs attention now, the worst and the newest first; without snoozed ones."""
     lines = list(_lines(_open(), Reader(actor, at)))
     return sorted((line for line in lines if line.snoozed_until is None), key=_worst_first)[:limit]
 
@@ -44,7 +44,7 @@ def list_notices(
     *, state: str = "open", kind: str = "", policy: str = "", before: int | None = None, limit: int = MOST,
     at: datetime, actor: Actor,
 ) -> list[NoticeLine]:  # fmt: skip
-    """The newest first. open: all that is the case, without what was put off; unread: of these the unread ones."""
+    """The newest first. open: all that is the case, without snoozed ones; unread: the unread ones of these."""
     if state not in STATES:
         message = f"is one of {', '.join(STATES)}"
         raise Invalid(f"state {message}.", fields=[FieldProblem("state", message)])
@@ -65,7 +65,7 @@ def list_notices(
 
 
 def count_unread(*, at: datetime, actor: Actor) -> int:
-    """Asked on every page: whole notices are read, and rights looked at, where something is unread."""
+    """Every page calls it: notices and rights are loaded only where something is unread."""
     if actor.user is None:
         return 0
     news = dict(_open().values_list("pk", "news_at")[:MOST])
@@ -88,7 +88,7 @@ def get_notice(*, id: int, at: datetime, actor: Actor) -> NoticeLine:
 
 
 def mark_read(*, ids: Sequence[int], at: datetime, actor: Actor) -> int:
-    """How many there were; what the actor isn't told of can't be marked."""
+    """Returns how many there were; notices that the actor can't see can't be marked."""
     return _mark([get_notice(id=id, at=at, actor=actor).notice for id in ids], actor, read_at=at)
 
 
@@ -103,7 +103,7 @@ def mark_unread(*, id: int, at: datetime, actor: Actor) -> int:
 
 
 def snooze(*, id: int, until: datetime | None, at: datetime, actor: Actor) -> int:
-    """Put off; None: shown again. It is told once more after that, if it is still the case."""
+    """Snooze; None: show again. It is reported once more after that, if it is still the case."""
     if until is not None and not at < until <= at + LONGEST_SNOOZE:
         message = "must be in the future, at most a year ahead"
         raise Invalid(f"until {message}.", fields=[FieldProblem("until", message)])

@@ -28,8 +28,9 @@ class Ruling:
         return self._terms(own or self._site_rule())
 
     def for_policy(self, policy: Policy, tree: TreeColumns) -> PolicyRuling:
-        """A rule at an entry decides about all that lies below it, and not about the entry itself: whether that one
-        has its share is for those above it to watch, whom nobody below can silence."""
+        """A rule at an entry applies to everything below it, and not to the entry itself: whether that one has its
+        share is for managers above to watch, whose rules can't be silenced from below.
+        """
         of_policy = [rule for rule in self._rules if rule.policy_id == policy.pk]
         whole = next((rule for rule in of_policy if rule.entry_uid is None), None)
         placed = [(i, rule) for rule in of_policy if rule.entry_uid and (i := tree.index_of_uid(rule.entry_uid))]

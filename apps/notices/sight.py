@@ -1,4 +1,4 @@
-"""Who is told what: the one place that decides it for pages, REST, mail and webhooks alike."""
+"""Who gets which notice: the one rule for pages, REST, mail and webhooks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from apps.priorities.selectors.rows import PolicyView, open_view
 
 
 class PolicySight:
-    """What one reader may be told about one policy; each part is worked out when it is first asked for."""
+    """What one reader may learn about one policy; each part is computed at its first use."""
 
     def __init__(self, policy: Policy, actor: Actor, at: datetime) -> None:
         self.policy, self._actor, self._at = policy, actor, at
@@ -60,8 +60,9 @@ class PolicySight:
         return i is not None and self.view.visibility.may_see(i) and bool(self._concerned[i])
 
     def is_told_outright(self, uid: UUID | None) -> bool:
-        """Whether a page tells the reader the entry's numbers to the last digit: the own path, and what is seen by
-        name. To whom sums alone are told, rounded and of finished days, no notice tells numbers."""
+        """Whether a page shows the reader the entry's numbers to the last digit: the own path, and entries seen by
+        name. Readers of sums, which are rounded and of finished days, get no numbers in notices.
+        """
         i = None if uid is None else self.view.tree.index_of_uid(uid)
         return i is not None and bool(self.view.visibility.outright[i])
 
@@ -102,7 +103,7 @@ class Reader:
 
     @property
     def _is_bound(self) -> bool:
-        """A token for one policy, entry or source is told nothing of the site at large."""
+        """A token for one policy, entry or source gets nothing of the site as a whole."""
         token = self.actor.token
         return token is not None and bool(token.policy_slug or token.subtree_uid or token.source_slug)
 

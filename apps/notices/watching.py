@@ -87,11 +87,11 @@ def place_of(*, policy_slug: str = "", entry_uid: UUID | None = None, source_slu
 def set_rule(
     *, kind: str, place: Place, is_on: bool, terms: Mapping[str, Any], version: int, at: datetime, actor: Actor
 ) -> Rule:
-    """Make a rule, or change the one there. version: of the rule the caller saw, 0 where there was none.
+    """Make a rule, or change the existing one. version: of the rule the caller saw, 0 where there was none.
 
     Raises:
-        Invalid: limits that are none, each at its place.
-        Stale: somebody changed it, or made one there.
+        Invalid: limits out of range, each with its field.
+        Stale: it was changed or made meanwhile.
     """
     chosen = kind_of(kind)
     require_place(place, at, actor)
@@ -126,7 +126,7 @@ def remove_rule(*, id: int, version: int, at: datetime, actor: Actor) -> None:
 
 
 def may_set(place: Place, at: datetime, actor: Actor) -> bool:
-    """Administrators everywhere; for an entry and what lies below it, whoever divides it."""
+    """Administrators everywhere; for an entry and what lies below it, its managers."""
     if not actor.has_scope(WRITE):
         return False
     if place.policy is None:
@@ -140,10 +140,9 @@ def may_set(place: Place, at: datetime, actor: Actor) -> bool:
 
 
 def require_place(place: Place, at: datetime, actor: Actor) -> None:
-    """
-    Raises:
-        NotFound: the entry isn't there, for this actor.
-        NotAllowed: somebody else watches there.
+    """Raises:
+    NotFound: the actor sees no such entry.
+    NotAllowed: rules there belong to other managers.
     """
     require_scope(actor, WRITE)
     if place.policy is not None and place.entry_uid is not None:

@@ -30,7 +30,7 @@ LOGGED = 50
 
 @dataclass(frozen=True, slots=True)
 class WebhookLine:
-    """path: "/" for a whole policy, "" for the site. host: all that is told of the address to those who read along."""
+    """path: "/" for a whole policy, "" for the site. host: the only part of the address that other readers see."""
 
     webhook: Webhook
     host: str
@@ -62,8 +62,8 @@ def make_webhook(
     """The webhook and its secret, which is not shown again.
 
     Raises:
-        Invalid: an address that nothing connects to from here, or another wrong place.
-        NotAllowed: somebody else rules that place.
+        Invalid: an address that this site doesn't connect to, or another wrong field.
+        NotAllowed: another manager's entry.
     """
     owner = actor.user
     if owner is None or actor.token is not None:
@@ -97,7 +97,7 @@ def change_webhook(
 
 
 def turn(*, id: int, version: int, is_on: bool, at: datetime, actor: Actor) -> Webhook:
-    """On again from now: what happened meanwhile isn't told. Off: what waits isn't sent."""
+    """On: from now on; events meanwhile aren't sent. Off: waiting deliveries aren't sent."""
     with transaction.atomic():
         found = _locked(id, version, at, actor)
         if found.is_on != is_on:
@@ -170,7 +170,7 @@ def _line(webhook: Webhook) -> WebhookLine:
 
 
 def host_of(url: str) -> str:
-    """What may be told of an address: those of chat programs carry a secret in their path."""
+    """The visible part of an address: those of chat programs carry a secret in their path."""
     try:
         return target_of(url).host
     except Refused:

@@ -1,7 +1,7 @@
-"""Places at which a test may kill this process: FAULT="usage.ingest.after_copy:kill[:N]", at the N-th passing.
+"""Fault points at which a test may kill this process: FAULT="usage.ingest.after_copy:kill[:N]", at the N-th passing.
 
-FAULT_FILE names a file that says the same, for processes that run already. Whichever of them does the deed first takes
-the file away (to the same name with ".done"), so that it is done once.
+FAULT_FILE names a file with that content, for processes that run already. The first process to act on it renames the
+file (to its name with ".done"), so that it happens once.
 """
 
 from __future__ import annotations

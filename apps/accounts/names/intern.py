@@ -14,7 +14,7 @@ from apps.core.errors import FieldProblem, Invalid
 
 
 class AccountKey(NamedTuple):
-    """Everything that tells one account from another; "" where the source tells nothing."""
+    """The key that distinguishes accounts; "" for fields the source leaves out."""
 
     namespace: str
     user_name: str = ""
@@ -100,7 +100,7 @@ def _find_hidden(keys: list[AccountKey]) -> dict[AccountKey, int]:
 
 
 def pseudonymous(key: AccountKey) -> AccountKey:
-    """The same account without the name of a person; group, project and FQAN name none."""
+    """The account without the name of a person; group, project and FQAN name none."""
     named = key.namespace
     return key._replace(user_name=pseudonym_of(key.user_name, named), dn=pseudonym_of(key.dn, named))
 

@@ -1,7 +1,7 @@
-"""Names of people replaced by pseudonyms: the same name always by the same one, and none by which it could be found.
+"""Names of people replaced by pseudonyms: always the same one for a name, and none that reveals it.
 
-Only this site's key leads from a name to its pseudonym. Whoever runs jobs again after having been pseudonymised is
-recognised by it, so that what comes late still replaces what is stored.
+Only this site's key leads from a name to its pseudonym. A pseudonymised person who runs jobs again is recognised by it,
+so that late records still replace the stored ones.
 """
 
 from __future__ import annotations

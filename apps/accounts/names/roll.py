@@ -22,7 +22,7 @@ SELECT count(*), COALESCE(array_agg(id) FILTER (WHERE age(xmin) <= age(%s::xid))
 _SOME = f"SELECT id, {_NAMES} FROM accounts_account WHERE id = ANY(%s)"  # noqa: S608 - constants only
 _ALL = f"SELECT id, {_NAMES} FROM accounts_account ORDER BY id"  # noqa: S608 - constants only
 _NOW = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8"
-_MOST_TRANSACTIONS = 1 << 30  # further back, numbers of transactions can't be told apart
+_MOST_TRANSACTIONS = 1 << 30  # further back, transaction numbers are ambiguous
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,13 +67,13 @@ def _bring_up_to_date(known: _Remembered) -> None:
     else:
         n_accounts, changed = _one(_SINCE, str(before & 0xFFFF_FFFF))
         known.roll = _with(known.roll, _rows(_SOME, changed) if changed else [])
-        if len(known.roll.ids) != n_accounts:  # some went: nothing tells which
+        if len(known.roll.ids) != n_accounts:  # some were removed: nothing shows which
             known.roll = _roll(_rows(_ALL))
     known.seen = seen
 
 
 def _with(roll: Roll, changed: list[tuple[Any, ...]]) -> Roll:
-    """The same object where the rows say what is known."""
+    """The object unchanged where the rows equal what is known."""
     place = dict(zip(roll.ids.tolist(), range(len(roll.ids)), strict=True)) if changed else {}
     new = [row for row in changed if row[0] not in place or roll.keys[place[row[0]]] != row[1:]]
     if not new:

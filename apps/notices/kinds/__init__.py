@@ -1,4 +1,4 @@
-"""Every kind of notice, found by looking into this folder: adding one is one file and one test."""
+"""Every kind of notice, found by listing this folder: adding one is one file and one test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Another authority that isn't followed any more, because its key or its line changed: somebody has to look."""
+"""Another authority that is no longer followed, because its key or lineage changed: a manager has to check."""
 
 from __future__ import annotations
 

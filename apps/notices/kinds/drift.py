@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 _LEAST_FAMILY = 2  # groups beside each other
 _NAMED = 3
-_LEAST_DAYS = 30  # are looked back, so that a sentence can say for how long
+_LEAST_DAYS = 30  # days searched, so that a sentence can say for how long
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:
-    """Groups that were starved, or pushed others aside, on each of the last days. Entries of people aren't told."""
+    """Groups that were starved, or displaced others, on each of the last days. Never entries of people."""
     through_on = newest_day(place.policy, place.today)
     if through_on is None:
         return
@@ -89,8 +89,9 @@ def _finding(place: PolicyPlace, i: int, least: int, days: tuple[int, int], devi
 
 
 def is_for(reader: Reader, notice: Notice) -> bool:
-    """Whoever has to do with the entry and is told its numbers; that it pushes others aside says something of these
-    too, so for that all of them must be told."""
+    """People concerned with the entry who see its numbers; displacing others reveals something of these too, so for
+    that all of their numbers must be visible.
+    """
     sight, uid = reader.of(notice.policy), notice.entry_uid
     if sight is None or uid is None:
         return False

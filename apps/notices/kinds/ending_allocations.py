@@ -1,4 +1,4 @@
-"""Promises of core-hours that end with nothing after them."""
+"""Allocations that end without a successor."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
 
 
 def is_for(reader: Reader, notice: Notice) -> bool:
-    """Whoever has to do with the entry: promises are told wherever it is seen."""
+    """People concerned with the entry: allocations are shown wherever it is visible."""
     sight = reader.of(notice.policy)
     return sight is not None and sight.concerns(notice.entry_uid)
 

@@ -23,7 +23,9 @@ _AFTERWARDS = timedelta(days=14)
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:
-    """Within so many days, and for two weeks after the end; one at an archived entry has no effect and isn't told."""
+    """Within so many days, and for two weeks after the end; a grant at an archived entry has no effect and is left
+    out.
+    """
     grants = Grant.objects.filter(policy=place.policy, expires_at__gte=place.at - _AFTERWARDS)
     for grant in grants.select_related("user").order_by("expires_at", "pk"):
         i = place.tree.index_of_uid(grant.entry_uid)

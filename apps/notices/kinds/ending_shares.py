@@ -19,7 +19,7 @@ _CLOSE = 7  # days: from here on it is more than to know
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:
-    """Entries with a last day within so many days; those past it keep their shares until somebody acts."""
+    """Entries with a last day within so many days; past it they keep their shares until a manager acts."""
     tree = place.tree
     for i, dates in tree.dates.items():
         terms = place.terms_at(i)
@@ -36,7 +36,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
 
 
 def is_for(reader: Reader, notice: Notice) -> bool:
-    """Whoever divides the group it is in, or what lies below it; shares and dates are told wherever it is seen."""
+    """Managers of the group it is in, or of what lies below it; shares and dates are shown wherever it is visible."""
     sight = reader.of(notice.policy)
     return sight is not None and sight.divides_around(notice.entry_uid)
 

@@ -1,4 +1,4 @@
-"""Files of usage that could not be taken in."""
+"""Files of usage whose import failed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def find(place: SourcePlace) -> Iterable[Finding]:
 
 
 def is_for(reader: Reader, notice: Notice) -> bool:
-    """Whoever handed the file in, and administrators."""
+    """The uploader, and administrators."""
     is_own = reader.user_id is not None and notice.facts.get("owner") == reader.user_id
     return reader.is_admin or (is_own and reader.actor.token is None)
 

@@ -28,7 +28,7 @@ def find(place: SourcePlace) -> Iterable[Finding]:
 
 
 def is_for(reader: Reader, _notice: Notice) -> bool:
-    """What went wrong may name machines: for whoever keeps sources."""
+    """Errors may name machines: for the keepers of sources."""
     return reader.is_admin
 
 

@@ -1,4 +1,4 @@
-"""A peer that tells of more usage than it has, or of more than was agreed."""
+"""A peer that reports more usage than its capacity, or than was agreed."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _HOUR = timedelta(hours=1)
 
 
 def find(place: SourcePlace) -> Iterable[Finding]:
-    """Late after twice its rhythm and the grace; a paused source, and one without rhythm, never is."""
+    """Late after twice its interval and the grace; a paused source, and one without an interval, never is."""
     source = place.source
     if not source.expected_every_s or source.is_paused:
         return
@@ -36,7 +36,7 @@ def find(place: SourcePlace) -> Iterable[Finding]:
 
 
 def is_for(reader: Reader, _notice: Notice) -> bool:
-    """Everybody may look at sources; whoever keeps them is told."""
+    """Everyone may see sources; their keepers get the notice."""
     return reader.is_admin
 
 

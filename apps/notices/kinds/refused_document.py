@@ -1,4 +1,4 @@
-"""A document of another site that is refused as a whole, so that the last good one stays until somebody mends it."""
+"""A rejected document of another site: the last good one stays until the cause is fixed."""
 
 from __future__ import annotations
 

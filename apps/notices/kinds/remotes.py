@@ -1,4 +1,4 @@
-"""What kinds about other authorities share: which mounts and feeds a policy has, and who is told of them."""
+"""What kinds about other authorities share: the mounts and feeds of a policy, and who gets notices of them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def facts_of(remote: Other) -> dict[str, Any]:
 
 
 def is_for(reader: Reader, notice: Notice) -> bool:
-    """Whoever decides about it: addresses and troubles of others are nobody else's business."""
+    """The managers who decide about it: peers' addresses and troubles are hidden from others."""
     uid = notice.entry_uid
     return notice.policy is not None and uid is not None and may_mount_at(notice.policy, uid, reader.actor, reader.at)
 

@@ -1,4 +1,4 @@
-"""Another authority that hasn't been heard for longer than is allowed."""
+"""Another authority without contact for longer than allowed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HOUR = timedelta(hours=1)
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:
-    """By the age that is allowed for each; what is done about it is told with it."""
+    """By the age allowed for each; the chosen action is reported with it."""
     for remote, _terms in watched(place):
         if not is_stale(remote, place.at):
             continue

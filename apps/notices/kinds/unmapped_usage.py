@@ -39,7 +39,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
 
 
 def is_for(reader: Reader, notice: Notice) -> bool:
-    """Whoever says for the whole policy which account counts where."""
+    """People who map accounts for the whole policy."""
     sight = reader.of(notice.policy)
     return sight is not None and sight.holds_over_all(Verb.MAP_ACCOUNTS)
 

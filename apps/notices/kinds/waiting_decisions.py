@@ -36,7 +36,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
 
 
 def is_for(reader: Reader, notice: Notice) -> bool:
-    """Whoever can decide it now."""
+    """People who can decide it now."""
     sight = reader.of(notice.policy)
     one = ChangeSet.objects.filter(pk=notice.facts["change_set"]).first() if sight else None
     if sight is None or one is None or not sight.decider.may_decide_at_all:

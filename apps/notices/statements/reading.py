@@ -1,4 +1,4 @@
-"""Statements as one person reads them: kept where the month is closed, reckoned where it isn't, told as pages are."""
+"""Statements as one person reads them: stored for a closed month, computed for an open one, filtered like pages."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ class ShareChange:
 
 @dataclass(frozen=True, slots=True)
 class StatementLine:
-    """figures: None where nothing may be told, or nothing is there; is_suppressed says which. adjusted: None where it
-    may not be told. corrections: what a closed month would be otherwise now, by amount, new − kept."""
+    """figures: None where they are hidden, or don't exist; is_suppressed says which. adjusted: None where it is hidden.
+    corrections: what a closed month would differ by now, by amount, new − kept.
+    """
 
     uid: UUID
     path: str
@@ -180,7 +181,7 @@ def _kept(view: PolicyView, uids: Sequence[UUID], months: Sequence[Month]) -> di
 
 
 def _adjusted(view: PolicyView, entries: Sequence[int], months: Sequence[Month]) -> dict[tuple[int, Month], float]:
-    """Σ amount · weight of its resource, of adjustments in force that count in the month, at the entry or below it."""
+    """Σ amount · weight of its resource, of current adjustments that count in the month, at the entry or below it."""
     zone = site_zone()
     spans = [(each, day_of(each.first_on, zone).from_at, day_of(each.last_on, zone).to_at) for each in months]
     number = view.policy.head_number

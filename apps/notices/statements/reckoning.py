@@ -1,4 +1,4 @@
-"""The arithmetic of a statement. Pure; amounts in the policy's metric (core-seconds where it weighs cores alone).
+"""The arithmetic of a statement. Pure; amounts in the policy's metric (core-seconds where it weights cores alone).
 
 Of one entry, over the days d of a month on which it competes:
 
@@ -8,10 +8,10 @@ Of one entry, over the days d of a month on which it competes:
     borrowed   = Σ max(0, used_d − entitled_d)
     lent       = Σ max(0, entitled_d − used_d) over days without demand above use
     missed     = Σ max(0, entitled_d − used_d) over days on which jobs of its own waited
-    unclear    = Σ max(0, entitled_d − used_d) over days on which it ran and no source tells whether jobs waited
+    unclear    = Σ max(0, entitled_d − used_d) over days on which it ran and no source reports whether jobs waited
 
-so that entitled = used + lent + missed + unclear − borrowed, to the last bits. peers_used_d is what all that compete
-with the entry used on the day, itself included: what there was to divide.
+so that entitled = used + lent + missed + unclear − borrowed, to the last bits. peers_used_d is the usage of the day of
+all that compete with the entry, itself included: what there was to divide.
 """
 
 from __future__ import annotations
