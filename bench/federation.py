@@ -1,6 +1,6 @@
-"""Sites that follow each other: a mounted policy of 100,000 entries, looked at unchanged and landed when it changed; a
-day's usage of 10,000 entries, told and taken. With --large it is the usage of 100,000 entries, and the grid view of a
-year of it.
+"""Sites that follow each other: a mounted policy of 100,000 entries, fetched unchanged and landed when it changed; a
+day's usage of 10,000 entries, sent and ingested. With --large it is the usage of 100,000 entries, and the grid view of
+a year of it.
 
 Both sides are in this process, with a real HTTP server on this machine between them. Ratios are seconds over the
 seconds that the goal allows.
@@ -152,7 +152,7 @@ def _changed(tree: TreeColumns, number: int) -> TreeColumns:
 
 
 def _usage(served: _Served, n: int, goal_s: float) -> Iterator[BenchLine]:
-    """Two sites that have mounted one VO; the one tells, the other takes until there is no more."""
+    """Two sites that have mounted one VO; one sends, the other ingests until there is no more."""
     from django.conf import settings
 
     from apps.accounts.actor import COMMAND

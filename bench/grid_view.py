@@ -33,7 +33,7 @@ _HOUR_US = 3_600_000_000
 
 
 def measure_at(at: datetime) -> Iterator[BenchLine]:
-    """The clock stands at that instant."""
+    """The clock is stopped at that instant."""
     from django.core.management import call_command
 
     from apps.analytics.what_if.without import MOST_BUCKETS
@@ -116,7 +116,7 @@ def _after_changes(client: Client, at: datetime) -> Iterator[tuple[float, float]
 
 
 def _days_before(policy: Policy, at: datetime) -> None:
-    """Snapshots of the days before: who sees sums is told of finished days, and nothing that came between two."""
+    """Snapshots of the days before: readers of sums get finished days, and nothing in between."""
     from apps.priorities.models import Snapshot
 
     newest = Snapshot.objects.filter(policy=policy).order_by("-id")[0]
@@ -128,7 +128,7 @@ def _days_before(policy: Policy, at: datetime) -> None:
 
 
 def _count_last_days(at: datetime) -> int:
-    """Puts a shorter window in force and computes by it; how many hours count then."""
+    """Publishes a shorter window and recomputes; returns how many hours count then."""
     from django.db import connection
 
     from apps.policies.services import change_settings
@@ -227,7 +227,7 @@ def more_usage(at: datetime, hours_ago: int) -> None:
 
 
 def reader_of_sums(policy: Policy, at: datetime) -> User:
-    """Somebody who may see everything below /vo by its sums only."""
+    """A reader of everything below /vo by its sums only."""
     from apps.accounts.models import User
     from apps.policies.access.roles import VERBS_OF_ROLE
     from apps.policies.models import Grant

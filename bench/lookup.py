@@ -1,7 +1,7 @@
-"""A bulk look-up of 1,000 names, the whole request in process, beside the same answer made by hand without Django.
+"""A bulk look-up of 1,000 names, the whole request in process, beside an answer made by hand without Django.
 
-The floor is a function that reads the same request body with orjson, builds the same objects from plain Python lists
-and dumps them with orjson: what no framework, token check, policy check or scope can be faster than without ready text.
+The floor is a function that reads the request body with orjson, builds the objects from plain Python lists and dumps
+them with orjson: what no framework, token check, policy check or scope can be faster than without ready text.
 """
 
 from __future__ import annotations
@@ -86,13 +86,13 @@ def prepare() -> str:
     root_uid = load_tree(Policy.objects.get(slug=SLUG)).uuid(0)
     set_rules(policy_slug=SLUG, rules=[Rule("glob", root_uid, suffix="/{group}/{user}")], at=at, actor=COMMAND)
     work_run_now(request_recompute(policy_slug=SLUG, at=at, actor=COMMAND).pk)
-    served.look()  # the thread that looks by itself may have looked a moment ago, for another bench
+    served.look()  # the watching thread may have checked a moment ago, for another bench
     user = User.objects.create_superuser("bench")
     return make_token(name="bench", scopes=["priorities:read"], user=user, at=at, actor=COMMAND)[1]
 
 
 def _floor(answer: dict[str, Any], n_leaves: int) -> Callable[[bytes], bytes]:
-    """The same answer by hand: a dict of names, a list for each member, one object built for each name."""
+    """The answer by hand: a dict of names, a list for each member, one object built for each name."""
     from apps.priorities.serving import served
 
     snapshot = served.newest(SLUG)

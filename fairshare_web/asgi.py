@@ -22,6 +22,6 @@ _soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (_hard, _hard))  # a connection is a file
 django.setup()
 
-from fairshare_web.server.application import Application  # noqa: E402 - needs what stands above
+from fairshare_web.server.application import Application  # noqa: E402 - needs the lines above
 
 application = Application()

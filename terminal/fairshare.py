@@ -135,7 +135,7 @@ class Site:
         if address.startswith("https://"):
             handlers.append(urllib.request.HTTPSHandler(context=ssl.create_default_context()))
         else:
-            handlers.append(urllib.request.ProxyHandler({}))  # this machine is reached without anybody in between
+            handlers.append(urllib.request.ProxyHandler({}))  # this machine is reached without a proxy
         self._opener = urllib.request.build_opener(*handlers)
 
     def get(self, path: str, query: Optional[Json] = None) -> Json:
@@ -231,7 +231,7 @@ def clean(text: str) -> str:
 
 
 def columns_of(text: str) -> int:
-    """How wide it stands: two for wide characters, none for marks that join the one before."""
+    """Display width: two for wide characters, none for combining marks."""
     wide = sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
     return wide - sum(1 for c in text if unicodedata.combining(c))
 
@@ -286,7 +286,7 @@ class Page:
         return f"\033[{code}m{text}\033[0m" if self._colour and code else text
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int], grows: int) -> None:
-        """numbers: columns that stand to the right. grows: the column that is cut where the line is too long."""
+        """numbers: right-aligned columns. grows: the column that is cut where the line is too long."""
         widths = [max(map(columns_of, column)) for column in zip(head, *rows)]
         others = sum(widths) - widths[grows] + 2 * (len(widths) - 1)
         widths[grows] = max(min(widths[grows], self.width - others), 8)
@@ -353,7 +353,7 @@ def asked_at(text: Optional[str]) -> Optional[str]:
         raise Failure(USAGE, f"--at {clean(text)} is not a date.")
 
 
-# --- Commands: each tells what the site said --------------------------------------------------------------------------
+# --- Commands ---------------------------------------------------------------------------------------------------------
 def me(site: Site, given: argparse.Namespace) -> Tuple[Json, "Teller"]:
     return site.get("me", {"policy": given.policy, "at": given.at}), tell_me
 
@@ -434,7 +434,7 @@ def _freshness(page: Page, one: Json) -> None:
 
 
 def _notes(page: Page, one: Json) -> None:
-    """Of a look back: where the numbers are from, and what became known later."""
+    """Of a past instant: the source of the numbers, and what became known later."""
     for text in _texts((one.get("moment") or {}).get("notes")):
         page.paragraph(text)
 

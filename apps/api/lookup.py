@@ -31,7 +31,9 @@ ANSWER_FROM = "fairshare.answer_from"
 
 
 class AnswerFrom(Enum):
-    """What a look-up may use here; needing more, it is handed over. Without a word it goes on to sessions and views."""
+    """The resources a look-up may use here; one that needs more is handed over to sessions and views, also by
+    default.
+    """
 
     MEMORY = "tokens verified a moment ago and the snapshot in memory"
     SNAPSHOTS = "the database for tokens and kept snapshots"
@@ -52,7 +54,7 @@ def is_lookup(path: str, method: str) -> bool:
 
 
 class LookupMiddleware:
-    """Takes what it can answer by itself; everything else goes on to sessions and views."""
+    """Answers what it can by itself; everything else goes on to sessions and views."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response

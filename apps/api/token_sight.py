@@ -1,8 +1,8 @@
-"""Which entries a token reads: what its scopes give and its owner may read now.
+"""Which entries a token reads: the reach of its scopes, limited by what its owner may read now.
 
-Every format of every route asks the same function (`priorities.sight.readable_now`). Look-ups ask the database nothing,
-so its answer is kept here while the verification of the token holds: a right that ends is gone within the seconds in
-which a revoked token is. While the database is away the last answer goes on, as the token does.
+Every format of every route uses one function (`priorities.sight.readable_now`). Look-ups don't query the database, so
+its result is cached while the verification of the token is valid: a withdrawn right is gone within the seconds in which
+a revoked token is. While the database is away the last result stays valid, as the token does.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ _MOST_PLACES = 20
 
 
 class OperatorCommand(BaseCommand):
-    """A command that calls services: what they refuse is told, never a traceback."""
+    """A command that calls services: a refusal is printed, never a traceback."""
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         try:

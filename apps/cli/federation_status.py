@@ -1,4 +1,4 @@
-"""How mounts and subscriptions stand, as lines for a terminal and as JSON for a script."""
+"""State of mounts and subscriptions, as lines for a terminal and as JSON for a script."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from apps.policies.tree.stored import load_tree
 
 
 def status_json(mounts: list[Mount], subscriptions: list[Subscription], at: datetime) -> dict[str, Any]:
-    """Ages in seconds; null before the first good look."""
+    """Ages in seconds; null before the first successful fetch."""
     return {
         "at": at.isoformat(),
         "mounts": [

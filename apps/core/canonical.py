@@ -13,9 +13,7 @@ import orjson
 from apps.core.errors import FieldProblem, Invalid
 
 MOST_DEPTH = 200
-MOST_VALUES = (
-    12_000_000  # of a document, and how many of these are lists and objects: a measure of the memory they need
-)
+MOST_VALUES = 12_000_000  # of a document, and how many of these are lists and objects: bounds on its memory
 MOST_NESTS = 2_500_000
 _MOST_WHOLE = 2**53  # beyond, doubles skip whole numbers: RFC 8785 asks for I-JSON
 _LONG = 32  # values of a list, from which on numpy is faster

@@ -29,8 +29,9 @@ def entry_families(served: Mapping[str, ServedSnapshot], most: int) -> Iterator[
 
 
 def greatest_groups(snapshot: ServedSnapshot, most: int) -> list[int]:
-    """By target of the total, equals in the order of the tree. An entry that stands for a person is never among them:
-    what is scraped is read by whoever opens a dashboard."""
+    """By target of the total, equals in the order of the tree. Entries that represent a person are left out: scraped
+    values are open to every reader of a dashboard.
+    """
     groups = np.flatnonzero(snapshot.values.competes & snapshot.tree.is_group)
     order = np.argsort(-snapshot.values.target_global[groups], kind="stable")
     return [int(i) for i in groups[order][: max(most, 0)]]

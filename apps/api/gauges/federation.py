@@ -14,7 +14,7 @@ from apps.federation.fallback.stale import heard_at
 from apps.federation.models import HeldHour, Mount, Remote, Subscription
 
 _LABELS = ("kind", "policy", "issuer", "name")
-_MOST = 500  # of each kind: what is told stays bounded, however much somebody mounts
+_MOST = 500  # of each kind: the output stays bounded with any number of mounts
 
 
 def federation_families() -> Iterator[Metric]:

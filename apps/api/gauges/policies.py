@@ -1,4 +1,4 @@
-"""Per policy: how old its newest snapshot is, what it took, and how far the tree is from its targets."""
+"""Per policy: age of its newest snapshot, duration of its computation, and the tree's distance from its targets."""
 
 from __future__ import annotations
 
@@ -123,9 +123,9 @@ def count_outside(snapshot: ServedSnapshot) -> tuple[int, int]:
 
 
 def mean_deviation_points(snapshot: ServedSnapshot) -> float | None:
-    """100 · Σ target_global · |actual − target| / Σ target_global over entries whose group has used anything.
+    """100 · Σ target_global · |actual − target| / Σ target_global over entries whose group has any usage.
 
-    None where nobody has: 0/0 is no deviation.
+    None without any usage: 0/0 is no deviation.
     """
     values = snapshot.values
     measured = compared(snapshot)
@@ -137,7 +137,7 @@ def mean_deviation_points(snapshot: ServedSnapshot) -> float | None:
 
 
 def compared(snapshot: ServedSnapshot) -> Mask:
-    """Entries whose actual share exists: somebody in their group has used something."""
+    """Entries whose actual share exists: their group has some usage."""
     values, parent = snapshot.values, snapshot.tree.parent
     found: Mask = values.competes & (values.group_usage[np.maximum(parent, 0)] > 0)
     return found

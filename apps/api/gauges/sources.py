@@ -1,4 +1,4 @@
-"""Per usage source: how fresh, against its own rhythm, and what became of its records."""
+"""Per usage source: freshness against its interval, and the results of its records."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _collecting(sources: list[Source]) -> Iterator[Metric]:
 
 
 def _received(slugs: dict[int, str]) -> Iterator[Metric]:
-    """Sums of the days that are counted when records are taken: no record is looked at."""
+    """Sums of the daily counts of ingest: no record is read."""
     received = counter(
         "fairshare_usage_received_records", "Records received, by what became of them", "source", "outcome"
     )
@@ -75,7 +75,7 @@ def _received(slugs: dict[int, str]) -> Iterator[Metric]:
 
 
 class _Unmapped:
-    """The last count, for as long as it may be told again."""
+    """The last count, for as long as it may be repeated."""
 
     def __init__(self) -> None:
         self.found: dict[str, tuple[int, float]] = {}

@@ -24,7 +24,7 @@ from apps.api.gauges.runs import run_families, token_families
 from apps.api.gauges.sources import source_families
 from apps.priorities.serving import served
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # one more series for each counter that nobody reads
+disable_created_metrics()  # type: ignore[no-untyped-call]  # one unused series more for each counter
 registry = CollectorRegistry(auto_describe=False)
 lookups = Counter("fairshare_lookups", "Look-ups answered from memory, by this process", ["status"], registry=registry)
 lookup_s = Histogram(
@@ -37,7 +37,7 @@ _by_status: dict[int, Counter] = {}
 
 
 def count_lookup(status: int, took_s: float) -> None:
-    """Labels are looked up once: this is on the hot path."""
+    """Labels are resolved once: this is on the hot path."""
     counter = _by_status.get(status)
     if counter is None:
         counter = _by_status[status] = lookups.labels(str(status))

@@ -1,6 +1,6 @@
-"""The OpenAPI description: made once a release, at the start of the stack, and sent as the file that it left.
+"""The OpenAPI description: made once a release, at the start of the stack, and sent as a file.
 
-Making it takes seconds of CPU and anybody may ask for it, so a process makes it in one thread at most.
+Making it takes seconds of CPU and the route is open, so a process makes it in one thread at most.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _making = threading.Lock()
 
 @login_not_required
 def schema(request: HttpRequest) -> HttpResponseBase:
-    """The same for everybody, as YAML or JSON. Parameters change nothing."""
+    """The schema as YAML or JSON, equal for all callers. Parameters change nothing."""
     if request.method not in ("GET", "HEAD"):
         return errors.problem(request, 405, "method_not_allowed", "This is only read.", headers={"Allow": "GET, HEAD"})
     media_type = request.get_preferred_type(list(_SUFFIXES))

@@ -111,7 +111,7 @@ class AuditListView(APIView):
 
 
 def _entries(text: str, policy_slug: str, reader: AuditReader) -> frozenset[UUID]:
-    """By uid, also what is archived; by path what stands there now. What the caller may not see is nowhere."""
+    """By uid, also archived ones; by path the present one. Entries hidden from the caller are left out."""
     try:
         return frozenset([UUID(text)])
     except ValueError:

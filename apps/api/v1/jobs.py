@@ -1,4 +1,4 @@
-"""Priorities of jobs, taken apart: a pure answer to what was sent, nothing of the site is in it."""
+"""Priorities of jobs, term by term: a pure function of the request, without data of the site."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ _ANSWERS = {"oneOf": [_ANSWER, {"type": "array", "items": _ANSWER}]}
 
 
 class JobCaseParser(StrictJSONParser):
-    """Counts with the fast reader first: what asks for too much isn't read strictly, which takes ten times as long."""
+    """Counts with the fast reader first: an oversized case isn't read strictly, which takes ten times as long."""
 
     def load(self, body: bytes) -> Any:
         with contextlib.suppress(ValueError):  # the strict reader names the place
@@ -105,9 +105,9 @@ class JobExplanationView(APIView):
         responses={(200, "application/json"): _ANSWERS},
     )
     def post(self, request: Request) -> Response:
-        """One case or a list, as `manage.py jobs` takes them; every term of every job, and the lines that add up.
+        """One case or a list, as `manage.py jobs` accepts them; every term of every job, and the lines that add up.
 
-        A case that can't be meant refuses the call as a whole, with its place.
+        An invalid case rejects the request as a whole, with its location.
         """
         given: Any = request.data
         return Response(explain_jobs(given) if isinstance(given, list) else explain_jobs([given])[0])

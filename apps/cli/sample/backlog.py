@@ -35,7 +35,7 @@ def import_backlog(*, at: datetime, admin: Actor) -> None:
 
 
 def attach_robots(uid_of: Callable[[str], UUID], *, at: datetime, admin: Actor, manager: Actor) -> None:
-    """Accounts of programs count where somebody said; `commissioning` stays without an entry."""
+    """Service accounts are attached by hand; `commissioning` stays unmapped."""
     for account, path, reason, actor in (
         (MONITORING, "/operations/tests", "Checks the clusters every hour.", admin),
         (ENSEMBLE, "/climate/seasonal", "Runs the ensemble of the seasonal forecast.", manager),

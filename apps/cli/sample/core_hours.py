@@ -1,4 +1,4 @@
-"""What the sample grid's sites have, and what its committee promised: one organisation handed out too much."""
+"""Capacities of the sample grid's sites, and its committee's allocations: one organisation sub-allocated too much."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ _WITHIN = {"genomics/assembly": 0.6, "genomics/variants": 0.3, "genomics/pathoge
 
 
 def promise_core_hours(grid: Grid, uid_of: Callable[[str], UUID], *, at: datetime, admin: Actor) -> None:
-    """Capacity by site from the first day on; promises for half a year in proportion to shares; one ends next month."""
+    """Capacity by site from the first day on; allocations for half a year in proportion to shares; one ends next
+    month.
+    """
     zone = ZoneInfo(settings.TIME_ZONE)
     first, today = day_of(at - timedelta(days=DAYS), zone), day_of(at, zone)
     for site in SITES:

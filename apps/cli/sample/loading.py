@@ -46,7 +46,7 @@ _EXPECTED_EVERY_S = 6 * 3600
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody to sign in as, and what they are there to show."""
+    """A sample sign-in, and what it is there to show."""
 
     username: str
     first_name: str
@@ -88,7 +88,7 @@ def load_sample(*, at: datetime) -> None:
         put_decisions(people, _uid, at=at)
         connect_programs(people, _uid, at=at)
     backlog.work_at(request_recompute(policy_slug=POLICY_SLUG, at=at, actor=COMMAND).pk, at)
-    ask_for_series(Policy.objects.get(slug=POLICY_SLUG), at=at)  # takes seconds: the first work of the workers
+    ask_for_series(Policy.objects.get(slug=POLICY_SLUG), at=at)  # takes seconds: the workers' first task
     evaluate(at=at)
 
 

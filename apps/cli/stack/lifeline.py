@@ -1,4 +1,4 @@
-"""A process that outlives its parent is an orphan nobody stops: each process of the stack dies with its parent.
+"""Each process of the stack dies with its parent, so that none is orphaned.
 
 On Linux the kernel does it (PR_SET_PDEATHSIG), whatever the parent died of. Elsewhere a thread watches the parent.
 """

@@ -1,4 +1,4 @@
-"""What can be set on a policy: algorithms, operators and laws of aging, as they describe themselves."""
+"""The registries of a policy's settings: algorithms, operators and decay functions, with their descriptions."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class AgingLawListView(APIView):
 
     @extend_schema(operation_id="list_aging_laws", responses=list_of(AgingLawSerializer))
     def get(self, request: Request) -> Response:
-        """Every law by which usage can fade in a policy's window, those of schedulers under their own names."""
+        """Every decay function of a policy's window, those of schedulers under their own names."""
         return listed([law_json(law) for law in LAWS.values()])
 
 

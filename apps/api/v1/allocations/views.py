@@ -1,4 +1,4 @@
-"""Core-hours promised to entries: given, changed, withdrawn; what became of them; and the shares they come to."""
+"""Core-hours allocated to entries: created, changed, withdrawn; their use; and the shares they convert to."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ class AllocationListView(APIView):
         operation_id="give_allocation", request=NewAllocationSerializer, responses={201: AllocationSerializer}
     )
     def post(self, request: Request, policy: str) -> Response:
-        """Promise core-hours. Given from above an entry; more than there is isn't refused, the table flags it."""
+        """Allocate core-hours. By a manager above the entry; over-allocation isn't refused, the table flags it."""
         given, at, actor = sent(NewAllocationSerializer, request), clock.now(), actor_of(request)
         entry = asked_entry(request, policy, given.pop("entry"))
         made = giving.give_allocation(policy_slug=policy, entry_uid=entry, **given, at=at, actor=actor, sight=see)
@@ -237,7 +237,7 @@ class AllocationDetailView(APIView):
         operation_id="withdraw_allocation", parameters=[IF_MATCH, ReasonFilterSerializer], responses={204: None}
     )
     def delete(self, request: Request, policy: str, allocation: UUID) -> Response:
-        """Take it back; the log keeps it."""
+        """Withdraw it; the log keeps it."""
         at, actor = clock.now(), actor_of(request)
         _found(request, policy, allocation)
         tag, given = seen_tag(request, "allocation"), asked(ReasonFilterSerializer, request)
@@ -254,7 +254,7 @@ class AllocationTableView(APIView):
         operation_id="get_allocation_table", parameters=[TableFilterSerializer], responses=AllocationTableSerializer
     )
     def get(self, request: Request, policy: str) -> Response:
-        """A group, its children, and what below them was promised something: handed out, kept, expected, delivered."""
+        """A group, its children, and the allocations below them: sub-allocated, kept, expected, delivered."""
         given = asked(TableFilterSerializer, request)
         table: AllocationTable = get_allocation_table(
             policy_slug=policy, of=asked_entry(request, policy, given["of"]), zone=zone(),
@@ -270,7 +270,7 @@ class AllocationSharesView(APIView):
         operation_id="convert_allocations", parameters=[ConversionFilterSerializer], responses=ConversionSerializer
     )
     def get(self, request: Request, policy: str) -> Response:
-        """What the children of an entry are promised, as shares; nothing is saved."""
+        """Allocations of the children of an entry, as shares; nothing is saved."""
         given = asked(ConversionFilterSerializer, request)
         found = get_conversion(
             policy_slug=policy, parent_uid=asked_entry(request, policy, given["of"]), rest=given["rest"], zone=zone(),
@@ -280,7 +280,7 @@ class AllocationSharesView(APIView):
 
     @extend_schema(operation_id="draft_allocations", request=NewDraftSerializer, responses={201: DraftSerializer})
     def post(self, request: Request, policy: str) -> Response:
-        """The same as a draft. A period that is still to come takes effect on its first day."""
+        """The conversion as a draft. For a future period it takes effect on its first day."""
         given = sent(NewDraftSerializer, request)
         draft = draft_shares(
             policy_slug=policy, parent_uid=asked_entry(request, policy, given["of"]), rest=given["rest"], zone=zone(),

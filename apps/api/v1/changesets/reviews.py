@@ -75,7 +75,7 @@ class ChangeSetCheckListView(APIView):
 
     @extend_schema(operation_id="list_checks_of_change_set", responses=list_of(CheckSerializer))
     def get(self, request: Request, policy: str, change_set: int) -> Response:
-        """What passes, warns or blocks, as it stands for the caller now."""
+        """What passes, warns or blocks, for the caller now."""
         return listed(CheckSerializer(_page(request, policy, change_set).checks, many=True).data)
 
 

@@ -1,4 +1,4 @@
-"""What becomes of a change set: handed in, approved, sent back, published now or later, given up, rebased, undone."""
+"""Steps of a change set: proposed, approved, sent back, published now or later, withdrawn, rebased, reverted."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ProposalView(APIView):
 
     @extend_schema(operation_id="propose_change_set", **_step())
     def post(self, request: Request, policy: str, change_set: int) -> Response:
-        """Ask whoever may publish it to decide."""
+        """Ask the people who may publish it to decide."""
         return _take(services.propose_change_set, request, policy, change_set)
 
 
@@ -75,7 +75,7 @@ class ApprovalView(APIView):
 
     @extend_schema(operation_id="approve_change_set", **_step(EmptySerializer))
     def post(self, request: Request, policy: str, change_set: int) -> Response:
-        """A second person's yes to this version of it; nobody approves an own one."""
+        """A second person's approval of this version; authors can't approve their own."""
         return _take(reviewing.approve_change_set, request, policy, change_set, EmptySerializer)
 
 
@@ -84,7 +84,7 @@ class ReturnView(APIView):
 
     @extend_schema(operation_id="request_changes", **_step())
     def post(self, request: Request, policy: str, change_set: int) -> Response:
-        """Back to its author, as a draft; `reason` says what should change, and stands in the comments."""
+        """Back to its author, as a draft; `reason` says what should change, and becomes a comment."""
 
         def send_back(*, reason: str = "", **more: Any) -> ChangeSet:
             return reviewing.request_changes(text=reason, **more)
@@ -97,9 +97,9 @@ class PublicationView(APIView):
 
     @extend_schema(operation_id="publish_change_set", **_step(PublicationSerializer))
     def post(self, request: Request, policy: str, change_set: int) -> Response:
-        """Put it in force on the head as it is now, or decide that it will be later.
+        """Publish it on the head as it is now, or schedule it.
 
-        409 names what somebody else changed meanwhile, or that a second person is needed first (`needs_approval`).
+        409 lists changes by others since its base, or says that a second person is needed first (`needs_approval`).
         """
         planned = found_for(request, policy, change_set).effective_at
 

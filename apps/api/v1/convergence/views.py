@@ -146,10 +146,11 @@ class ConvergenceView(APIView):
         operation_id="get_convergence", parameters=[ConvergenceFilterSerializer], responses=ConvergenceSerializer
     )
     def get(self, request: Request, policy: str) -> Response:
-        """The children of an entry day by day, or by the hour: what each used of their parent beside its target.
+        """The children of an entry by day or by hour: each one's usage as a fraction of their parent's, beside its
+        target.
 
-        Figures and verdict are of every day, also where the results are told by weeks. Days outside what is built are
-        left out; `built` says which there are.
+            Figures and verdict are of every day, also where the results are by weeks. Days outside the stored range are
+            left out; `built` gives the range.
         """
         given, actor = asked(ConvergenceFilterSerializer, request), actor_of(request)
         scope = POLICIES_READ if actor.has_scope(POLICIES_READ) else SELF_READ

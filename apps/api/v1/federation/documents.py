@@ -1,4 +1,4 @@
-"""What this site tells others: signed documents, as they were signed."""
+"""What this site publishes: signed documents, unchanged."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class SinceSerializer(serializers.Serializer[Any]):
 
 
 class SignedDocumentView(APIView):
-    """Open to anybody, because what is open is; what isn't, the room of federation shows to nobody else."""
+    """Open to all, because publications may be; closed ones are filtered by the room of federation."""
 
     permission_classes = (AllowAny,)
     renderer_classes = (SignedRenderer, JSONRenderer)
@@ -70,8 +70,9 @@ class SignedDocumentView(APIView):
 class PublicationDocumentView(SignedDocumentView):
     @extend_schema(operation_id="read_publication", parameters=[_IF_NONE_MATCH], responses=_ANSWERS)
     def get(self, request: Request, name: str) -> HttpResponse:
-        """The document in force of a publication (`fairshare-policy/1`), signed. For anybody where it is open, else
-        for administrators and for tokens of the scope `federation` whose policy and subtree contain its entry."""
+        """The current document of a publication (`fairshare-policy/1`), signed. For anyone where it is open, else for
+        administrators and for tokens of the scope `federation` whose policy and subtree contain its entry.
+        """
         actor, now = actor_of(request), clock.now()
         publication = get_publication(name=name, actor=actor, at=now)
         issued = _named(lambda: issue(publication, at=now))

@@ -1,4 +1,4 @@
-"""What is mounted of other authorities' policies: looked at beforehand, mounted, changed, its timeline."""
+"""Mounts of other authorities' policies: previewed, mounted, changed, their timelines."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class PreviewView(APIView):
 
     @extend_schema(operation_id="preview_mount", request=PreviewRequestSerializer, responses=PreviewSerializer)
     def post(self, request: Request) -> Response:
-        """Fetch and read a document before anybody trusts it. Nothing is kept."""
+        """Preview a document before its key is trusted. Nothing is stored."""
         given = sent(PreviewRequestSerializer, request)
         found = mounting.preview(
             url=given["url"], policy_slug=given["policy"], token=given["token"], at=clock.now(),
@@ -101,8 +101,9 @@ class MountListView(APIView):
 
     @extend_schema(operation_id="make_mount", request=NewMountSerializer, responses={201: MountSerializer})
     def post(self, request: Request) -> Response:
-        """Mount a publication at an entry, by the key whose fingerprint somebody compared. It is fetched at once, and
-        put in force or held for review; everything may be left out that has a default."""
+        """Mount a publication at an entry, under the key whose fingerprint was compared. It is fetched at once, and
+        published or held for review; everything with a default may be omitted.
+        """
         given = sent(NewMountSerializer, request)
         settings = taken_apart(given, MountSettingsSerializer)
         now = clock.now()
@@ -124,7 +125,7 @@ class MountDetailView(APIView):
 
     @extend_schema(operation_id="change_mount", request=ChangedMountSerializer, responses=MountSerializer)
     def patch(self, request: Request, mount: int) -> Response:
-        """Limits and rhythm; what is left out stays."""
+        """Limits and interval; omitted values stay."""
         given, now = sent(ChangedMountSerializer, request), clock.now()
         reason, token = given.pop("reason"), given.pop("token", None)
         found = control.change_settings(

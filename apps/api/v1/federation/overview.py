@@ -114,7 +114,7 @@ class PeerListView(APIView):
 
     @extend_schema(operation_id="list_peers", responses=_PEERS)
     def get(self, request: Request) -> Response:
-        """Whom we mount, whose usage we take and, for administrators, who reads ours: age, version, state."""
+        """Mounted peers, subscribed peers and, for administrators, readers of ours: age, version, state."""
         found = list_peers(at=clock.now(), actor=actor_of(request))
         return listed(PeerSerializer(found, many=True).data)
 

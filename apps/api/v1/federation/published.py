@@ -1,4 +1,4 @@
-"""What this site tells others, and the keys that it signs with: administered."""
+"""Administration of what this site publishes, and of its signing keys."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class PublicationListView(APIView):
 
     @extend_schema(operation_id="list_publications", responses=list_of(PublicationSerializer))
     def get(self, request: Request) -> Response:
-        """Subtrees that others are told of."""
+        """Published subtrees."""
         found = publications.list_publications(actor=actor_of(request))
         return listed(PublicationSerializer(found, many=True).data)
 
@@ -120,7 +120,7 @@ class PublicationListView(APIView):
         operation_id="make_publication", request=NewPublicationSerializer, responses={201: PublicationSerializer}
     )
     def post(self, request: Request) -> Response:
-        """Tell others of an entry and all below it; one that is told already gets these terms. For administrators."""
+        """Publish an entry and all below it; an existing publication gets these terms. For administrators."""
         given = sent(NewPublicationSerializer, request)
         made = publications.make_publication(
             policy_slug=given.pop("policy"), **given, at=clock.now(), actor=actor_of(request)
@@ -139,7 +139,7 @@ class PublicationDetailView(APIView):
 
     @extend_schema(operation_id="drop_publication", parameters=[DeedSerializer], responses={204: None})
     def delete(self, request: Request, name: str) -> Response:
-        """Nobody is told of it any more. Whoever mounted it keeps what is in force there, with its age."""
+        """Stop publishing. Sites that mounted it keep their current version, with its age."""
         reason = asked(DeedSerializer, request)["reason"]
         publications.drop_publication(name=name, reason=reason, at=clock.now(), actor=actor_of(request))
         return Response(status=204)
@@ -150,12 +150,12 @@ class FeedListView(APIView):
 
     @extend_schema(operation_id="list_feeds", responses=list_of(FeedSerializer))
     def get(self, request: Request) -> Response:
-        """Entries whose usage here others are told of."""
+        """Entries whose local usage is sent to others."""
         return listed(FeedSerializer(feeds.list_feeds(actor=actor_of(request)), many=True).data)
 
     @extend_schema(operation_id="make_feed", request=NewFeedSerializer, responses={201: FeedSerializer})
     def post(self, request: Request) -> Response:
-        """Tell others what an entry and all below it used here; one that is told already gets these terms."""
+        """Send the local usage of an entry and all below it; an existing feed gets these terms."""
         given = sent(NewFeedSerializer, request)
         made = feeds.make_feed(policy_slug=given.pop("policy"), **given, at=clock.now(), actor=actor_of(request))
         return Response(FeedSerializer(made).data, status=201)
@@ -171,7 +171,7 @@ class FeedDetailView(APIView):
 
     @extend_schema(operation_id="drop_feed", responses={204: None})
     def delete(self, request: Request, name: str) -> Response:
-        """Nobody is told any more; what others have taken stays with them."""
+        """Stop sending; readers keep what they have."""
         _chosen(feeds.list_feeds(actor=actor_of(request)), name)
         feeds.drop_feed(name=name, at=clock.now(), actor=actor_of(request))
         return Response(status=204)
@@ -187,7 +187,7 @@ class KeyListView(APIView):
 
     @extend_schema(operation_id="rotate_key", request=DeedSerializer, responses={201: KeySerializer})
     def post(self, request: Request) -> Response:
-        """A new key, which the present one hands over to: whoever trusts that one follows. For administrators."""
+        """A new key, signed by the present one: sites that trust that one follow. For administrators."""
         reason = sent(DeedSerializer, request)["reason"]
         keys.rotate_key(reason=reason, at=clock.now(), actor=actor_of(request))
         return Response(KeySerializer(keys.list_keys()[-1]).data, status=201)

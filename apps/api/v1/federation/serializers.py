@@ -1,4 +1,4 @@
-"""The shapes in which mounts and subscriptions are told and asked for."""
+"""Serializers of mounts and subscriptions."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def step_view(kind: Kind, step: str) -> type[RemoteView]:
 
 def trust_key_view(kind: Kind) -> type[RemoteView]:
     def post(self: RemoteView, request: Request, **_: int) -> Response:
-        """From now on by another key, which somebody compared by another way."""
+        """Trust another key, which was compared through another channel."""
         control.trust_key(**sent(TrustKeySerializer, request), **self.named(request))
         return self.answer(request)
 
@@ -99,7 +99,7 @@ def trust_key_view(kind: Kind) -> type[RemoteView]:
 
 def fetch_view(kind: Kind) -> type[RemoteView]:
     def post(self: RemoteView, request: Request, **_: int) -> Response:
-        """Look at it now, out of its rhythm. The answer is the run to follow."""
+        """Fetch it now, ahead of its interval. The answer is the run to follow."""
         given = sent(NoteSerializer, request)
         run = control.fetch_now(reason=given["reason"], **self.named(request))
         return Response(RunSerializer(run).data, status=202)
@@ -112,7 +112,7 @@ def fetch_view(kind: Kind) -> type[RemoteView]:
 
 def timeline_view(kind: Kind) -> type[RemoteView]:
     def get(self: RemoteView, request: Request, **_: int) -> Response:
-        """What became of each look, newest first; the last 500 are kept."""
+        """Results of its fetches, newest first; the last 500 are kept."""
         given = asked(PageSerializer, request)
         fetches = control.get_remote(**self.named(request)).fetches.order_by("-id")
         if "cursor" in given:

@@ -1,4 +1,4 @@
-"""Whose usage this site takes: a feed looked at beforehand, subscribed to, changed; its held hours and capacity."""
+"""Subscriptions to usage of other sites: previewed, made, changed; held hours and capacity."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class FeedPreviewView(APIView):
         operation_id="preview_subscription", request=FeedPreviewRequestSerializer, responses=FeedPreviewSerializer
     )
     def post(self, request: Request) -> Response:
-        """Fetch and read a feed before anybody trusts it. Nothing is kept."""
+        """Preview a feed before its key is trusted. Nothing is stored."""
         given = sent(FeedPreviewRequestSerializer, request)
         found = subscribing.preview_feed(
             policy_slug=given.pop("policy"), **given, at=clock.now(), actor=actor_of(request)
@@ -111,7 +111,7 @@ class SubscriptionListView(APIView):
 
     @extend_schema(operation_id="subscribe", request=NewSubscriptionSerializer, responses={201: SubscriptionSerializer})
     def post(self, request: Request) -> Response:
-        """Take what another site tells of an entry's usage, by the key whose fingerprint somebody compared."""
+        """Subscribe to an entry's usage at another site, under the key whose fingerprint was compared."""
         given = sent(NewSubscriptionSerializer, request)
         settings = taken_apart(given, SettingsSerializer)
         now = clock.now()
@@ -133,7 +133,7 @@ class SubscriptionDetailView(APIView):
         operation_id="change_subscription", request=ChangedSubscriptionSerializer, responses=SubscriptionSerializer
     )
     def patch(self, request: Request, subscription: int) -> Response:
-        """Limits and rhythm; what is left out stays."""
+        """Limits and interval; omitted values stay."""
         given = sent(ChangedSubscriptionSerializer, request)
         reason, token = given.pop("reason"), given.pop("token", None)
         control.change_settings(
@@ -148,7 +148,7 @@ class HeldHourListView(APIView):
 
     @extend_schema(operation_id="list_held_hours", responses=list_of(HeldHourSerializer))
     def get(self, request: Request, subscription: int) -> Response:
-        """Hours in which it tells of more than it has, newest first: their sums don't count. At most 1,000."""
+        """Hours in which it reports more than its capacity, newest first: their sums don't count. At most 1,000."""
         row = subscribing.get_subscription(subscription_id=subscription, actor=actor_of(request), at=clock.now())
         return listed(HeldHourSerializer(row.held_hours.order_by("-hour_at")[:1_000], many=True).data)
 
@@ -158,7 +158,7 @@ class CapacityAgreementView(APIView):
 
     @extend_schema(operation_id="agree_capacity", request=CapacityAgreementSerializer, responses=SubscriptionSerializer)
     def post(self, request: Request, subscription: int) -> Response:
-        """What that site has, as agreed from now on. All that it tells is read anew: held hours within it count."""
+        """The agreed capacity of that site. All its usage is read again: held hours within it are released."""
         given = sent(CapacityAgreementSerializer, request)
         control.agree_capacity(
             subscription=subscription, cores=given["cores"], reason=given["reason"], at=clock.now(),

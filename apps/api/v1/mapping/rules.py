@@ -140,7 +140,7 @@ class MappingTrialView(APIView):
 
     @extend_schema(operation_id="try_mapping", request=MappingTrialSerializer, responses=MappingPlanSerializer)
     def post(self, request: Request, policy: str) -> Response:
-        """Which accounts would move from where to where, and the usage at stake. Nothing is changed."""
+        """Which accounts would move from where to where, and the affected usage. Nothing is changed."""
         given = sent(MappingTrialSerializer, request)
         if len(given) != 1:
             raise _refusal("body", "must have one of rules, assignments, restore")
@@ -276,7 +276,7 @@ def _rules(request: Request, policy: str, given: Sequence[dict[str, Any]]) -> li
 
 
 def _places(request: Request, policy: str, given: Sequence[dict[str, Any]]) -> dict[int, Any]:
-    """By id; a name that nobody knows gets an id that no account has, and the answer of what isn't there."""
+    """By id; an unknown name gets an id that no account has, and so the answer for missing ones."""
     uids = {text: entry_uid(request, policy, text) for text in {one["entry"] for one in given}}
     keys = [canonical(AccountKey(*one["account"].values())) for one in given]
     rows = Account.objects.filter(

@@ -1,4 +1,4 @@
-"""What rules, moves, suggestions and versions of the mapping look like."""
+"""Serializers of rules, moves, suggestions and versions of the mapping."""
 
 from __future__ import annotations
 

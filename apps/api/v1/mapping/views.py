@@ -1,4 +1,4 @@
-"""Accounts that were attached to entries by hand: listed, attached, let go."""
+"""Accounts attached to entries by hand: listed, attached, detached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The walk root→leaf of an account, for whoever may be told it."""
+"""The walk root→leaf of an account, for callers who may see it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from apps.explain.explained import explain
 
 
 class ExplainedSerializer(PrioritySerializer):
-    """A look-up's answer with the walk; what is unmapped has none."""
+    """A look-up's answer with the walk; unmapped accounts have none."""
 
     steps = MyStepSerializer(many=True, required=False)
     explained_by = serializers.ChoiceField(

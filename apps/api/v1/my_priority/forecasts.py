@@ -197,7 +197,7 @@ class MyForecastView(APIView):
         operation_id="get_my_forecast", parameters=[MyForecastFilterSerializer], responses=ForecastListSerializer
     )
     def get(self, request: Request) -> Response:
-        """The same for all accounts of one's own."""
+        """The forecasts of all of the caller's accounts."""
         given = asked(MyForecastFilterSerializer, request)
         found = get_my_forecasts(share=given.get("share"), actor=actor_of(request), at=clock.now())
         return _private({"results": [forecast_json(each) for each in found]})

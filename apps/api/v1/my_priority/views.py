@@ -1,4 +1,4 @@
-"""Who asks, and their own priorities in numbers and words: for the client in a terminal, and for anybody's scripts."""
+"""The caller and their own priorities in numbers and words: for the terminal client, and for scripts."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class MeView(APIView):
 
     @extend_schema(operation_id="get_me", parameters=[MeFilterSerializer], responses=MeSerializer)
     def get(self, request: Request) -> Response:
-        """Who asks, and each of their accounts with its place; `at` looks back, with the rights of now."""
+        """The caller, and each of their accounts with its rank; `at` selects a past instant, with present rights."""
         given = asked(MeFilterSerializer, request)
         told = tell_me(actor=actor_of(request), at=moment_of(given.get("at")), policy_slug=given.get("policy"))
         return Response(told)
@@ -122,7 +122,7 @@ class MyExplanationView(APIView):
         operation_id="explain_me", parameters=[MyExplanationFilterSerializer], responses=MyExplanationsSerializer
     )
     def get(self, request: Request) -> Response:
-        """The same with every level of the way, the number the scheduler gets, and what to do."""
+        """The caller's accounts with every level of the path, the number the scheduler gets, and what to do."""
         given = asked(MyExplanationFilterSerializer, request)
         told = explain_me(
             actor=actor_of(request),

@@ -1,4 +1,4 @@
-"""The walk root→leaf as REST tells it, level by level."""
+"""The walk root→leaf in REST, level by level."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class StatementFilterSerializer(serializers.Serializer[Any]):
 
 
 class FiguresSerializer(serializers.Serializer[Any]):
-    """In the policy's metric (core-seconds where it weighs cores alone), over the days on which the entry competes.
+    """In the policy's metric (core-seconds where it weights cores alone), over the days on which the entry competes.
 
     entitled = used + lent + missed + unclear − borrowed.
     """

@@ -1,4 +1,4 @@
-"""Notices as their reader gets them, read and put off; and the rules that open them."""
+"""The caller's notices, read and snoozed; and the rules that open them."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class NoticeListView(APIView):
         operation_id="list_notices", parameters=[NoticeFilterSerializer], responses=list_of(NoticeSerializer)
     )
     def get(self, request: Request) -> Response:
-        """What the caller is told, newest first. A notice tells nothing that its reader couldn't see on a page."""
+        """The caller's notices, newest first. A notice contains nothing that its reader couldn't see on a page."""
         given = asked(NoticeFilterSerializer, request)
         before = decode_cursor(given["cursor"], int) if "cursor" in given else None
         limit = given["limit"]
@@ -158,7 +158,7 @@ class NoticeRuleListView(APIView):
 
     @extend_schema(operation_id="make_notice_rule", request=NewRuleSerializer, responses={201: RuleSerializer})
     def post(self, request: Request) -> Response:
-        """A rule where there is none yet; for whoever rules that place."""
+        """A new rule; for managers of that place."""
         given, actor, now = sent(NewRuleSerializer, request), actor_of(request), clock.now()
         uid = entry_uid(request, given["policy"], given["entry"]) if given["entry"] and given["policy"] else None
         place = watching.place_of(

@@ -60,7 +60,7 @@ class MetricSerializer(serializers.Serializer[Any]):
 
 
 class SettingsSerializer(serializers.Serializer[Any]):
-    """As they stand in the revision; parameters are told by the registries of algorithms and aging laws."""
+    """As stored in the revision; the registries of algorithms and decay functions describe the parameters."""
 
     algorithm = serializers.DictField()
     metric = MetricSerializer()

@@ -1,4 +1,4 @@
-"""What is odd about usage, by source."""
+"""Data issues of usage, by source."""
 
 from __future__ import annotations
 

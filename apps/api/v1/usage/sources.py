@@ -93,7 +93,7 @@ class SourceListView(APIView):
 
     @extend_schema(operation_id="list_sources", responses=list_of(SourceSerializer))
     def get(self, request: Request) -> Response:
-        """Every stream of usage that this site takes."""
+        """Every usage source of this site."""
         found = selectors.list_sources(actor=actor_of(request))
         return listed(SourceSerializer(found, many=True, context=_context(request)).data)
 
@@ -129,7 +129,7 @@ class CollectionView(APIView):
 
     @extend_schema(operation_id="collect_source", request=None, responses={202: RunSerializer})
     def post(self, request: Request, source: str) -> Response:
-        """Fetch what is new now, out of its rhythm. The answer is the run to follow."""
+        """Collect new records now, ahead of the interval. The answer is the run to follow."""
         run = sources.collect_now(slug=source, at=clock.now(), actor=actor_of(request))
         return Response(RunSerializer(run).data, status=202)
 
@@ -139,7 +139,7 @@ class PauseView(APIView):
 
     @extend_schema(operation_id="pause_source", request=None, responses=SourceSerializer)
     def post(self, request: Request, source: str) -> Response:
-        """Nothing is collected until it is resumed; what is sent is still taken."""
+        """Nothing is collected until it is resumed; pushed records are still accepted."""
         sources.pause_source(slug=source, at=clock.now(), actor=actor_of(request))
         return _answer(request, source)
 

@@ -30,7 +30,7 @@ _PAGE = 1_000
 
 
 class StreamParser(BaseParser):
-    """Leaves the body unread: it is read as it is taken in, and may be compressed."""
+    """Leaves the body unread: it is read during the import, and may be compressed."""
 
     media_type = "application/json"
 
@@ -145,7 +145,7 @@ class RecordListView(APIView):
         responses=PushedSerializer,
     )
     def post(self, request: Request) -> Response:
-        """Each record counts once, in its latest version; every line that isn't taken is named."""
+        """Each record counts once, in its latest version; every rejected line is listed."""
         given = asked(PushSerializer, request)
         answer = services.push_records(
             source_slug=given["source"],

@@ -1,4 +1,4 @@
-"""`manage.py federation`: what this site tells others, the key it signs with, and what of others' it follows."""
+"""`manage.py federation`: what this site publishes, its signing key, and what it mounts and subscribes to."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class Command(OperatorCommand):
         return [remote for remote in found if wanted in (None, remote.pk)]
 
     def _looked(self, remote: Mount | Subscription) -> bool:
-        """True where it could not be taken."""
+        """True where the document was rejected."""
         run = work_run_now(ask_for(remote, at=now()).pk)
         said = run.result.get("message") or run.error
         outcome = run.result.get("outcome", run.state)
@@ -187,7 +187,7 @@ class Command(OperatorCommand):
         self.stdout.write(f"Taken at {options['entry']} as {made.pk}; the worker fetches it, as `fetch` does.")
 
     def _compared(self, found: str, options: dict[str, Any]) -> None:
-        """Nothing is trusted that nobody has looked at."""
+        """A key is trusted only after a comparison."""
         self.stdout.write(f"Its key: {found}")
         if options["fingerprint"] and clean_fingerprint(options["fingerprint"]) != found:
             raise CommandError("That is another key than the one you compared: nothing was done.", returncode=REFUSED)
@@ -206,7 +206,7 @@ class Command(OperatorCommand):
 
 
 def _token(path: str | None) -> str:
-    """From a file, because what stands on a command line is seen by everybody on the machine."""
+    """From a file, because every user of the machine sees command lines."""
     if path is None:
         return ""
     return (sys.stdin.read() if path == "-" else Path(path).read_text()).strip()

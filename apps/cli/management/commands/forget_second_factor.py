@@ -1,4 +1,4 @@
-"""`manage.py forget_second_factor`: for somebody who lost the authenticator app and the recovery codes."""
+"""`manage.py forget_second_factor`: for people without their authenticator app and recovery codes."""
 
 from __future__ import annotations
 
