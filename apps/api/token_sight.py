@@ -34,7 +34,7 @@ class _Known(NamedTuple):
     mask: Mask | None
 
 
-class TokenSight:
+class TokenVisibility:
     """What tokens may read of the policies that are served; None: all of it."""
 
     def __init__(self) -> None:
@@ -89,4 +89,4 @@ def _reads_all(user: User, visibility: str) -> bool:
     return user.is_superuser or visibility == Policy.Visibility.TREE
 
 
-sights = TokenSight()
+sights = TokenVisibility()

@@ -25,7 +25,7 @@ def status_json(mounts: list[Mount], subscriptions: list[Subscription], at: date
         "subscriptions": [
             {
                 **_both(row, at), "feed": row.feed, "number": row.number, "capacity_cores": row.capacity_cores,
-                "told_capacity_cores": row.told_capacity_cores, "held_hours": row.held_hours.count(),
+                "reported_capacity_cores": row.reported_capacity_cores, "held_hours": row.held_hours.count(),
                 "running_held": row.running_held, "enforced_version": row.enforced_version,
             }
             for row in subscriptions

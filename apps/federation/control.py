@@ -13,7 +13,7 @@ from apps.accounts.audit import log as audit
 from apps.core.errors import Conflict, FieldProblem, Invalid
 from apps.federation.fallback import stale
 from apps.federation.fetch_schedule import ask_for
-from apps.federation.fetching.looking import NOT_ASKED, Other, sealed_token
+from apps.federation.fetching.looking import NOT_FETCHED, Other, sealed_token
 from apps.federation.models import Mount, Remote, Subscription
 from apps.federation.mounts.mounting import clean_fingerprint, clean_settings, get_mount
 from apps.federation.usage_feeds.lines import read_from_0
@@ -123,7 +123,7 @@ def change_settings(
         remote.due_at = at
     remote.save()
     if remote.stale_action != Remote.StaleAction.LOCAL or not stale.is_stale(remote, at):
-        stale.let_go(remote, at)
+        stale.end_fallback(remote, at)
     _note(remote, "federation.settings_changed", reason, at, actor, details)
     return remote
 
@@ -187,7 +187,7 @@ def agree_capacity(*, subscription: int, cores: float, reason: str, at: datetime
     row = get_subscription(subscription_id=subscription, actor=actor, at=at, lock=True)
     before, row.capacity_cores = row.capacity_cores, clean_cores(cores)
     read_from_0(row)
-    if row.state not in NOT_ASKED:
+    if row.state not in NOT_FETCHED:
         row.due_at = at
     row.save()
     details = {"before": before, "after": row.capacity_cores}
@@ -209,7 +209,7 @@ def _switched(remote: Other, state: str, verb: str, reason: str, at: datetime, a
 def _unblock(remote: Other, at: datetime) -> None:
     if remote.state == State.BLOCKED:
         remote.state = State.ACTIVE
-    if remote.state not in NOT_ASKED:
+    if remote.state not in NOT_FETCHED:
         remote.due_at = at
 
 

@@ -12,18 +12,18 @@ from apps.core.errors import Conflict, DomainError, NotFound
 from apps.core.outbound import Answer, Unreachable
 from apps.federation.fallback import stale
 from apps.federation.fetching import looking
-from apps.federation.fetching.crowd import Asked, Crowd
-from apps.federation.fetching.looking import BAD_OUTCOMES, NOT_ASKED, Look, Other
+from apps.federation.fetching.crowd import Asked, ConcurrentFetch
+from apps.federation.fetching.looking import BAD_OUTCOMES, NOT_FETCHED, FetchResult, Other
 from apps.federation.models import Fetch, Mount, Subscription
 from apps.federation.mounts import following
 from apps.federation.usage_feeds import taking
-from apps.federation.usage_feeds.strangers import drop_new_strangers
+from apps.federation.usage_feeds.strangers import drop_out_of_scope_entries
 from apps.runs.faults import fault_point
 from apps.runs.leases import Lease, LeaseLost, RunCancelled
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
 
-__all__ = ["BAD_OUTCOMES", "KIND", "ask_for", "ask_for_due", "take_answer", "work_fetch"]
+__all__ = ["BAD_OUTCOMES", "KIND", "ask_for", "ask_for_due", "ingest_answer", "work_fetch"]
 
 logger = logging.getLogger(__name__)
 
@@ -34,10 +34,10 @@ _PASSED_ON = (DatabaseError, InterfaceError, LeaseLost, RunCancelled)
 def ask_for_due(*, at: datetime) -> int:
     """A run for each mount and each feed whose time has come; safe to run twice and at once."""
     stale.act_on_stale(at)
-    drop_new_strangers(at)
+    drop_out_of_scope_entries(at)
     due: list[Other] = []
     for table in (Mount, Subscription):
-        due += table._default_manager.filter(due_at__lte=at).exclude(state__in=NOT_ASKED)
+        due += table._default_manager.filter(due_at__lte=at).exclude(state__in=NOT_FETCHED)
     due.sort(key=lambda remote: (remote.due_at or at, remote.pk))
     for remote in due:
         ask_for(remote, at=at)
@@ -53,7 +53,7 @@ def ask_for(remote: Other, *, at: datetime) -> Run:
 
 def work_fetch(run: Run, lease: Lease) -> dict[str, Any]:
     """Handler of `federation_fetch`. The current content stays until a good document lands, whatever the peer does."""
-    return Crowd(KIND, _begin, _settle).work(run, lease)
+    return ConcurrentFetch(KIND, _begin, _settle).work(run, lease)
 
 
 def _begin(run: Run) -> Asked:
@@ -62,7 +62,7 @@ def _begin(run: Run) -> Asked:
     Conflict: it is paused, or waits for a manager's decision.
     """
     remote = _found(run)
-    if remote.state in NOT_ASKED:
+    if remote.state in NOT_FETCHED:
         message = f"{remote}: it isn't fetched, because it is {remote.get_state_display().lower()}."
         raise Conflict(message, code=remote.state)
     try:
@@ -74,7 +74,7 @@ def _begin(run: Run) -> Asked:
 
 def _settle(run: Run, lease: Lease, asked: Asked) -> dict[str, Any]:
     at, remote = lease.clock(), asked.remote
-    look = _looked(asked, at)
+    fetched = _checked_answer(asked, at)
     fault_point("federation.fetch.before_landing")
     with lease.fenced():
         row = _found(run, lock=True)
@@ -83,27 +83,27 @@ def _settle(run: Run, lease: Lease, asked: Asked) -> dict[str, Any]:
             row.due_at = at
             row.save(update_fields=["due_at"])
         else:
-            _land(row, look, at, asked.took_s)
-        result = {"outcome": look.outcome, "version": look.version, "message": look.message}
+            _land(row, fetched, at, asked.took_s)
+        result = {"outcome": fetched.outcome, "version": fetched.version, "message": fetched.message}
         fault_point("federation.fetch.before_commit")
         lease.finish(result, lease.clock())
     return result
 
 
-def take_answer(remote: Other, answer: Answer, *, at: datetime) -> Look:
+def ingest_answer(remote: Other, answer: Answer, *, at: datetime) -> FetchResult:
     """Process an answer that has been received: check it, apply it, record it."""
-    look = _looked(Asked(remote, None, answer=answer), at)
-    _land(remote, look, at, 0.0)
-    return look
+    fetched = _checked_answer(Asked(remote, None, answer=answer), at)
+    _land(remote, fetched, at, 0.0)
+    return fetched
 
 
-def _land(remote: Other, look: Look, at: datetime, took_s: float) -> None:
+def _land(remote: Other, fetched: FetchResult, at: datetime, took_s: float) -> None:
     is_behind = False
     if isinstance(remote, Mount):
-        following.take(remote, look, at)
+        following.apply(remote, fetched, at)
     else:
-        is_behind = taking.take(remote, look, at)
-    looking.note(remote, look, at, took_s, is_behind=is_behind)
+        is_behind = taking.apply(remote, fetched, at)
+    looking.note(remote, fetched, at, took_s, is_behind=is_behind)
 
 
 def _found(run: Run, *, lock: bool = False) -> Other:
@@ -117,27 +117,27 @@ def _found(run: Run, *, lock: bool = False) -> Other:
     return remote
 
 
-def _looked(asked: Asked, at: datetime) -> Look:
+def _checked_answer(asked: Asked, at: datetime) -> FetchResult:
     """Everything that needs no lock: check the signature, read."""
-    look = Look()
+    fetched = FetchResult()
     try:
         if asked.failure is not None:
             raise asked.failure
         answer, remote = asked.answer, asked.remote
         assert answer is not None  # noqa: S101 - else there is a failure
-        look.n_bytes, look.etag = len(answer.body), looking.etag_of(answer)
+        fetched.n_bytes, fetched.etag = len(answer.body), looking.etag_of(answer)
         read = following.read_answer if isinstance(remote, Mount) else taking.read_answer
-        read(remote, answer, look, at)
+        read(remote, answer, fetched, at)
     except Unreachable as error:
-        look.refuse(error.code, error.message, outcome=Fetch.Outcome.UNREACHABLE)
+        fetched.refuse(error.code, error.message, outcome=Fetch.Outcome.UNREACHABLE)
     except _PASSED_ON:
         raise
     except DomainError as error:
-        look.refuse(error.code, error.message)
+        fetched.refuse(error.code, error.message)
     except (ValueError, ArithmeticError, LookupError, TypeError, RecursionError):
         logger.exception("A document of %s can't be read.", asked.remote)  # a fault of ours
-        look.refuse("unreadable", "It can't be read; the log of this site says where.")
-    return look
+        fetched.refuse("unreadable", "It can't be read; the log of this site says where.")
+    return fetched
 
 
 def _basis(remote: Other) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ class SiteKey(models.Model):
     fingerprint = models.CharField(max_length=64, unique=True)
     public = models.BinaryField()
     sealed = models.TextField()  # the private key, sealed with SECRET_KEY
-    handed_over = models.BinaryField(default=b"", blank=True)  # signature of the key before over this one
+    rotation_signature = models.BinaryField(default=b"", blank=True)  # signature of the key before over this one
     made_at = models.DateTimeField()
 
     def __str__(self) -> str:
@@ -147,7 +147,9 @@ class Subscription(Remote):
     number = models.PositiveBigIntegerField(default=0)  # how far it was read; 0: nothing yet
     source = models.OneToOneField("usage.Source", on_delete=models.PROTECT, related_name="subscription")
     capacity_cores = models.FloatField()  # as agreed with the peer: usage can't exceed it
-    told_capacity_cores = models.FloatField(null=True)  # as declared now; a larger one applies once a manager agrees
+    reported_capacity_cores = models.FloatField(
+        null=True
+    )  # as declared now; a larger one applies once a manager agrees
     enforced_version = models.PositiveBigIntegerField(null=True)  # of our publication, active at that site
     running_held = models.BooleanField(default=False)  # more cores run there at once than it has: they don't count
     checked_number = models.PositiveIntegerField(default=0)  # revision last checked for out-of-scope entries
@@ -192,7 +194,7 @@ class UsageFeed(models.Model):
     entry_uid = models.UUIDField()
     name = models.CharField(max_length=128, unique=True)
     capacity_cores = models.FloatField()  # what this site declares that it has
-    tells_running = models.BooleanField(default=True)
+    sends_running = models.BooleanField(default=True)
     keeps_days = models.PositiveIntegerField(default=400)  # older hours aren't sent
     expires_after_s = models.PositiveIntegerField(default=86_400)
     is_open = models.BooleanField(default=False)

@@ -59,8 +59,8 @@ class UsageArrays:
 class OpenRecords:
     """Running and pending jobs as columns. start_epoch: seconds since 1970, NaN where pending; the rest a second.
 
-    site_code, sites: as of buckets. told_epoch: up to when each is known to have run, infinite where it runs until a
-    report says otherwise; None where all do.
+    site_code, sites: as of buckets. known_until_epoch: up to when each is known to have run, infinite where it runs
+    until a report says otherwise; None where all do.
     """
 
     account_id: I8
@@ -76,7 +76,7 @@ class OpenRecords:
     requested_s: F8
     site_code: I8 | None = None
     sites: tuple[str, ...] = ()
-    told_epoch: F8 | None = None
+    known_until_epoch: F8 | None = None
 
     def taken(self, chosen: Flags | I8) -> OpenRecords:
         """These jobs only, by every column that is there."""
@@ -168,15 +168,15 @@ def load_open_records(
     start_epoch = np.where(running, start_us / 1e6, np.nan)
     return OpenRecords(
         account_id, source_id, job_class_id, running, start_epoch, cpus, gpus, mem_mb / 1024.0, nodes, billing,
-        rest[0], rest[1] if sites else None, tuple(sites), _told_epoch(source_id),
+        rest[0], rest[1] if sites else None, tuple(sites), _known_until_epoch(source_id),
     )  # fmt: skip
 
 
-def _told_epoch(source_id: I8) -> F8:
+def _known_until_epoch(source_id: I8) -> F8:
     told = np.full(len(source_id), np.inf)
     peers = Source.objects.filter(kind=Source.Kind.PEER, pk__in=np.unique(source_id).tolist())
-    for peer, heard_at in peers.values_list("id", "last_received_at"):
-        told[source_id == peer] = -np.inf if heard_at is None else heard_at.timestamp()
+    for peer, last_contact_at in peers.values_list("id", "last_received_at"):
+        told[source_id == peer] = -np.inf if last_contact_at is None else last_contact_at.timestamp()
     return told
 
 

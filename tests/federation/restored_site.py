@@ -111,7 +111,7 @@ class RestoredSite:
             self.has(name, backup.jobs.get(name, Job()))
         self.line = dict(backup.line)
 
-    def look(self, follower: Follower, at: datetime = AT) -> Fetch:
+    def fetched(self, follower: Follower, at: datetime = AT) -> Fetch:
         """One question and its answer by the real road: asked as the worker asks, answered by the API."""
         row = follower.row
         row.refresh_from_db()
@@ -132,7 +132,7 @@ class RestoredSite:
     def follow(self, follower: Follower) -> Fetch:
         """Until there is no more, or it is refused."""
         while True:
-            found = self.look(follower)
+            found = self.fetched(follower)
             if found.outcome not in ("landed", "same") or follower.has_all:
                 return found
 

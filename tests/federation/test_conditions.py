@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from apps.federation.fallback.conditions import (
-    NEEDS_A_LOOK,
+    NEEDS_ATTENTION,
     Condition,
     age_of,
     condition_of,
@@ -61,7 +61,7 @@ def test_the_first_that_holds_is_told(
 
 
 def test_somebody_has_to_look_where_nothing_gets_better_by_itself() -> None:
-    assert set(NEEDS_A_LOOK) == {"blocked", "expired", "stale", "held"}
+    assert set(NEEDS_ATTENTION) == {"blocked", "expired", "stale", "held"}
     assert len(Condition) == 9
 
 
@@ -76,8 +76,8 @@ def test_a_clock_that_is_behind_makes_nothing_younger_than_new() -> None:
         ({}, 0, False),
         ({}, 1, True),
         ({"running_held": True}, 0, True),
-        ({"told_capacity_cores": 100.0}, 0, False),
-        ({"told_capacity_cores": 100.5}, 0, True),
+        ({"reported_capacity_cores": 100.0}, 0, False),
+        ({"reported_capacity_cores": 100.5}, 0, True),
     ],
 )
 def test_usage_is_held_by_an_hour_by_what_runs_or_by_a_larger_capacity(

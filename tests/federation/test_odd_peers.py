@@ -18,7 +18,7 @@ from apps.federation.control import begin_anew
 from apps.federation.documents.wire import PolicyLimits, read_policy
 from apps.federation.models import HeldHour, Mount, Subscription
 from apps.federation.publications.services import Issued, issue, make_publication
-from apps.federation.usage_feeds.told_hours import load_told
+from apps.federation.usage_feeds.told_hours import load_reported_usage
 from apps.policies import services
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.publishing.at_once import publish_operations
@@ -203,7 +203,7 @@ def test_of_very_many_held_hours_the_newest_are_shown_and_all_are_counted(subscr
     HeldHour.objects.bulk_create(
         HeldHour(hour_at=AT - n * HOUR, cpu_s=3_600.0 * (1_000 if n == 90 else 1), **told) for n in range(1, 101)
     )
-    found = load_told(subscription)
+    found = load_reported_usage(subscription)
     assert (found.n_held, found.needed_cores) == (100, 1_000.0)
     assert [hour.hour_at for hour in found.hours] == [AT - n * HOUR for n in range(1, 49)]
 

@@ -39,9 +39,9 @@ LATER = AT + timedelta(minutes=5)
 TENTH = 36_000  # core-seconds: of what the site's 100 cores can do in an hour
 
 
-def numbers_in(look: Fetch) -> list[str]:
+def numbers_in(fetched: Fetch) -> list[str]:
     """What a look says that it brought."""
-    return re.findall(r"\d+", look.message)
+    return re.findall(r"\d+", fetched.message)
 
 
 def test_hours_and_running_jobs_land_under_the_entries_and_prove_themselves(
@@ -56,7 +56,7 @@ def test_hours_and_running_jobs_land_under_the_entries_and_prove_themselves(
     source = Source.objects.get(pk=subscription.source_id)
     assert (source.origin, source.site, source.namespace) == ("site-b.example", "site-b", "@entries")
     assert prove(source).n_different == 0
-    assert (subscription.number, subscription.root_uid, subscription.told_capacity_cores) == (1, U2, 100)
+    assert (subscription.number, subscription.root_uid, subscription.reported_capacity_cores) == (1, U2, 100)
 
 
 def test_the_same_again_changes_nothing_and_an_unchanged_feed_costs_one_conditional_question(
@@ -228,7 +228,7 @@ def test_what_was_told_of_an_entry_before_it_came_elsewhere_never_counts(
     assert cores_running(subscription) == 0
     assert prove(Source.objects.get(pk=subscription.source_id)).n_different == 0
     ask_for_due(at=AT)
-    assert AuditEvent.objects.filter(verb="federation.strangers_dropped").count() == 1
+    assert AuditEvent.objects.filter(verb="federation.out_of_scope_dropped").count() == 1
     feed.tell({H11: {later: 9_000}})
     assert look_at(subscription, monkeypatch, LATER).code == "foreign_uid"
 
@@ -335,7 +335,7 @@ def test_a_larger_capacity_is_only_noted_until_somebody_agrees(
 ) -> None:
     feed.tell({H11: {P1: 200 * 3_600}}, capacity_cores=1_000.0)
     assert look_at(subscription, monkeypatch, AT).outcome == "held"
-    assert (subscription.capacity_cores, subscription.told_capacity_cores) == (100, 1_000)
+    assert (subscription.capacity_cores, subscription.reported_capacity_cores) == (100, 1_000)
 
 
 def test_what_was_set_up_together_is_soon_asked_at_different_times() -> None:

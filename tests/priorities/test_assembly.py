@@ -86,7 +86,7 @@ def _inputs(case: Case) -> Inputs:
             **{name: floats(name, case.opened) for name in _OPEN_NUMBERS},
             site_code=ints("site", case.opened),
             sites=SITES,
-            told_epoch=np.array([TOLD_S[row["source_id"]] for row in case.opened], dtype=np.float64),
+            known_until_epoch=np.array([TOLD_S[row["source_id"]] for row in case.opened], dtype=np.float64),
         ),
     )
 

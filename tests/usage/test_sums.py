@@ -26,7 +26,7 @@ from apps.usage.records.peer_sums import (
     Running,
     forget_peer,
     make_peer_source,
-    note_heard,
+    note_contact,
     replace_running,
     replace_sums,
 )
@@ -216,9 +216,9 @@ def test_whatever_ran_before_the_last_ones_told_are_those_that_run(
 
 def test_jobs_of_a_peer_are_known_to_run_until_it_was_heard_last(peer: Source) -> None:
     run_jobs(peer, (0, 1.0, 60.0))
-    assert load_open_records(sources=[peer.pk]).told_epoch == pytest.approx([AT.timestamp()])
-    note_heard(peer.pk, at=AT + timedelta(hours=2))
-    assert load_open_records(sources=[peer.pk]).told_epoch == pytest.approx([AT.timestamp() + 7_200])
+    assert load_open_records(sources=[peer.pk]).known_until_epoch == pytest.approx([AT.timestamp()])
+    note_contact(peer.pk, at=AT + timedelta(hours=2))
+    assert load_open_records(sources=[peer.pk]).known_until_epoch == pytest.approx([AT.timestamp() + 7_200])
 
 
 # --- Beside other sources ---------------------------------------------------------------------------------------------

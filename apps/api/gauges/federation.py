@@ -10,7 +10,7 @@ from prometheus_client.core import Metric
 
 from apps.api.gauges.family import gauge
 from apps.core import clock
-from apps.federation.fallback.stale import heard_at
+from apps.federation.fallback.stale import last_contact_at
 from apps.federation.models import HeldHour, Mount, Remote, Subscription
 
 _LABELS = ("kind", "policy", "issuer", "name")
@@ -31,10 +31,10 @@ def federation_families() -> Iterator[Metric]:
 def _ages(told: list[tuple[list[str], Mount | Subscription]], at: datetime) -> Iterator[Metric]:
     age = gauge("fairshare_peer_age_seconds", "Since what it tells was confirmed last", *_LABELS)
     allowed = gauge("fairshare_peer_allowed_age_seconds", "How old that may become", *_LABELS)
-    failed = gauge("fairshare_peer_failed_looks", "Looks in a row that brought nothing good", *_LABELS)
+    failed = gauge("fairshare_peer_failed_fetches", "Looks in a row that brought nothing good", *_LABELS)
     blocked = gauge("fairshare_peer_blocked", "1 while somebody has to look: a fork, or another key", *_LABELS)
     for labels, row in told:
-        age.add_metric(labels, (at - heard_at(row)).total_seconds())
+        age.add_metric(labels, (at - last_contact_at(row)).total_seconds())
         allowed.add_metric(labels, row.max_age_s)
         failed.add_metric(labels, row.n_failed)
         blocked.add_metric(labels, float(row.state == Remote.State.BLOCKED))

@@ -101,7 +101,7 @@ class FeedForm(ToldForm):
         cleaned = self.cleaned_data
         return {
             **super().given(), "capacity_cores": cleaned["capacity"], "keeps_days": int(cleaned["keeps"]),
-            "tells_running": cleaned["tells_running"],
+            "sends_running": cleaned["sends_running"],
         }  # fmt: skip
 
 

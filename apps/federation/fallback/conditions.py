@@ -30,7 +30,7 @@ class Condition(StrEnum):
     FRESH = "fresh"
 
 
-NEEDS_A_LOOK = (Condition.BLOCKED, Condition.EXPIRED, Condition.STALE, Condition.HELD)
+NEEDS_ATTENTION = (Condition.BLOCKED, Condition.EXPIRED, Condition.STALE, Condition.HELD)
 
 
 def condition_of(remote: Mount | Subscription, *, is_held: bool, at: datetime) -> Condition:
@@ -62,7 +62,7 @@ def is_held(remote: Mount | Subscription) -> bool:
     """Something of it waits for a decision. Of the rows of the two below nothing more is asked of the database."""
     if isinstance(remote, Mount):
         return remote.held is not None and remote.held.state in STILL_OPEN
-    told = remote.told_capacity_cores
+    told = remote.reported_capacity_cores
     asks_for_more = told is not None and told > remote.capacity_cores
     return remote.running_held or asks_for_more or _has_held_hours(remote)
 

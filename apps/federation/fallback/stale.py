@@ -14,13 +14,13 @@ from apps.priorities.fallback import services as fallbacks
 _LOCAL, _FREEZE = Remote.StaleAction.LOCAL, Remote.StaleAction.FREEZE
 
 
-def heard_at(remote: Remote) -> datetime:
+def last_contact_at(remote: Remote) -> datetime:
     """Instant of the last successful fetch; before the first one, of the set-up."""
     return remote.good_at or remote.made_at
 
 
 def is_stale(remote: Remote, at: datetime) -> bool:
-    return heard_at(remote) + timedelta(seconds=remote.max_age_s) <= at
+    return last_contact_at(remote) + timedelta(seconds=remote.max_age_s) <= at
 
 
 def act_on_stale(at: datetime) -> int:
@@ -34,12 +34,12 @@ def act_on_stale(at: datetime) -> int:
     return n_new
 
 
-def heard(remote: Mount | Subscription, at: datetime) -> None:
+def note_success(remote: Mount | Subscription, at: datetime) -> None:
     """After a successful fetch: end the local-only fallback. Frozen stays until a manager decides."""
-    let_go(remote, at)
+    end_fallback(remote, at)
 
 
-def let_go(remote: Mount | Subscription, at: datetime) -> None:
+def end_fallback(remote: Mount | Subscription, at: datetime) -> None:
     """End a fallback that no other subscription at the entry needs: after a successful fetch, and when one is
     removed.
     """
@@ -82,4 +82,4 @@ def _fall_back(remote: Mount | Subscription, at: datetime) -> int:
 
 
 def _reason(remote: Remote) -> str:
-    return f"Not confirmed since {heard_at(remote):%Y-%m-%d %H:%M} UTC."
+    return f"Not confirmed since {last_contact_at(remote):%Y-%m-%d %H:%M} UTC."

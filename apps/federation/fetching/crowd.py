@@ -22,7 +22,7 @@ from apps.runs.services import claim_run, work_lease
 
 PATIENCE_S = 0.5  # for an answer, before other work is claimed
 MOST_AT_ONCE = 32
-_LOOK_AGAIN_S = 0.2
+_POLL_S = 0.2
 
 Begin = Callable[[Run], "Asked"]
 Settle = Callable[[Run, Lease, "Asked"], dict[str, Any]]
@@ -70,7 +70,7 @@ class _Rider:
     beat: Heartbeat
 
 
-class Crowd:
+class ConcurrentFetch:
     """One run's question, and all that join it while it is out."""
 
     def __init__(self, kind: str, begin: Begin, settle: Settle) -> None:
@@ -103,7 +103,7 @@ class Crowd:
                     failure = error
                 continue
             if not n_settled and not self._work_on_others(lease):
-                self._bell.wait(_LOOK_AGAIN_S)
+                self._bell.wait(_POLL_S)
         if failure is not None:
             raise failure
         return result or {}

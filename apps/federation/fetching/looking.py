@@ -24,7 +24,7 @@ TOTAL_S = 60.0  # for everything about one answer, whatever the other side does 
 MOST_REDIRECTS = 3
 LONGEST_RETRY_S = 3_600
 BAD_OUTCOMES = (Fetch.Outcome.REFUSED, Fetch.Outcome.UNREACHABLE)
-NOT_ASKED = (Remote.State.PAUSED, Remote.State.BLOCKED)
+NOT_FETCHED = (Remote.State.PAUSED, Remote.State.BLOCKED)
 _BLOCKS = ("forked", "unknown_key")  # a manager has to check; an old version may come from a stale cache
 _KEPT = 500  # fetches shown in a timeline
 _JITTER = 0.05  # of the interval
@@ -50,7 +50,7 @@ class Question:
 
 
 @dataclass
-class Look:
+class FetchResult:
     """What one fetch found, as the timeline shows it. basis: the trusted state at the request."""
 
     outcome: str = Fetch.Outcome.SAME
@@ -114,29 +114,29 @@ def clean_token(token: str) -> str:
     return plain
 
 
-def note(remote: Other, look: Look, at: datetime, duration_s: float, *, is_behind: bool = False) -> None:
+def note(remote: Other, fetched: FetchResult, at: datetime, duration_s: float, *, is_behind: bool = False) -> None:
     """Log the fetch and set the next one: sooner or later, never none, unless a manager has to decide."""
-    is_good = look.outcome not in BAD_OUTCOMES
-    if look.outcome == Fetch.Outcome.REFUSED and look.message != remote.error:  # once, not at every try
-        logger.warning("A document of %s is refused (%s): %s", remote, look.code, look.message)
-    remote.fetched_at, remote.error_code, remote.error = at, look.code, "" if is_good else look.message
+    is_good = fetched.outcome not in BAD_OUTCOMES
+    if fetched.outcome == Fetch.Outcome.REFUSED and fetched.message != remote.error:  # once, not at every try
+        logger.warning("A document of %s is refused (%s): %s", remote, fetched.code, fetched.message)
+    remote.fetched_at, remote.error_code, remote.error = at, fetched.code, "" if is_good else fetched.message
     remote.n_failed = 0 if is_good else remote.n_failed + 1
     if is_good:
         remote.good_at = at
-        stale.heard(remote, at)
-    elif look.code in _BLOCKS:
+        stale.note_success(remote, at)
+    elif fetched.code in _BLOCKS:
         remote.state = Remote.State.BLOCKED
         record(
             actor=SYSTEM, verb="federation.blocked", at=at, policy_slug=remote.policy.slug, entry_uid=remote.entry_uid,
-            subject=str(remote), reason=look.message, outcome="failed",
+            subject=str(remote), reason=fetched.message, outcome="failed",
         )  # fmt: skip
     remote.due_at = at if is_behind and is_good else at + timedelta(seconds=wait_s(remote, is_good=is_good))
-    kept = set() if look.judged is not None else {"document"}  # megabytes that are the same
+    kept = set() if fetched.judged is not None else {"document"}  # megabytes that are the same
     remote.save(update_fields=[field.name for field in remote._meta.concrete_fields if field.name not in {"id", *kept}])
     mine = {kind_of(remote): remote}
     Fetch.objects.create(
-        **mine, at=at, outcome=look.outcome, version=look.version, n_bytes=look.n_bytes, duration_s=duration_s,
-        code=look.code, message=look.message[:_MOST_MESSAGE],
+        **mine, at=at, outcome=fetched.outcome, version=fetched.version, n_bytes=fetched.n_bytes, duration_s=duration_s,
+        code=fetched.code, message=fetched.message[:_MOST_MESSAGE],
     )  # fmt: skip
     old = Fetch.objects.filter(**mine).order_by("-id").values_list("id", flat=True)[_KEPT : _KEPT + 1]
     Fetch.objects.filter(**mine, id__lte=next(iter(old), 0)).delete()

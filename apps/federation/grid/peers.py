@@ -18,7 +18,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.selectors import groups_of
 from apps.core.errors import NotAllowed
 from apps.federation.fallback.conditions import (
-    NEEDS_A_LOOK,
+    NEEDS_ATTENTION,
     Condition,
     age_of,
     condition_of,
@@ -132,10 +132,10 @@ def list_peers(*, at: datetime, actor: Actor) -> list[Peer]:
     """
     require_federation(at=at, actor=actor)
     places: dict[int, Place] = {}
-    mounts = _mounts().annotate(took_s=_newest_look("mount")).order_by("issuer", "publication", "id")
-    taken = _subscriptions().annotate(took_s=_newest_look("subscription")).order_by("issuer", "feed", "id")
+    mounts = _mounts().annotate(took_s=_newest_fetch("mount")).order_by("issuer", "publication", "id")
+    taken = _subscriptions().annotate(took_s=_newest_fetch("subscription")).order_by("issuer", "feed", "id")
     found = [_mounted(row, place, at) for row, place in _decided(mounts, places, at, actor)]
-    found += [_taken(row, place, at) for row, place in _decided(taken, places, at, actor)]
+    found += [_subscribed(row, place, at) for row, place in _decided(taken, places, at, actor)]
     if rules_all(actor, SCOPE):
         found += _readers(places, at, actor)
     return found
@@ -150,7 +150,7 @@ def count_alarming(*, at: datetime, actor: Actor) -> int:
     if not Mount.objects.values("pk").union(Subscription.objects.values("pk"), all=True).exists():
         return 0
     fetched: list[Mount | Subscription] = [*_mounts(), *_subscriptions()]
-    odd = [row for row in fetched if _condition_of(row, at) in NEEDS_A_LOOK]
+    odd = [row for row in fetched if _condition_of(row, at) in NEEDS_ATTENTION]
     if rules_all(actor, SCOPE) and actor.token is None:
         return len(odd)
     places: dict[int, Place] = {}
@@ -226,7 +226,7 @@ def _condition_of(row: Mount | Subscription, at: datetime) -> Condition:
     return condition_of(row, is_held=is_held(row), at=at)
 
 
-def _newest_look(kind: str) -> Subquery:
+def _newest_fetch(kind: str) -> Subquery:
     """Duration of the newest fetch, by the index of timelines."""
     return Subquery(Fetch.objects.filter(**{kind: OuterRef("pk")}).order_by("-id").values("duration_s")[:1])
 
@@ -255,7 +255,7 @@ def _mounted(row: Mount, place: Place, at: datetime) -> Peer:
     )  # fmt: skip
 
 
-def _taken(row: Subscription, place: Place, at: datetime) -> Peer:
+def _subscribed(row: Subscription, place: Place, at: datetime) -> Peer:
     path, effect = place.where(row.entry_uid)
     return Peer(
         direction=Direction.USAGE, id=row.pk, name=row.issuer, what=row.feed, policy_slug=row.policy.slug,

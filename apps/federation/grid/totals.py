@@ -147,7 +147,7 @@ def load_grid(*, policy_slug: str, entry: str, actor: Actor, at: datetime, level
     since = _window_start(view)
     found = None if view.as_of is None else _load(view, since)
     below = found.below if found is not None else np.zeros((1, len(view.tree)))
-    told = _told(view, found)
+    told = _described(view, found)
     amounts = dict(zip(found.origins, below[:, top].tolist(), strict=True)) if found is not None and told[top] else {}
     sites, fallback_since = load_sites(
         policy=view.policy, tree=view.tree, entry=top, amounts=amounts, since=since, as_of=view.as_of,
@@ -222,7 +222,7 @@ def _days_before(view: PolicyView) -> list[datetime]:
     return found
 
 
-def _told(view: PolicyView, found: BySite | None) -> Mask:
+def _described(view: PolicyView, found: BySite | None) -> Mask:
     """Entries for which each site's delivery is shown."""
     if found is None or not view.tells_sums:
         return view.visibility.mask if found is not None else np.zeros(len(view.tree), dtype=np.bool_)

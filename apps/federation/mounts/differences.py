@@ -131,7 +131,7 @@ def load_differences(mount: Mount) -> Differences | None:
     document = read_policy(opened.document, PolicyLimits(entries=1_000_000, levels=64))
     diff, problem = None, ""
     try:
-        laid = lay_over(tree, mount.entry_uid, document, lived_elsewhere=lambda uids: ())
+        laid = lay_over(tree, mount.entry_uid, document, owned_elsewhere=lambda uids: ())
         everything = np.ones(len(tree), dtype=np.bool_)
         diff = diff_trees(tree, laid.tree, sees_before=everything, sees_after=np.ones(len(laid.tree), dtype=np.bool_))
     except DomainError as error:

@@ -17,10 +17,10 @@ from apps.core.signing import BadDocument
 from apps.federation.documents.trust import Trusted, Verdict, judge
 from apps.federation.documents.wire import PolicyLimits
 from apps.federation.fallback.conditions import STILL_OPEN
-from apps.federation.fetching.looking import Look, Question, question_of
+from apps.federation.fetching.looking import FetchResult, Question, question_of
 from apps.federation.models import Fetch, Mount, Publication
 from apps.federation.mounts.landing import Landing, lay_over
-from apps.federation.mounts.lived import lived_elsewhere, lives_in_another_policy
+from apps.federation.mounts.lived import owned_by_another_policy, owned_elsewhere
 from apps.federation.publications.services import own_name
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.publishing.replacing import hold_mounted, land_mounted
@@ -38,30 +38,30 @@ def trusted_of(mount: Mount) -> Trusted:
     return Trusted(mount.issuer, mount.publication, mount.fingerprint, mount.version, mount.digest)
 
 
-def read_answer(mount: Mount, answer: outbound.Answer, look: Look, at: datetime) -> None:
+def read_answer(mount: Mount, answer: outbound.Answer, fetched: FetchResult, at: datetime) -> None:
     """Every check that needs no lock: is it a document, whose, and is it accepted.
 
     Raises:
         DomainError: what is wrong with it.
     """
     if answer.status == 304 and mount.document:
-        look.etag = mount.etag
+        fetched.etag = mount.etag
         if _is_landed(mount, at):
-            look.version = mount.version
+            fetched.version = mount.version
             return
-        look.data = zstandard.ZstdDecompressor().decompress(bytes(mount.document))
+        fetched.data = zstandard.ZstdDecompressor().decompress(bytes(mount.document))
     elif answer.status == 200:
-        look.data = answer.body
+        fetched.data = answer.body
     else:
         raise outbound.Unreachable(f"It answers with status {answer.status}, and no document.", code="bad_status")
-    if _is_settled(mount, look.data, at):
-        look.version = mount.version
+    if _is_settled(mount, fetched.data, at):
+        fetched.version = mount.version
         return
-    look.judged = judge(
-        look.data, trusted_of(mount), own_name=own_name(), publishes=Publication.objects.exists(), names_above=(),
+    fetched.judged = judge(
+        fetched.data, trusted_of(mount), own_name=own_name(), publishes=Publication.objects.exists(), names_above=(),
         limits=PolicyLimits(entries=1_000_000, levels=mount.most_levels), at=at,
     )  # fmt: skip
-    look.version = look.judged.trusted.version
+    fetched.version = fetched.judged.trusted.version
 
 
 def _is_settled(mount: Mount, data: bytes, at: datetime) -> bool:
@@ -78,22 +78,22 @@ def _is_landed(mount: Mount, at: datetime) -> bool:
     return mount.landed_version == mount.version and mount.expires_at is not None and mount.expires_at > at
 
 
-def take(mount: Mount, look: Look, at: datetime) -> None:
+def apply(mount: Mount, fetched: FetchResult, at: datetime) -> None:
     """Under the lock of the mount: what was judged is landed."""
-    if look.judged is None:
-        if not look.code:  # never of a rejected one: its confirmation would pass for a successful fetch
-            mount.etag = look.etag or mount.etag
+    if fetched.judged is None:
+        if not fetched.code:  # never of a rejected one: its confirmation would pass for a successful fetch
+            mount.etag = fetched.etag or mount.etag
         return
-    trusted = look.judged.trusted
+    trusted = fetched.judged.trusted
     policy = lock_policy(mount.policy_id)
     try:
         landing = lay_over(
-            _mounted_tree(policy, mount), mount.entry_uid, look.judged.document,
-            lived_elsewhere=lambda uids: _elsewhere(policy, mount, uids),
+            _mounted_tree(policy, mount), mount.entry_uid, fetched.judged.document,
+            owned_elsewhere=lambda uids: _elsewhere(policy, mount, uids),
         )  # fmt: skip
-        _land(mount, policy, look, landing, at)
+        _land(mount, policy, fetched, landing, at)
     except DomainError as error:
-        look.refuse(error.code, error.message)
+        fetched.refuse(error.code, error.message)
         return
     if trusted.fingerprint != mount.fingerprint:
         details = {"from": mount.fingerprint, "to": trusted.fingerprint}
@@ -101,17 +101,17 @@ def take(mount: Mount, look: Look, at: datetime) -> None:
             actor=SYSTEM, verb="federation.key_followed", at=at, policy_slug=policy.slug, entry_uid=mount.entry_uid,
             subject=str(mount), details=details,
         )  # fmt: skip
-    if look.judged.verdict is Verdict.NEW or not mount.document:
-        mount.document = zstandard.ZstdCompressor(level=3).compress(look.data)
-    head = look.judged.document.head
+    if fetched.judged.verdict is Verdict.NEW or not mount.document:
+        mount.document = zstandard.ZstdCompressor(level=3).compress(fetched.data)
+    head = fetched.judged.document.head
     mount.fingerprint, mount.version, mount.digest = trusted.fingerprint, trusted.version, trusted.digest
     mount.issuers, mount.issued_at, mount.expires_at = list(head.issuers), head.issued_at, head.expires_at
-    mount.etag = look.etag
+    mount.etag = fetched.etag
 
 
 def _elsewhere(policy: Policy, mount: Mount, uids: Collection[UUID]) -> set[UUID]:
-    others = lives_in_another_policy(policy, Mounted(mount.issuer, mount.publication), uids)
-    return lived_elsewhere(policy, mount.entry_uid, uids) | others
+    others = owned_by_another_policy(policy, Mounted(mount.issuer, mount.publication), uids)
+    return owned_elsewhere(policy, mount.entry_uid, uids) | others
 
 
 def _mounted_tree(policy: Policy, mount: Mount) -> TreeColumns:
@@ -126,37 +126,37 @@ def _mounted_tree(policy: Policy, mount: Mount) -> TreeColumns:
     return tree
 
 
-def _land(mount: Mount, policy: Policy, look: Look, landing: Landing, at: datetime) -> None:
-    version = look.judged.trusted.version
+def _land(mount: Mount, policy: Policy, fetched: FetchResult, landing: Landing, at: datetime) -> None:
+    version = fetched.judged.trusted.version
     if landing.is_empty:
-        look.outcome = Fetch.Outcome.SAME if version == mount.landed_version else Fetch.Outcome.LANDED
+        fetched.outcome = Fetch.Outcome.SAME if version == mount.landed_version else Fetch.Outcome.LANDED
         mount.landed_version = version
-        let_go_of_held(mount, at)
+        withdraw_held(mount, at)
         return
     if mount.state == Mount.State.FROZEN:
-        look.outcome, look.message = Fetch.Outcome.FROZEN, _told(landing)
+        fetched.outcome, fetched.message = Fetch.Outcome.FROZEN, _described(landing)
         return
-    reason = f"Version {version} of {mount.publication}, from {mount.issuer}: {_told(landing)}."
+    reason = f"Version {version} of {mount.publication}, from {mount.issuer}: {_described(landing)}."
     beyond = _beyond(mount, landing)
     if not beyond:
         land_mounted(policy=policy, tree=landing.tree, reason=reason, at=at)
-        look.outcome, look.message, mount.landed_version = Fetch.Outcome.LANDED, _told(landing), version
-        let_go_of_held(mount, at)
+        fetched.outcome, fetched.message, mount.landed_version = Fetch.Outcome.LANDED, _described(landing), version
+        withdraw_held(mount, at)
         return
-    look.outcome, look.message = Fetch.Outcome.HELD, beyond
+    fetched.outcome, fetched.message = Fetch.Outcome.HELD, beyond
     if mount.held is not None and version == mount.version:
         if mount.held.state == ChangeSet.State.WITHDRAWN:  # who said no isn't asked again
             look.message = f"{beyond} This version was withdrawn here; the next one is checked again."
             return
         if mount.held.state in STILL_OPEN and mount.held.base_number == policy.head_number:
             return
-    let_go_of_held(mount, at)
+    withdraw_held(mount, at)
     mount.held = hold_mounted(
         policy=policy, tree=landing.tree, mount_uid=mount.entry_uid, reason=f"{reason} {beyond}", at=at
     )
 
 
-def let_go_of_held(mount: Mount, at: datetime) -> None:
+def withdraw_held(mount: Mount, at: datetime) -> None:
     """What waited for a decision is overtaken by a newer version, or by a newer tree of ours."""
     if mount.held is not None:
         ChangeSet.objects.filter(pk=mount.held.pk, state__in=STILL_OPEN).update(
@@ -178,5 +178,5 @@ def _beyond(mount: Mount, landing: Landing) -> str:
     return ""
 
 
-def _told(landing: Landing) -> str:
+def _described(landing: Landing) -> str:
     return f"{landing.n_added:,} new, {landing.n_changed:,} changed, {landing.n_gone:,} gone"

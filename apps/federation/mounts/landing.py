@@ -19,7 +19,7 @@ from apps.policies.tree.names import MAX_DEPTH, MOST_ENTRIES
 from apps.policies.tree.reshape import breadth_first, only_used
 from apps.policies.tree.target_moves import TargetMoves, target_moves
 
-LivedElsewhere = Callable[[Collection[UUID]], Collection[UUID]]
+OwnedElsewhere = Callable[[Collection[UUID]], Collection[UUID]]
 Value = TypeVar("Value")
 _MOST_NAMED = 50
 _MOST_SAID = 5  # in the message itself
@@ -44,12 +44,12 @@ class Landing:
 
 
 def lay_over(
-    head: TreeColumns, mount_uid: UUID, document: PolicyDocument, *, lived_elsewhere: LivedElsewhere
+    head: TreeColumns, mount_uid: UUID, document: PolicyDocument, *, owned_elsewhere: OwnedElsewhere
 ) -> Landing:
     """Everything below the mount becomes what the document says. The mount keeps its name, shares, locks and dates;
     the scope that its children are compared by is the document's, where that states one.
 
-    lived_elsewhere: which of some uids, none of which is in the tree, this policy had outside of the mount.
+    owned_elsewhere: which of some uids, none of which is in the tree, this policy had outside of the mount.
 
     Raises:
         BadDocument: an entry of the document is another one of this policy, or the tree would be too deep or large.
@@ -59,7 +59,7 @@ def lay_over(
         raise BadDocument("The entry that the document is mounted at is no longer in the policy.", code="mount_gone")
     below = head.subtree_mask(at)
     below[at] = False
-    _refuse_strangers(head, at, below, document, lived_elsewhere)
+    _refuse_foreign_uids(head, at, below, document, owned_elsewhere)
     _refuse_size(head, at, below, document)
     _refuse_new_names(head, document.tree)
     tree = _laid(head, at, below, document.tree)
@@ -107,8 +107,8 @@ def _laid(head: TreeColumns, at: int, below: Mask, theirs: TreeColumns) -> TreeC
     )  # fmt: skip
 
 
-def _refuse_strangers(
-    head: TreeColumns, at: int, below: Mask, document: PolicyDocument, lived_elsewhere: LivedElsewhere
+def _refuse_foreign_uids(
+    head: TreeColumns, at: int, below: Mask, document: PolicyDocument, owned_elsewhere: OwnedElsewhere
 ) -> None:  # fmt: skip
     """Reject uids of entries outside the mount: a document can't take over what others decide."""
     theirs = document.tree
@@ -120,7 +120,7 @@ def _refuse_strangers(
         what = "the mount itself" if here[i] == at else head.path(int(here[i]))
         problems.append(FieldProblem(theirs.path(i), f"has the uid of {what}, which isn't the mount's to describe"))
     fresh = {theirs.uuid(i): i for i in (1 + np.flatnonzero(here[1:] < 0)).tolist()}
-    known = set(lived_elsewhere(list(fresh))) if fresh else set()
+    known = set(owned_elsewhere(list(fresh))) if fresh else set()
     message = "has the uid of an entry that this site has or had outside of the mount"
     problems += [FieldProblem(theirs.path(i), message) for uid, i in fresh.items() if uid in known]
     if problems:

@@ -22,7 +22,7 @@ WHERE policy_id = %s AND uid = ANY(%s::uuid[]) ORDER BY uid, since DESC
 """
 
 
-def lived_elsewhere(policy: Policy, mount_uid: UUID, uids: Collection[UUID]) -> set[UUID]:
+def owned_elsewhere(policy: Policy, mount_uid: UUID, uids: Collection[UUID]) -> set[UUID]:
     """Which of these uids, none of them in the tree, belonged to this policy outside the mount.
 
     Each is judged by its last location and that of its ancestors. Uids that only ended mounts brought belong to nobody:
@@ -144,7 +144,7 @@ def _mounts_over(policy: Policy, places: Collection[Place]) -> dict[Place, _Over
 _THERE = "SELECT uid FROM policies_entry WHERE policy_id = %s AND until IS NULL AND uid = ANY(%s::uuid[])"
 
 
-def lives_in_another_policy(policy: Policy, mounted: Mounted | None, uids: Collection[UUID]) -> set[UUID]:
+def owned_by_another_policy(policy: Policy, mounted: Mounted | None, uids: Collection[UUID]) -> set[UUID]:
     """Which of these belong to other policies of this site, other than through the same document: a uid is one entry at
     a site, and usage reported for it counts in every policy.
     """

@@ -130,7 +130,7 @@ def unmount(*, mount_id: int, reason: str, at: datetime, actor: Actor) -> None:
         publish_operations(
             policy_slug=mount.policy.slug, operations=[operation], reason=reason, at=at, actor=actor
         )  # fmt: skip
-    stale.let_go(mount, at)
+    stale.end_fallback(mount, at)
     audit.record(
         actor=actor, verb="federation.unmounted", at=at, policy_slug=mount.policy.slug, entry_uid=mount.entry_uid,
         subject=str(mount), reason=reason,

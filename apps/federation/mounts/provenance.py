@@ -40,7 +40,7 @@ def load_provenance(policy: Policy, tree: TreeColumns, *, at: datetime) -> Mappi
         return {}
     rows = mounts_with_held(Mount.objects.filter(policy=policy))
     mounts = {row.entry_uid: row for row in rows}
-    found = [_told(tree, i, mounts.get(tree.uuid(i)), at) for i in tree.mount]
+    found = [_described(tree, i, mounts.get(tree.uuid(i)), at) for i in tree.mount]
     return {each.entry_uid: each for each in found}
 
 
@@ -49,7 +49,7 @@ def mounted_at(policy: Policy, tree: TreeColumns, i: int, *, at: datetime) -> Pr
     if i not in tree.mount:
         return None
     rows = mounts_with_held(Mount.objects.filter(policy=policy, entry_uid=tree.uuid(i)))
-    return _told(tree, i, rows.first(), at)
+    return _described(tree, i, rows.first(), at)
 
 
 def provenance_of(found: Mapping[UUID, Provenance], tree: TreeColumns, i: int) -> Provenance | None:
@@ -58,7 +58,7 @@ def provenance_of(found: Mapping[UUID, Provenance], tree: TreeColumns, i: int) -
     return None if mount is None else found.get(tree.uuid(mount))
 
 
-def _told(tree: TreeColumns, i: int, row: Mount | None, at: datetime) -> Provenance:
+def _described(tree: TreeColumns, i: int, row: Mount | None, at: datetime) -> Provenance:
     told = tree.mount[i]
     return Provenance(
         entry_uid=tree.uuid(i), entry_path=tree.path(i), issuer=told.issuer, publication=told.publication,

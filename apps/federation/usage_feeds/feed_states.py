@@ -28,10 +28,10 @@ from apps.priorities.recompute.fingerprint import read_fingerprint
 from apps.usage.buckets.changed_hours import earliest_change
 from apps.usage.models import Source
 
-MOST_LOOKED_AT = 1_500_000  # rows that are compared while a reader waits
+MOST_CHECKED = 1_500_000  # rows that are compared while a reader waits
 MOST_ROWS = 500_000  # of one document, and of the hours that get one number
 _MOST_NAMED = 150_000  # entries of a feed, above which a document has no more rows than this: it could name as many
-_UNTOLD = "-"  # in place of a digest: this feed sends no running jobs
+_NOT_SENT = "-"  # in place of a digest: this feed sends no running jobs
 
 
 @dataclass
@@ -92,7 +92,7 @@ def read_view(feed_id: int, *, at: datetime, remembers: bool, lock: bool = False
         "people": fingerprint.people,
         "watermarks": {slug: n for slug, n in fingerprint.watermarks.items() if slug in own},
         "keeps_days": row.keeps_days,
-        "tells_running": row.tells_running,
+        "sends_running": row.sends_running,
     }
     foreign = {slug: n for slug, n in fingerprint.watermarks.items() if slug not in own}
     return View(row, tree, entry, list(own.values()), foreign, basis, hour_of(at), remembers)
@@ -114,7 +114,7 @@ def bring_up_to_date(view: View, *, since: int) -> None:
     changed, left = ([], None) if begin is None else _changed(view, max(begin, first))
     most_rows = MOST_ROWS if len(places.uids) <= _MOST_NAMED else _MOST_NAMED
     number = _number(row, changed, most_rows)
-    digest = running_digest(load_running(view.sources, places), places.uids) if row.tells_running else _UNTOLD
+    digest = running_digest(load_running(view.sources, places), places.uids) if row.sends_running else _NOT_SENT
     if digest != row.running_digest:
         number = max(number, row.number + 1)
         row.running_digest, row.running_number = digest, number
@@ -163,7 +163,7 @@ def _changed(view: View, from_hour: int) -> tuple[list[tuple[int, int, str]], in
             if before.pop(hour, EMPTY) != digest:
                 changed.append((hour, n, digest))
         n_rows, reached = n_rows + len(sums.hour), sums.to_hour
-        if n_rows >= MOST_LOOKED_AT and changed and reached < end:
+        if n_rows >= MOST_CHECKED and changed and reached < end:
             break
     else:
         reached = end

@@ -51,7 +51,7 @@ _MOST_TRIES = 50  # of a reader among others who read the same feed at once
 
 
 @dataclass(frozen=True)
-class Told:
+class SignedFeed:
     """A signed document as sent. number: the state that it reaches."""
 
     data: bytes
@@ -74,7 +74,7 @@ class _Asked:
 
 @transaction.atomic
 def make_feed(
-    *, policy_slug: str, entry: str, name: str, capacity_cores: float, tells_running: bool = True,
+    *, policy_slug: str, entry: str, name: str, capacity_cores: float, sends_running: bool = True,
     is_open: bool = False, keeps_days: int = 400, expires_after_s: int = 86_400, at: datetime, actor: Actor,
 ) -> UsageFeed:  # fmt: skip
     """Send the local usage of an entry (a path) and all below it to others, under a name; or change how.
@@ -96,7 +96,7 @@ def make_feed(
     others = UsageFeed.objects.exclude(policy=policy, entry_uid=tree.uuid(i))
     refuse_look_alike(name, others.values_list("name", flat=True))
     values = {
-        "name": name, "capacity_cores": float(capacity_cores), "tells_running": tells_running, "is_open": is_open,
+        "name": name, "capacity_cores": float(capacity_cores), "sends_running": sends_running, "is_open": is_open,
         "keeps_days": keeps_days, "expires_after_s": expires_after_s,
     }  # fmt: skip
     found, is_new = UsageFeed.objects.update_or_create(
@@ -135,9 +135,9 @@ def list_feeds(*, actor: Actor) -> list[UsageFeed]:
     return list(UsageFeed.objects.select_related("policy").order_by("name"))
 
 
-def tell(
+def issue_usage(
     feed: UsageFeed, *, since: int, seen: int | None = None, known_etag: str = "", at: datetime
-) -> Told | None:  # fmt: skip
+) -> SignedFeed | None:  # fmt: skip
     """What has changed since a number, or everything for 0; None where the caller has just that already.
 
     seen: the newest number that the reader knows, where that is past `since` because there was more to send.
@@ -177,9 +177,9 @@ def tell(
     return found and _signed(*found, at)
 
 
-def _signed(document: UsageDocument, etag: str, at: datetime) -> Told:
+def _signed(document: UsageDocument, etag: str, at: datetime) -> SignedFeed:
     keys = load_keys(at=at)
-    return Told(sign_document(write_usage(document), keys.key, keys.chain), etag, document.head.number)
+    return SignedFeed(sign_document(write_usage(document), keys.key, keys.chain), etag, document.head.number)
 
 
 def _answer(view: View, asked: _Asked) -> tuple[UsageDocument, str] | None:
@@ -220,7 +220,7 @@ def _state_of(head: UsageHead, row: UsageFeed, asked: _Asked) -> str:
     enforces = head.enforces and [head.enforces.issuer, head.enforces.publication, head.enforces.version]
     said = [
         head.issuer, head.feed, str(head.root), head.number, row.number, head.newest.mark, head.more, head.site,
-        head.capacity_cores, enforces, asked.key, row.tells_running, row.expires_after_s, row.made_at.isoformat(),
+        head.capacity_cores, enforces, asked.key, row.sends_running, row.expires_after_s, row.made_at.isoformat(),
         int(asked.at.timestamp()) // (row.expires_after_s // 2),
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]
@@ -252,7 +252,7 @@ def _document(view: View, head: UsageHead) -> UsageDocument:
     places = view.places
     first, last = (int(hours[0]), int(hours[-1])) if len(hours) else (0, -1)
     sums = load_sums(view.sources if len(hours) else [], places, from_hour=first, to_hour=last + 1, only=hours)
-    running = load_running(view.sources, places) if row.tells_running else None
+    running = load_running(view.sources, places) if row.sends_running else None
     named = [sums.entry] if running is None else [sums.entry, running.entry]
     used = np.unique(np.concatenate(named))
     if len(used) > MOST_ENTRIES or (running is not None and len(running) > MOST_RUNNING):

@@ -59,13 +59,13 @@ def doubted_from(subscription: Subscription) -> datetime | None:
 
 
 def _far(subscription: Subscription) -> QuerySet[HeldHour]:
-    far_cpu_s = _far_cpu_s(subscription.capacity_cores, subscription.told_capacity_cores)
+    far_cpu_s = _far_cpu_s(subscription.capacity_cores, subscription.reported_capacity_cores)
     return HeldHour.objects.filter(subscription=subscription, cpu_s__gt=far_cpu_s).order_by("hour_at")
 
 
-def _far_cpu_s(agreed_cores: float, told_cores: float | None) -> float:
+def _far_cpu_s(agreed_cores: float, reported_cores: float | None) -> float:
     """In an hour, also in one that isn't over. A site that says that it has grown counts by the same measure."""
-    return _FAR * _TOLERANCE * _HOUR_S * max(told_cores or 0.0, agreed_cores)
+    return _FAR * _TOLERANCE * _HOUR_S * max(reported_cores or 0.0, agreed_cores)
 
 
 def sift(document: UsageDocument, capacity_cores: float, far_before: I8) -> Sifted:

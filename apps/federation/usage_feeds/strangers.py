@@ -22,7 +22,7 @@ from apps.usage.models import Bucket, Record
 from apps.usage.records.peer_sums import HourSums, Running, replace_running, replace_sums
 
 _HOUR_S = 3_600
-_TOLD_OF = """
+_REPORTED = """
 SELECT account.id FROM accounts_account AS account
 WHERE account.namespace = %(namespace)s AND account.user_name = ANY(%(names)s::text[])
     AND (EXISTS (SELECT FROM usage_bucket WHERE source_id = %(source)s AND account_id = account.id)
@@ -30,7 +30,7 @@ WHERE account.namespace = %(namespace)s AND account.user_name = ANY(%(names)s::t
 """
 
 
-def drop_new_strangers(at: datetime) -> int:
+def drop_out_of_scope_entries(at: datetime) -> int:
     """Check each subscription once after each new revision of its policy; returns how many had any."""
     n_had = 0
     moved_on = Subscription.objects.exclude(checked_number=F("policy__head_number"))
@@ -40,7 +40,7 @@ def drop_new_strangers(at: datetime) -> int:
             row = rows.filter(pk=pk).first()
             if row is None:
                 continue
-            strangers = _strangers(row)
+            strangers = _out_of_scope_entries(row)
             if strangers:
                 _drop(row, strangers, at)
                 n_had += 1
@@ -49,14 +49,14 @@ def drop_new_strangers(at: datetime) -> int:
     return n_had
 
 
-def _strangers(row: Subscription) -> list[int]:
+def _out_of_scope_entries(row: Subscription) -> list[int]:
     """Accounts of entries outside the subscription for which its peer has reported usage."""
     tree = load_tree(row.policy)
     here = tree.index_of_uid(row.entry_uid)
     outside = np.ones(len(tree), dtype=np.bool_) if here is None else ~tree.subtree_mask(here)
     names = [str(tree.uuid(i)) for i in np.flatnonzero(outside).tolist()]
     with connection.cursor() as cursor:
-        cursor.execute(_TOLD_OF, {"namespace": ENTRY_NAMESPACE, "names": names, "source": row.source_id})
+        cursor.execute(_REPORTED, {"namespace": ENTRY_NAMESPACE, "names": names, "source": row.source_id})
         return [found for (found,) in cursor.fetchall()]
 
 
@@ -77,7 +77,8 @@ def _drop(row: Subscription, strangers: list[int], at: datetime) -> None:
         none, nothing = np.zeros(0, np.int64), np.zeros(0)
         replace_running(row.source, Running(none, none, *[nothing] * 6), at=at)
     record(
-        actor=SYSTEM, verb="federation.strangers_dropped", at=at, policy_slug=row.policy.slug, entry_uid=row.entry_uid,
+        actor=SYSTEM, verb="federation.out_of_scope_dropped", at=at, policy_slug=row.policy.slug,
+        entry_uid=row.entry_uid,
         subject=str(row), details={"entries": len(strangers), "hours": len(hours)}, outcome="failed",
     )  # fmt: skip
 

@@ -108,7 +108,7 @@ def subscribe(
 def unsubscribe(*, subscription_id: int, reason: str, at: datetime, actor: Actor) -> None:
     """Remove the subscription with its buckets, running jobs and source."""
     row = get_subscription(subscription_id=subscription_id, actor=actor, at=at, lock=True)
-    stale.let_go(row, at)
+    stale.end_fallback(row, at)
     source = row.source
     audit.record(
         actor=actor, verb="federation.unsubscribed", at=at, policy_slug=row.policy.slug, entry_uid=row.entry_uid,

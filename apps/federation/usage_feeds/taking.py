@@ -21,9 +21,9 @@ from apps.core.errors import DomainError, FieldProblem
 from apps.core.signing import BadDocument, open_document
 from apps.federation.documents.trust import SKEW
 from apps.federation.documents.wire_usage import RunningRows, State, UsageDocument, UsageHead, read_usage
-from apps.federation.fetching.looking import Look, Question, question_of
+from apps.federation.fetching.looking import FetchResult, Question, question_of
 from apps.federation.models import Fetch, Mount, Publication, Subscription
-from apps.federation.mounts.lived import lives_in_another_policy
+from apps.federation.mounts.lived import owned_by_another_policy
 from apps.federation.publications.services import given_name
 from apps.federation.usage_feeds.lines import hours_left_out, read_from_0, refuse_other_line
 from apps.federation.usage_feeds.quarantine import Sifted, hour_at, keep_held, load_far, sift
@@ -34,7 +34,7 @@ from apps.policies.tree.stored import load_tree
 from apps.runs.faults import fault_point
 from apps.usage.models import SiteDay, Source
 from apps.usage.parsers.base import I8
-from apps.usage.records.peer_sums import HourSums, Running, note_heard, replace_running, replace_sums
+from apps.usage.records.peer_sums import HourSums, Running, note_contact, replace_running, replace_sums
 
 _MB = 1024.0  # in a GB
 _MOST_REQUESTED_S = 31 * 86_400.0  # capacity says how many cores a job may have, and nothing else says for how long
@@ -86,15 +86,15 @@ def address_since(url: str, number: int, seen: int = 0) -> str:
     return urlunsplit(parts._replace(query=query))
 
 
-def read_answer(row: Subscription, answer: outbound.Answer, look: Look, at: datetime) -> None:
+def read_answer(row: Subscription, answer: outbound.Answer, fetched: FetchResult, at: datetime) -> None:
     """Everything that needs no lock.
 
     Raises:
         DomainError: what is wrong with it.
     """
-    look.version = row.number
+    fetched.version = row.number
     if answer.status == 304 and row.etag:
-        look.etag = row.etag
+        fetched.etag = row.etag
         if row.expires_at is None or row.expires_at <= at:
             message = "It confirms expired data: the next fetch requests all of it."
             raise BadDocument(message, code="expired")
@@ -106,8 +106,8 @@ def read_answer(row: Subscription, answer: outbound.Answer, look: Look, at: date
         raise BadDocument(f"{message} {remedy}", code="older_version")
     if answer.status != 200:
         raise outbound.Unreachable(f"It answers with status {answer.status}, and no document.", code="bad_status")
-    look.judged = judge_usage(answer.body, trusted_of(row), at=at)
-    look.version = look.judged.document.head.number
+    fetched.judged = judge_usage(answer.body, trusted_of(row), at=at)
+    fetched.version = fetched.judged.document.head.number
 
 
 def judge_usage(data: bytes, trusted: TrustedFeed, *, at: datetime) -> JudgedUsage:
@@ -147,23 +147,23 @@ def judge_usage(data: bytes, trusted: TrustedFeed, *, at: datetime) -> JudgedUsa
     return JudgedUsage(document, now)
 
 
-def take(row: Subscription, look: Look, at: datetime) -> bool:
+def apply(row: Subscription, fetched: FetchResult, at: datetime) -> bool:
     """Under the lock of the subscription: the document replaces what was reported before as a whole, or not at all.
 
     Returns whether more is to be fetched at once.
     """
-    judged: JudgedUsage | None = look.judged
+    judged: JudgedUsage | None = fetched.judged
     if judged is None:
-        if look.code == "expired":
+        if fetched.code == "expired":
             row.etag = ""
-        elif not look.code and row.state != Subscription.State.FROZEN:
-            note_heard(row.source_id, at=at)
-        return row.is_left_behind and not look.code
+        elif not fetched.code and row.state != Subscription.State.FROZEN:
+            note_contact(row.source_id, at=at)
+        return row.is_left_behind and not fetched.code
     try:
         with transaction.atomic():
-            _take_whole(row, judged, look, at)
+            _ingest_whole(row, judged, fetched, at)
     except DomainError as error:
-        look.refuse(error.code, error.message)
+        fetched.refuse(error.code, error.message)
         row.refresh_from_db()
         return False
     if judged.trusted.fingerprint != row.fingerprint:
@@ -173,30 +173,30 @@ def take(row: Subscription, look: Look, at: datetime) -> bool:
             subject=str(row), details=details,
         )  # fmt: skip
         row.fingerprint = judged.trusted.fingerprint
-    return row.is_left_behind and look.outcome != Fetch.Outcome.FROZEN
+    return row.is_left_behind and fetched.outcome != Fetch.Outcome.FROZEN
 
 
-def _take_whole(row: Subscription, judged: JudgedUsage, look: Look, at: datetime) -> None:
+def _ingest_whole(row: Subscription, judged: JudgedUsage, fetched: FetchResult, at: datetime) -> None:
     document, head = judged.document, judged.document.head
     tree = load_tree(row.policy)
     uids = _uids_here(row, tree, document)
     far_before = load_far(row)
-    tells_all = not head.since and not head.more
-    sifted = sift(document, row.capacity_cores, far_before[:0] if tells_all else far_before)
-    row.told_capacity_cores = head.capacity_cores
+    is_complete = not head.since and not head.more
+    sifted = sift(document, row.capacity_cores, far_before[:0] if is_complete else far_before)
+    row.reported_capacity_cores = head.capacity_cores
     row.enforced_version = _enforced_version(row, tree, head)
     row.issued_at, row.expires_at = head.issued_at, head.expires_at
     if row.state == Subscription.State.FROZEN:  # its number stays: once thawed, all of it is asked for again
-        look.outcome, look.message, row.etag = Fetch.Outcome.FROZEN, _told(document, sifted), ""
+        fetched.outcome, fetched.message, row.etag = Fetch.Outcome.FROZEN, _described(document, sifted), ""
         return
     if head.number > row.number or row.root_uid is None:
         _land(row, document, uids, sifted, at)
         is_held = not sifted.is_all
-        look.outcome = Fetch.Outcome.HELD if is_held else Fetch.Outcome.LANDED
-        look.message = _told(document, sifted)
+        fetched.outcome = Fetch.Outcome.HELD if is_held else Fetch.Outcome.LANDED
+        fetched.message = _described(document, sifted)
     else:
-        note_heard(row.source_id, at=at)
-    row.root_uid, row.number, row.is_left_behind, row.etag = head.root, head.number, head.more, look.etag
+        note_contact(row.source_id, at=at)
+    row.root_uid, row.number, row.is_left_behind, row.etag = head.root, head.number, head.more, fetched.etag
     row.seen_number, row.seen_mark = head.newest.number, head.newest.mark
     if _is_doubted_otherwise(row, sifted, far_before, head):
         read_from_0(row)
@@ -287,7 +287,7 @@ def _uids_here(row: Subscription, tree: TreeColumns, document: UsageDocument) ->
 def _refuse_other_policies(row: Subscription, tree: TreeColumns, at: int, unknown: list[UUID]) -> None:
     """What is unknown here may be known next door, and an entry's account is the same in every policy."""
     mount = mount_of(tree, at)
-    theirs = lives_in_another_policy(row.policy, None if mount is None else tree.mount[mount], unknown)
+    theirs = owned_by_another_policy(row.policy, None if mount is None else tree.mount[mount], unknown)
     if theirs:
         message = "is an entry of another policy of this site, which the subscription isn't for"
         fields = [FieldProblem(str(uid), message) for uid in sorted(theirs, key=str)[:_MOST_NAMED]]
@@ -351,7 +351,7 @@ def _enforced_version(row: Subscription, tree: TreeColumns, head: UsageHead) -> 
     return enforces.version if enforces.issuer == given_name() and ours.exists() else None
 
 
-def _told(document: UsageDocument, sifted: Sifted) -> str:
+def _described(document: UsageDocument, sifted: Sifted) -> str:
     n_running = 0 if document.running is None else len(document.running)
     text = f"{len(document.hours):,} hours reported, {n_running:,} jobs running"
     if sifted.held_cpu_s:

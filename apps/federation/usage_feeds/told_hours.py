@@ -22,7 +22,7 @@ _ALL = "SELECT count(DISTINCT hour_at), sum(cpu_s), min(hour_at), max(hour_at) F
 
 
 @dataclass(frozen=True, slots=True)
-class ToldHour:
+class ReportedHour:
     """counted_s: core-seconds that count now, None for none. held_s: reported but held, None where nothing is.
 
     possible_s: what the agreed capacity allows in an hour.
@@ -34,18 +34,18 @@ class ToldHour:
     possible_s: float
 
     @property
-    def told_s(self) -> float:
+    def reported_s(self) -> float:
         return self.counted_s or 0.0 if self.held_s is None else self.held_s
 
 
 @dataclass(frozen=True, slots=True)
-class ToldUsage:
+class ReportedUsage:
     """hours: the newest, and among them every held one first. needed_cores: with which no held hour would be held.
 
     doubted_from: the first hour that is far beyond what the site has; from there on nothing is believed.
     """
 
-    hours: Sequence[ToldHour]
+    hours: Sequence[ReportedHour]
     n_hours: int
     counted_s: float
     first_at: datetime | None
@@ -57,7 +57,7 @@ class ToldUsage:
     doubted_from: datetime | None = None
 
 
-def load_told(subscription: Subscription) -> ToldUsage:
+def load_reported_usage(subscription: Subscription) -> ReportedUsage:
     """The caller has asked whether the actor may see the subscription."""
     possible_s = subscription.capacity_cores * HOUR_S
     mine = HeldHour.objects.filter(subscription=subscription)
@@ -71,9 +71,9 @@ def load_told(subscription: Subscription) -> ToldUsage:
     shown = [*held, *(at for at in sorted(counted, reverse=True) if at not in held)][:MOST_HOURS]
     running = Record.objects.filter(source_id=subscription.source_id, state=Record.State.RUNNING)
     found = running.aggregate(n=Count("pk"), cores=Sum("cpus"))
-    return ToldUsage(
+    return ReportedUsage(
         hours=[
-            ToldHour(at, counted.get(at), held[at].cpu_s if at in held else None, possible_s)
+            ReportedHour(at, counted.get(at), held[at].cpu_s if at in held else None, possible_s)
             for at in sorted(shown, reverse=True)
         ],
         n_hours=int(n_hours), counted_s=float(counted_s or 0.0), first_at=first_at, last_at=last_at,

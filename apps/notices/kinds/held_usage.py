@@ -21,7 +21,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
         if not isinstance(remote, Subscription):
             continue
         n_hours = HeldHour.objects.filter(subscription=remote).count()
-        told = remote.told_capacity_cores or 0.0
+        told = remote.reported_capacity_cores or 0.0
         is_larger = told > remote.capacity_cores
         if n_hours or remote.running_held or is_larger:
             level = "bad" if n_hours or remote.running_held else "info"
@@ -29,7 +29,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
             facts = {
                 **facts_of(remote), "doubted_from": since and since.isoformat(), "hours": n_hours,
                 "running": remote.running_held, "agreed_cores": remote.capacity_cores,
-                "told_cores": told if is_larger else None,
+                "reported_cores": told if is_larger else None,
             }  # fmt: skip
             yield Finding(key_of(remote), level, facts, remote.entry_uid)  # type: ignore[arg-type]  # one of the two
 

@@ -8,7 +8,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from apps.federation.fetching.looking import NOT_ASKED
+from apps.federation.fetching.looking import NOT_FETCHED
 from apps.federation.models import Fetch
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence
 from apps.notices.kinds.remotes import facts_of, is_for, key_of, watched, what
@@ -20,7 +20,7 @@ _MOST_MESSAGE = 600
 def find(place: PolicyPlace) -> Iterable[Finding]:
     """As long as the newest fetch was refused; `blocked_peer` is for those that aren't asked any more."""
     for remote, _terms in watched(place):
-        if remote.error_code in ("", _PASSES) or remote.state in NOT_ASKED:
+        if remote.error_code in ("", _PASSES) or remote.state in NOT_FETCHED:
             continue
         newest = remote.fetches.order_by("-id").values_list("outcome", flat=True).first()
         if newest == Fetch.Outcome.REFUSED:

@@ -9,7 +9,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from apps.federation.fallback.stale import heard_at, is_stale
+from apps.federation.fallback.stale import is_stale, last_contact_at
 from apps.federation.models import Remote
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence
 from apps.notices.kinds.remotes import facts_of, is_for, key_of, watched, what
@@ -22,7 +22,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
     for remote, _terms in watched(place):
         if not is_stale(remote, place.at):
             continue
-        hours = int((place.at - heard_at(remote)) / _HOUR)
+        hours = int((place.at - last_contact_at(remote)) / _HOUR)
         level = "warn" if remote.stale_action == Remote.StaleAction.KEEP else "bad"
         facts = {**facts_of(remote), "hours": hours, "action": remote.stale_action}
         yield Finding(key_of(remote), level, facts, remote.entry_uid)  # type: ignore[arg-type]  # one of the two

@@ -102,7 +102,7 @@ class _Reader:
                 self._reject_long(place)
                 place += 1
             elif len(fields) == n_fields and not self._is_part(place):
-                self._take(place, pick(fields))
+                self._import_piece(place, pick(fields))
                 place += 1
             elif len(fields) == 1 and not fields[0].strip():
                 place += 1
@@ -117,7 +117,7 @@ class _Reader:
         goes_on = not self._at_end if after == len(self._split) else len(self._split[after]) != self._columns.n_fields
         return goes_on and bool(self._columns.free) and not fits(self._columns, self._split[place])
 
-    def _take(self, place: int, fields: Fields) -> None:
+    def _import_piece(self, place: int, fields: Fields) -> None:
         self._taken.append(fields)
         self.rows.lines.append(self._first_line + place)
 
@@ -133,7 +133,7 @@ class _Reader:
                 tries += 1
                 found = lay_over(text.split(self._columns.delimiter), self._columns)
                 if found is not None:
-                    self._take(place, found)
+                    self._import_piece(place, found)
                     self.rows.note("lines_joined" if end - place > 1 else "bars_in_text")
                     return end
             is_last = end == len(self._lines)
@@ -152,9 +152,9 @@ class _Reader:
         """A row of no known shape: assigned field by field where that is unambiguous, else rejected."""
         columns, extra = self._columns, len(fields) - self._columns.n_fields
         if extra >= 0 and len(columns.free) == 1 and not columns.is_trailing:
-            self._take(place, _around(fields, columns, extra))
+            self._import_piece(place, _around(fields, columns, extra))
         elif extra == 0:
-            self._take(place, picker(columns)(fields))
+            self._import_piece(place, picker(columns)(fields))
         elif self._goes_on(place, end, len(fields)):
             self.rows.note("lines_joined")
         else:

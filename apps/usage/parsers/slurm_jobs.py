@@ -66,18 +66,18 @@ class Settled(NamedTuple):
     """Records, and the reported start of each: by it, attempts of a requeued job differ."""
 
     batch: RecordBatch
-    told_start_us: I8
+    reported_start_us: I8
 
 
 def settle(jobs: Jobs, problems: Problems, notes: dict[str, int]) -> Settled:
     """Records of the rows without problems; to `problems` is added what is wrong with others."""
     start_us, end_us = _passes(jobs, notes)
     state = _states(jobs, start_us, end_us, problems, notes)
-    told_start_us = np.where((state == RUNNING) | (state == FINISHED), start_us, NO_TIME)
+    reported_start_us = np.where((state == RUNNING) | (state == FINISHED), start_us, NO_TIME)
     end_us = np.where(state == FINISHED, end_us, NO_TIME)
     submit_us = np.where(jobs.submit.first_us != NO_TIME, jobs.submit.first_us, start_us)
-    _check_times(submit_us, told_start_us, end_us, problems)
-    start_us = _by_elapsed(jobs, told_start_us, end_us, notes)
+    _check_times(submit_us, reported_start_us, end_us, problems)
+    start_us = _by_elapsed(jobs, reported_start_us, end_us, notes)
     amounts = _amounts(jobs, state, problems, notes)
     good = np.setdiff1d(np.arange(len(jobs.line)), np.fromiter(problems, np.int64, len(problems)))
     n = len(good)
@@ -105,7 +105,7 @@ def settle(jobs: Jobs, problems: Problems, notes: dict[str, int]) -> Settled:
         people=jobs.people,
         job_classes=jobs.job_classes,
     )
-    return Settled(batch, told_start_us[good])
+    return Settled(batch, reported_start_us[good])
 
 
 def _passes(jobs: Jobs, notes: dict[str, int]) -> tuple[I8, I8]:

@@ -46,11 +46,11 @@ class Node:
         return [child for child in self.children if child.name == name]
 
 
-Take = Callable[[Node, Notes], RecordRow | None]
+TakeRecord = Callable[[Node, Notes], RecordRow | None]
 
 
 def parse_xml(
-    stream: BinaryIO, names: frozenset[str], take: Take, resume: Mapping[str, Any] | None, *, listing: str = ""
+    stream: BinaryIO, names: frozenset[str], take: TakeRecord, resume: Mapping[str, Any] | None, *, listing: str = ""
 ) -> Iterator[Parsed]:
     """Pieces of a document whose records are the elements `names`.
 
@@ -92,7 +92,7 @@ class _Piece:
         self._numbers: list[int] = []
         self._notes: Notes = Notes()
 
-    def add(self, found: Node | BadRecord, take: Take) -> None:
+    def add(self, found: Node | BadRecord, take: TakeRecord) -> None:
         self.number += 1
         if self.number <= self._n_done:
             return

@@ -17,7 +17,7 @@ from apps.usage.buckets import hourly as buckets
 from apps.usage.buckets.hourly import AMOUNTS
 from apps.usage.models import Source
 from apps.usage.records import overlaps
-from apps.usage.records.record_rows import FINISHED_COLUMNS, taken_back
+from apps.usage.records.record_rows import FINISHED_COLUMNS, finished_rows
 from apps.usage.records.versions import lock_source
 
 MOST_NAMED = 10
@@ -151,7 +151,7 @@ def _compare(source: Source) -> Proof:
 
 
 def _add_piece(source_id: int, after_id: int, last_id: int) -> int:
-    records = taken_back(pgbinary.fetch_columns(_PIECE, [after_id, last_id, source_id]), sign=1)
+    records = finished_rows(pgbinary.fetch_columns(_PIECE, [after_id, last_id, source_id]), sign=1)
     if not len(records):
         return 0
     delta = buckets.delta_of(records)

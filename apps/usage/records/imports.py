@@ -65,7 +65,7 @@ def _read(usage_import: Import, lease: Lease, tally: Tally, dry: DryRun | None) 
         reading = Reading(lease.clock(), ZoneInfo(named) if named else None)
         for parsed in collector.parse(stream, reading, resume=tally.resume or None):
             with lease.fenced() as held:
-                _take(usage_import, held, parsed, tally, dry, lease.clock())
+                _import_piece(usage_import, held, parsed, tally, dry, lease.clock())
             logger.info("Import %s: %s bytes", usage_import.pk, parsed.offset)
             fault_point("usage.import.after_commit")
             lease.between_steps()
@@ -94,7 +94,9 @@ def _check(usage_import: Import, lease: Lease) -> Tally:
     return tally
 
 
-def _take(usage_import: Import, held: Run, parsed: Parsed, tally: Tally, dry: DryRun | None, at: datetime) -> None:
+def _import_piece(
+    usage_import: Import, held: Run, parsed: Parsed, tally: Tally, dry: DryRun | None, at: datetime
+) -> None:
     """One piece: records, buckets, rejected lines and cursor in one transaction."""
     batch = parsed.batch
     if dry is not None:

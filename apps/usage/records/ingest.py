@@ -33,7 +33,7 @@ from apps.usage.pgbinary import Int8Array
 from apps.usage.pgbinary import cursor as binary_cursor
 from apps.usage.records import overlaps, repetitions, skew, too_late
 from apps.usage.records.days import count_day
-from apps.usage.records.record_rows import copy_records, finished_of, take_out, undo_records
+from apps.usage.records.record_rows import copy_records, finished_of, remove_versions, undo_records
 from apps.usage.records.versions import Counts, Stored, Verdict, find_stored, judge, lock_source
 
 IMPORT = "usage_import"  # the kind of run that can be undone
@@ -81,7 +81,7 @@ def ingest_batch(
     refuse_peer(source)
     batch = rows if isinstance(rows, RecordBatch) else RecordBatch.from_rows(rows)
     with transaction.atomic():
-        counts = _take(source, batch, at, run, is_listing=is_listing) if len(batch) else Counts()
+        counts = _import_piece(source, batch, at, run, is_listing=is_listing) if len(batch) else Counts()
         count_day(source.pk, counts, n_rejected=n_rejected, at=at)
         fault_point("usage.ingest.before_commit")
     return counts
@@ -103,7 +103,7 @@ def with_defaults(batch: RecordBatch, source: Source) -> RecordBatch:
     return changed
 
 
-def _take(source: Source, given: RecordBatch, at: datetime, run: Run | None, *, is_listing: bool) -> Counts:
+def _import_piece(source: Source, given: RecordBatch, at: datetime, run: Run | None, *, is_listing: bool) -> Counts:
     skew_s = skew.skew_of(given, at=at)
     batch, rejections = without_ahead(given, source, at)
     counts = Counts(rejected=len(rejections), rejections=rejections)
@@ -199,7 +199,7 @@ def _write(
     replaced = verdict.replaced[verdict.replaced > 0]
     if len(replaced):
         is_import = run is not None and run.kind == IMPORT
-        change = change.joined(take_out(replaced, by_run_id=run_id, keep_all=is_import, at=at))
+        change = change.joined(remove_versions(replaced, by_run_id=run_id, keep_all=is_import, at=at))
         fault_point("usage.ingest.after_replacing")
     copy_records(source.pk, written.batch, *names, run_id, at)
     fault_point("usage.ingest.after_copy")

@@ -16,13 +16,13 @@ from apps.usage.parsers.base import I8, RecordBatch, RecordRow, instant
 from apps.usage.pgbinary import Int8Array
 from apps.usage.records import overlaps
 from apps.usage.records.ingest import ingest_batch, read_limits
-from apps.usage.records.record_rows import FINISHED_COLUMNS, taken_back
+from apps.usage.records.record_rows import FINISHED_COLUMNS, finished_rows
 from apps.usage.records.versions import VANISHED, Counts, lock_source
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def take_listing(
+def ingest_listing(
     source: Source, batch: RecordBatch | Sequence[RecordRow], at: datetime, run: Run | None = None
 ) -> Counts:
     """Store a whole listing of the jobs that run or wait at `at`, in the caller's transaction or one of its own.
@@ -66,7 +66,7 @@ def _close_missed(source: Source, clusters: list[str] | None, at: datetime, coun
     missed: I8 = found[0]
     limits = read_limits(source.pk)
     sealed_at = instant(limits.sealed_us) if limits.sealed_us is not None else _LONG_AGO
-    ended = taken_back(pgbinary.fetch_columns(_CLOSE, [sealed_at, sealed_at, Int8Array(missed)]), sign=1)
+    ended = finished_rows(pgbinary.fetch_columns(_CLOSE, [sealed_at, sealed_at, Int8Array(missed)]), sign=1)
     if len(ended):
         delta = buckets.delta_of(ended)
         buckets.apply_delta(source.pk, delta)

@@ -136,7 +136,7 @@ def replace_running(source: Source, running: Running, *, at: datetime) -> None:
 
 
 @transaction.atomic
-def note_heard(source_id: int, *, at: datetime) -> None:
+def note_contact(source_id: int, *, at: datetime) -> None:
     """Its last report is still valid: its jobs have run on until now."""
     Source.objects.filter(pk=source_id, kind=Source.Kind.PEER).update(last_received_at=at)
 

@@ -26,15 +26,15 @@ SETTINGS = (
     *("name", "namespace", "site", "cluster", "time_zone", "origin", "expected_every_s", "names_people"),
     *("kind", "collecting", "collect_every_s", "skew_tolerance_s", "keep_records_days"),
 )
-LEAST_RHYTHM_S, MOST_RHYTHM_S = 30, 366 * 86400
+LEAST_INTERVAL_S, MOST_INTERVAL_S = 30, 366 * 86400
 MOST_SKEW_S = 86400
 BY_HAND = tuple(kind for kind in Source.Kind.values if kind != Source.Kind.PEER)  # the kinds that a person can set up
 NEW = "new"  # where a source is made on pages
 MOST_DAYS = 36_600
 _TEXTS = {"name": 128, "namespace": 128, "site": 128, "cluster": 128, "time_zone": 64, "origin": 128}
 _SECONDS = {
-    "expected_every_s": (60, MOST_RHYTHM_S),
-    "collect_every_s": (LEAST_RHYTHM_S, MOST_RHYTHM_S),
+    "expected_every_s": (60, MOST_INTERVAL_S),
+    "collect_every_s": (LEAST_INTERVAL_S, MOST_INTERVAL_S),
     "keep_records_days": (1, MOST_DAYS),
 }
 _PLACE_OF_CURSOR = ("folder", "files", "command", "address")  # another one of these, and the cursor means nothing

@@ -103,7 +103,7 @@ class FeedDocumentView(SignedDocumentView):
         given = asked(SinceSerializer, request)
         since, seen = given["since"], given.get("seen")
         known = next(iter(known_tags(request._request)), "")
-        told = _named(lambda: feeds.tell(feed, since=since, seen=seen, known_etag=known, at=now))
+        told = _named(lambda: feeds.issue_usage(feed, since=since, seen=seen, known_etag=known, at=now))
         note_reading(feed, number=since if told is None else told.number, actor=actor, at=now)
         if told is None:
             return not_modified(known)

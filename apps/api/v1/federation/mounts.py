@@ -16,7 +16,7 @@ from apps.api.v1.federation.serializers import (
     MANAGE,
     MountSerializer,
     MountSettingsSerializer,
-    taken_apart,
+    split_settings,
     token_field,
 )
 from apps.api.v1.lists import list_of, listed, sent
@@ -105,7 +105,7 @@ class MountListView(APIView):
         published or held for review; everything with a default may be omitted.
         """
         given = sent(NewMountSerializer, request)
-        settings = taken_apart(given, MountSettingsSerializer)
+        settings = split_settings(given, MountSettingsSerializer)
         now = clock.now()
         made = mounting.make_mount(
             policy_slug=given.pop("policy"), **given, settings=settings, at=now, actor=actor_of(request)

@@ -65,10 +65,10 @@ class GridSiteSerializer(serializers.Serializer[Any]):
         help_text="A condition as peers have it; here: this site; untold: its records come without a subscription",
     )
     capacity_cores = serializers.FloatField(allow_null=True)
-    told_capacity_cores = serializers.FloatField(allow_null=True, help_text="As declared now, if it is larger")
+    reported_capacity_cores = serializers.FloatField(allow_null=True, help_text="As declared now, if it is larger")
     core_s = serializers.FloatField(allow_null=True, help_text="Delivered to the entry; null: not told")
     possible_core_s = serializers.FloatField(allow_null=True)
-    heard_at = serializers.DateTimeField(allow_null=True)
+    last_contact_at = serializers.DateTimeField(allow_null=True)
     max_age_s = serializers.IntegerField(allow_null=True)
     enforced = serializers.IntegerField(allow_null=True, help_text="Version of the entry's document in force there")
     published = serializers.IntegerField(allow_null=True, help_text="The newest version")

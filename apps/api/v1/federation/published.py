@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.api.authentication import ADMIN, ANY, Scopes, actor_of
-from apps.api.v1.federation.serializers import ADMINISTER, DeedSerializer
+from apps.api.v1.federation.serializers import ADMINISTER, ActionSerializer
 from apps.api.v1.lists import asked, list_of, listed, sent
 from apps.core import clock
 from apps.core.errors import NotFound
@@ -34,7 +34,7 @@ class ReadingSerializer(serializers.Serializer[Any]):
     at = serializers.DateTimeField()
 
 
-class ToldSerializer(serializers.Serializer[Any]):
+class PublishedSerializer(serializers.Serializer[Any]):
     """What publications and feeds have in common."""
 
     name = serializers.CharField()
@@ -66,7 +66,7 @@ class PublishedVersionSerializer(serializers.Serializer[Any]):
     key = serializers.CharField(source="key_fingerprint")
 
 
-class PublicationSerializer(ToldSerializer):
+class PublicationSerializer(PublishedSerializer):
     document = serializers.SerializerMethodField(help_text="The newest version; null before anybody asked for one")
 
     @extend_schema_field(PublishedVersionSerializer(allow_null=True))
@@ -83,9 +83,9 @@ class NewPublicationSerializer(serializers.Serializer[Any]):
     expires_after_s = serializers.IntegerField(required=False, default=7 * 86_400)
 
 
-class FeedSerializer(ToldSerializer):
+class FeedSerializer(PublishedSerializer):
     capacity_cores = serializers.FloatField(help_text="What this site declares that it has")
-    tells_running = serializers.BooleanField()
+    sends_running = serializers.BooleanField()
     keeps_days = serializers.IntegerField(help_text="Older hours aren't told")
     number = serializers.IntegerField(help_text="Grows by one whenever something changed")
 
@@ -95,7 +95,7 @@ class NewFeedSerializer(serializers.Serializer[Any]):
     entry = serializers.CharField(max_length=9000, required=False, default="/", help_text="Its path")
     name = serializers.CharField(max_length=128, help_text=NAME)
     capacity_cores = serializers.FloatField()
-    tells_running = serializers.BooleanField(required=False, default=True)
+    sends_running = serializers.BooleanField(required=False, default=True)
     is_open = serializers.BooleanField(required=False, default=False)
     keeps_days = serializers.IntegerField(required=False, default=400)
     expires_after_s = serializers.IntegerField(required=False, default=86_400)
@@ -137,10 +137,10 @@ class PublicationDetailView(APIView):
         found = publications.list_publications(actor=actor_of(request))
         return Response(PublicationSerializer(_chosen(found, name)).data)
 
-    @extend_schema(operation_id="drop_publication", parameters=[DeedSerializer], responses={204: None})
+    @extend_schema(operation_id="drop_publication", parameters=[ActionSerializer], responses={204: None})
     def delete(self, request: Request, name: str) -> Response:
         """Stop publishing. Sites that mounted it keep their current version, with its age."""
-        reason = asked(DeedSerializer, request)["reason"]
+        reason = asked(ActionSerializer, request)["reason"]
         publications.drop_publication(name=name, reason=reason, at=clock.now(), actor=actor_of(request))
         return Response(status=204)
 
@@ -185,10 +185,10 @@ class KeyListView(APIView):
         """Fingerprints of the keys of this authority, oldest first; the last one signs."""
         return listed(KeySerializer(keys.list_keys(), many=True).data)
 
-    @extend_schema(operation_id="rotate_key", request=DeedSerializer, responses={201: KeySerializer})
+    @extend_schema(operation_id="rotate_key", request=ActionSerializer, responses={201: KeySerializer})
     def post(self, request: Request) -> Response:
         """A new key, signed by the present one: sites that trust that one follow. For administrators."""
-        reason = sent(DeedSerializer, request)["reason"]
+        reason = sent(ActionSerializer, request)["reason"]
         keys.rotate_key(reason=reason, at=clock.now(), actor=actor_of(request))
         return Response(KeySerializer(keys.list_keys()[-1]).data, status=201)
 

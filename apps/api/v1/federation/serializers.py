@@ -88,7 +88,7 @@ class SubscriptionSerializer(RemoteSerializer):
     number = serializers.IntegerField(help_text="How far it was read; 0: nothing yet")
     source = serializers.CharField(source="source.slug")  # type: ignore[assignment]  # a name of ours
     capacity_cores = serializers.FloatField(help_text="As agreed: more can't have been used")
-    told_capacity_cores = serializers.FloatField(allow_null=True, help_text="As declared now")
+    reported_capacity_cores = serializers.FloatField(allow_null=True, help_text="As declared now")
     enforced_version = serializers.IntegerField(allow_null=True, help_text="Of our publication, in force there")
     running_held = serializers.BooleanField(help_text="More runs there at once than it has: none of it counts")
     is_left_behind = serializers.BooleanField(help_text="It has more to tell than one document holds")
@@ -113,7 +113,7 @@ class MountSettingsSerializer(SettingsSerializer):
     most_levels = serializers.IntegerField(required=False)
 
 
-class DeedSerializer(serializers.Serializer[Any]):
+class ActionSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=LONGEST_REASON)
 
 
@@ -133,7 +133,7 @@ class PageSerializer(serializers.Serializer[Any]):
     limit = serializers.IntegerField(min_value=1, max_value=200, required=False, default=50)
 
 
-def taken_apart(given: dict[str, Any], kind: type[SettingsSerializer]) -> dict[str, Any]:
+def split_settings(given: dict[str, Any], kind: type[SettingsSerializer]) -> dict[str, Any]:
     """The settings of what was sent; the rest stays in it."""
     names: list[str] = list(kind().get_fields())
     return {name: given.pop(name) for name in names if name in given}

@@ -15,7 +15,7 @@ from apps.api.authentication import POLICIES_WRITE, Scopes, actor_of
 from apps.api.v1.federation.serializers import (
     LONGEST_REASON,
     MANAGE,
-    DeedSerializer,
+    ActionSerializer,
     FetchSerializer,
     MountSerializer,
     PageSerializer,
@@ -75,12 +75,12 @@ def step_view(kind: Kind, step: str) -> type[RemoteView]:
     deed, meaning = _STEPS[step]
 
     def post(self: RemoteView, request: Request, **_: int) -> Response:
-        deed(reason=sent(DeedSerializer, request)["reason"], **self.named(request))
+        deed(reason=sent(ActionSerializer, request)["reason"], **self.named(request))
         return self.answer(request)
 
     post.__doc__ = meaning
     described = extend_schema(
-        operation_id=f"{step.replace('-', '_')}_{kind}", request=DeedSerializer, responses=SHAPES[kind]
+        operation_id=f"{step.replace('-', '_')}_{kind}", request=ActionSerializer, responses=SHAPES[kind]
     )(post)
     return _named_view(f"{step.title().replace('-', '')}View", kind, {"post": described})
 
@@ -131,7 +131,7 @@ def timeline_view(kind: Kind) -> type[RemoteView]:
 def end_view(kind: Kind) -> type[RemoteView]:
     def post(self: RemoteView, request: Request, **_: int) -> Response:
         named = self.named(request)
-        reason = sent(DeedSerializer, request)["reason"]
+        reason = sent(ActionSerializer, request)["reason"]
         more: dict[str, Any] = {"reason": reason, "at": named["at"], "actor": named["actor"]}
         if kind == "mount":
             mounting.unmount(mount_id=named["remote_id"], **more)
@@ -144,7 +144,7 @@ def end_view(kind: Kind) -> type[RemoteView]:
         "subscription": ("unsubscribe", "What it told counts no more: sums, running jobs and the source are gone."),
     }[kind]
     post.__doc__ = meaning
-    described = extend_schema(operation_id=name, request=DeedSerializer, responses={204: None})(post)
+    described = extend_schema(operation_id=name, request=ActionSerializer, responses={204: None})(post)
     return _named_view("EndView", kind, {"post": described})
 
 

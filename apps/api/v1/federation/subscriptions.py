@@ -16,7 +16,7 @@ from apps.api.v1.federation.serializers import (
     MANAGE,
     SettingsSerializer,
     SubscriptionSerializer,
-    taken_apart,
+    split_settings,
     token_field,
 )
 from apps.api.v1.lists import list_of, listed, sent
@@ -113,7 +113,7 @@ class SubscriptionListView(APIView):
     def post(self, request: Request) -> Response:
         """Subscribe to an entry's usage at another site, under the key whose fingerprint was compared."""
         given = sent(NewSubscriptionSerializer, request)
-        settings = taken_apart(given, SettingsSerializer)
+        settings = split_settings(given, SettingsSerializer)
         now = clock.now()
         made = subscribing.subscribe(
             policy_slug=given.pop("policy"), **given, settings=settings, at=now, actor=actor_of(request)

@@ -58,18 +58,18 @@ class QualityListView(APIView):
         span = timedelta(days=asked(QualityFilterSerializer, request)["days"])
         sources = selectors.list_sources(actor=actor)
         zone = ZoneInfo(settings.TIME_ZONE)
-        odd = quality.look_at(sources=sources, span=span, at=clock.now(), zone=zone, actor=actor)
-        rows = [{"source": one.slug, "skew_s": one.skew_s, **_counts(odd[one.slug])} for one in sources]
+        issues = quality.look_at(sources=sources, span=span, at=clock.now(), zone=zone, actor=actor)
+        rows = [{"source": one.slug, "skew_s": one.skew_s, **_counts(issues[one.slug])} for one in sources]
         return listed(QualitySerializer(rows, many=True).data)
 
 
-def _counts(odd: quality.Odd) -> dict[str, Any]:
+def _counts(issues: quality.DataIssues) -> dict[str, Any]:
     return {
-        "received": odd.received,
-        "missing_hours": sum(day.n_missing for day in odd.days),
-        "changed": odd.changed[0],
-        "changed_core_s": odd.changed[1],
-        "too_late_core_s": odd.too_late[1],
-        "held": odd.n_held,
-        "vanished": odd.n_vanished,
+        "received": issues.received,
+        "missing_hours": sum(day.n_missing for day in issues.days),
+        "changed": issues.changed[0],
+        "changed_core_s": issues.changed[1],
+        "too_late_core_s": issues.too_late[1],
+        "held": issues.n_held,
+        "vanished": issues.n_vanished,
     }

@@ -108,7 +108,7 @@ class Command(OperatorCommand):
                 raise CommandError("Say with --cores how many cores this site has.", returncode=REFUSED)
             feeds.make_feed(
                 policy_slug=options["policy"], entry=options["entry"], name=options["name"] or options["policy"],
-                capacity_cores=options["cores"], tells_running=not options["no_running"], is_open=options["open"],
+                capacity_cores=options["cores"], sends_running=not options["no_running"], is_open=options["open"],
                 at=now(), actor=COMMAND,
             )  # fmt: skip
         found = feeds.list_feeds(actor=COMMAND)
