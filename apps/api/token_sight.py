@@ -89,4 +89,4 @@ def _reads_all(user: User, visibility: str) -> bool:
     return user.is_superuser or visibility == Policy.Visibility.TREE
 
 
-sights = TokenVisibility()
+visibility = TokenVisibility()

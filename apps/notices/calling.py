@@ -26,7 +26,7 @@ from apps.accounts.sign_in.sealing import unseal
 from apps.core.errors import DomainError
 from apps.core.outbound import Limits, Resolve, fetch
 from apps.notices.digests import address
-from apps.notices.kinds import is_told, kinds
+from apps.notices.kinds import is_visible, kinds
 from apps.notices.models import Delivery, Notice, Webhook
 from apps.notices.sight import Reader
 from apps.notices.watching import Place, may_set
@@ -63,16 +63,16 @@ def plan_deliveries(*, at: datetime) -> int:
             webhook = found.filter(pk=id, is_on=True).first()
             if webhook is None:
                 continue
-            if not may_tell(webhook, at):
+            if not may_send(webhook, at):
                 turn_off(webhook, "Its owner may not do this there any more.", at)
                 continue
             n_planned += _plan(webhook, at)
-            webhook.told_until = max(at, webhook.told_until)
-            webhook.save(update_fields=["told_until"])
+            webhook.queued_until = max(at, webhook.queued_until)
+            webhook.save(update_fields=["queued_until"])
     return n_planned
 
 
-def may_tell(webhook: Webhook, at: datetime) -> bool:
+def may_send(webhook: Webhook, at: datetime) -> bool:
     place = Place(policy=webhook.policy, entry_uid=webhook.entry_uid)
     return webhook.owner.is_active and may_set(place, at, owner_of(webhook))
 
@@ -82,7 +82,7 @@ def owner_of(webhook: Webhook) -> Actor:
 
 
 def _plan(webhook: Webhook, at: datetime) -> int:
-    since_at = max(webhook.told_until - _LATE, webhook.created_at)
+    since_at = max(webhook.queued_until - _LATE, webhook.created_at)
     known = set(webhook.deliveries.filter(notice__isnull=False).values_list("notice_id", "event", "news_at"))
     rows = []
     for notice, event, news_at in _news(webhook, since_at, at):
@@ -118,7 +118,7 @@ def is_wanted(webhook: Webhook, notice: Notice, reader: Reader) -> bool:
             return False
         if webhook.entry_uid is not None and not _is_below(webhook, notice):
             return False
-    return is_told(reader, notice)
+    return is_visible(reader, notice)
 
 
 def _is_below(webhook: Webhook, notice: Notice) -> bool:
@@ -177,8 +177,8 @@ def _call(delivery: Delivery, at: datetime, resolve: Resolve | None, jitter: Jit
 def _is_still_wanted(delivery: Delivery, at: datetime) -> bool:
     webhook = delivery.webhook
     if delivery.event == Event.TEST:
-        return may_tell(webhook, at)
-    if not webhook.is_on or delivery.notice is None or not may_tell(webhook, at):
+        return may_send(webhook, at)
+    if not webhook.is_on or delivery.notice is None or not may_send(webhook, at):
         return False
     return is_wanted(webhook, delivery.notice, Reader(owner_of(webhook), at))
 
@@ -232,12 +232,12 @@ def body_of(delivery: Delivery, at: datetime) -> bytes:
         "created_at": _text(delivery.created_at), "site": settings.FAIRSHARE_SITE,
     }  # fmt: skip
     if delivery.notice is not None:
-        told["notice"] = told_of(delivery.notice)
+        told["notice"] = payload_of(delivery.notice)
     return json.dumps(told, ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False).encode()
 
 
-def told_of(notice: Notice) -> dict[str, Any]:
-    sentence = kinds()[notice.kind].tell(notice.facts)
+def payload_of(notice: Notice) -> dict[str, Any]:
+    sentence = kinds()[notice.kind].describe(notice.facts)
     return {
         "id": notice.pk, "kind": notice.kind, "level": notice.level, "opened_at": _text(notice.opened_at),
         "closed_at": _text(notice.closed_at) if notice.closed_at else None,

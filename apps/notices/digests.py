@@ -38,7 +38,7 @@ MOST_ATTEMPTS = 5
 _BACK_OFF = timedelta(minutes=5)
 _KEPT = timedelta(days=90)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\s]+")
-Rhythm, State = Preference.Rhythm, Mail.State
+Interval, State = Preference.Interval, Mail.State
 
 
 def plan_mails(*, at: datetime) -> int:
@@ -66,11 +66,11 @@ def _due(at: datetime) -> Iterator[tuple[User, str]]:
     for user in people.iterator():
         chosen = getattr(user, "notice_preference", None) or Preference(user=user)
         is_hour = local.hour >= chosen.hour
-        if chosen.rhythm == Rhythm.AT_ONCE:
+        if chosen.interval == Interval.AT_ONCE:
             yield user, ""
-        elif chosen.rhythm == Rhythm.DAILY and is_hour and (user.pk, day) not in done:
+        elif chosen.interval == Interval.DAILY and is_hour and (user.pk, day) not in done:
             yield user, day
-        elif chosen.rhythm == Rhythm.WEEKLY and (weekday > 1 or is_hour) and (user.pk, week_name) not in done:
+        elif chosen.interval == Interval.WEEKLY and (weekday > 1 or is_hour) and (user.pk, week_name) not in done:
             yield user, week_name
 
 
@@ -121,7 +121,7 @@ def _send(mail: Mail, at: datetime) -> bool:
     """The result is set on the row, which the caller stores."""
     lines = _wanted(mail.user, at)
     news = [line for line in lines if key_of(line) in set(mail.told)]
-    if not news or not mail.user.is_active or preference_of(mail.user).rhythm == Rhythm.OFF:
+    if not news or not mail.user.is_active or preference_of(mail.user).interval == Interval.OFF:
         mail.state = State.EMPTY
         return False
     try:

@@ -34,7 +34,7 @@ def evaluate(*, at: datetime) -> int:
     rules = list(Rule.objects.order_by("pk"))
     n_opened = 0
     for kind in kinds().values():
-        for look in _LOOKS[kind.watches](kind, Ruling(kind, rules), at):
+        for look in _CHECKS[kind.watches](kind, Ruling(kind, rules), at):
             try:
                 n_opened += _settle(kind, look, at)
             except DatabaseError:
@@ -52,7 +52,7 @@ def forget_old(*, at: datetime) -> int:
     return Notice.objects.filter(closed_at__lt=at - KEPT_AFTERWARDS).delete()[0]
 
 
-class _Look:
+class _Check:
     """One kind at one place; `place` is None where its rule is off."""
 
     def __init__(self, place: Any, *, policy: Policy | None = None, source: Source | None = None) -> None:
@@ -67,29 +67,29 @@ class _Look:
         return list(found.values())
 
 
-def _policies(kind: Kind, ruling: Ruling, at: datetime) -> Iterable[_Look]:
+def _policies(kind: Kind, ruling: Ruling, at: datetime) -> Iterable[_Check]:
     for policy in Policy.objects.filter(head_number__gt=0).order_by("pk"):
         tree = load_tree(policy)
         ruled = ruling.for_policy(policy, tree)
         place = PolicyPlace(policy, tree, ruled.terms_at, at, timezone.localdate(at))
-        yield _Look(None if ruled.is_off else place, policy=policy)
+        yield _Check(None if ruled.is_off else place, policy=policy)
 
 
-def _sources(kind: Kind, ruling: Ruling, at: datetime) -> Iterable[_Look]:
+def _sources(kind: Kind, ruling: Ruling, at: datetime) -> Iterable[_Check]:
     for source in Source.objects.order_by("pk"):
         terms = ruling.for_source(source)
-        yield _Look(None if terms is None else SourcePlace(source, terms, at, timezone.localdate(at)), source=source)
+        yield _Check(None if terms is None else SourcePlace(source, terms, at, timezone.localdate(at)), source=source)
 
 
-def _site(kind: Kind, ruling: Ruling, at: datetime) -> Iterable[_Look]:
+def _site(kind: Kind, ruling: Ruling, at: datetime) -> Iterable[_Check]:
     terms = ruling.for_site()
-    yield _Look(None if terms is None else SitePlace(terms, at, timezone.localdate(at)))
+    yield _Check(None if terms is None else SitePlace(terms, at, timezone.localdate(at)))
 
 
-_LOOKS = {"policy": _policies, "source": _sources, "site": _site}
+_CHECKS = {"policy": _policies, "source": _sources, "site": _site}
 
 
-def _settle(kind: Kind, look: _Look, at: datetime) -> int:
+def _settle(kind: Kind, look: _Check, at: datetime) -> int:
     """Open what is new, change what changed, close what is over."""
     with transaction.atomic():
         _lock(kind, look)
@@ -106,13 +106,13 @@ def _settle(kind: Kind, look: _Look, at: datetime) -> int:
     return len(made)
 
 
-def _lock(kind: Kind, look: _Look) -> None:
+def _lock(kind: Kind, look: _Check) -> None:
     place = f"{kind.name}:{look.policy.pk if look.policy else ''}:{look.source.pk if look.source else ''}"
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [_LOCK, place])
 
 
-def _opened(kind: Kind, look: _Look, finding: Finding, at: datetime) -> Notice:
+def _opened(kind: Kind, look: _Check, finding: Finding, at: datetime) -> Notice:
     return Notice(
         kind=kind.name, key=finding.key, level=finding.level, facts=dict(finding.facts), policy=look.policy,
         entry_uid=finding.entry_uid, source=look.source, opened_at=at, news_at=at, changed_at=at,

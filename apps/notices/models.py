@@ -97,14 +97,14 @@ class Mark(models.Model):
 class Preference(models.Model):
     """A person's mail settings; without a row: daily, if the site sends mail at all."""
 
-    class Rhythm(models.TextChoices):
+    class Interval(models.TextChoices):
         OFF = "off", "Never"
         AT_ONCE = "at_once", "At once"
         DAILY = "daily", "Once a day"
         WEEKLY = "weekly", "Once a week, on Mondays"
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="notice_preference")
-    rhythm = models.CharField(max_length=8, choices=Rhythm.choices, default=Rhythm.DAILY)
+    interval = models.CharField(max_length=8, choices=Interval.choices, default=Interval.DAILY)
     hour = models.PositiveSmallIntegerField(default=8)  # in FAIRSHARE_TIME_ZONE
     muted = ArrayField(models.CharField(max_length=32), default=list)  # kinds that are left out of mail
 
@@ -112,7 +112,7 @@ class Preference(models.Model):
         constraints = [models.CheckConstraint(condition=Q(hour__lte=23), name="notices_preference_hour")]
 
     def __str__(self) -> str:
-        return f"{self.user_id}: {self.rhythm}"
+        return f"{self.user_id}: {self.interval}"
 
 
 class Mail(models.Model):
@@ -155,7 +155,7 @@ class Webhook(models.Model):
     is_on = models.BooleanField(default=True)
     off_because = models.CharField(max_length=256, blank=True, default="")  # why we turned it off
     n_failed = models.PositiveIntegerField(default=0)  # abandoned deliveries in a row
-    told_until = models.DateTimeField()  # news up to here are written down as deliveries
+    queued_until = models.DateTimeField()  # news up to here are written down as deliveries
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField()
 

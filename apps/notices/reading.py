@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 
 from apps.accounts.actor import Actor
 from apps.core.errors import FieldProblem, Invalid, NotAllowed, NotFound
-from apps.notices.kinds import is_told, kind_of
+from apps.notices.kinds import is_visible, kind_of
 from apps.notices.kinds.base import Kind, Sentence
 from apps.notices.models import Mark, Notice
 from apps.notices.sight import Reader
@@ -76,7 +76,7 @@ def count_unread(*, at: datetime, actor: Actor) -> int:
     if not unread:
         return 0
     reader = Reader(actor, at)
-    return sum(is_told(reader, one) for one in _open().filter(pk__in=unread))
+    return sum(is_visible(reader, one) for one in _open().filter(pk__in=unread))
 
 
 def get_notice(*, id: int, at: datetime, actor: Actor) -> NoticeLine:
@@ -127,10 +127,10 @@ def _lines(notices: QuerySet[Notice], reader: Reader) -> Iterator[NoticeLine]:
     found = list(notices.select_related("policy", "source").order_by("-pk")[: 4 * MOST])
     marks = _marks_of(reader, found)
     for notice in found:
-        if is_told(reader, notice):
+        if is_visible(reader, notice):
             mark, kind = marks.get(notice.pk), kind_of(notice.kind)
             until = mark.snoozed_until if mark and _put_off(mark, reader.at) else None
-            yield NoticeLine(notice, kind, kind.tell(notice.facts), _is_unread(notice, mark), until)
+            yield NoticeLine(notice, kind, kind.describe(notice.facts), _is_unread(notice, mark), until)
 
 
 def _marks_of(reader: Reader, notices: Iterable[Notice]) -> dict[int, Mark]:

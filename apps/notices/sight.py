@@ -18,7 +18,7 @@ from apps.policies.tree.columns import Mask
 from apps.priorities.selectors.rows import PolicyView, open_view
 
 
-class PolicySight:
+class PolicyVisibility:
     """What one reader may learn about one policy; each part is computed at its first use."""
 
     def __init__(self, policy: Policy, actor: Actor, at: datetime) -> None:
@@ -59,14 +59,14 @@ class PolicySight:
         i = None if uid is None else self.view.tree.index_of_uid(uid)
         return i is not None and self.view.visibility.may_see(i) and bool(self._concerned[i])
 
-    def is_told_outright(self, uid: UUID | None) -> bool:
+    def sees_exact_numbers(self, uid: UUID | None) -> bool:
         """Whether a page shows the reader the entry's numbers to the last digit: the own path, and entries seen by
         name. Readers of sums, which are rounded and of finished days, get no numbers in notices.
         """
         i = None if uid is None else self.view.tree.index_of_uid(uid)
         return i is not None and bool(self.view.visibility.outright[i])
 
-    def is_told_all_children(self, uid: UUID | None) -> bool:
+    def sees_all_children(self, uid: UUID | None) -> bool:
         """Whether the reader may see the exact numbers of each child of the entry, and has a role there."""
         i = None if uid is None else self.view.tree.index_of_uid(uid)
         if i is None:
@@ -91,7 +91,7 @@ class Reader:
 
     def __init__(self, actor: Actor, at: datetime) -> None:
         self.actor, self.at = actor, at
-        self._known: dict[int, PolicySight | None] = {}
+        self._known: dict[int, PolicyVisibility | None] = {}
 
     @property
     def is_admin(self) -> bool:
@@ -107,7 +107,7 @@ class Reader:
         token = self.actor.token
         return token is not None and bool(token.policy_slug or token.subtree_uid or token.source_slug)
 
-    def of(self, policy: Policy | None) -> PolicySight | None:
+    def of(self, policy: Policy | None) -> PolicyVisibility | None:
         """None where the reader may not know of the policy."""
         if policy is None:
             return None
@@ -115,10 +115,10 @@ class Reader:
             self._known[policy.pk] = self._open(policy)
         return self._known[policy.pk]
 
-    def _open(self, policy: Policy) -> PolicySight | None:
+    def _open(self, policy: Policy) -> PolicyVisibility | None:
         try:
             require_policy(self.actor, policy.slug)
-            sight = PolicySight(policy, self.actor, self.at)
+            sight = PolicyVisibility(policy, self.actor, self.at)
             return sight if sight.view.visibility.mask.any() else None
         except DomainError:
             return None

@@ -76,7 +76,7 @@ def make_webhook(
             raise Conflict(f"You have {MOST} webhooks, the most allowed: remove one first.")
         made = Webhook.objects.create(
             **given, secret=seal(PURPOSE, secret), policy=place.policy, entry_uid=place.entry_uid, owner=owner,
-            told_until=at, created_at=at,
+            queued_until=at, created_at=at,
         )  # fmt: skip
         _note("webhook.made", made, at, actor)
     return made, secret
@@ -101,7 +101,7 @@ def turn(*, id: int, version: int, is_on: bool, at: datetime, actor: Actor) -> W
     with transaction.atomic():
         found = _locked(id, version, at, actor)
         if found.is_on != is_on:
-            found.is_on, found.off_because, found.n_failed, found.told_until = is_on, "", 0, at
+            found.is_on, found.off_because, found.n_failed, found.queued_until = is_on, "", 0, at
             _save(found)
             drop_waiting(found, at)
             _note("webhook.turned_on" if is_on else "webhook.turned_off", found, at, actor)

@@ -16,7 +16,7 @@ from apps.accounts.audit.log import record
 from apps.core.errors import FieldProblem, Invalid, NotAllowed
 from apps.policies.access.authority import ActorGuard
 from apps.policies.access.scope import require_policy, require_scope, rules_all
-from apps.policies.changesets.anchoring import anchor_again
+from apps.policies.changesets.anchoring import reanchor
 from apps.policies.changesets.change_sets import (
     clean_reason,
     get_change_set_for_write,
@@ -48,7 +48,7 @@ from apps.policies.tree.uids import new_uid
 __all__ = [
     "change_settings", "change_shares", "effect_of", "make_change_set", "make_policy", "move_on", "new_change_set",
     "propose_change_set", "publish_change_set", "publish_document", "publish_locked", "replace_tree", "require_admin",
-    "slug_problems", "unless_taken",
+    "slug_problems", "unless_slug_exists",
     "update_change_set", "withdraw_change_set",
 ]  # fmt: skip
 
@@ -72,7 +72,7 @@ def make_policy(
         problems.append(FieldProblem("name", str(error)))
     if problems:
         raise Invalid(f"{problems[0].where} {problems[0].message}.", fields=problems)
-    with unless_taken(slug):
+    with unless_slug_exists(slug):
         policy = Policy.objects.create(
             slug=slug, name=name, visibility=visibility, description=description, is_sample=is_sample, created_at=at
         )
@@ -87,7 +87,7 @@ def slug_problems(slug: str) -> list[FieldProblem]:
 
 
 @contextmanager
-def unless_taken(slug: str) -> Iterator[None]:
+def unless_slug_exists(slug: str) -> Iterator[None]:
     """A transaction in which a policy of this name is made; Invalid where there is one."""
     try:
         with transaction.atomic():
@@ -140,7 +140,7 @@ def update_change_set(
             wanted = change_set.operations if operations is None else operations
             change_set.base_number = _existing_base(change_set.policy, base_revision or change_set.base_number)
             resolved = _checked(change_set.policy, change_set.base_number, wanted, actor, at)
-            anchor_again(change_set, resolved)
+            reanchor(change_set, resolved)
             change_set.operations = resolved
         change_set.reason = change_set.reason if reason is None else clean_reason(reason)
         if effective_at is not _UNSET:

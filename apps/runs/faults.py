@@ -31,14 +31,14 @@ def fault_point(place: str) -> None:
     if named != place:
         return
     _passed[place] += 1
-    deed, _, time = rest.partition(":")
+    action, _, time = rest.partition(":")
     if _passed[place] != int(time or 1) or not _is_first():
         return
-    if deed == "kill":
+    if action == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
-    if deed == "stop":
+    if action == "stop":
         os.kill(os.getpid(), signal.SIGSTOP)
-    if deed == "raise":
+    if action == "raise":
         raise InjectedFault(place)
 
 

@@ -154,6 +154,6 @@ def test_nobody_else_is_told(pia: Actor) -> None:
 
 def test_a_forked_line_is_told_in_other_words_than_an_unknown_key() -> None:
     facts = {"what": "vo-a.example, vo-a", "code": "forked"}
-    told = [kinds()["blocked_peer"].tell({**facts, "code": code}).text for code in ("forked", "unknown_key", "")]
+    told = [kinds()["blocked_peer"].describe({**facts, "code": code}).text for code in ("forked", "unknown_key", "")]
     assert all(facts["what"] in text for text in told)
     assert len(set(told)) == 3

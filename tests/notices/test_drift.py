@@ -87,7 +87,7 @@ def starved(computed: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
 
 def open_drifts() -> dict[str, str]:
     found = Notice.objects.filter(kind="drift", closed_at=None)
-    return {each.facts["path"]: kind_of("drift").tell(each.facts).text for each in found}
+    return {each.facts["path"]: kind_of("drift").describe(each.facts).text for each in found}
 
 
 def test_drift_is_told_in_words_with_days_and_points(starved: Site) -> None:

@@ -48,7 +48,7 @@ def test_a_cause_opens_one_notice_however_often_it_is_looked_at(site: Site) -> N
     notice = of_kind("late_source")
     assert notice.opened_at == notice.news_at == AT
     assert notice.facts["hours"] == 7
-    sentence = kind_of("late_source").tell(notice.facts)
+    sentence = kind_of("late_source").describe(notice.facts)
     assert sentence.key == "late_source.late"
     assert all(part in sentence.text for part in ("Cluster A", "7 hours"))
 

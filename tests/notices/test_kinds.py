@@ -205,7 +205,9 @@ def test_every_kind_says_what_it_is() -> None:
         assert kind.watches in ("policy", "source", "site")
         assert {term.name for term in kind.terms} == set(kind.defaults())
         assert all(term.lowest <= term.default <= term.highest for term in kind.terms)
-    assert isinstance(kinds()["drift"].tell({"path": "/a", "days": 8, "deviation": -0.1, "is_starved": True}), Sentence)
+    assert isinstance(
+        kinds()["drift"].describe({"path": "/a", "days": 8, "deviation": -0.1, "is_starved": True}), Sentence
+    )
 
 
 @pytest.mark.django_db(transaction=True)

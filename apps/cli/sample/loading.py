@@ -17,7 +17,7 @@ from apps.accounts.models import Account, User
 from apps.accounts.services import make_user
 from apps.analytics.series.runs import ask_for_series
 from apps.cli.sample import backlog, federation
-from apps.cli.sample.core_hours import promise_core_hours
+from apps.cli.sample.core_hours import allocate_core_hours
 from apps.cli.sample.decisions import connect_programs, on, put_decisions, refund
 from apps.cli.sample.grid import NAMESPACE, POLICY_NAME, POLICY_SLUG, SITES, Grid
 from apps.cli.sample.jobs import DAYS, SampleJob, jobs
@@ -78,7 +78,7 @@ def load_sample(*, at: datetime) -> None:
         mount = _publish_first(grid, at=at, admin=admin)
         _give_roles(at=at, admin=admin)
         _publish_since(grid, mount, at=at, admin=admin, manager=manager)
-        promise_core_hours(grid, _uid, at=at, admin=admin)
+        allocate_core_hours(grid, _uid, at=at, admin=admin)
         _send_usage(jobs(grid, end_at=at), at=at)
         Account.objects.filter(namespace=NAMESPACE, user_name="kimberg").update(person=people["kimberg"])
         backlog.import_backlog(at=at, admin=admin)

@@ -16,7 +16,7 @@ from apps.core import clock
 from apps.core.errors import Conflict, Invalid, Stale
 from apps.dashboard.allocations import presenters as allocation_lines
 from apps.dashboard.allocations.days import asked_period, neighbours, period_words, query_of, zone
-from apps.dashboard.allocations.forms import DraftForm, PromiseForm, WithdrawForm, typed_amount
+from apps.dashboard.allocations.forms import AllocationForm, DraftForm, WithdrawForm, typed_amount
 from apps.dashboard.allocations.views import crumbs_of, page_url
 from apps.dashboard.drafts.pages import draft_url
 from apps.dashboard.shell import presentation
@@ -38,19 +38,21 @@ _REFUSALS = (Invalid, Conflict, Stale)
 def allocation(request: HttpRequest, policy: str, allocation: UUID) -> HttpResponse:
     """Changed or withdrawn; each form says which state of it was seen."""
     now, actor = clock.now(), actor_of(request)
-    found, path = giving.get_allocation(policy_slug=policy, allocation_uid=allocation, at=now, actor=actor, sight=see)
-    changed, gone = PromiseForm(initial=_initial(found)), WithdrawForm()
+    found, path = giving.get_allocation(
+        policy_slug=policy, allocation_uid=allocation, at=now, actor=actor, visibility=see
+    )
+    changed, gone = AllocationForm(initial=_initial(found)), WithdrawForm()
     if request.method != "POST":
         return _allocation_page(request, found, path, changed, gone)
     whole: dict[str, Any] = {"policy_slug": policy, "allocation_uid": allocation, "at": now, "actor": actor}
     whole |= {"tag": request.POST.get("tag", ""), "sight": see}
-    form: PromiseForm | WithdrawForm
+    form: AllocationForm | WithdrawForm
     if request.POST.get("step") == "withdraw":
         form = gone = WithdrawForm(request.POST)
         done = form.is_valid() and _try(form, giving.withdraw_allocation, {**whole, **form.cleaned_data})
         told = _("Allocation withdrawn.")
     else:
-        form = changed = PromiseForm(request.POST)
+        form = changed = AllocationForm(request.POST)
         done = form.is_valid() and _try(form, giving.change_allocation, {**whole, **form.cleaned_data})
         told = _("Allocation changed.")
     if done:
@@ -59,7 +61,7 @@ def allocation(request: HttpRequest, policy: str, allocation: UUID) -> HttpRespo
     return _allocation_page(request, found, path, changed, gone, status=412 if form.is_stale else 422)
 
 
-def _try(form: PromiseForm | WithdrawForm, step: Any, given: dict[str, Any]) -> bool:
+def _try(form: AllocationForm | WithdrawForm, step: Any, given: dict[str, Any]) -> bool:
     """Whether it was done; if not, the form says why."""
     try:
         step(**given)
@@ -74,7 +76,7 @@ def _initial(found: Allocation) -> dict[str, Any]:
 
 
 def _allocation_page(
-    request: HttpRequest, found: Allocation, path: str, form: PromiseForm, gone: WithdrawForm, *, status: int = 200
+    request: HttpRequest, found: Allocation, path: str, form: AllocationForm, gone: WithdrawForm, *, status: int = 200
 ) -> HttpResponse:
     policy, actor = found.policy, actor_of(request)
     tree = load_tree(policy)

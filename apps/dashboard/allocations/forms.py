@@ -97,7 +97,7 @@ def _reason(help_text: Any = _IN_LIST) -> forms.CharField:
     return forms.CharField(label=_("Reason"), max_length=LONGEST_TEXT, help_text=help_text, widget=_text())
 
 
-class PromiseForm(_Refusable):
+class AllocationForm(_Refusable):
     """How many core-hours, from which day to which, and why."""
 
     core_h = AmountField(MOST_CORE_H, label=_("Core-hours"))
@@ -106,7 +106,7 @@ class PromiseForm(_Refusable):
     reason = _reason()
 
 
-class GiveForm(PromiseForm):
+class GiveForm(AllocationForm):
     """The same, and to whom."""
 
     entry = forms.CharField(

@@ -30,7 +30,7 @@ def kind_of(name: str) -> Kind:
     return kinds()[name]
 
 
-def is_told(reader: Reader, notice: Notice) -> bool:
+def is_visible(reader: Reader, notice: Notice) -> bool:
     """Whether the notice is for this reader. A kind that is gone is told to nobody."""
     kind = kinds().get(notice.kind)
     if kind is None or (reader.actor.user is not None and not reader.actor.user.is_active):

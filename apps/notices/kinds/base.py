@@ -100,7 +100,7 @@ class Kind:
     watches: Literal["policy", "source", "site"]
     find: Callable[[Any], Iterable[Finding]]
     is_for: Callable[[Reader, Notice], bool]
-    tell: Callable[[Mapping[str, Any]], Sentence]
+    describe: Callable[[Mapping[str, Any]], Sentence]
     leads_to: str
     terms: tuple[Term, ...] = field(default_factory=tuple)
     is_on: bool = True  # until it is changed

@@ -96,22 +96,22 @@ def is_for(reader: Reader, notice: Notice) -> bool:
     if sight is None or uid is None:
         return False
     if "groups" in notice.facts:
-        return sight.is_told_all_children(uid)
-    if not sight.concerns(uid) or not sight.is_told_outright(uid):
+        return sight.sees_all_children(uid)
+    if not sight.concerns(uid) or not sight.sees_exact_numbers(uid):
         return False
     family = notice.facts.get("family")
-    if family is not None and sight.is_told_all_children(UUID(family)):
+    if family is not None and sight.sees_all_children(UUID(family)):
         return False
     if notice.facts["is_starved"]:
         return True
     tree = sight.view.tree
     parent = int(tree.parent[tree.index_of_uid(uid) or 0])
-    return all(sight.is_told_outright(tree.uuid(child)) for child in (tree.children(parent) if parent >= 0 else ()))
+    return all(sight.sees_exact_numbers(tree.uuid(child)) for child in (tree.children(parent) if parent >= 0 else ()))
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     if "groups" in facts:
-        return _tell_family(facts)
+        return _describe_family(facts)
     given = {"path": facts["path"], "n": facts["days"], "points": _points(facts)}
     if facts["is_starved"]:
         text = _("%(path)s has had waiting jobs and been under its share for %(n)s days (now %(points)s points).")
@@ -120,7 +120,7 @@ def tell(facts: Mapping[str, Any]) -> Sentence:
     return Sentence("drift.pushing", facts, text % given)
 
 
-def _tell_family(facts: Mapping[str, Any]) -> Sentence:
+def _describe_family(facts: Mapping[str, Any]) -> Sentence:
     """The groups that are away furthest, by name; the others by number."""
     groups = facts["groups"]
     under = _("%(name)s under by %(points)s points for %(n)s days")
@@ -152,7 +152,7 @@ KIND = Kind(
     watches="policy",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="entry",
     terms=(Term("days", gettext_lazy("For"), gettext_lazy("days"), 7, 2, 180),),
 )

@@ -43,7 +43,7 @@ def is_for(reader: Reader, notice: Notice) -> bool:
     return sight is not None and sight.concerns(notice.entry_uid)
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     given = {"path": facts["path"], "day": day_words(facts["ends_on"]), "hours": f"{facts['core_h']:,.0f}"}
     if facts["is_over"]:
         text = _("The allocation of %(hours)s core-hours to %(path)s ended on %(day)s; no renewal is planned.")
@@ -59,7 +59,7 @@ KIND = Kind(
     watches="policy",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="allocations",
     terms=(Term("days", gettext_lazy("Days ahead"), gettext_lazy("days"), 30, 1, _FURTHEST),),
 )

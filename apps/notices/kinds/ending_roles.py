@@ -50,7 +50,7 @@ def is_for(reader: Reader, notice: Notice) -> bool:
     return line is not None and (line.is_own or line.may_change)
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     role = str(dict(Grant.Role.choices).get(facts["role"], facts["role"]))
     given = {"who": facts["who"], "role": role, "path": facts["path"], "day": day_words(facts["ends_on"])}
     if facts["is_over"]:
@@ -65,7 +65,7 @@ KIND = Kind(
     watches="policy",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="access",
     terms=(Term("days", gettext_lazy("Days ahead"), gettext_lazy("days"), 30, 1, 366),),
 )

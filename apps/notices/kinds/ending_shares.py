@@ -41,7 +41,7 @@ def is_for(reader: Reader, notice: Notice) -> bool:
     return sight is not None and sight.divides_around(notice.entry_uid)
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     given = {"name": facts["name"], "path": facts["path"], "day": day_words(facts["ends_on"])}
     if facts["is_over"]:
         text = _("The shares of %(path)s expired on %(day)s and were kept: a decision is missing.")
@@ -58,7 +58,7 @@ KIND = Kind(
     watches="policy",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="entry",
     terms=(Term("days", gettext_lazy("Days ahead"), gettext_lazy("days"), 30, 1, 366),),
 )

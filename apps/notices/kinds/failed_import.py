@@ -37,7 +37,7 @@ def is_for(reader: Reader, notice: Notice) -> bool:
     return reader.is_admin or (is_own and reader.actor.token is None)
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     given = {"file": facts["file"], "source": facts["source"], "error": facts["error"]}
     text = _("The import of %(file)s into %(source)s failed: %(error)s") % given
     return Sentence("failed_import", {name: value for name, value in facts.items() if name != "owner"}, text)
@@ -50,7 +50,7 @@ KIND = Kind(
     watches="source",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="import",
     terms=(Term("days", gettext_lazy("Shown for"), gettext_lazy("days"), 7, 1, 366),),
 )

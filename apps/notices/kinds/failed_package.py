@@ -42,6 +42,6 @@ KIND = Kind(
     watches="policy",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="algorithm",
 )

@@ -32,7 +32,7 @@ def is_for(reader: Reader, _notice: Notice) -> bool:
     return reader.is_admin
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     given = {"source": facts["source"], "n": facts["n"]}
     text = _("The last %(n)s collections of %(source)s failed.") % given
     if facts["error"]:
@@ -47,7 +47,7 @@ KIND = Kind(
     watches="source",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="source",
     terms=(Term("failures", gettext_lazy("Failures in a row"), gettext_lazy("times"), 3, 1, 20),),
 )

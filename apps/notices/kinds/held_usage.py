@@ -34,7 +34,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
             yield Finding(key_of(remote), level, facts, remote.entry_uid)  # type: ignore[arg-type]  # one of the two
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     given = {"what": what(facts), "n": int(facts["hours"]), "agreed": f"{facts['agreed_cores']:,.0f}"}
     texts = []
     if facts.get("doubted_from"):
@@ -63,6 +63,6 @@ KIND = Kind(
     watches="policy",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="remote",
 )

@@ -40,7 +40,7 @@ def is_for(reader: Reader, _notice: Notice) -> bool:
     return reader.is_admin
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     hours = int(facts["hours"])
     days = hours // 24
     age = (
@@ -62,7 +62,7 @@ KIND = Kind(
     watches="source",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="source",
     terms=(Term("grace_h", gettext_lazy("Grace time"), gettext_lazy("hours"), 1, 0, 8784),),
 )

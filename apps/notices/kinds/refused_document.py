@@ -28,7 +28,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
             yield Finding(key_of(remote), "warn", facts, remote.entry_uid)
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     given = {"what": what(facts), "error": facts["error"]}
     text = _("The newest document of %(what)s was rejected; the last valid one stays. %(error)s") % given
     return Sentence("refused_document", facts, text)
@@ -41,6 +41,6 @@ KIND = Kind(
     watches="policy",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="remote",
 )

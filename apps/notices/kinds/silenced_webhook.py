@@ -30,7 +30,7 @@ def is_for(reader: Reader, notice: Notice) -> bool:
     return reader.is_admin or (is_own and reader.actor.token is None)
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     given = {"name": facts["name"], "why": facts["why"]}
     text = _("The webhook %(name)s was turned off. %(why)s") % given
     return Sentence("silenced_webhook", {"webhook": facts["webhook"], **given}, text)
@@ -43,6 +43,6 @@ KIND = Kind(
     watches="site",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="webhook",
 )

@@ -28,7 +28,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
         yield Finding(key_of(remote), level, facts, remote.entry_uid)  # type: ignore[arg-type]  # one of the two
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     hours = int(facts["hours"])
     given = {"what": what(facts), "n": hours}
     text = ngettext(
@@ -49,6 +49,6 @@ KIND = Kind(
     watches="policy",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="remote",
 )

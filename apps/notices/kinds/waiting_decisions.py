@@ -46,7 +46,7 @@ def is_for(reader: Reader, notice: Notice) -> bool:
     return sight.decider.may_approve(one) or (one.author_id != reader.user_id and sight.decider.may_publish(one))
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     days = int(facts["days"])
     given = {"who": facts["who"], "n": days}
     if facts["is_request"]:
@@ -71,7 +71,7 @@ KIND = Kind(
     watches="policy",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="change_set",
     terms=(Term("days", gettext_lazy("Pending for"), gettext_lazy("days"), 3, 1, 366),),
 )

@@ -158,10 +158,10 @@ def _line(
         figures = Figures(**{name: kept.figures[name] for name in FIELDS})
     if figures is not None and not figures.n_days:
         figures = None
-    has, told_whole = figures is not None, figures if may else None
+    has, shown = figures is not None, figures if may else None
     return StatementLine(
         uid=view.tree.uuid(i), path=view.tree.path(i), name=view.tree.name[i], month=month,
-        figures=told_whole, is_suppressed=has and not may, is_rounded=has and not outright,
+        figures=shown, is_suppressed=has and not may, is_rounded=has and not outright,
         adjusted=adjusted if outright else None, is_closed=is_closed, corrections=corrections,
         missing_days=0,
     )  # fmt: skip

@@ -22,7 +22,7 @@ from apps.accounts.models import User
 from apps.accounts.people import clean_group
 from apps.accounts.selectors import groups_of
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound, Stale
-from apps.policies.access.holdings import FOREVER, Holding, Lineages, Standing, until_of
+from apps.policies.access.holdings import FOREVER, GrantDependencies, Holding, Lineages, until_of
 from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.access.scope import EVERYBODY, WRITE, Verb, grants_of, require_scope, rules_all, visible_entries
 from apps.policies.changesets.change_sets import require_reason
@@ -156,7 +156,7 @@ def end_grant(
 def given_on_with(*, policy_slug: str, grant_id: int, at: datetime, actor: Actor) -> list[Grant]:
     """Grants that depend on this one: they end with it, unless they are adopted."""
     setting, grant = _found(policy_slug, grant_id, actor, at)
-    return [each for each in _standing(setting).resting_on(grant) if setting.may_know(each)]
+    return [each for each in _grant_dependencies(setting).resting_on(grant) if setting.may_know(each)]
 
 
 def get_grant(*, policy_slug: str, grant_id: int, at: datetime, actor: Actor) -> Grant:
@@ -233,7 +233,7 @@ def _refuse_to_everybody(setting: Setting, grant: Grant) -> None:
         raise _invalid("verbs", f"may only let all users see it (view_aggregate, view_members), not {label}")
 
 
-_SIGHT = (Verb.VIEW_AGGREGATE, Verb.VIEW_MEMBERS)
+_SEES_NAMES = (Verb.VIEW_AGGREGATE, Verb.VIEW_MEMBERS)
 
 
 def _verbs(role: str, chosen: Sequence[str] | None) -> list[str]:
@@ -299,7 +299,7 @@ def _refuse_change(setting: Setting, before: Grant, after: Grant) -> None:
 
 def _settle(setting: Setting, grant: Grant, instead: Grant | None, given_on: GivenOn) -> None:
     """End what would rest on nothing; or adopt of it what the actor could have given, from above downward."""
-    while resting := _standing(setting).resting_on(grant, instead):
+    while resting := _grant_dependencies(setting).resting_on(grant, instead):
         kept = _adoptable(setting, grant, resting) if given_on == "keep" else None
         if kept is None:
             for each in resting:
@@ -334,9 +334,9 @@ def _same_people(one: Grant, other: Grant) -> bool:
     return (one.user_id, one.people) == (other.user_id, other.people)
 
 
-def _standing(setting: Setting) -> Standing:
+def _grant_dependencies(setting: Setting) -> GrantDependencies:
     grants = Grant.objects.filter(policy=setting.policy).select_related("user", "granted_by")
-    return Standing([each for each in grants if until_of(each) > setting.at], setting.lineages)
+    return GrantDependencies([each for each in grants if until_of(each) > setting.at], setting.lineages)
 
 
 def _copy(grant: Grant) -> Grant:

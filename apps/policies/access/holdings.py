@@ -92,7 +92,7 @@ class Holding:
         return min((end for end in ends.values() if end is not None), default=FOREVER), missing
 
 
-class Standing:
+class GrantDependencies:
     """Which grants depend on which: a giver must hold all of a grant, and for as long, through other grants."""
 
     def __init__(self, grants: Collection[Grant], lineages: Lineages) -> None:

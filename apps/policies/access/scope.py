@@ -190,7 +190,7 @@ def visible_entries(
         seen = (mask, names_below) if reads else (none.copy(), none.copy())
         _open_by_grants(tree, rights, *seen, divided, may_write=actor.has_scope(WRITE))
         if reads:
-            _tell_by_grants(tree, rights, outright)
+            _reveal_by_grants(tree, rights, outright)
     if actor.token is not None and actor.token.subtree_uid is not None:
         i = tree.index_of_uid(actor.token.subtree_uid)
         below = none if i is None else tree.subtree_mask(i)
@@ -218,7 +218,7 @@ def _open_by_grants(
             divided |= _divided_from(tree, i, below)
 
 
-def _tell_by_grants(tree: TreeColumns, rights: Rights, outright: Mask) -> None:
+def _reveal_by_grants(tree: TreeColumns, rights: Rights, outright: Mask) -> None:
     """A viewer of names at an entry sees everything there, and the path up to the root that it is measured against."""
     for uid in rights.at(Verb.VIEW_MEMBERS):
         i = tree.index_of_uid(uid)

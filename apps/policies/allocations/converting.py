@@ -56,7 +56,7 @@ class Conversion:
     parent_uid: UUID
     parent_name: str
     has_core_h: float | None
-    promised_core_h: float
+    allocated_core_h: float
     rest_core_h: float  # unallocated core-hours
     over_core_h: float  # over-allocated: targets are fractions of the sum allocated then
     divided_core_h: float

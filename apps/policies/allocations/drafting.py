@@ -14,8 +14,8 @@ from apps.policies.allocations.capacities import capacities_of, core_hours
 from apps.policies.allocations.converting import Conversion, convert, operations_of, shares_beside
 from apps.policies.allocations.giving import allocations_of, period_of
 from apps.policies.allocations.periods import Period, begins_at, day_of
-from apps.policies.allocations.promises import add_up, promised_in
-from apps.policies.allocations.records import Sight
+from apps.policies.allocations.promises import add_up, allocated_in
+from apps.policies.allocations.records import VisibilityOf
 from apps.policies.changesets.change_sets import require_reason
 from apps.policies.models import Allocation, ChangeSet, Policy
 from apps.policies.selectors import get_policy
@@ -26,21 +26,22 @@ from apps.policies.tree.stored import load_tree
 
 def get_conversion(
     *, policy_slug: str, parent_uid: UUID, period: Period, zone: ZoneInfo, rest: str = "spread", at: datetime,
-    actor: Actor, sight: Sight = visible_entries,
+    actor: Actor, visibility: VisibilityOf = visible_entries,
 ) -> Conversion:  # fmt: skip
     """Allocations of an entry's children in a period, as shares. For viewers who see all of them."""
     policy = get_policy(slug=policy_slug, actor=actor)
-    return _convert(policy, load_tree(policy), parent_uid, period, zone, rest, at, actor, sight)
+    return _convert(policy, load_tree(policy), parent_uid, period, zone, rest, at, actor, visibility)
 
 
 def draft_shares(
     *, policy_slug: str, parent_uid: UUID, period: Period, zone: ZoneInfo, rest: str = "spread",
-    at_end: str | float | None = None, reason: str, at: datetime, actor: Actor, sight: Sight = visible_entries,
+    at_end: str | float | None = None, reason: str, at: datetime, actor: Actor,
+    visibility: VisibilityOf = visible_entries,
 ) -> ChangeSet:  # fmt: skip
     """A draft of these shares. at_end: with last days too. For a future period it takes effect on the first day."""
     policy = get_policy(slug=policy_slug, actor=actor)
     tree = load_tree(policy)
-    conversion = _convert(policy, tree, parent_uid, period, zone, rest, at, actor, sight)
+    conversion = _convert(policy, tree, parent_uid, period, zone, rest, at, actor, visibility)
     operations = operations_of(conversion, at_end=at_end)
     if not operations:
         raise Invalid("The shares match the allocations already: nothing to draft.", code="nothing_to_change")
@@ -66,15 +67,15 @@ class Trial:
 
 def try_core_hours(
     *, policy_slug: str, parent_uid: UUID, core_h: float, period: Period, zone: ZoneInfo, at: datetime, actor: Actor,
-    sight: Sight = visible_entries,
+    visibility: VisibilityOf = visible_entries,
 ) -> Trial:  # fmt: skip
     """Preview allocations without saving."""
     policy = get_policy(slug=policy_slug, actor=actor)
     tree = load_tree(policy)
-    visible = sight(policy=policy, tree=tree, actor=actor, at=at)
+    visible = visibility(policy=policy, tree=tree, actor=actor, at=at)
     parent = visible.require(tree.index_of_uid(parent_uid))
     capacity = _capacity(policy, period, zone)
-    own = capacity if parent == 0 else promised_in(allocations_of(policy), period, zone).get(parent_uid)
+    own = capacity if parent == 0 else allocated_in(allocations_of(policy), period, zone).get(parent_uid)
     children = tree.children(parent)
     total = float(tree.shares[children.start : children.stop].sum())
     part = core_h / own if own else None
@@ -93,16 +94,16 @@ def _capacity(policy: Policy, period: Period, zone: ZoneInfo) -> float | None:
 
 def _convert(
     policy: Policy, tree: TreeColumns, parent_uid: UUID, period: Period, zone: ZoneInfo, rest: str, at: datetime,
-    actor: Actor, sight: Sight,
+    actor: Actor, visibility: VisibilityOf,
 ) -> Conversion:  # fmt: skip
-    visible = sight(policy=policy, tree=tree, actor=actor, at=at)
+    visible = visibility(policy=policy, tree=tree, actor=actor, at=at)
     parent = visible.require(tree.index_of_uid(parent_uid))
     children = tree.children(parent)
     if not all(visible.may_see(i) for i in children):
         raise NotAllowed("You see a part of this group only, and shares are divided among all of it.")
     allocations = allocations_of(policy)
-    sums = add_up(tree, promised_in(allocations, period, zone), _capacity(policy, period, zone))
-    promised = {i: float(sums.committed[i]) for i in children if sums.is_promised[i]}
+    sums = add_up(tree, allocated_in(allocations, period, zone), _capacity(policy, period, zone))
+    promised = {i: float(sums.committed[i]) for i in children if sums.is_allocated[i]}
     own = float(sums.own[parent])
     has = own if own == own else None
     return convert(tree, parent, promised, has, rest=rest, last_days=_last_days(tree, children, allocations, period))

@@ -17,7 +17,7 @@ from apps.core.errors import Conflict, NotAllowed, NotFound, Stale
 from apps.policies.access.scope import WRITE, require_scope, visible_entries
 from apps.policies.allocations.periods import Period
 from apps.policies.allocations.records import (
-    Sight,
+    VisibilityOf,
     amount_of,
     deciding,
     invalid,
@@ -43,14 +43,14 @@ def period_of(allocation: Allocation) -> Period:
 
 def give_allocation(
     *, policy_slug: str, entry_uid: UUID, starts_on: date, ends_on: date, core_h: float, reason: str, at: datetime,
-    actor: Actor, sight: Sight = visible_entries,
+    actor: Actor, visibility: VisibilityOf = visible_entries,
 ) -> Allocation:  # fmt: skip
     """Allocate core-hours to an entry. Several for the same days add up; an identical one is rejected as a mistake."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     event = {"policy_slug": policy.slug, "entry_uid": entry_uid}
     with refusals_on_record("allocation.given", actor, at, **event), transaction.atomic():
         policy, tree = _locked(policy, actor)
-        i = _decided(policy, tree, entry_uid, at, actor, sight)
+        i = _decided(policy, tree, entry_uid, at, actor, visibility)
         allocation = Allocation(policy=policy, entry_uid=entry_uid, starts_on=starts_on, ends_on=ends_on)
         allocation.core_h, allocation.author, allocation.author_name = core_h, actor.user, actor.name
         allocation.created_at = at
@@ -63,14 +63,14 @@ def give_allocation(
 
 def change_allocation(
     *, policy_slug: str, allocation_uid: UUID, tag: str, starts_on: date | None = None, ends_on: date | None = None,
-    core_h: float | None = None, reason: str, at: datetime, actor: Actor, sight: Sight = visible_entries,
+    core_h: float | None = None, reason: str, at: datetime, actor: Actor, visibility: VisibilityOf = visible_entries,
 ) -> Allocation:  # fmt: skip
     """Replace what is given. `tag` is that of the allocation the caller saw."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     subject = {"policy_slug": policy.slug, "subject": f"allocation {allocation_uid}"}
     with refusals_on_record("allocation.changed", actor, at, **subject), transaction.atomic():
         policy, tree = _locked(policy, actor)
-        allocation, i = _found(policy, tree, allocation_uid, tag, at, actor, sight)
+        allocation, i = _found(policy, tree, allocation_uid, tag, at, actor, visibility)
         before = said_of(allocation)
         allocation.starts_on = allocation.starts_on if starts_on is None else starts_on
         allocation.ends_on = allocation.ends_on if ends_on is None else ends_on
@@ -84,14 +84,14 @@ def change_allocation(
 
 def withdraw_allocation(
     *, policy_slug: str, allocation_uid: UUID, tag: str, reason: str, at: datetime, actor: Actor,
-    sight: Sight = visible_entries,
+    visibility: VisibilityOf = visible_entries,
 ) -> None:  # fmt: skip
     """Withdraw an allocation; the log keeps it. To end it earlier, change its last day instead."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     subject = {"policy_slug": policy.slug, "subject": f"allocation {allocation_uid}"}
     with refusals_on_record("allocation.withdrawn", actor, at, **subject), transaction.atomic():
         policy, tree = _locked(policy, actor)
-        allocation, i = _found(policy, tree, allocation_uid, tag, at, actor, sight)
+        allocation, i = _found(policy, tree, allocation_uid, tag, at, actor, visibility)
         allocation.withdrawn_at = at
         allocation.save(update_fields=["withdrawn_at"])
         _log("allocation.withdrawn", allocation, tree.path(i), reason_of(reason), at, actor)
@@ -105,7 +105,7 @@ def allocations_of(policy: Policy) -> list[Allocation]:
 
 def list_allocations(
     *, policy_slug: str, entry_uid: UUID | None = None, below: bool = False, period: Period | None = None,
-    at: datetime, actor: Actor, sight: Sight = visible_entries,
+    at: datetime, actor: Actor, visibility: VisibilityOf = visible_entries,
 ) -> list[tuple[Allocation, str]]:  # fmt: skip
     """Those of entries the actor sees, each with the entry's path, by path and first day.
 
@@ -113,7 +113,7 @@ def list_allocations(
     """
     policy = get_policy(slug=policy_slug, actor=actor)
     tree = load_tree(policy)
-    visible = sight(policy=policy, tree=tree, actor=actor, at=at)
+    visible = visibility(policy=policy, tree=tree, actor=actor, at=at)
     wanted = visible.mask
     if entry_uid is not None:
         top = visible.require(tree.index_of_uid(entry_uid))
@@ -132,12 +132,12 @@ def list_allocations(
 
 
 def get_allocation(
-    *, policy_slug: str, allocation_uid: UUID, at: datetime, actor: Actor, sight: Sight = visible_entries
+    *, policy_slug: str, allocation_uid: UUID, at: datetime, actor: Actor, visibility: VisibilityOf = visible_entries
 ) -> tuple[Allocation, str]:
     """A current one, of an entry that the actor sees, with the entry's path."""
     policy = get_policy(slug=policy_slug, actor=actor)
     tree = load_tree(policy)
-    allocation, i = _seen(policy, tree, allocation_uid, at, actor, sight)
+    allocation, i = _seen(policy, tree, allocation_uid, at, actor, visibility)
     return allocation, tree.path(i)
 
 
@@ -177,9 +177,9 @@ def _locked(policy: Policy, actor: Actor) -> tuple[Policy, TreeColumns]:
     return policy, load_tree(policy)
 
 
-def _decided(policy: Policy, tree: TreeColumns, uid: UUID, at: datetime, actor: Actor, sight: Sight) -> int:
+def _decided(policy: Policy, tree: TreeColumns, uid: UUID, at: datetime, actor: Actor, visibility: VisibilityOf) -> int:
     """The entry's index, if its core-hours are the actor's to give."""
-    i = sight(policy=policy, tree=tree, actor=actor, at=at).require(tree.index_of_uid(uid))
+    i = visibility(policy=policy, tree=tree, actor=actor, at=at).require(tree.index_of_uid(uid))
     if i == 0:
         raise invalid("entry", "is the root: what it has is the capacity, which is stated by site")
     if tree.is_reserve[i]:
@@ -193,22 +193,22 @@ def _decided(policy: Policy, tree: TreeColumns, uid: UUID, at: datetime, actor: 
 
 
 def _seen(
-    policy: Policy, tree: TreeColumns, uid: UUID, at: datetime, actor: Actor, sight: Sight
+    policy: Policy, tree: TreeColumns, uid: UUID, at: datetime, actor: Actor, visibility: VisibilityOf
 ) -> tuple[Allocation, int]:
     rows = Allocation.objects.select_related("policy")
     allocation = rows.filter(policy=policy, uid=uid, withdrawn_at=None).first()
     i = None if allocation is None else tree.index_of_uid(allocation.entry_uid)
-    visible = sight(policy=policy, tree=tree, actor=actor, at=at)
+    visible = visibility(policy=policy, tree=tree, actor=actor, at=at)
     if allocation is None or i is None or not visible.may_see(i):
         raise NotFound("There is no such allocation in this policy.")
     return allocation, i
 
 
 def _found(
-    policy: Policy, tree: TreeColumns, uid: UUID, tag: str, at: datetime, actor: Actor, sight: Sight
+    policy: Policy, tree: TreeColumns, uid: UUID, tag: str, at: datetime, actor: Actor, visibility: VisibilityOf
 ) -> tuple[Allocation, int]:
-    allocation, _ = _seen(policy, tree, uid, at, actor, sight)
-    i = _decided(policy, tree, allocation.entry_uid, at, actor, sight)
+    allocation, _ = _seen(policy, tree, uid, at, actor, visibility)
+    i = _decided(policy, tree, allocation.entry_uid, at, actor, visibility)
     if tag != tag_of(allocation):
         raise Stale("Another person changed this allocation: load it again.")
     return allocation, i

@@ -21,7 +21,7 @@ from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import clean_text
 
 LONGEST_TEXT = 512
-Sight = Callable[..., Visibility]  # who sees which entries; a room that knows accounts adds the entries of their own
+VisibilityOf = Callable[..., Visibility]  # rooms that know accounts add their owners
 
 
 def reason_of(text: str) -> str:

@@ -25,7 +25,7 @@ def anchors(before: Operations, after: Operations) -> dict[int, int | None]:
     return found
 
 
-def anchor_again(change_set: ChangeSet, after: Operations) -> None:
+def reanchor(change_set: ChangeSet, after: Operations) -> None:
     """Before its operations are replaced."""
     if change_set.operations != after:
         move_anchors(change_set, anchors(change_set.operations, after))

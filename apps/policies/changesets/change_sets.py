@@ -35,7 +35,7 @@ _LONGEST_REASON = 4_000
 _DECIDE = (Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE, Verb.APPROVE)
 
 
-class Sight:
+class ChangeSetAccess:
     """Which change sets of one policy an actor may see: the tree and the grants are asked once, not for each."""
 
     def __init__(self, policy: Policy, actor: Actor, at: datetime) -> None:
@@ -110,13 +110,13 @@ def get_change_set_for_write(
     return change_set
 
 
-def require_sight_of(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
+def require_visible(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
     """A change set that the actor may not see is answered as one that doesn't exist."""
     try:
         require_policy(actor, change_set.policy.slug)
     except NotFound:
         raise missing_change_set(change_set.pk) from None
-    if not Sight(change_set.policy, actor, at).may_see(change_set):
+    if not ChangeSetAccess(change_set.policy, actor, at).may_see(change_set):
         raise missing_change_set(change_set.pk)
 
 

@@ -22,8 +22,8 @@ def shown_conflicts(
 ) -> list[FieldConflict]:
     """Those that the actor may read, by the rights of now; where it is none of them, that there is one."""
     seen = [visible_entries(policy=policy, tree=tree, actor=actor, at=at) for tree in (base, head)]
-    sight = _Sight(*seen)
-    return [sight.without_hidden_names(each) for each in found if sight.shows(each)] or [HIDDEN]
+    access = _BothSides(*seen)
+    return [access.without_hidden_names(each) for each in found if access.shows(each)] or [HIDDEN]
 
 
 def refuse_hidden(shown: Sequence[FieldConflict], work: Callable[[], object]) -> None:
@@ -39,7 +39,7 @@ def refuse_hidden(shown: Sequence[FieldConflict], work: Callable[[], object]) ->
 
 
 @dataclass(frozen=True)
-class _Sight:
+class _BothSides:
     base: Visibility
     head: Visibility
 

@@ -11,7 +11,7 @@ from apps.core.errors import DomainError, NotAllowed, NotFound
 from apps.policies.access.authority import ActorGuard
 from apps.policies.access.scope import Rights, Verb, rules_all
 from apps.policies.changesets.account_moves import refuse_account_moves
-from apps.policies.changesets.change_sets import Sight, settings_of
+from apps.policies.changesets.change_sets import ChangeSetAccess, settings_of
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.operations.apply import work_out
 from apps.policies.operations.whole_trees import is_document
@@ -26,7 +26,7 @@ class Decider:
 
     def __init__(self, policy: Policy, actor: Actor, at: datetime) -> None:
         self._policy, self._actor, self._at = policy, actor, at
-        self.sight = Sight(policy, actor, at)
+        self.access = ChangeSetAccess(policy, actor, at)
 
     @cached_property
     def tree(self) -> TreeColumns:
@@ -78,7 +78,7 @@ class Decider:
 
     def _passes(self, change_set: ChangeSet, guard: ActorGuard) -> bool:
         """Change sets that no longer fit the head wait for the policy's managers, and for their author."""
-        if not self.sight.may_see(change_set):
+        if not self.access.may_see(change_set):
             return False
         try:
             if is_document(change_set):

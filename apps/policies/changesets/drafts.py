@@ -21,7 +21,7 @@ from apps.engine.errors import BadParameter
 from apps.policies.access.authority import ActorGuard
 from apps.policies.access.scope import Verb, rules_all, visible_entries
 from apps.policies.changesets.account_moves import refuse_account_moves
-from apps.policies.changesets.anchoring import anchor_again
+from apps.policies.changesets.anchoring import reanchor
 from apps.policies.changesets.change_sets import clean_reason, get_change_set_for_write, settings_of
 from apps.policies.changesets.rebasing import Side
 from apps.policies.changesets.reviewing import rebase_change_set
@@ -154,7 +154,7 @@ def drop_operation(*, id: int, version: int, index: int, at: datetime, actor: Ac
             found = check(draft, left, actor, at).operations
         except (Invalid, NotFound) as error:
             raise Conflict(f"A later edit rests on this one: {error.message}", code="rested_on") from None
-        anchor_again(draft, found)
+        reanchor(draft, found)
         draft.operations = found
         draft.undone = [*draft.undone, gone][-MOST_UNDONE:]
         return _moved_on(draft, actor, at)
@@ -192,7 +192,7 @@ def check(draft: ChangeSet, operations: Sequence[Mapping[str, Any]], actor: Acto
         return Outcome(base, settings, [], {}, ())
     guard = ActorGuard(policy=policy, tree=base, actor=actor, at=at, only_see=True)
     outcome = work_out(base, list(operations), settings=settings, guard=guard, archived=_archived(draft))
-    if not _takes_inherit(outcome) or package_of(outcome.settings.algorithm):
+    if not _accepts_inherit(outcome) or package_of(outcome.settings.algorithm):
         refuse_misfit(outcome.tree, outcome.settings.algorithm, policy)
     return outcome
 
@@ -255,7 +255,7 @@ def _moved_on(draft: ChangeSet, actor: Actor, at: datetime) -> ChangeSet:
     return move_on(draft, ChangeSet.State.DRAFT, actor, at, "changeset.edited")
 
 
-def _takes_inherit(outcome: Outcome) -> bool:
+def _accepts_inherit(outcome: Outcome) -> bool:
     """Whether the algorithm accepts inherited shares, as almost every one does: then the tree isn't checked."""
     try:
         return get_algorithm(str(outcome.settings.algorithm["name"])).takes_inherit

@@ -181,7 +181,7 @@ class Declaration:
     # --- The end ------------------------------------------------------------------------------------------------------
     def finish(self, **more: Any) -> Declared:
         """The whole tree, breadth-first and siblings by name, or Invalid with all wrong places."""
-        self._look_over()
+        self._check_whole()
         self.refuse()
         names = self.name
         rank = np.empty(len(names), dtype=np.int64)
@@ -296,7 +296,7 @@ class Declaration:
         new_code = np.array([names.index(kind) if kind in names else 0 for kind in known], dtype=np.uint16)
         return tuple(names), new_code[code]
 
-    def _look_over(self) -> None:
+    def _check_whole(self) -> None:
         """The checks that need all entries."""
         reserve = self._kinds.get(RESERVE)
         if reserve is not None:

@@ -77,7 +77,7 @@ class Reach:
         i = self._part.tree.index_of_path(path)
         return None if i is None or not self._part.mask[i] else self._part.tree.uuid(i)
 
-    def look_up(self, uids: Iterable[UUID]) -> None:
+    def load_parents(self, uids: Iterable[UUID]) -> None:
         """All parents that these entries ever had, and those of their ancestors: one query a level."""
         unknown = set() if self.is_whole else {uid for uid in uids if self._is_open(uid)}
         while unknown:
@@ -90,7 +90,7 @@ class Reach:
 
     def covers(self, uids: Iterable[UUID]) -> bool:
         wanted = set(uids)
-        self.look_up(wanted)
+        self.load_parents(wanted)
         return self.is_whole or all(self._covers(uid) for uid in wanted)
 
     def _is_open(self, uid: UUID) -> bool:

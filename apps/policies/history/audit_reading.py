@@ -20,7 +20,7 @@ from apps.policies.models import ChangeSet, Policy
 from apps.policies.tree.stored import load_tree
 
 _CHUNK = 200
-_MOST_LOOKED_AT = 2_000  # for one page: then it is shown as far as it goes
+_MOST_CHECKED = 2_000  # for one page: then it is shown as far as it goes
 _CHANGE_SET = re.compile(r"change set (\d{1,18})")
 _OF_CHANGE_SETS = ("changeset.", "policy.published")
 _READS_POLICIES = ("policies:read", "policies:write")
@@ -77,7 +77,7 @@ class AuditReader:
     def page(self, wanted: AuditFilter, *, before: int | None = None, limit: int = 50) -> AuditPage:
         found: list[AuditEvent] = []
         place = before
-        for after, events in self._visible(wanted, before, _MOST_LOOKED_AT):
+        for after, events in self._visible(wanted, before, _MOST_CHECKED):
             found, place = [*found, *events], after
             if len(found) > limit:
                 return AuditPage(found[:limit], found[limit - 1].id)
@@ -175,10 +175,10 @@ class AuditReader:
             return list(events)
         change_sets = _change_sets_of(events)
         named = {event.id: named_entries(event, change_sets) for event in events}
-        self._look_up(events, named)
+        self._load_parents(events, named)
         return [event for event in events if self._may_read(event, named[event.id], change_sets)]
 
-    def _look_up(self, events: Iterable[AuditEvent], named: dict[int, set[UUID] | None]) -> None:
+    def _load_parents(self, events: Iterable[AuditEvent], named: dict[int, set[UUID] | None]) -> None:
         """Load the former parents of all these entries at once: one by one a page would need a thousand queries."""
         wanted: dict[str, set[UUID]] = {}
         for event in events:
@@ -186,7 +186,7 @@ class AuditReader:
         for slug, uids in wanted.items():
             reach = self._reach(slug) if slug else None
             if reach is not None:
-                reach.look_up(uids)
+                reach.load_parents(uids)
 
     def _may_read(self, event: AuditEvent, named: set[UUID] | None, change_sets: dict[int, ChangeSet]) -> bool:
         bound = self._actor.token is not None and self._actor.token.policy_slug not in ("", event.policy_slug)

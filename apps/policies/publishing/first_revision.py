@@ -14,7 +14,7 @@ from apps.policies.models import ChangeSet, Policy
 from apps.policies.operations.algorithm_fit import refuse_misfit
 from apps.policies.operations.whole_trees import summary
 from apps.policies.publishing.revisions import NextRevision, publish
-from apps.policies.services import new_change_set, require_admin, slug_problems, unless_taken
+from apps.policies.services import new_change_set, require_admin, slug_problems, unless_slug_exists
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.adoption import adopt, refuse_new_names
 from apps.policies.tree.columns import Node, TreeColumns
@@ -47,7 +47,7 @@ def begin_policy(
     said = require_reason(reason)
     whole = replace(tree, name=[slug, *tree.name[1:]], policy_slug=slug, digest="")
     following = NextRevision(whole, settings, [], whole.nodes(), len(whole), len(whole))
-    with unless_taken(slug):
+    with unless_slug_exists(slug):
         policy = Policy.objects.create(slug=slug, name=name, created_at=at)
         change_set = new_change_set(policy, 0, summary(following), said, None, actor, at, ChangeSet.Origin.IMPORT)
         publish(policy=policy, change_set=change_set, following=following, actor=actor, reason=said, at=at)

@@ -56,7 +56,7 @@ def revert_revision(*, policy_slug: str, number: int, reason: str = "", at: date
     if number == 1:
         raise Invalid("Revision 1 began the policy: there is nothing before it.", code="first_revision")
     before, after = load_tree(policy, number - 1), load_tree(policy, number)
-    _require_sight_of_all(policy, before, after, number, actor, at)
+    _require_all_visible(policy, before, after, number, actor, at)
     operations = difference(after, before, archived=_archived_between(before, after))
     operations = _with_corrections(operations, policy, number)
     way = _with_settings(_Way(policy, number, number - 1, operations, before, settings_of(policy, number - 1)))
@@ -64,7 +64,7 @@ def revert_revision(*, policy_slug: str, number: int, reason: str = "", at: date
     return _draft(way, said, at, actor, reverts_number=number)
 
 
-def number_in_force(change_set: ChangeSet) -> int:
+def current_number(change_set: ChangeSet) -> int:
     """The revision that a change set became: what there is of it to undo."""
     number = Revision.objects.filter(change_set=change_set).values_list("number", flat=True).first()
     if number is None:
@@ -79,7 +79,7 @@ def restore_revision(
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
     get_revision(policy=policy, at=number)
     head, goal = load_tree(policy), load_tree(policy, number)
-    _require_sight_of_all(policy, goal, head, number, actor, at)
+    _require_all_visible(policy, goal, head, number, actor, at)
     settings = settings_of(policy, number if with_settings else policy.head_number)
     operations = difference(head, goal, archived=lambda uid: load_archived(policy, uid))
     way = _with_settings(_Way(policy, policy.head_number, number, operations, goal, settings))
@@ -184,7 +184,7 @@ def _went_with(tree: TreeColumns, gone: Mask, i: int) -> Iterator[Node]:
         level = [child for above in level for child in tree.children(above) if gone[child]]
 
 
-def _require_sight_of_all(
+def _require_all_visible(
     policy: Policy, before: TreeColumns, after: TreeColumns, number: int, actor: Actor, at: datetime
 ) -> None:
     """A viewer of a part of the changes can't judge the whole, and would learn the rest by undoing it."""

@@ -18,7 +18,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.audit.log import record
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed
 from apps.policies.access.scope import WRITE, visible_entries
-from apps.policies.changesets.anchoring import anchor_again
+from apps.policies.changesets.anchoring import reanchor
 from apps.policies.changesets.change_sets import get_change_set_for_write, require_reason, settings_of
 from apps.policies.changesets.deciding import Decider
 from apps.policies.changesets.reviewing import comment_on
@@ -200,7 +200,7 @@ def _offer(change_set: ChangeSet, operations: list[Operation], actor: Actor, at:
     policy = Policy.objects.get(pk=change_set.policy_id)
     tree, settings = load_tree(policy), settings_of(policy, policy.head_number)
     resolved = work_out(tree, operations, settings=settings).operations
-    anchor_again(change_set, resolved)
+    reanchor(change_set, resolved)
     change_set.asked = change_set.operations if change_set.asked is None else change_set.asked
     change_set.operations, change_set.base_number = resolved, policy.head_number
     change_set.approvals.all().delete()

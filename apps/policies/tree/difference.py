@@ -88,7 +88,7 @@ class _Difference:
             node = self._come(wanted)
         elif (node.parent_uid, node.name) != (wanted.parent_uid, wanted.name):
             node = self._go_to(node, wanted)
-        self._take_values(node, wanted)
+        self._apply_values(node, wanted)
 
     def _come(self, wanted: Node) -> Node:
         self._clear(wanted)
@@ -133,7 +133,7 @@ class _Difference:
         self.tree.replace(taken, name=name)
 
     # --- Values -------------------------------------------------------------------------------------------------------
-    def _take_values(self, node: Node, wanted: Node) -> None:
+    def _apply_values(self, node: Node, wanted: Node) -> None:
         uid = str(node.uid)
         if node.locked and not wanted.locked:
             self.found.append({"op": "lock", "entry": uid, "locked": False})

@@ -59,7 +59,7 @@ class CapacityListView(APIView):
     @extend_schema(operation_id="list_capacities", responses=list_of(CapacitySerializer))
     def get(self, request: Request, policy: str) -> Response:
         """By first day and site. What can be allocated and delivered is their sum."""
-        found = capacities.list_capacities(policy_slug=policy, at=clock.now(), actor=actor_of(request), sight=see)
+        found = capacities.list_capacities(policy_slug=policy, at=clock.now(), actor=actor_of(request), visibility=see)
         return listed(CapacitySerializer(found, many=True).data)
 
     @extend_schema(operation_id="state_capacity", request=NewCapacitySerializer, responses={201: CapacitySerializer})
@@ -105,7 +105,7 @@ class CapacityDetailView(APIView):
 
 def _found(request: Request, policy: str, capacity: int) -> Capacity:
     return capacities.get_capacity(
-        policy_slug=policy, capacity_id=capacity, at=clock.now(), actor=actor_of(request), sight=see
+        policy_slug=policy, capacity_id=capacity, at=clock.now(), actor=actor_of(request), visibility=see
     )
 
 

@@ -131,9 +131,9 @@ class AllocationRowSerializer(serializers.Serializer[Any]):
     kind = serializers.CharField()
     starts_on = serializers.DateField(source="days.starts_on", allow_null=True, default=None)
     ends_on = serializers.DateField(source="days.ends_on", allow_null=True, default=None)
-    promised_core_h = serializers.FloatField(allow_null=True)
+    allocated_core_h = serializers.FloatField(allow_null=True)
     share_of_parent = serializers.FloatField(allow_null=True)
-    handed_out_core_h = serializers.FloatField(allow_null=True)
+    sub_allocated_core_h = serializers.FloatField(allow_null=True)
     kept_core_h = serializers.FloatField(allow_null=True)
     over_committed_core_h = serializers.FloatField(source="over_core_h", allow_null=True)
     expected_core_h = serializers.FloatField(allow_null=True, help_text="Target × capacity × time, by now")
@@ -170,7 +170,7 @@ class ConvertedLineSerializer(serializers.Serializer[Any]):
 class ConversionSerializer(serializers.Serializer[Any]):
     of = serializers.UUIDField(source="parent_uid")
     has_core_h = serializers.FloatField(allow_null=True)
-    promised_core_h = serializers.FloatField()
+    allocated_core_h = serializers.FloatField()
     rest_core_h = serializers.FloatField()
     over_committed_core_h = serializers.FloatField(source="over_core_h")
     divided_core_h = serializers.FloatField()
@@ -192,7 +192,7 @@ class AllocationListView(APIView):
         entry = asked_entry(request, policy, given["entry"]) if "entry" in given else None
         period = asked_period(given, usual=Period(FIRST_DAY, LAST_DAY))
         found = giving.list_allocations(
-            policy_slug=policy, entry_uid=entry, below=given["below"], period=period, at=at, actor=actor, sight=see
+            policy_slug=policy, entry_uid=entry, below=given["below"], period=period, at=at, actor=actor, visibility=see
         )
         start = decode_cursor(given["cursor"], int) if given["cursor"] else 0
         shown = found[max(start, 0) : max(start, 0) + PAGE]
@@ -206,7 +206,7 @@ class AllocationListView(APIView):
         """Allocate core-hours. By a manager above the entry; over-allocation isn't refused, the table flags it."""
         given, at, actor = sent(NewAllocationSerializer, request), clock.now(), actor_of(request)
         entry = asked_entry(request, policy, given.pop("entry"))
-        made = giving.give_allocation(policy_slug=policy, entry_uid=entry, **given, at=at, actor=actor, sight=see)
+        made = giving.give_allocation(policy_slug=policy, entry_uid=entry, **given, at=at, actor=actor, visibility=see)
         return _answer(request, policy, made.uid, 201)
 
 
@@ -229,7 +229,7 @@ class AllocationDetailView(APIView):
         _found(request, policy, allocation)
         tag, given = seen_tag(request, "allocation"), sent(ChangedAllocationSerializer, request)
         giving.change_allocation(
-            policy_slug=policy, allocation_uid=allocation, tag=tag, **given, at=at, actor=actor, sight=see
+            policy_slug=policy, allocation_uid=allocation, tag=tag, **given, at=at, actor=actor, visibility=see
         )
         return _answer(request, policy, allocation)
 
@@ -242,7 +242,7 @@ class AllocationDetailView(APIView):
         _found(request, policy, allocation)
         tag, given = seen_tag(request, "allocation"), asked(ReasonFilterSerializer, request)
         giving.withdraw_allocation(
-            policy_slug=policy, allocation_uid=allocation, tag=tag, **given, at=at, actor=actor, sight=see
+            policy_slug=policy, allocation_uid=allocation, tag=tag, **given, at=at, actor=actor, visibility=see
         )
         return Response(status=204)
 
@@ -274,7 +274,7 @@ class AllocationSharesView(APIView):
         given = asked(ConversionFilterSerializer, request)
         found = get_conversion(
             policy_slug=policy, parent_uid=asked_entry(request, policy, given["of"]), rest=given["rest"], zone=zone(),
-            period=asked_period(given, usual=this_year()), at=clock.now(), actor=actor_of(request), sight=see,
+            period=asked_period(given, usual=this_year()), at=clock.now(), actor=actor_of(request), visibility=see,
         )  # fmt: skip
         return Response(ConversionSerializer(found).data)
 
@@ -285,7 +285,7 @@ class AllocationSharesView(APIView):
         draft = draft_shares(
             policy_slug=policy, parent_uid=asked_entry(request, policy, given["of"]), rest=given["rest"], zone=zone(),
             period=period_of(given["starts_on"], given["ends_on"], "starts_on", "ends_on"), at_end=given["at_end"],
-            reason=given["reason"], at=clock.now(), actor=actor_of(request), sight=see,
+            reason=given["reason"], at=clock.now(), actor=actor_of(request), visibility=see,
         )  # fmt: skip
         return Response(DraftSerializer(draft).data, status=201)
 
@@ -340,7 +340,7 @@ def asked_entry(request: Request, policy_slug: str, text: str) -> UUID:
 
 def _found(request: Request, policy: str, allocation: UUID) -> tuple[Allocation, str]:
     return giving.get_allocation(
-        policy_slug=policy, allocation_uid=allocation, at=clock.now(), actor=actor_of(request), sight=see
+        policy_slug=policy, allocation_uid=allocation, at=clock.now(), actor=actor_of(request), visibility=see
     )
 
 

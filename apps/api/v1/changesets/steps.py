@@ -144,7 +144,7 @@ class RevertView(APIView):
     )
     def post(self, request: Request, policy: str, change_set: int) -> Response:
         """A new draft that undoes the revision it became; what changed since is a conflict when that is published."""
-        number = reverting.number_in_force(found_for(request, policy, change_set))
+        number = reverting.current_number(found_for(request, policy, change_set))
         given = sent(ReasonSerializer, request) if request.data else {}
         draft = reverting.revert_revision(
             policy_slug=policy, number=number, **given, at=clock.now(), actor=actor_of(request)

@@ -130,7 +130,7 @@ class GridView(APIView):
             policy_slug=given["policy"], entry=given["entry"], levels=given["levels"], at=clock.now(),
             actor=actor_of(request),
         )  # fmt: skip
-        return Response(GridSerializer(_told(found)).data)
+        return Response(GridSerializer(_described(found)).data)
 
 
 class GridFlowView(APIView):
@@ -144,7 +144,7 @@ class GridFlowView(APIView):
         return figure_response(request, grid_flow(found))
 
 
-def _told(found: Grid) -> dict[str, Any]:
+def _described(found: Grid) -> dict[str, Any]:
     return {
         "policy": found.policy_slug, "revision": found.revision, "path": found.path, "uid": found.uid,
         "scope": found.scope, "fallback_since": found.fallback_since, "as_of": found.as_of, "since": found.since,

@@ -25,7 +25,7 @@ from apps.policies.tree.stored import load_tree
 
 NAME = "Lower-case letters, digits, points and hyphens, as in vo-a.example"
 
-Told = TypeVar("Told", Publication, UsageFeed)
+Published = TypeVar("Told", Publication, UsageFeed)
 
 
 class ReadingSerializer(serializers.Serializer[Any]):
@@ -46,14 +46,14 @@ class PublishedSerializer(serializers.Serializer[Any]):
     made_at = serializers.DateTimeField()
     readings = serializers.SerializerMethodField(help_text="Who read it last, newest first")
 
-    def get_path(self, told: Any) -> str:
-        tree = load_tree(told.policy)
-        i = tree.index_of_uid(told.entry_uid)
+    def get_path(self, published: Any) -> str:
+        tree = load_tree(published.policy)
+        i = tree.index_of_uid(published.entry_uid)
         return "" if i is None else tree.path(i)
 
     @extend_schema_field(ReadingSerializer(many=True))
-    def get_readings(self, told: Any) -> Any:
-        return ReadingSerializer(list_readings(told), many=True).data
+    def get_readings(self, published: Any) -> Any:
+        return ReadingSerializer(list_readings(published), many=True).data
 
 
 class PublishedVersionSerializer(serializers.Serializer[Any]):
@@ -193,7 +193,7 @@ class KeyListView(APIView):
         return Response(KeySerializer(keys.list_keys()[-1]).data, status=201)
 
 
-def _chosen(found: Sequence[Told], name: str) -> Told:
+def _chosen(found: Sequence[Published], name: str) -> Published:
     chosen = next((each for each in found if each.name == name), None)
     if chosen is None:
         raise NotFound("There is none of this name.")

@@ -72,10 +72,10 @@ class RemoteView(APIView):
 
 
 def step_view(kind: Kind, step: str) -> type[RemoteView]:
-    deed, meaning = _STEPS[step]
+    action, meaning = _STEPS[step]
 
     def post(self: RemoteView, request: Request, **_: int) -> Response:
-        deed(reason=sent(ActionSerializer, request)["reason"], **self.named(request))
+        action(reason=sent(ActionSerializer, request)["reason"], **self.named(request))
         return self.answer(request)
 
     post.__doc__ = meaning

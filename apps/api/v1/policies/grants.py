@@ -221,7 +221,7 @@ class AccessView(APIView):
             username=given["person"],
             at=clock.now(),
             actor=actor_of(request),
-            sight=see,
+            visibility=see,
         )
         return Response(AccessSerializer(answer).data)
 

@@ -29,13 +29,13 @@ class Command(OperatorCommand):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-        self._add_telling(actions)
+        self._add_publishing(actions)
         self._add_following(actions)
         actions.add_parser("keys", help="print the fingerprints, the newest last: others compare it when they mount")
         rotate = actions.add_parser("rotate-key", help="a new key, which the present one hands over to")
         rotate.add_argument("--reason", required=True, help="why, for the audit log")
 
-    def _add_telling(self, actions: Any) -> None:
+    def _add_publishing(self, actions: Any) -> None:
         publish = actions.add_parser("publish", help="write every publication as a file for any web server")
         publish.add_argument("--to", required=True, type=Path, metavar="DIR", help="the folder that the files go to")
         publish.add_argument("--policy", metavar="NAME", help="of this policy: make or change a publication first")
@@ -133,7 +133,7 @@ class Command(OperatorCommand):
         chosen = self._chosen(options["mount"], options["usage"])
         if not chosen:
             raise CommandError("There is nothing like that: see `manage.py federation status`.", returncode=REFUSED)
-        n_wrong = sum(self._looked(remote) for remote in chosen)
+        n_wrong = sum(self._is_rejected(remote) for remote in chosen)
         if n_wrong:
             raise CommandError(f"{n_wrong} of {len(chosen)} could not be taken.", returncode=REFUSED)
 
@@ -144,7 +144,7 @@ class Command(OperatorCommand):
         wanted = mount if mount is not None else usage
         return [remote for remote in found if wanted in (None, remote.pk)]
 
-    def _looked(self, remote: Mount | Subscription) -> bool:
+    def _is_rejected(self, remote: Mount | Subscription) -> bool:
         """True where the document was rejected."""
         run = work_run_now(ask_for(remote, at=now()).pk)
         said = run.result.get("message") or run.error

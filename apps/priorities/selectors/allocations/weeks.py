@@ -24,7 +24,7 @@ from apps.policies.allocations.giving import allocations_of
 from apps.policies.allocations.periods import HOUR, Period, begins_at
 from apps.priorities.delivered.entries import DeliveredBySite, load_delivered_by_site
 from apps.priorities.records.core_hours import AllocationLeft, CoreHourWeeks, WeekAmounts
-from apps.priorities.selectors.allocations.promises import PromiseSums, listed_entries
+from apps.priorities.selectors.allocations.promises import TableSums, listed_entries
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.usage.models import Source
 
@@ -50,7 +50,7 @@ def get_core_hour_weeks(
     if period.n_days > LONGEST_DAYS:
         message = _("The period is longer than 5 years. Choose a shorter one.")
         raise Invalid(message, fields=[FieldProblem("from", message)])
-    sums = PromiseSums(view, period, zone, allocations_of(view.policy), capacities_of(view.policy))
+    sums = TableSums(view, period, zone, allocations_of(view.policy), capacities_of(view.policy))
     by_name = view.visibility.outright & view.visibility.mask
     visible = view.visible_children(group)
     children = [i for i in visible if by_name[i]]
@@ -84,7 +84,7 @@ def _weeks(period: Period, zone: ZoneInfo, now: datetime) -> list[datetime]:
     return [*found, end]
 
 
-def _promised(sums: PromiseSums, group: int, by_name: npt.NDArray[np.bool_]) -> list[int]:
+def _promised(sums: TableSums, group: int, by_name: npt.NDArray[np.bool_]) -> list[int]:
     """Entries with a promise that has begun, the group among them, largest first."""
     begun = [
         i
@@ -153,7 +153,7 @@ def _by_site(used: DeliveredBySite, weeks: Sequence[datetime]) -> tuple[WeekAmou
     return (*sorted(kept, key=lambda one: one.place), rest)
 
 
-def _left(sums: PromiseSums, used: DeliveredBySite, weeks: Sequence[datetime], i: int) -> AllocationLeft:
+def _left(sums: TableSums, used: DeliveredBySite, weeks: Sequence[datetime], i: int) -> AllocationLeft:
     stretches = sums.told_for(i).instants
     first, last = stretches[0][0], min(stretches[-1][1], sums.view.now)
     at = sorted({first, last, *(edge for edge in weeks if first <= edge <= last)})
@@ -165,7 +165,7 @@ def _left(sums: PromiseSums, used: DeliveredBySite, weeks: Sequence[datetime], i
     ]
     return AllocationLeft(
         uid=tree.uuid(i), name=tree.name[i], place=(int(tree.level[i]), siblings.index(i)),
-        days=Period(min(days).starts_on, max(each.ends_on for each in days)), promised_core_h=promised,
+        days=Period(min(days).starts_on, max(each.ends_on for each in days)), allocated_core_h=promised,
         due_core_h=float(sums.by_now.own[i]), at=tuple(at), left_core_h=tuple(promised - one for one in delivered),
     )  # fmt: skip
 
