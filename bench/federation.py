@@ -158,7 +158,7 @@ def _usage(served: _Served, n: int, goal_s: float) -> Iterator[BenchLine]:
     from apps.accounts.actor import COMMAND
     from apps.federation.documents.keys import load_keys
     from apps.federation.usage_feeds.feeds import issue_usage, make_feed
-    from apps.federation.usage_feeds.subscribing import subscribe
+    from apps.federation.usage_feeds.subscriptions import subscribe
     from apps.usage.models import Bucket
 
     names = [f"{SLUG}-{n}", f"{OTHERS}-{n}"]
@@ -259,8 +259,8 @@ def _mounted(slug: str, served: _Served, other: _Authority) -> Mount:
     from django.conf import settings
 
     from apps.accounts.actor import COMMAND
-    from apps.federation.mounts.mounting import make_mount
-    from apps.policies.publishing.at_once import publish_operations
+    from apps.federation.mounts.services import make_mount
+    from apps.policies.publishing.quick_publish import publish_operations
     from apps.policies.services import make_policy
 
     settings.FAIRSHARE_ISSUER = "site.example"

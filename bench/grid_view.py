@@ -92,7 +92,7 @@ def _view(client: Client, address: str) -> None:
 
 def _forget_all() -> None:
     """As a process that has just started, but for its code."""
-    from apps.accounts.names import roll
+    from apps.accounts.names import account_index
     from apps.mapping.rules import placement as placing
     from apps.policies.tree import stored as trees
     from apps.priorities.delivered import by_site as delivered_by_site
@@ -102,7 +102,7 @@ def _forget_all() -> None:
     account_sums.remembered = account_sums.AccountSums()
     delivered_by_site._remembered = delivered_by_site._Remembered()
     placing._placed, placing._last = placing._Placed(), placing._Last()
-    roll._remembered = roll._Remembered()
+    account_index._remembered = account_index._Remembered()
     trees.remembered.clear()
     served.forget()
     served.look()

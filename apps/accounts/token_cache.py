@@ -17,7 +17,7 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 
 from apps.accounts.actor import TokenBounds
-from apps.accounts.clerk import Clerk
+from apps.accounts.db_probe import Clerk
 from apps.accounts.models import Token, User
 from apps.accounts.services import VerifiedToken, look_up_token
 from apps.core.errors import NotAllowed, Unauthenticated, Unavailable

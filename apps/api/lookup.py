@@ -19,7 +19,7 @@ from apps.accounts.token_cache import tokens
 from apps.api import errors
 from apps.api.authentication import PRIORITIES_READ, bearer_text, require_policy
 from apps.api.monitoring import metrics
-from apps.api.token_sight import visibility
+from apps.api.token_visibility import visibility
 from apps.api.v1 import answers
 from apps.core import clock
 from apps.core.errors import DomainError

@@ -11,13 +11,13 @@ from django.db import transaction
 from apps.accounts.actor import Actor
 from apps.accounts.audit import log as audit
 from apps.core.errors import Conflict, FieldProblem, Invalid
-from apps.federation.fallback import stale
+from apps.federation.fallback import staleness
 from apps.federation.fetch_schedule import ask_for
-from apps.federation.fetching.looking import NOT_FETCHED, Other, sealed_token
+from apps.federation.fetching.fetch_log import NOT_FETCHED, Other, sealed_token
 from apps.federation.models import Mount, Remote, Subscription
-from apps.federation.mounts.mounting import clean_fingerprint, clean_settings, get_mount
-from apps.federation.usage_feeds.lines import read_from_0
-from apps.federation.usage_feeds.subscribing import clean_cores, get_subscription
+from apps.federation.mounts.services import clean_fingerprint, clean_settings, get_mount
+from apps.federation.usage_feeds.feed_lineage import read_from_0
+from apps.federation.usage_feeds.subscriptions import clean_cores, get_subscription
 from apps.runs.models import Run
 
 Kind = Literal["mount", "subscription"]
@@ -122,8 +122,8 @@ def change_settings(
     if "every_s" in changed or token is not None:
         remote.due_at = at
     remote.save()
-    if remote.stale_action != Remote.StaleAction.LOCAL or not stale.is_stale(remote, at):
-        stale.end_fallback(remote, at)
+    if remote.stale_action != Remote.StaleAction.LOCAL or not staleness.is_stale(remote, at):
+        staleness.end_fallback(remote, at)
     _note(remote, "federation.settings_changed", reason, at, actor, details)
     return remote
 

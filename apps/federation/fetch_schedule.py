@@ -10,15 +10,15 @@ from django.db import DatabaseError, InterfaceError
 
 from apps.core.errors import Conflict, DomainError, NotFound
 from apps.core.outbound import Answer, Unreachable
-from apps.federation.fallback import stale
-from apps.federation.fetching import looking
-from apps.federation.fetching.crowd import Asked, ConcurrentFetch
-from apps.federation.fetching.looking import BAD_OUTCOMES, NOT_FETCHED, FetchResult, Other
+from apps.federation.fallback import staleness
+from apps.federation.fetching import fetch_log
+from apps.federation.fetching.concurrent_fetch import Asked, ConcurrentFetch
+from apps.federation.fetching.fetch_log import BAD_OUTCOMES, NOT_FETCHED, FetchResult, Other
 from apps.federation.models import Fetch, Mount, Subscription
-from apps.federation.mounts import following
-from apps.federation.usage_feeds import taking
-from apps.federation.usage_feeds.strangers import drop_out_of_scope_entries
-from apps.runs.faults import fault_point
+from apps.federation.mounts import mount_refresh
+from apps.federation.usage_feeds import usage_ingest
+from apps.federation.usage_feeds.out_of_scope_entries import drop_out_of_scope_entries
+from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease, LeaseLost, RunCancelled
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
@@ -33,7 +33,7 @@ _PASSED_ON = (DatabaseError, InterfaceError, LeaseLost, RunCancelled)
 
 def ask_for_due(*, at: datetime) -> int:
     """A run for each mount and each feed whose time has come; safe to run twice and at once."""
-    stale.act_on_stale(at)
+    staleness.act_on_stale(at)
     drop_out_of_scope_entries(at)
     due: list[Other] = []
     for table in (Mount, Subscription):
@@ -47,7 +47,7 @@ def ask_for_due(*, at: datetime) -> int:
 def ask_for(remote: Other, *, at: datetime) -> Run:
     """Joins one that waits already; two of a mount or a feed never work at once."""
     place = "mount" if isinstance(remote, Mount) else "usage"
-    arguments = {looking.kind_of(remote): remote.pk}
+    arguments = {fetch_log.kind_of(remote): remote.pk}
     return enqueue_run(kind=KIND, subject=f"{place}:{remote.pk}", arguments=arguments, at=at, max_attempts=3)
 
 
@@ -66,7 +66,9 @@ def _begin(run: Run) -> Asked:
         message = f"{remote}: it isn't fetched, because it is {remote.get_state_display().lower()}."
         raise Conflict(message, code=remote.state)
     try:
-        question = following.question_for(remote) if isinstance(remote, Mount) else taking.question_for(remote)
+        question = (
+            mount_refresh.question_for(remote) if isinstance(remote, Mount) else usage_ingest.question_for(remote)
+        )
     except DomainError as error:
         return Asked(remote, None, failure=error)
     return Asked(remote, question)
@@ -100,10 +102,10 @@ def ingest_answer(remote: Other, answer: Answer, *, at: datetime) -> FetchResult
 def _land(remote: Other, fetched: FetchResult, at: datetime, took_s: float) -> None:
     is_behind = False
     if isinstance(remote, Mount):
-        following.apply(remote, fetched, at)
+        mount_refresh.apply(remote, fetched, at)
     else:
-        is_behind = taking.apply(remote, fetched, at)
-    looking.note(remote, fetched, at, took_s, is_behind=is_behind)
+        is_behind = usage_ingest.apply(remote, fetched, at)
+    fetch_log.note(remote, fetched, at, took_s, is_behind=is_behind)
 
 
 def _found(run: Run, *, lock: bool = False) -> Other:
@@ -125,8 +127,8 @@ def _checked_answer(asked: Asked, at: datetime) -> FetchResult:
             raise asked.failure
         answer, remote = asked.answer, asked.remote
         assert answer is not None  # noqa: S101 - else there is a failure
-        fetched.n_bytes, fetched.etag = len(answer.body), looking.etag_of(answer)
-        read = following.read_answer if isinstance(remote, Mount) else taking.read_answer
+        fetched.n_bytes, fetched.etag = len(answer.body), fetch_log.etag_of(answer)
+        read = mount_refresh.read_answer if isinstance(remote, Mount) else usage_ingest.read_answer
         read(remote, answer, fetched, at)
     except Unreachable as error:
         fetched.refuse(error.code, error.message, outcome=Fetch.Outcome.UNREACHABLE)
@@ -143,6 +145,6 @@ def _checked_answer(asked: Asked, at: datetime) -> FetchResult:
 def _basis(remote: Other) -> tuple[Any, ...]:
     """What an answer is judged by: another one now, and the answer means nothing."""
     return (
-        remote.url, following.trusted_of(remote) if isinstance(remote, Mount) else taking.trusted_of(remote),
+        remote.url, mount_refresh.trusted_of(remote) if isinstance(remote, Mount) else usage_ingest.trusted_of(remote),
         remote.state == remote.State.FROZEN,
     )  # fmt: skip

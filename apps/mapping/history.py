@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from apps.accounts.models import Account
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 from apps.core.errors import NotFound
 from apps.mapping.models import MappingVersion
 from apps.mapping.permissions import MapRights

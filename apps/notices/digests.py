@@ -28,7 +28,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.notices.models import Mail, Notice, Preference
 from apps.notices.preferences import preference_of, sends_mail
-from apps.notices.reading import NoticeLine, list_open_notices
+from apps.notices.selectors import NoticeLine, list_open_notices
 
 logger = logging.getLogger(__name__)
 

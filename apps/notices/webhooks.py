@@ -18,7 +18,7 @@ from apps.core.addresses import Refused, target_of
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale
 from apps.notices.kinds import kinds
 from apps.notices.models import Delivery, Webhook
-from apps.notices.watching import Place, may_set, require_place
+from apps.notices.rules import Place, may_set, require_place
 from apps.policies.tree.stored import load_tree
 from apps.runs.services import enqueue_run
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from apps.engine.algorithms.inputs import prepare
 from apps.mapping.rules.resolver import UNMAPPED
-from apps.policies.formats.fitting import competitors
+from apps.policies.formats.whole_shares import competitors
 from apps.policies.tree.columns import TreeColumns
 from apps.priorities.snapshots.states import State, out_of_tolerance, state_of
 

@@ -14,7 +14,7 @@ from django.db import connection
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 from apps.mapping.rules.resolver import UNMAPPED, Resolver
 from apps.mapping.suggestions import Suggester, Suggestion, find_neighbours, groups_of
 from apps.onboarding.default_rules import default_rules

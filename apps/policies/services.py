@@ -16,7 +16,6 @@ from apps.accounts.audit.log import record
 from apps.core.errors import FieldProblem, Invalid, NotAllowed
 from apps.policies.access.authority import ActorGuard
 from apps.policies.access.scope import require_policy, require_scope, rules_all
-from apps.policies.changesets.anchoring import reanchor
 from apps.policies.changesets.change_sets import (
     clean_reason,
     get_change_set_for_write,
@@ -24,9 +23,10 @@ from apps.policies.changesets.change_sets import (
     require_reason,
     settings_of,
 )
+from apps.policies.changesets.comment_anchors import reanchor
 from apps.policies.changesets.effects import effect_of
-from apps.policies.files.declared import Declared
 from apps.policies.files.document import read_document
+from apps.policies.files.parsed_document import Declared
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.operations.algorithm_fit import refuse_misfit
 from apps.policies.operations.apply import work_out
@@ -37,8 +37,8 @@ from apps.policies.publishing.size_guard import Proposed, require_second_person
 from apps.policies.requests.request_rules import find_asked, require_request
 from apps.policies.selectors import get_policy
 from apps.policies.settings import PolicySettings
-from apps.policies.tree.adoption import adopt, next_revision, refuse_new_names
 from apps.policies.tree.columns import Node
+from apps.policies.tree.document_merge import adopt, next_revision, refuse_new_names
 from apps.policies.tree.mounts import refuse_inside_mounts
 from apps.policies.tree.names import clean_name, clean_text
 from apps.policies.tree.reshape import columns_of

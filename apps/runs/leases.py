@@ -15,7 +15,7 @@ from django.db import DatabaseError, connection, transaction
 
 from apps.runs.holders import has_ended, own_machine
 from apps.runs.models import Run
-from apps.runs.stopping import WorkerStops, is_stopping
+from apps.runs.shutdown import WorkerStops, is_stopping
 
 logger = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from apps.runs.holders import own_holder
 from apps.runs.leases import Heartbeat, Lease, LeaseLost, RunCancelled
 from apps.runs.models import Run
 from apps.runs.registry import Handler, handler_of, kinds, patient_kinds
-from apps.runs.stopping import WorkerStops, is_stopping
+from apps.runs.shutdown import WorkerStops, is_stopping
 
 __all__ = ["Lease", "LeaseLost", "RunCancelled", "cancel_run", "claim_run", "enqueue_run", "fail_run", "finish_run"]
 

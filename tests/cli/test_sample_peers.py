@@ -20,7 +20,7 @@ from apps.federation.fetching import inline
 from apps.federation.grid.peers import list_peers
 from apps.federation.models import Fetch, Mount, Subscription
 from apps.federation.publications.services import SAMPLE_NAME, own_name
-from apps.notices.evaluating import evaluate
+from apps.notices.evaluation import evaluate
 from apps.notices.models import Notice
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree

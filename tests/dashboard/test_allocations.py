@@ -17,7 +17,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.dashboard.allocations.forms import read_amount, typed_amount
 from apps.policies.allocations.capacities import state_capacity
-from apps.policies.allocations.giving import give_allocation
+from apps.policies.allocations.services import give_allocation
 from apps.policies.models import Allocation, Capacity, ChangeSet, Policy
 from apps.policies.services import change_shares
 from apps.policies.tree.stored import load_tree

@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 
 from apps.accounts.models import AuditEvent, User
-from apps.notices.evaluating import evaluate
+from apps.notices.evaluation import evaluate
 from apps.notices.models import Mark, Notice, Preference, Rule, Webhook
 from apps.policies.models import Grant
 from apps.usage.models import Source

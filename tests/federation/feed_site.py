@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from apps.accounts.actor import COMMAND
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 from apps.core.signing import open_document
 from apps.federation.documents.keys import load_keys
 from apps.federation.documents.wire_usage import State, UsageDocument, read_usage

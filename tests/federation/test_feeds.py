@@ -21,7 +21,7 @@ from apps.federation.models import FeedHour, FeedMark, Mount, UsageFeed
 from apps.federation.usage_feeds import feed_marks, feed_states, feeds
 from apps.federation.usage_feeds.feeds import drop_feed, issue_usage, list_feeds, make_feed
 from apps.policies.models import Policy
-from apps.policies.publishing.at_once import publish_operations
+from apps.policies.publishing.quick_publish import publish_operations
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Import

@@ -15,7 +15,7 @@ from apps.accounts.actor import COMMAND
 from apps.federation.models import UsageFeed
 from apps.federation.usage_feeds import feed_states, feeds
 from apps.federation.usage_feeds.feed_states import View
-from apps.policies.publishing.at_once import publish_operations
+from apps.policies.publishing.quick_publish import publish_operations
 from tests.federation.conftest import AT
 from tests.federation.feed_site import Reader, Teller, make_teller
 

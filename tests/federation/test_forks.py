@@ -19,7 +19,7 @@ from apps.federation.models import FeedMark, HeldHour, Subscription, UsageFeed
 from apps.federation.usage_feeds import feed_marks, feed_states
 from apps.federation.usage_feeds.feeds import drop_feed, make_feed
 from apps.usage.models import Source
-from apps.usage.quality.proof import prove
+from apps.usage.quality.bucket_audit import prove
 from tests.examples import examples
 from tests.federation.conftest import AT
 from tests.federation.feed_site import HOUR, Teller

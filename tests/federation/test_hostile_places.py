@@ -28,11 +28,11 @@ from apps.core import outbound
 from apps.core.addresses import Refused
 from apps.core.errors import DomainError
 from apps.federation.models import Mount, Subscription
-from apps.federation.mounts.mounting import make_mount, preview
-from apps.federation.usage_feeds.subscribing import preview_feed, subscribe
-from apps.notices.calling import call_due
+from apps.federation.mounts.services import make_mount, preview
+from apps.federation.usage_feeds.subscriptions import preview_feed, subscribe
 from apps.notices.models import Delivery, Webhook
-from apps.notices.watching import Place
+from apps.notices.rules import Place
+from apps.notices.webhook_calls import call_due
 from apps.notices.webhooks import change_webhook, make_webhook
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree

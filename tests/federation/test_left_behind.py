@@ -13,19 +13,19 @@ from django.conf import LazySettings
 from django.db import transaction
 
 from apps.accounts.actor import COMMAND
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 from apps.analytics.series.reading import load_series
 from apps.analytics.series.runs import ask_for_series
 from apps.federation.models import Fetch, Mount, Subscription
-from apps.federation.mounts.lived import owned_elsewhere
-from apps.federation.mounts.mounting import make_mount, unmount
-from apps.federation.usage_feeds.strangers import drop_out_of_scope_entries
+from apps.federation.mounts.services import make_mount, unmount
+from apps.federation.mounts.uid_ownership import owned_elsewhere
+from apps.federation.usage_feeds.out_of_scope_entries import drop_out_of_scope_entries
 from apps.mapping.attachments import attach_account
 from apps.policies import services
 from apps.policies.models import Policy
-from apps.policies.publishing.at_once import publish_operations
-from apps.policies.publishing.replacing import land_mounted
+from apps.policies.publishing.quick_publish import publish_operations
 from apps.policies.publishing.revisions import lock_policy
+from apps.policies.publishing.tree_replacement import land_mounted
 from apps.policies.tree.columns import Node
 from apps.policies.tree.reshape import columns_of
 from apps.policies.tree.stored import load_tree, load_tree_from_rows

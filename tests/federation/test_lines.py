@@ -14,7 +14,7 @@ from apps.core.signing import canonical, sign_document
 from apps.federation import control
 from apps.federation.documents.wire_usage import State
 from apps.federation.models import Subscription
-from apps.federation.usage_feeds.subscribing import preview_feed
+from apps.federation.usage_feeds.subscriptions import preview_feed
 from tests.federation.conftest import AT
 from tests.federation.looks import counted, everything, look_at
 from tests.federation.other_side import KEY, P1, P2, OtherFeed

@@ -23,7 +23,7 @@ from apps.federation.models import Publication, PublishedDocument
 from apps.federation.publications.services import Issued, issue, issue_into, make_publication
 from apps.federation.usage_feeds.feeds import make_feed
 from apps.policies.models import Policy
-from apps.policies.publishing.at_once import publish_operations
+from apps.policies.publishing.quick_publish import publish_operations
 from tests.federation.conftest import AT
 from tests.refusals import refused
 

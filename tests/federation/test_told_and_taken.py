@@ -15,9 +15,9 @@ from apps.federation.documents.keys import load_keys
 from apps.federation.models import Fetch, Subscription
 from apps.federation.publications.services import make_publication
 from apps.federation.usage_feeds.feeds import issue_usage
-from apps.federation.usage_feeds.subscribing import subscribe
+from apps.federation.usage_feeds.subscriptions import subscribe
 from apps.usage.models import Source
-from apps.usage.quality.proof import prove
+from apps.usage.quality.bucket_audit import prove
 from tests.federation.conftest import AT
 from tests.federation.feed_site import HOUR, make_teller
 from tests.federation.looks import cores_running, counted, look_at

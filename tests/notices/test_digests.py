@@ -15,9 +15,9 @@ from django.urls import resolve
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.core.errors import Invalid
-from apps.notices import digests, reading
+from apps.notices import digests, selectors
 from apps.notices.digests import plan_mails, send_mails
-from apps.notices.evaluating import evaluate
+from apps.notices.evaluation import evaluate
 from apps.notices.models import Mail, Notice, Preference
 from apps.notices.preferences import set_preference
 from apps.policies.models import Grant
@@ -86,7 +86,7 @@ def test_what_was_told_once_is_no_news_the_next_day(told: Site) -> None:
 
 def test_read_ones_and_muted_kinds_are_left_out(told: Site) -> None:
     notice = Notice.objects.get(kind="ending_roles")
-    reading.mark_read(ids=[notice.pk], at=AT, actor=Actor(told.pia, "page"))
+    selectors.mark_read(ids=[notice.pk], at=AT, actor=Actor(told.pia, "page"))
     set_preference(interval="daily", hour=8, muted=["late_source", "ending_roles"], actor=Actor(told.admin, "page"))
     assert deliver(AT) == 0
     assert set(Mail.objects.values_list("state", flat=True)) == {"empty"}

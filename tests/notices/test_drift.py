@@ -10,13 +10,13 @@ import pytest
 
 from apps.accounts.actor import SYSTEM, Actor
 from apps.analytics.series.storage.columns import DailySeries, SeriesState
-from apps.notices import reading
+from apps.notices import selectors
 from apps.notices.daily import newest_day
-from apps.notices.drifting import drift_of
-from apps.notices.evaluating import evaluate
+from apps.notices.drift_days import drift_of
+from apps.notices.evaluation import evaluate
 from apps.notices.kinds import drift, kind_of
 from apps.notices.models import Notice
-from apps.notices.watching import NEW, Place, set_rule
+from apps.notices.rules import NEW, Place, set_rule
 from apps.policies.models import Policy
 from tests.api.small_site import Site
 from tests.notices.made_series import made_series
@@ -111,7 +111,7 @@ def test_whoever_sees_no_numbers_of_an_entry_is_told_none(starved: Site) -> None
     """ben's biology is starved: that physics pushes says something of physics, which isn't his to know."""
     evaluate(at=AT)
     told = {
-        user.username: {line.notice.facts["path"] for line in reading.list_open_notices(Actor(user, "page"), AT)}
+        user.username: {line.notice.facts["path"] for line in selectors.list_open_notices(Actor(user, "page"), AT)}
         for user in (starved.admin, starved.pia, starved.ben, starved.alice, starved.nobody)
     }
     assert told["admin"] == {"/"}, "both groups at once"
@@ -121,7 +121,7 @@ def test_whoever_sees_no_numbers_of_an_entry_is_told_none(starved: Site) -> None
 
 def test_groups_beside_each_other_are_one_notice_for_who_decides_above_them(starved: Site) -> None:
     evaluate(at=AT)
-    lines = reading.list_open_notices(Actor(starved.admin, "page"), AT)
+    lines = selectors.list_open_notices(Actor(starved.admin, "page"), AT)
     (family,) = (line for line in lines if line.notice.kind == "drift")
     assert family.sentence.key == "drift.family"
     assert [(one["name"], one["is_starved"]) for one in family.notice.facts["groups"]] == [

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.core.errors import Invalid
+from apps.policies.allocations.allocation_sums import add_up, allocated_in
 from apps.policies.allocations.capacities import core_hours
-from apps.policies.allocations.converting import Conversion, convert, operations_of, shares_beside, walk_down
+from apps.policies.allocations.conversion import Conversion, convert, operations_of, shares_beside, walk_down
 from apps.policies.allocations.periods import DAY, Period, begins_at, day_of, uncovered, whole_year
-from apps.policies.allocations.promises import add_up, allocated_in
 from apps.policies.models import Allocation, Capacity
 from apps.policies.operations.apply import apply
 from apps.policies.tree.columns import Node, TreeColumns

@@ -21,7 +21,7 @@ from apps.policies.models import Policy
 from apps.policies.operations.apply import apply
 from apps.policies.operations.boosts import is_boost
 from apps.policies.publishing.automatic import apply_dates
-from apps.policies.requests.dividing import (
+from apps.policies.requests.group_division import (
     Division,
     MemberTerms,
     NewMember,

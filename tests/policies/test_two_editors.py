@@ -17,7 +17,7 @@ from apps.core.errors import DomainError, Stale
 from apps.policies import services
 from apps.policies.changesets import drafts
 from apps.policies.changesets.conflicts import EditConflict
-from apps.policies.changesets.rebasing import Sides, settle
+from apps.policies.changesets.rebase import Sides, settle
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.operations.apply import work_out
 from apps.policies.settings import PolicySettings

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
 from apps.policies.allocations.capacities import state_capacity
-from apps.policies.allocations.giving import give_allocation
 from apps.policies.allocations.periods import Period
+from apps.policies.allocations.services import give_allocation
 from apps.policies.tree.stored import load_tree
 from apps.priorities.delivered.entries import load_delivered
 from apps.priorities.selectors.allocations.promises import AllocationRow, AllocationTable, get_allocation_table

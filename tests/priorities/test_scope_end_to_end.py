@@ -20,7 +20,7 @@ from apps.priorities.serving import served
 from apps.usage.models import Record, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.records.listing import ingest_listing
+from apps.usage.records.queue_listing import ingest_listing
 from apps.usage.services import make_source
 from tests.priority_site import AS_OF, NO_AGING, Site
 

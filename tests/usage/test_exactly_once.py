@@ -17,9 +17,9 @@ from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Bucket, Import, Record, Source
 from apps.usage.parsers.base import RecordRow
-from apps.usage.quality.proof import prove
+from apps.usage.quality.bucket_audit import prove
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.records.listing import ingest_listing
+from apps.usage.records.queue_listing import ingest_listing
 from apps.usage.records.undo import undo_import
 from tests.examples import examples
 from tests.usage import oracle

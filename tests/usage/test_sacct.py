@@ -8,7 +8,7 @@ import pytest
 
 from apps.core.errors import Invalid
 from apps.usage.parsers.base import NO_TIME, Reading, instant
-from apps.usage.parsers.slurm_words import count_tasks, read_duration_s, read_tres
+from apps.usage.parsers.slurm_values import count_tasks, read_duration_s, read_tres
 from tests.usage.slurm_files import AT, STOCKHOLM, only, read, refused, sacct, states
 
 LOCAL = {"Submit": "2026-10-24T20:00:00", "ElapsedRaw": ""}

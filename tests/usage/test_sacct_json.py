@@ -15,7 +15,7 @@ from apps.usage.parsers import json_items, slurm_json
 from apps.usage.parsers.base import instant
 from apps.usage.parsers.json_items import JsonItems
 from apps.usage.parsers.sacct_json import SacctJson
-from apps.usage.parsers.slurm_words import number_of
+from apps.usage.parsers.slurm_values import number_of
 from tests.usage.slurm_files import READING, facts, read, states
 
 T0 = 1_767_225_600

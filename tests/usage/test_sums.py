@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import Account, AuditEvent
+from apps.accounts.names.account_ids import account_ids
 from apps.accounts.names.entry_names import ENTRY_NAMESPACE, entry_account
-from apps.accounts.names.intern import account_ids
 from apps.core.errors import Conflict, Invalid
 from apps.usage.buckets.changed_hours import earliest_change
 from apps.usage.buckets.hourly import HOUR_US
 from apps.usage.models import Bucket, Overlap, Record, SealedHour, SiteDay, Source
 from apps.usage.parsers.base import RecordRow
-from apps.usage.quality.proof import prove
+from apps.usage.quality.bucket_audit import prove
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.peer_sums import (
     HourSums,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 from apps.core.errors import FieldProblem, Invalid
 
 ENTRY_NAMESPACE = "@entries"

@@ -16,7 +16,7 @@ from apps.analytics.series.inputs import built_from, is_all_other, read_inputs, 
 from apps.analytics.series.storage.tiles import Slots
 from apps.analytics.series.storing import BuiltMonth
 from apps.policies.models import Policy
-from apps.runs.faults import fault_point
+from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run, let_others_go_first

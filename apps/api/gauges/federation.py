@@ -10,7 +10,7 @@ from prometheus_client.core import Metric
 
 from apps.api.gauges.family import gauge
 from apps.core import clock
-from apps.federation.fallback.stale import last_contact_at
+from apps.federation.fallback.staleness import last_contact_at
 from apps.federation.models import HeldHour, Mount, Remote, Subscription
 
 _LABELS = ("kind", "policy", "issuer", "name")

@@ -14,8 +14,8 @@ from rest_framework.views import APIView
 from apps.accounts.audit.check import last_check
 from apps.accounts.models import AuditEvent
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, SELF_READ, Scopes, actor_of
+from apps.api.v1.instants import InstantField
 from apps.api.v1.lists import asked, decode_cursor, encode_cursor
-from apps.api.v1.moments import InstantField
 from apps.core import clock
 from apps.policies.history.audit_reading import AuditFilter, AuditPage, AuditReader
 

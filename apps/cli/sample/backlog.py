@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from apps.accounts.actor import Actor
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 from apps.cli.sample.grid import NAMESPACE, POLICY_SLUG, Grid
 from apps.mapping.attachments import attach_account
 from apps.runs.services import claim_run, work_lease

@@ -13,8 +13,8 @@ from apps.accounts.actor import Actor
 from apps.cli.sample.grid import POLICY_SLUG, SITES, Grid
 from apps.cli.sample.jobs import DAYS
 from apps.policies.allocations.capacities import state_capacity
-from apps.policies.allocations.giving import give_allocation
 from apps.policies.allocations.periods import DAY, Period, day_of
+from apps.policies.allocations.services import give_allocation
 
 PART = 16  # of each machine; the rest works for others
 _NOTE = "A sixteenth of the machine belongs to the grid."

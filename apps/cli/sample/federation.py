@@ -14,12 +14,12 @@ from apps.cli.sample.jobs import DAYS
 from apps.federation.fetch_schedule import ingest_answer
 from apps.federation.fetching import inline
 from apps.federation.models import Mount, Subscription
-from apps.federation.mounts.mounting import make_mount
+from apps.federation.mounts.services import make_mount
 from apps.federation.publications.readers import note_reading
 from apps.federation.publications.services import issue, make_publication
 from apps.federation.usage_feeds.feeds import issue_usage, make_feed
-from apps.federation.usage_feeds.subscribing import subscribe
-from apps.federation.usage_feeds.taking import address_since
+from apps.federation.usage_feeds.subscriptions import subscribe
+from apps.federation.usage_feeds.usage_ingest import address_since
 
 _PUBLISHED_FOR_S = 90 * 86_400  # Turku reads once, when the sample is loaded
 

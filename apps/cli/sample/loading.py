@@ -26,7 +26,7 @@ from apps.core.errors import Conflict
 from apps.federation.models import Mount
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
-from apps.notices.evaluating import evaluate
+from apps.notices.evaluation import evaluate
 from apps.policies.access.delegation import give_grant
 from apps.policies.files.imports import import_policy
 from apps.policies.models import Grant, Policy

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Protocol
 
 from apps.cli.stack.definitions import Definition
-from apps.cli.stack.lifeline import dying_with_parent
 from apps.cli.stack.logs import open_private_log
+from apps.cli.stack.parent_watch import dying_with_parent
 from apps.cli.stack.paths import REPOSITORY
 
 _FIRST_PAUSE_S = 0.1

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from apps.cli.stack.lifeline import SUPERVISED
+from apps.cli.stack.parent_watch import SUPERVISED
 from apps.cli.stack.paths import REPOSITORY
 
 HOST = "127.0.0.1"  # the first run is private; a reverse proxy serves the world

@@ -23,8 +23,8 @@ import psycopg
 from psycopg import sql
 
 from apps.cli.stack import processes
-from apps.cli.stack.lifeline import dying_with_parent
 from apps.cli.stack.logs import open_private_log
+from apps.cli.stack.parent_watch import dying_with_parent
 from apps.cli.stack.paths import private_dir, socket_dir
 from apps.core.errors import Unavailable
 

@@ -16,8 +16,8 @@ from types import FrameType
 
 from apps.cli.stack.child import Child, Program, has_ended
 from apps.cli.stack.definitions import STOP_S
-from apps.cli.stack.lifeline import dying_with_parent
 from apps.cli.stack.logs import LogEcho
+from apps.cli.stack.parent_watch import dying_with_parent
 from apps.cli.stack.postgres import CannotStart, PostgresServer
 
 _ROUND_S = 0.5  # a death and a signal wake the loop at once; the round is for logs and pauses

@@ -23,9 +23,9 @@ from apps.dashboard.shell import presentation
 from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.htmx import SeeOther
 from apps.mapping.visibility import see
-from apps.policies.allocations import giving
-from apps.policies.allocations.converting import RESTS, Conversion, ConvertedLine
-from apps.policies.allocations.drafting import draft_shares, get_conversion
+from apps.policies.allocations import services
+from apps.policies.allocations.conversion import RESTS, Conversion, ConvertedLine
+from apps.policies.allocations.conversion_drafts import draft_shares, get_conversion
 from apps.policies.allocations.records import may_decide
 from apps.policies.models import Allocation, Policy
 from apps.policies.selectors import get_policy
@@ -38,7 +38,7 @@ _REFUSALS = (Invalid, Conflict, Stale)
 def allocation(request: HttpRequest, policy: str, allocation: UUID) -> HttpResponse:
     """Changed or withdrawn; each form says which state of it was seen."""
     now, actor = clock.now(), actor_of(request)
-    found, path = giving.get_allocation(
+    found, path = services.get_allocation(
         policy_slug=policy, allocation_uid=allocation, at=now, actor=actor, visibility=see
     )
     changed, gone = AllocationForm(initial=_initial(found)), WithdrawForm()
@@ -84,7 +84,7 @@ def _allocation_page(
     words = {"n": allocation_lines.core_h(found.core_h), "entry": tree.name[i]}
     context = {
         "policy": policy.slug, "policy_name": policy.name, "allocation": found, "path": path, "form": form,
-        "gone": gone, "tag": giving.tag_of(found), "period": period_words(giving.period_of(found)),
+        "gone": gone, "tag": services.tag_of(found), "period": period_words(services.period_of(found)),
         "title": _("%(n)s core-hours for %(entry)s") % words,
         "may_change": may_decide(policy=policy, tree=tree, i=i, at=clock.now(), actor=actor),
         "entry_url": allocation_lines.tab_url(policy.slug, found.entry_uid, tree.name[i]),

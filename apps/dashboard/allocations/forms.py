@@ -12,8 +12,8 @@ from django.utils.translation import gettext_lazy as _
 from apps.core.errors import DomainError, Stale
 from apps.dashboard.entry.forms import read_shares
 from apps.policies.allocations.capacities import MOST_CORES
-from apps.policies.allocations.giving import MOST_CORE_H
 from apps.policies.allocations.records import LONGEST_TEXT
+from apps.policies.allocations.services import MOST_CORE_H
 
 _GROUPED = re.compile(r"[1-9][0-9]{0,2}(?:([ ,.'\u00a0\u202f\u2019])[0-9]{3})(?:\1[0-9]{3})*(?:[.,][0-9]+)?", re.ASCII)
 _PLAIN = re.compile(r"[0-9]+(?:[.,][0-9]+)?", re.ASCII)

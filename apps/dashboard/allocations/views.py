@@ -28,8 +28,8 @@ from apps.dashboard.shell.figure_frames import FigureFrame, answer_figure, frame
 from apps.dashboard.shell.htmx import SeeOther, fragment
 from apps.figures.core_hours.answers import FIGURE_STATE, FIGURES, make_figure
 from apps.mapping.visibility import see
-from apps.policies.allocations.drafting import try_core_hours
-from apps.policies.allocations.giving import give_allocation
+from apps.policies.allocations.conversion_drafts import try_core_hours
+from apps.policies.allocations.services import give_allocation
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
 from apps.priorities.records.core_hours import CoreHourWeeks

@@ -35,7 +35,7 @@ from apps.federation.fallback.conditions import Condition, age_of, condition_of,
 from apps.federation.grid.peers import Place
 from apps.federation.models import Fetch, Mount
 from apps.federation.mounts.differences import load_differences
-from apps.federation.mounts.mounting import get_mount, unmount
+from apps.federation.mounts.services import get_mount, unmount
 from apps.policies.tree.stored import load_tree
 from apps.runs.models import Run
 

@@ -23,7 +23,7 @@ from apps.dashboard.shell.actor import actor_of
 from apps.policies.changesets import drafts
 from apps.policies.changesets.change_sets import ChangeSetAccess
 from apps.policies.models import Policy, Revision
-from apps.policies.publishing.reverting import revisions_reverted
+from apps.policies.publishing.revert import revisions_reverted
 from apps.policies.selectors import list_revisions
 
 PAGE = 50

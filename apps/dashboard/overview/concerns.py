@@ -28,7 +28,7 @@ from apps.mapping.attachments import key_of
 from apps.mapping.claims import list_claims
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.rule_set import load_rulebook
-from apps.notices.reading import list_open_notices
+from apps.notices.selectors import list_open_notices
 from apps.policies.access.holders import name_of
 from apps.policies.models import ChangeSet
 from apps.policies.operations.boosts import is_boost

@@ -20,8 +20,8 @@ import numpy as np
 
 from apps.core.errors import FieldProblem, Invalid, TooLarge
 from apps.core.signing import BadDocument
-from apps.policies.files.declared import Declared
 from apps.policies.files.document import plain, read_document
+from apps.policies.files.parsed_document import Declared
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import PARENT, has_markup
 from apps.policies.tree.terms import clean_authority

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from django.db.models import Exists, OuterRef, QuerySet
 
-from apps.federation.fallback.stale import is_stale
+from apps.federation.fallback.staleness import is_stale
 from apps.federation.models import HeldHour, Mount, Remote, Subscription
 from apps.policies.models import ChangeSet
 

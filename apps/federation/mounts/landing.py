@@ -13,8 +13,8 @@ from apps.core.errors import FieldProblem
 from apps.core.invisible import shown
 from apps.core.signing import BadDocument
 from apps.federation.documents.wire import PolicyDocument
-from apps.policies.tree.adoption import differs, indexes_of, new_name_problems
 from apps.policies.tree.columns import Mask, TreeColumns
+from apps.policies.tree.document_merge import differs, indexes_of, new_name_problems
 from apps.policies.tree.names import MAX_DEPTH, MOST_ENTRIES
 from apps.policies.tree.reshape import breadth_first, only_used
 from apps.policies.tree.target_moves import TargetMoves, target_moves

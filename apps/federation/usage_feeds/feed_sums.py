@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import numpy.typing as npt
 
-from apps.accounts.names.roll import load_roll
+from apps.accounts.names.account_index import load_roll
 from apps.federation.documents.wire_usage import RunningRows
 from apps.mapping.rules.placement import place_accounts
 from apps.mapping.rules.rule_set import load_rulebook

@@ -10,7 +10,7 @@ from functools import cache
 from apps.core.errors import NotFound
 from apps.notices.kinds.base import Kind
 from apps.notices.models import Notice
-from apps.notices.sight import Reader
+from apps.notices.visibility import Reader
 
 
 @cache

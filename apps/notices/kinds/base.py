@@ -17,7 +17,7 @@ from apps.usage.models import Source
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
-    from apps.notices.sight import Reader
+    from apps.notices.visibility import Reader
 
 Words = str | Promise
 Terms = Mapping[str, float]

@@ -16,13 +16,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from apps.notices.daily import last_days, newest_day
-from apps.notices.drifting import drift_of
+from apps.notices.drift_days import drift_of
 from apps.notices.kinds.base import Finding, Kind, Level, PolicyPlace, Sentence, Term
 from apps.policies.changesets.change_sets import settings_of
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
-    from apps.notices.sight import Reader
+    from apps.notices.visibility import Reader
 
 _LEAST_FAMILY = 2  # groups beside each other
 _NAMED = 3

@@ -10,12 +10,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, Term, day_words, days_until
-from apps.policies.allocations.giving import allocations_of
+from apps.policies.allocations.services import allocations_of
 from apps.policies.allocations.upcoming import ending_soon
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
-    from apps.notices.sight import Reader
+    from apps.notices.visibility import Reader
 
 _CLOSE = 7
 _FURTHEST = 366

@@ -16,7 +16,7 @@ from apps.policies.models import Grant
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
-    from apps.notices.sight import Reader
+    from apps.notices.visibility import Reader
 
 _CLOSE = 7
 _AFTERWARDS = timedelta(days=14)

@@ -13,7 +13,7 @@ from apps.policies.operations.boosts import is_boost
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
-    from apps.notices.sight import Reader
+    from apps.notices.visibility import Reader
 
 _CLOSE = 7  # days: from here on it is more than to know
 

@@ -15,7 +15,7 @@ from apps.usage.models import Import
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
-    from apps.notices.sight import Reader
+    from apps.notices.visibility import Reader
 
 
 def find(place: SourcePlace) -> Iterable[Finding]:

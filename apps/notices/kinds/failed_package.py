@@ -14,7 +14,7 @@ from apps.policies.recompute_runs import newest_ended
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
-    from apps.notices.sight import Reader
+    from apps.notices.visibility import Reader
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:

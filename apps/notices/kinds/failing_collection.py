@@ -13,7 +13,7 @@ from apps.usage.sources.schedule import n_failures
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
-    from apps.notices.sight import Reader
+    from apps.notices.visibility import Reader
 
 
 def find(place: SourcePlace) -> Iterable[Finding]:

@@ -14,7 +14,7 @@ from apps.usage.quality.lateness import LATE_INTERVALS
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
-    from apps.notices.sight import Reader
+    from apps.notices.visibility import Reader
 
 _HOUR = timedelta(hours=1)
 

@@ -8,7 +8,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from apps.federation.fetching.looking import NOT_FETCHED
+from apps.federation.fetching.fetch_log import NOT_FETCHED
 from apps.federation.models import Fetch
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence
 from apps.notices.kinds.remotes import facts_of, is_for, key_of, watched, what

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from apps.federation.models import Mount, Subscription
-from apps.federation.mounts.mounting import may_mount_at
+from apps.federation.mounts.services import may_mount_at
 from apps.notices.kinds.base import PolicyPlace, Terms
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
-    from apps.notices.sight import Reader
+    from apps.notices.visibility import Reader
 
 Other = Mount | Subscription
 

@@ -12,7 +12,7 @@ from apps.notices.kinds.base import Finding, Kind, Sentence, SitePlace
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
-    from apps.notices.sight import Reader
+    from apps.notices.visibility import Reader
 
 
 def find(_place: SitePlace) -> Iterable[Finding]:

@@ -17,7 +17,7 @@ from apps.priorities.serving import served
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
-    from apps.notices.sight import Reader
+    from apps.notices.visibility import Reader
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:

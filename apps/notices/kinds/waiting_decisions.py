@@ -14,7 +14,7 @@ from apps.policies.requests.request_rules import OPEN
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
-    from apps.notices.sight import Reader
+    from apps.notices.visibility import Reader
 
 _LONG = 3  # times what the rule says
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from uuid import UUID
 
-from apps.policies.allocations.giving import successor_of
 from apps.policies.allocations.periods import Period
+from apps.policies.allocations.services import successor_of
 from apps.policies.models import Allocation
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.policies.tree.terms import Dates

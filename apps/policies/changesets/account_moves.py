@@ -11,7 +11,7 @@ from apps.core.errors import NotAllowed
 from apps.policies.access.scope import rules_all
 from apps.policies.models import Policy
 from apps.policies.operations.apply import Outcome
-from apps.policies.operations.trees_to_come import trees_to_come
+from apps.policies.operations.future_trees import trees_to_come
 from apps.policies.tree.columns import Node, TreeColumns
 
 

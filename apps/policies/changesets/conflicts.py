@@ -9,7 +9,7 @@ from uuid import UUID
 
 from apps.core.errors import Conflict, DomainError, FieldProblem
 from apps.policies.operations.apply import Outcome, work_out
-from apps.policies.operations.editing import Archived, Touch
+from apps.policies.operations.tree_edits import Archived, Touch
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import FIELDS, Node, TreeColumns
 

@@ -21,14 +21,14 @@ from apps.engine.errors import BadParameter
 from apps.policies.access.authority import ActorGuard
 from apps.policies.access.scope import Verb, rules_all, visible_entries
 from apps.policies.changesets.account_moves import refuse_account_moves
-from apps.policies.changesets.anchoring import reanchor
 from apps.policies.changesets.change_sets import clean_reason, get_change_set_for_write, settings_of
-from apps.policies.changesets.rebasing import Side
-from apps.policies.changesets.reviewing import rebase_change_set
+from apps.policies.changesets.comment_anchors import reanchor
+from apps.policies.changesets.lifecycle import rebase_change_set
+from apps.policies.changesets.rebase import Side
 from apps.policies.models import ChangeSet, Entry, Policy
 from apps.policies.operations.algorithm_fit import refuse_misfit
 from apps.policies.operations.apply import Outcome, work_out
-from apps.policies.operations.editing import Archived
+from apps.policies.operations.tree_edits import Archived
 from apps.policies.selectors import get_policy
 from apps.policies.services import move_on, new_change_set
 from apps.policies.tree.stored import load_archived, load_tree

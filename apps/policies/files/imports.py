@@ -14,19 +14,19 @@ from apps.core.errors import FieldProblem, Invalid, NotAllowed
 from apps.policies.access.scope import visible_entries
 from apps.policies.changesets.change_sets import require_reason, settings_of
 from apps.policies.changesets.effects import outcome_of
-from apps.policies.files.declared import Declared
+from apps.policies.files.parsed_document import Declared
 from apps.policies.formats.base import Format
 from apps.policies.formats.registry import get_format, read_file
 from apps.policies.models import ChangeSet, Entry, Policy, Revision
 from apps.policies.operations.apply import MOST_OPERATIONS, Operation
-from apps.policies.publishing.replacing import propose_tree, publish_tree
+from apps.policies.publishing.tree_replacement import propose_tree, publish_tree
 from apps.policies.selectors import get_change_set, get_policy
 from apps.policies.services import make_change_set, publish_change_set
 from apps.policies.settings import PolicySettings
-from apps.policies.tree.adoption import adopt, refuse_new_names
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.comparison import Comparison, compare
 from apps.policies.tree.difference import changed_entries, difference
+from apps.policies.tree.document_merge import adopt, refuse_new_names
 from apps.policies.tree.stored import load_archived, load_tree
 
 

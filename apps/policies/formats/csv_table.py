@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from apps.core.invisible import visible
-from apps.policies.files.declared import Declaration, Declared
 from apps.policies.files.document import plain
+from apps.policies.files.parsed_document import Declaration, Declared
 from apps.policies.formats.base import Format, not_this, wrong
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns

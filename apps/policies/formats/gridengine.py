@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from apps.policies.files.declared import Declaration, Declared
 from apps.policies.files.document import plain
+from apps.policies.files.parsed_document import Declaration, Declared
 from apps.policies.formats.base import Format, not_this, wrong
-from apps.policies.formats.fitting import coded_kinds, plain_names, plain_word, whole_shares
+from apps.policies.formats.whole_shares import coded_kinds, plain_names, plain_word, whole_shares
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 

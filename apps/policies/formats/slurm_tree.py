@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from apps.policies.files.declared import Declaration, Declared
-from apps.policies.formats.fitting import coded_kinds, plain_names, plain_word, whole_shares
+from apps.policies.files.parsed_document import Declaration, Declared
+from apps.policies.formats.whole_shares import coded_kinds, plain_names, plain_word, whole_shares
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import PARENT
 

@@ -11,10 +11,10 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from apps.core.errors import FieldProblem, Invalid, TooLarge
-from apps.policies.operations.adjusting import Adjusted, Adjusting, Revoked, read_adjustment
-from apps.policies.operations.editing import Archived, Edit, Guard, Touch, Unguarded
+from apps.policies.operations.adjustments import Adjusted, Adjusting, Revoked, read_adjustment
 from apps.policies.operations.percent import shares_for_percent
 from apps.policies.operations.rule_reach import narrow_reach, record_reach
+from apps.policies.operations.tree_edits import Archived, Edit, Guard, Touch, Unguarded
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import SCOPES, Node, TreeColumns
 from apps.policies.tree.names import (

@@ -12,9 +12,9 @@ from apps.policies.models import ChangeSet, Policy, ProposedTree, Revision
 from apps.policies.operations.apply import Operation, Outcome
 from apps.policies.publishing.revisions import NextRevision
 from apps.policies.settings import PolicySettings
-from apps.policies.tree.adoption import indexes_of
 from apps.policies.tree.columns import TreeColumns, pack_tree, unpack_tree
 from apps.policies.tree.difference import changed_entries
+from apps.policies.tree.document_merge import indexes_of
 from apps.policies.tree.reshape import Changes
 from apps.policies.tree.stored import load_tree
 

@@ -17,7 +17,7 @@ from apps.core.errors import DomainError
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.operations.apply import work_out
-from apps.policies.operations.editing import Archived
+from apps.policies.operations.tree_edits import Archived
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.services import new_change_set, publish_locked
 from apps.policies.settings import PolicySettings

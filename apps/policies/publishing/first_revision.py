@@ -8,7 +8,7 @@ from datetime import datetime
 from apps.accounts.actor import Actor
 from apps.core.errors import FieldProblem, Invalid
 from apps.policies.changesets.change_sets import require_reason
-from apps.policies.files.declared import Declared
+from apps.policies.files.parsed_document import Declared
 from apps.policies.formats.base import Format
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.operations.algorithm_fit import refuse_misfit
@@ -16,8 +16,8 @@ from apps.policies.operations.whole_trees import summary
 from apps.policies.publishing.revisions import NextRevision, publish
 from apps.policies.services import new_change_set, require_admin, slug_problems, unless_slug_exists
 from apps.policies.settings import PolicySettings
-from apps.policies.tree.adoption import adopt, refuse_new_names
 from apps.policies.tree.columns import Node, TreeColumns
+from apps.policies.tree.document_merge import adopt, refuse_new_names
 from apps.policies.tree.names import clean_name
 from apps.policies.tree.reshape import columns_of
 from apps.policies.tree.uids import new_uid

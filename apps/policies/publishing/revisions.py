@@ -15,14 +15,14 @@ from apps.accounts.actor import Actor
 from apps.accounts.audit.log import record
 from apps.core.errors import Conflict
 from apps.policies.models import Adjustment, ChangeSet, Policy, Revision
-from apps.policies.operations.adjusting import Adjusting, Revoked
+from apps.policies.operations.adjustments import Adjusting, Revoked
 from apps.policies.operations.algorithm_fit import refuse_misfit
 from apps.policies.operations.apply import Outcome
 from apps.policies.publishing.signals import policy_published
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Node, TreeColumns, pack_tree
 from apps.policies.tree.stored import remembered
-from apps.runs.faults import fault_point
+from apps.runs.fault_points import fault_point
 
 _COLUMNS = (
     "policy_id", "uid", "parent_uid", "name", "kind", "shares", "is_group", "scope", "scope_sources", "locked",

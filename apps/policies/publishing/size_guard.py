@@ -13,9 +13,9 @@ from apps.policies.access.authority import ActorGuard
 from apps.policies.access.scope import Verb
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.models import Approval, ChangeSet, Policy
-from apps.policies.operations.adjusting import Adjusting
+from apps.policies.operations.adjustments import Adjusting
 from apps.policies.operations.apply import Outcome, work_out
-from apps.policies.operations.trees_to_come import trees_to_come
+from apps.policies.operations.future_trees import trees_to_come
 from apps.policies.operations.whole_trees import is_document
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns

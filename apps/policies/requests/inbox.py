@@ -14,7 +14,7 @@ from apps.accounts.actor import Actor
 from apps.core.errors import NotFound
 from apps.policies.access.holders import GrantLine, ending_soon, list_grants
 from apps.policies.access.scope import Visibility, visible_entries
-from apps.policies.changesets.deciding import Decider
+from apps.policies.changesets.decisions import Decider
 from apps.policies.models import ChangeSet, Comment, Policy
 from apps.policies.requests.request_rules import OPEN
 from apps.policies.selectors import list_policies

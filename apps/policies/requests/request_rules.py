@@ -10,7 +10,7 @@ from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.policies.access.scope import Rights, Verb, rules_all, visible_entries
 from apps.policies.changesets.change_sets import settings_of
-from apps.policies.changesets.deciding import Decider
+from apps.policies.changesets.decisions import Decider
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.operations.apply import Operation, work_out
 from apps.policies.tree.columns import Node, TreeColumns

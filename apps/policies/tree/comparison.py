@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from apps.policies.tree.adoption import IndexArray, indexes_of
 from apps.policies.tree.columns import F8, Mask, TreeColumns
 from apps.policies.tree.difference import changed_entries
+from apps.policies.tree.document_merge import IndexArray, indexes_of
 
 _SAME = 1e-12
 

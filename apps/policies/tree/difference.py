@@ -10,9 +10,9 @@ from uuid import UUID
 import numpy as np
 
 from apps.policies.operations.apply import Operation
-from apps.policies.operations.editing import Archived
-from apps.policies.tree.adoption import differs, indexes_of
+from apps.policies.operations.tree_edits import Archived
 from apps.policies.tree.columns import Mask, Node, TreeColumns
+from apps.policies.tree.document_merge import differs, indexes_of
 from apps.policies.tree.names import LONGEST_NAME, PARENT, RESERVE
 from apps.policies.tree.working_tree import WorkingTree
 

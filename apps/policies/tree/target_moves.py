@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.engine.algorithms.inputs import prepare
-from apps.policies.tree.adoption import indexes_of
 from apps.policies.tree.columns import Mask, TreeColumns
+from apps.policies.tree.document_merge import indexes_of
 
 F8 = npt.NDArray[np.float64]
 I8 = npt.NDArray[np.int64]

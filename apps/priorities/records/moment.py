@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from apps.policies.history.moments import read_instant
+from apps.policies.history.revision_lookup import read_instant
 from apps.priorities.sentences import Said, say
 
 

@@ -12,7 +12,7 @@ from apps.accounts.actor import Actor
 from apps.core.errors import NotFound
 from apps.policies.changesets.change_sets import ChangeSetAccess
 from apps.policies.models import ChangeSet, Entry, Policy
-from apps.policies.publishing.reverting import revisions_reverted
+from apps.policies.publishing.revert import revisions_reverted
 from apps.policies.selectors import EntryChange, entry_history, last_seen
 from apps.priorities.selectors.rows import PolicyView, open_view
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from apps.runs.faults import fault_point
+from apps.runs.fault_points import fault_point
 from apps.usage.buckets import changed_hours
 from apps.usage.parsers.base import F8, I8, Bytes, Flags
 from apps.usage.pgbinary import (

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordRow
-from apps.usage.parsers.checked import NUMBER, BadRecord, amount, checked, number, shown, whole
+from apps.usage.parsers.field_checks import NUMBER, BadRecord, amount, checked, number, shown, whole
 from apps.usage.parsers.row_lines import Notes, Rows, SingleLines, parse_lines
 from apps.usage.parsers.times import epoch
 

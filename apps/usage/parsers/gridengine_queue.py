@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordRow
-from apps.usage.parsers.checked import BadRecord, amount, checked, shown
+from apps.usage.parsers.field_checks import BadRecord, amount, checked, shown
 from apps.usage.parsers.row_lines import Notes
 from apps.usage.parsers.times import clock_s, iso
 from apps.usage.parsers.xml_records import Node, parse_xml

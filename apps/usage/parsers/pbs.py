@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 from zoneinfo import ZoneInfo
 
 from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordRow
-from apps.usage.parsers.checked import BadRecord, checked, shown, whole
+from apps.usage.parsers.field_checks import BadRecord, checked, shown, whole
 from apps.usage.parsers.pbs_resources import Allocation, allocation
 from apps.usage.parsers.row_lines import Notes, Rows, SingleLines, parse_lines
 from apps.usage.parsers.times import clock_s, epoch, local

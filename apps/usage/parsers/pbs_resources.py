@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from apps.usage.parsers.checked import BadRecord, amount, shown
+from apps.usage.parsers.field_checks import BadRecord, amount, shown
 from apps.usage.parsers.row_lines import Notes
 
 _SIZE = re.compile(r"(\d{1,18})([kmgtpKMGTP]?)([bwBW]?)", re.ASCII)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from apps.usage.parsers.base import MOST_MEM_MB, MOST_RATE, MOST_RESTART, MOST_REVISION
-from apps.usage.parsers.checked import MOST_CHARACTERS
+from apps.usage.parsers.field_checks import MOST_CHARACTERS
 
 MOST_REQUESTED_S = 1e12
 NUMBERS = {

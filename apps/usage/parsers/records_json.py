@@ -14,7 +14,7 @@ import orjson
 
 from apps.core.errors import FieldProblem, Invalid, Malformed, TooLarge
 from apps.usage.parsers.base import LAST_US, MOST_JOB_S, STATES, RecordBatch, RecordRow, Rejection, excerpt, joined
-from apps.usage.parsers.checked import MOST_CHARACTERS, BadRecord
+from apps.usage.parsers.field_checks import MOST_CHARACTERS, BadRecord
 from apps.usage.parsers.lines import MOST_LINE_BYTES
 from apps.usage.parsers.records_fields import (
     CONTROL,

@@ -24,7 +24,7 @@ from apps.usage.parsers.base import (
     Who,
     text_column,
 )
-from apps.usage.parsers.checked import MOST_CHARACTERS
+from apps.usage.parsers.field_checks import MOST_CHARACTERS
 from apps.usage.parsers.records_fields import (
     CONTROL,
     INTEGERS,

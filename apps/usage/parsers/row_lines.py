@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO, Protocol
 
 from apps.usage.parsers.base import Parsed, RecordBatch, RecordRow, Rejection, excerpt
-from apps.usage.parsers.checked import BadRecord
+from apps.usage.parsers.field_checks import BadRecord
 from apps.usage.parsers.lines import MOST_LINE_BYTES, Block, LongLine, read_blocks
 
 Notes = Counter[str]

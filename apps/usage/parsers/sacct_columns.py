@@ -16,7 +16,7 @@ from apps.usage.parsers.base import F8, I8, NO_TIME, Bytes, Flags, JobClassKey, 
 from apps.usage.parsers.sacct_rows import Texts
 from apps.usage.parsers.slurm_jobs import CPUS, NODES, Jobs
 from apps.usage.parsers.slurm_times import NOWHEN, Problems, no_times, read_times
-from apps.usage.parsers.slurm_words import (
+from apps.usage.parsers.slurm_values import (
     BY_TIMES,
     Tres,
     count_tasks,

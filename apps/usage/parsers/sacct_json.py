@@ -22,7 +22,7 @@ from apps.usage.parsers.slurm_json import (
     seconds_of,
     text_of,
 )
-from apps.usage.parsers.slurm_words import Tres, count_tasks, meaning_of_states, number_of, sum_tres
+from apps.usage.parsers.slurm_values import Tres, count_tasks, meaning_of_states, number_of, sum_tres
 
 _JOBS = re.compile(rb'"jobs"\s*:\s*\[')
 _OURS = re.compile(rb'"submission"\s*:|"openapi/dbv|"openapi/slurmdbd"|"sacct"')

@@ -22,7 +22,7 @@ from apps.usage.parsers.slurm_json import (
     seconds_of,
     text_of,
 )
-from apps.usage.parsers.slurm_words import ENDED, Tres, count_tasks, meaning_of_states, number_of, read_tres
+from apps.usage.parsers.slurm_values import ENDED, Tres, count_tasks, meaning_of_states, number_of, read_tres
 
 _JOBS = re.compile(rb'"jobs"\s*:\s*\[')
 _LISTED = re.compile(rb'"job_state"\s*:|"openapi/v\d|"openapi/slurmctld"|"squeue"|"last_backfill"\s*:')

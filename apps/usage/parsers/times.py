@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from apps.usage.parsers.base import LAST_US, MOST_JOB_S
-from apps.usage.parsers.checked import BadRecord, amount, number, shown
+from apps.usage.parsers.field_checks import BadRecord, amount, number, shown
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_S = LAST_US / 1e6

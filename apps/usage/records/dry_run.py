@@ -9,7 +9,7 @@ import numpy as np
 from apps.usage.models import Source
 from apps.usage.parsers.base import FINISHED, I8, RecordBatch, microseconds
 from apps.usage.records.ingest import with_defaults, without_ahead
-from apps.usage.records.too_late import is_too_late
+from apps.usage.records.late_records import is_too_late
 from apps.usage.records.versions import Counts, Stored, comparable_end, find_stored, judge, key_hash
 
 

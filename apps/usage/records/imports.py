@@ -13,7 +13,7 @@ from django.db.models import Q
 from apps.accounts.actor import Actor
 from apps.accounts.audit import log as audit
 from apps.core.errors import DomainError, Invalid
-from apps.runs.faults import fault_point
+from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease, RunCancelled
 from apps.runs.models import Run
 from apps.usage.models import Import, RejectedLine

@@ -9,8 +9,8 @@ from datetime import datetime
 import numpy as np
 from django.db import connection, transaction
 
-from apps.accounts.names.intern import AccountKey, account_ids
-from apps.runs.faults import fault_point
+from apps.accounts.names.account_ids import AccountKey, account_ids
+from apps.runs.fault_points import fault_point
 from apps.runs.models import Run
 from apps.usage.authority import refuse_peer
 from apps.usage.buckets import changed_hours
@@ -31,8 +31,8 @@ from apps.usage.parsers.base import (
 )
 from apps.usage.pgbinary import Int8Array
 from apps.usage.pgbinary import cursor as binary_cursor
-from apps.usage.records import overlaps, repetitions, skew, too_late
-from apps.usage.records.days import count_day
+from apps.usage.records import clock_skew, late_records, overlaps, reimported_records
+from apps.usage.records.daily_counts import count_day
 from apps.usage.records.record_rows import copy_records, finished_of, remove_versions, undo_records
 from apps.usage.records.versions import Counts, Stored, Verdict, find_stored, judge, lock_source
 
@@ -89,10 +89,10 @@ def ingest_batch(
 
 def without_ahead(batch: RecordBatch, source: Source, at: datetime) -> tuple[RecordBatch, list[Rejection]]:
     """The records that our clock allows, and why the others are refused."""
-    ahead = skew.ahead_of_clock(batch, tolerance_s=source.skew_tolerance_s, at=at)
+    ahead = clock_skew.ahead_of_clock(batch, tolerance_s=source.skew_tolerance_s, at=at)
     if not ahead.any():
         return batch, []
-    return batch.take(~ahead), skew.refusals(batch, ahead, at=at)
+    return batch.take(~ahead), clock_skew.refusals(batch, ahead, at=at)
 
 
 def with_defaults(batch: RecordBatch, source: Source) -> RecordBatch:
@@ -104,7 +104,7 @@ def with_defaults(batch: RecordBatch, source: Source) -> RecordBatch:
 
 
 def _import_piece(source: Source, given: RecordBatch, at: datetime, run: Run | None, *, is_listing: bool) -> Counts:
-    skew_s = skew.skew_of(given, at=at)
+    skew_s = clock_skew.skew_of(given, at=at)
     batch, rejections = without_ahead(given, source, at)
     counts = Counts(rejected=len(rejections), rejections=rejections)
     if len(batch):
@@ -156,11 +156,11 @@ def _set_aside(
     """Without what comes too late, which is listed."""
     if limits.sealed_us is None:
         return incoming
-    late = too_late.is_too_late(incoming.batch, incoming.stored, limits.sealed_us)
+    late = late_records.is_too_late(incoming.batch, incoming.stored, limits.sealed_us)
     if not late.any():
         return incoming
     chosen = incoming.take(late)
-    too_late.list_too_late(source_id, chosen.batch, chosen.stored, chosen.account_id, run=run, at=at)
+    late_records.list_too_late(source_id, chosen.batch, chosen.stored, chosen.account_id, run=run, at=at)
     counts.too_late = len(chosen.batch)
     counts.account_ids |= set(np.unique(chosen.account_id).tolist())
     return incoming.take(~late)
@@ -186,7 +186,7 @@ def _count_in(
     _advance(source, counts.new, last_end_at, last_submit_at, skew_s, at)
     if len(verdict.again):
         _note_seen(incoming, verdict, at)
-        repetitions.note(incoming.stored.run_id[verdict.again], run=run, at=at)
+        reimported_records.note(incoming.stored.run_id[verdict.again], run=run, at=at)
 
 
 def _write(

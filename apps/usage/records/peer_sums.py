@@ -18,7 +18,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.audit import log as audit
 from apps.accounts.names.entry_names import ENTRY_NAMESPACE
 from apps.core.errors import Conflict, FieldProblem, Invalid
-from apps.runs.faults import fault_point
+from apps.runs.fault_points import fault_point
 from apps.usage import pgbinary
 from apps.usage.buckets import changed_hours
 from apps.usage.buckets import hourly as buckets

@@ -16,7 +16,7 @@ from django.db.models import Max, Min, QuerySet
 
 from apps.accounts.actor import SYSTEM
 from apps.accounts.audit import log as audit
-from apps.runs.faults import fault_point
+from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run

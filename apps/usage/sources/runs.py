@@ -11,13 +11,13 @@ from typing import Any
 from django.db import DatabaseError, InterfaceError
 
 from apps.core.errors import Conflict, DomainError, NotFound
-from apps.runs.faults import fault_point
+from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease, LeaseLost, RunCancelled
 from apps.runs.models import Run
 from apps.usage.models import Import, RejectedLine, Source
 from apps.usage.parsers.base import Rejection
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.records.listing import ingest_listing
+from apps.usage.records.queue_listing import ingest_listing
 from apps.usage.records.versions import Counts
 from apps.usage.sources import command, directory, slurm_rest
 from apps.usage.sources.pieces import Clock, Piece

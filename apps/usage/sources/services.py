@@ -20,7 +20,7 @@ from apps.usage.buckets.changed_hours import note_all
 from apps.usage.models import Source
 from apps.usage.services import make_source, zone_of
 from apps.usage.sources.schedule import ask_for
-from apps.usage.sources.terms import checked_terms
+from apps.usage.sources.source_settings import checked_terms
 
 SETTINGS = (
     *("name", "namespace", "site", "cluster", "time_zone", "origin", "expected_every_s", "names_people"),

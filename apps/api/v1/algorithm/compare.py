@@ -11,8 +11,8 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.api.authentication import POLICIES_READ, PRIORITIES_READ, SELF_READ, Scopes, actor_of
+from apps.api.v1.instants import MomentSerializer, moment_of
 from apps.api.v1.lists import asked
-from apps.api.v1.moments import MomentSerializer, moment_of
 from apps.api.v1.my_priority.walks import WalkStepSerializer
 from apps.api.v1.priorities import AlgorithmField
 from apps.api.v1.sentences import SaidSerializer

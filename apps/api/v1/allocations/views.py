@@ -21,9 +21,9 @@ from apps.api.v1.lists import asked, decode_cursor, list_of, listed, sent
 from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid
 from apps.mapping.visibility import see
-from apps.policies.allocations import giving
-from apps.policies.allocations.converting import RESTS
-from apps.policies.allocations.drafting import draft_shares, get_conversion
+from apps.policies.allocations import services
+from apps.policies.allocations.conversion import RESTS
+from apps.policies.allocations.conversion_drafts import draft_shares, get_conversion
 from apps.policies.allocations.periods import FIRST_DAY, LAST_DAY, Period, day_of, whole_year
 from apps.policies.allocations.records import LONGEST_TEXT
 from apps.policies.models import Allocation
@@ -57,21 +57,21 @@ class AllocationSerializer(serializers.Serializer[Any]):
     etag = serializers.SerializerMethodField(help_text="What If-Match asks for")
 
     def get_etag(self, allocation: Allocation) -> str:
-        return f'"{giving.tag_of(allocation)}"'
+        return f'"{services.tag_of(allocation)}"'
 
 
 class NewAllocationSerializer(serializers.Serializer[Any]):
     entry = serializers.CharField(**ENTRY)
     starts_on = serializers.DateField()
     ends_on = serializers.DateField()
-    core_h = serializers.FloatField(min_value=0, max_value=giving.MOST_CORE_H)
+    core_h = serializers.FloatField(min_value=0, max_value=services.MOST_CORE_H)
     reason = serializers.CharField(max_length=LONGEST_TEXT)
 
 
 class ChangedAllocationSerializer(serializers.Serializer[Any]):
     starts_on = serializers.DateField(required=False)
     ends_on = serializers.DateField(required=False)
-    core_h = serializers.FloatField(min_value=0, max_value=giving.MOST_CORE_H, required=False)
+    core_h = serializers.FloatField(min_value=0, max_value=services.MOST_CORE_H, required=False)
     reason = serializers.CharField(max_length=LONGEST_TEXT)
 
 
@@ -191,7 +191,7 @@ class AllocationListView(APIView):
         given, at, actor = asked(AllocationFilterSerializer, request), clock.now(), actor_of(request)
         entry = asked_entry(request, policy, given["entry"]) if "entry" in given else None
         period = asked_period(given, usual=Period(FIRST_DAY, LAST_DAY))
-        found = giving.list_allocations(
+        found = services.list_allocations(
             policy_slug=policy, entry_uid=entry, below=given["below"], period=period, at=at, actor=actor, visibility=see
         )
         start = decode_cursor(given["cursor"], int) if given["cursor"] else 0
@@ -206,7 +206,9 @@ class AllocationListView(APIView):
         """Allocate core-hours. By a manager above the entry; over-allocation isn't refused, the table flags it."""
         given, at, actor = sent(NewAllocationSerializer, request), clock.now(), actor_of(request)
         entry = asked_entry(request, policy, given.pop("entry"))
-        made = giving.give_allocation(policy_slug=policy, entry_uid=entry, **given, at=at, actor=actor, visibility=see)
+        made = services.give_allocation(
+            policy_slug=policy, entry_uid=entry, **given, at=at, actor=actor, visibility=see
+        )
         return _answer(request, policy, made.uid, 201)
 
 
@@ -228,7 +230,7 @@ class AllocationDetailView(APIView):
         at, actor = clock.now(), actor_of(request)
         _found(request, policy, allocation)
         tag, given = seen_tag(request, "allocation"), sent(ChangedAllocationSerializer, request)
-        giving.change_allocation(
+        services.change_allocation(
             policy_slug=policy, allocation_uid=allocation, tag=tag, **given, at=at, actor=actor, visibility=see
         )
         return _answer(request, policy, allocation)
@@ -241,7 +243,7 @@ class AllocationDetailView(APIView):
         at, actor = clock.now(), actor_of(request)
         _found(request, policy, allocation)
         tag, given = seen_tag(request, "allocation"), asked(ReasonFilterSerializer, request)
-        giving.withdraw_allocation(
+        services.withdraw_allocation(
             policy_slug=policy, allocation_uid=allocation, tag=tag, **given, at=at, actor=actor, visibility=see
         )
         return Response(status=204)
@@ -339,7 +341,7 @@ def asked_entry(request: Request, policy_slug: str, text: str) -> UUID:
 
 
 def _found(request: Request, policy: str, allocation: UUID) -> tuple[Allocation, str]:
-    return giving.get_allocation(
+    return services.get_allocation(
         policy_slug=policy, allocation_uid=allocation, at=clock.now(), actor=actor_of(request), visibility=see
     )
 
@@ -352,5 +354,5 @@ def _said(allocation: Allocation, path: str) -> Any:
 def _answer(request: Request, policy: str, uid: UUID, status: int = 200) -> Response:
     allocation, path = _found(request, policy, uid)
     response = Response(_said(allocation, path), status=status)
-    response["ETag"] = f'"{giving.tag_of(allocation)}"'
+    response["ETag"] = f'"{services.tag_of(allocation)}"'
     return response

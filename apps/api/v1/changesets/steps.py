@@ -24,10 +24,10 @@ from apps.api.v1.changesets.views import (
 from apps.api.v1.lists import sent
 from apps.core import clock
 from apps.policies import services
-from apps.policies.changesets import reviewing
-from apps.policies.changesets.rebasing import Side
+from apps.policies.changesets import lifecycle
+from apps.policies.changesets.rebase import Side
 from apps.policies.models import ChangeSet, Revision
-from apps.policies.publishing import reverting
+from apps.policies.publishing import revert
 
 
 class ReasonSerializer(serializers.Serializer[Any]):
@@ -76,7 +76,7 @@ class ApprovalView(APIView):
     @extend_schema(operation_id="approve_change_set", **_step(EmptySerializer))
     def post(self, request: Request, policy: str, change_set: int) -> Response:
         """A second person's approval of this version; authors can't approve their own."""
-        return _take(reviewing.approve_change_set, request, policy, change_set, EmptySerializer)
+        return _take(lifecycle.approve_change_set, request, policy, change_set, EmptySerializer)
 
 
 class ReturnView(APIView):
@@ -87,7 +87,7 @@ class ReturnView(APIView):
         """Back to its author, as a draft; `reason` says what should change, and becomes a comment."""
 
         def send_back(*, reason: str = "", **more: Any) -> ChangeSet:
-            return reviewing.request_changes(text=reason, **more)
+            return lifecycle.request_changes(text=reason, **more)
 
         return _take(send_back, request, policy, change_set)
 
@@ -105,7 +105,7 @@ class PublicationView(APIView):
 
         def publish(*, at: datetime, effective_at: datetime | None = planned, **more: Any) -> ChangeSet | Revision:
             if effective_at is not None and effective_at > at:
-                return reviewing.schedule_change_set(effective_at=effective_at, at=at, **more)
+                return lifecycle.schedule_change_set(effective_at=effective_at, at=at, **more)
             return services.publish_change_set(at_once=True, at=at, **more)
 
         return _take(publish, request, policy, change_set, PublicationSerializer)
@@ -131,7 +131,7 @@ class RebaseView(APIView):
             chosen: dict[str, Side] = {
                 f"{each['entry'] or 'policy'}:{each['field']}": each["take"] for each in choices or ()
             }
-            return reviewing.rebase_change_set(choices=chosen, **more)
+            return lifecycle.rebase_change_set(choices=chosen, **more)
 
         return _take(rebase, request, policy, change_set, RebaseSerializer)
 
@@ -144,9 +144,9 @@ class RevertView(APIView):
     )
     def post(self, request: Request, policy: str, change_set: int) -> Response:
         """A new draft that undoes the revision it became; what changed since is a conflict when that is published."""
-        number = reverting.current_number(found_for(request, policy, change_set))
+        number = revert.current_number(found_for(request, policy, change_set))
         given = sent(ReasonSerializer, request) if request.data else {}
-        draft = reverting.revert_revision(
+        draft = revert.revert_revision(
             policy_slug=policy, number=number, **given, at=clock.now(), actor=actor_of(request)
         )
         return answer(request, draft, 201)

@@ -22,8 +22,8 @@ from apps.api.v1.federation.serializers import (
 from apps.api.v1.lists import list_of, listed, sent
 from apps.core import clock
 from apps.federation import control
-from apps.federation.mounts import mounting
-from apps.federation.mounts.mounting import Preview
+from apps.federation.mounts import services
+from apps.federation.mounts.services import Preview
 from apps.policies.tree.columns import TreeColumns
 
 _MOST_SHOWN = 200
@@ -82,7 +82,7 @@ class PreviewView(APIView):
     def post(self, request: Request) -> Response:
         """Preview a document before its key is trusted. Nothing is stored."""
         given = sent(PreviewRequestSerializer, request)
-        found = mounting.preview(
+        found = services.preview(
             url=given["url"], policy_slug=given["policy"], token=given["token"], at=clock.now(),
             actor=actor_of(request),
         )  # fmt: skip
@@ -96,7 +96,7 @@ class MountListView(APIView):
     def get(self, request: Request) -> Response:
         """Those that the caller decides about; a token needs the scope `federation` besides."""
         now = clock.now()
-        found = mounting.list_mounts(actor=actor_of(request), at=now)
+        found = services.list_mounts(actor=actor_of(request), at=now)
         return listed(MountSerializer(found, many=True, context={"at": now}).data)
 
     @extend_schema(operation_id="make_mount", request=NewMountSerializer, responses={201: MountSerializer})
@@ -107,7 +107,7 @@ class MountListView(APIView):
         given = sent(NewMountSerializer, request)
         settings = split_settings(given, MountSettingsSerializer)
         now = clock.now()
-        made = mounting.make_mount(
+        made = services.make_mount(
             policy_slug=given.pop("policy"), **given, settings=settings, at=now, actor=actor_of(request)
         )
         return Response(MountSerializer(made, context={"at": now}).data, status=201)
@@ -120,7 +120,7 @@ class MountDetailView(APIView):
     def get(self, request: Request, mount: int) -> Response:
         """Versions, age and limits."""
         now = clock.now()
-        found = mounting.get_mount(mount_id=mount, actor=actor_of(request), at=now)
+        found = services.get_mount(mount_id=mount, actor=actor_of(request), at=now)
         return Response(MountSerializer(found, context={"at": now}).data)
 
     @extend_schema(operation_id="change_mount", request=ChangedMountSerializer, responses=MountSerializer)

@@ -26,8 +26,8 @@ from apps.api.v1.runs import RunSerializer
 from apps.core import clock
 from apps.federation import control
 from apps.federation.control import Kind
-from apps.federation.mounts import mounting
-from apps.federation.usage_feeds import subscribing
+from apps.federation.mounts import services
+from apps.federation.usage_feeds import subscriptions
 
 SHAPES: dict[Kind, type[serializers.Serializer[Any]]] = {
     "mount": MountSerializer,
@@ -134,9 +134,9 @@ def end_view(kind: Kind) -> type[RemoteView]:
         reason = sent(ActionSerializer, request)["reason"]
         more: dict[str, Any] = {"reason": reason, "at": named["at"], "actor": named["actor"]}
         if kind == "mount":
-            mounting.unmount(mount_id=named["remote_id"], **more)
+            services.unmount(mount_id=named["remote_id"], **more)
         else:
-            subscribing.unsubscribe(subscription_id=named["remote_id"], **more)
+            subscriptions.unsubscribe(subscription_id=named["remote_id"], **more)
         return Response(status=204)
 
     name, meaning = {

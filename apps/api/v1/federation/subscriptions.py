@@ -22,8 +22,8 @@ from apps.api.v1.federation.serializers import (
 from apps.api.v1.lists import list_of, listed, sent
 from apps.core import clock
 from apps.federation import control
-from apps.federation.usage_feeds import subscribing
-from apps.federation.usage_feeds.subscribing import FeedPreview
+from apps.federation.usage_feeds import subscriptions
+from apps.federation.usage_feeds.subscriptions import FeedPreview
 
 _ENTRY = "Its path: a mount, below one, or published here for others to mount"
 
@@ -93,7 +93,7 @@ class FeedPreviewView(APIView):
     def post(self, request: Request) -> Response:
         """Preview a feed before its key is trusted. Nothing is stored."""
         given = sent(FeedPreviewRequestSerializer, request)
-        found = subscribing.preview_feed(
+        found = subscriptions.preview_feed(
             policy_slug=given.pop("policy"), **given, at=clock.now(), actor=actor_of(request)
         )
         return Response(FeedPreviewSerializer(_preview(found)).data)
@@ -106,7 +106,7 @@ class SubscriptionListView(APIView):
     def get(self, request: Request) -> Response:
         """Those that the caller decides about; a token needs the scope `federation` besides."""
         now = clock.now()
-        found = subscribing.list_subscriptions(actor=actor_of(request), at=now)
+        found = subscriptions.list_subscriptions(actor=actor_of(request), at=now)
         return listed(SubscriptionSerializer(found, many=True, context={"at": now}).data)
 
     @extend_schema(operation_id="subscribe", request=NewSubscriptionSerializer, responses={201: SubscriptionSerializer})
@@ -115,7 +115,7 @@ class SubscriptionListView(APIView):
         given = sent(NewSubscriptionSerializer, request)
         settings = split_settings(given, SettingsSerializer)
         now = clock.now()
-        made = subscribing.subscribe(
+        made = subscriptions.subscribe(
             policy_slug=given.pop("policy"), **given, settings=settings, at=now, actor=actor_of(request)
         )
         return Response(SubscriptionSerializer(made, context={"at": now}).data, status=201)
@@ -149,7 +149,7 @@ class HeldHourListView(APIView):
     @extend_schema(operation_id="list_held_hours", responses=list_of(HeldHourSerializer))
     def get(self, request: Request, subscription: int) -> Response:
         """Hours in which it reports more than its capacity, newest first: their sums don't count. At most 1,000."""
-        row = subscribing.get_subscription(subscription_id=subscription, actor=actor_of(request), at=clock.now())
+        row = subscriptions.get_subscription(subscription_id=subscription, actor=actor_of(request), at=clock.now())
         return listed(HeldHourSerializer(row.held_hours.order_by("-hour_at")[:1_000], many=True).data)
 
 
@@ -169,7 +169,7 @@ class CapacityAgreementView(APIView):
 
 def _answer(request: Request, subscription: int) -> Response:
     now = clock.now()
-    found = subscribing.get_subscription(subscription_id=subscription, actor=actor_of(request), at=now)
+    found = subscriptions.get_subscription(subscription_id=subscription, actor=actor_of(request), at=now)
     return Response(SubscriptionSerializer(found, context={"at": now}).data)
 
 

@@ -12,9 +12,10 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.accounts.models import Account
-from apps.accounts.names.intern import AccountKey, canonical
+from apps.accounts.names.account_ids import AccountKey, canonical
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
+from apps.api.v1.instants import InstantField
 from apps.api.v1.lists import asked, decode_cursor, list_of, listed, sent
 from apps.api.v1.mapping.serializers import (
     IF_MATCH,
@@ -38,7 +39,6 @@ from apps.api.v1.mapping.serializers import (
     unmapped_json,
     version_json,
 )
-from apps.api.v1.moments import InstantField
 from apps.api.v1.policies.places import entry_uid
 from apps.core import clock
 from apps.core.errors import FieldProblem, NotFound

@@ -11,8 +11,8 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.api.authentication import PRIORITIES_READ, SELF_READ, Scopes, actor_of
+from apps.api.v1.instants import MomentSerializer, moment_of
 from apps.api.v1.lists import asked
-from apps.api.v1.moments import MomentSerializer, moment_of
 from apps.api.v1.my_priority.views import MyStepSerializer
 from apps.api.v1.priorities import AlgorithmField, PrioritySerializer
 from apps.api.v1.sentences import SaidSerializer

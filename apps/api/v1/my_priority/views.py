@@ -12,8 +12,8 @@ from rest_framework.views import APIView
 
 from apps.analytics.forecast.level_forecast import outlook_of
 from apps.api.authentication import SELF_READ, Scopes, actor_of
+from apps.api.v1.instants import MomentSerializer, moment_of
 from apps.api.v1.lists import asked
-from apps.api.v1.moments import MomentSerializer, moment_of
 from apps.api.v1.my_priority.walks import WalkStepSerializer
 from apps.api.v1.priorities import AlgorithmField, NumberField
 from apps.api.v1.sentences import SaidSerializer

@@ -13,8 +13,8 @@ from rest_framework.views import APIView
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.v1.lists import asked, list_of, listed
 from apps.api.v1.policies.places import entry_uid
-from apps.notices.statements.reading import StatementLine, StatementPage, get_statements
-from apps.notices.statements.reckoning import AMOUNTS
+from apps.notices.statements.arithmetic import AMOUNTS
+from apps.notices.statements.selectors import StatementLine, StatementPage, get_statements
 
 
 class StatementFilterSerializer(serializers.Serializer[Any]):

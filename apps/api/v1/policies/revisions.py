@@ -12,8 +12,8 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.api.authentication import POLICIES_READ, Scopes, actor_of
+from apps.api.v1.instants import moment_of
 from apps.api.v1.lists import asked, decode_cursor, encode_cursor
-from apps.api.v1.moments import moment_of
 from apps.api.v1.policies.places import reach_json
 from apps.api.v1.policies.tree import EntrySerializer, entry_of
 from apps.core import clock

@@ -15,8 +15,8 @@ from apps.accounts.actor import Actor
 from apps.api.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.errors import Refusal
 from apps.api.tables import TABLE_ANSWERS, TableFormatField, table_response
+from apps.api.v1.instants import MomentSerializer, moment_of
 from apps.api.v1.lists import asked
-from apps.api.v1.moments import MomentSerializer, moment_of
 from apps.api.v1.policies.tree_changes import TreeChangesSerializer, changes_since
 from apps.api.v1.priorities import NumberField
 from apps.core import clock

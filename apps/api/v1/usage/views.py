@@ -17,8 +17,8 @@ from rest_framework.views import APIView
 from apps.api.authentication import SELF_READ, USAGE_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
 from apps.api.tables import TABLE_ANSWERS, TableFormatField
+from apps.api.v1.instants import InstantField
 from apps.api.v1.lists import asked, decode_cursor, list_of, listed
-from apps.api.v1.moments import InstantField
 from apps.api.v1.usage.bucket_tables import bucket_table, wanted_buckets
 from apps.core import clock
 from apps.core.errors import FieldProblem

@@ -13,7 +13,7 @@ from apps.accounts.actor import COMMAND
 from apps.cli.commands import REFUSED, OperatorCommand
 from apps.core.clock import now
 from apps.usage.models import Source
-from apps.usage.quality.proof import MOST_NAMED, Difference, Proof, prove, repair
+from apps.usage.quality.bucket_audit import MOST_NAMED, Difference, Proof, prove, repair
 from apps.usage.selectors import get_source
 
 

@@ -17,10 +17,10 @@ from apps.core.clock import now
 from apps.federation.documents.keys import list_keys, load_keys, rotate_key
 from apps.federation.fetch_schedule import BAD_OUTCOMES, ask_for
 from apps.federation.models import Mount, Subscription
-from apps.federation.mounts.mounting import clean_fingerprint, list_mounts, make_mount, preview
+from apps.federation.mounts.services import clean_fingerprint, list_mounts, make_mount, preview
 from apps.federation.publications.services import issue_into, list_publications, make_publication
 from apps.federation.usage_feeds import feeds
-from apps.federation.usage_feeds.subscribing import list_subscriptions, preview_feed, subscribe
+from apps.federation.usage_feeds.subscriptions import list_subscriptions, preview_feed, subscribe
 from apps.runs.services import work_run_now
 
 

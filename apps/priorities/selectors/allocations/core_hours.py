@@ -7,9 +7,9 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from apps.accounts.actor import Actor
-from apps.policies.allocations.converting import Step, walk_down
-from apps.policies.allocations.giving import allocations_of
+from apps.policies.allocations.conversion import Step, walk_down
 from apps.policies.allocations.periods import Period
+from apps.policies.allocations.services import allocations_of
 from apps.policies.models import Allocation
 from apps.policies.tree.terms import Dates
 from apps.priorities.selectors.allocations.promises import AllocationRow, AllocationTable, get_allocation_table

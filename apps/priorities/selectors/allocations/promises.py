@@ -11,11 +11,11 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from apps.accounts.actor import Actor
+from apps.policies.allocations.allocation_sums import AllocationSums, add_up, allocated_in
 from apps.policies.allocations.capacities import capacities_of, core_hours, may_state
 from apps.policies.allocations.capacities import period_of as capacity_period
-from apps.policies.allocations.giving import allocations_of, givable, period_of
 from apps.policies.allocations.periods import HOUR, Period, uncovered
-from apps.policies.allocations.promises import AllocationSums, add_up, allocated_in
+from apps.policies.allocations.services import allocations_of, givable, period_of
 from apps.policies.models import Allocation, Capacity
 from apps.priorities.delivered.entries import Delivered, load_delivered
 from apps.priorities.selectors.rows import PolicyView, open_view

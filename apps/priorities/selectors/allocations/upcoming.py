@@ -9,8 +9,8 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from apps.accounts.actor import Actor
-from apps.policies.allocations.giving import allocations_of, givable
 from apps.policies.allocations.periods import Period, day_of
+from apps.policies.allocations.services import allocations_of, givable
 from apps.policies.allocations.upcoming import Event, ending_soon, events_in
 from apps.policies.models import Allocation
 from apps.priorities.selectors.rows import PolicyView, open_view

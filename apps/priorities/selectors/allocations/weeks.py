@@ -20,8 +20,8 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.core.errors import FieldProblem, Invalid
 from apps.policies.allocations.capacities import capacities_of
-from apps.policies.allocations.giving import allocations_of
 from apps.policies.allocations.periods import HOUR, Period, begins_at
+from apps.policies.allocations.services import allocations_of
 from apps.priorities.delivered.entries import DeliveredBySite, load_delivered_by_site
 from apps.priorities.records.core_hours import AllocationLeft, CoreHourWeeks, WeekAmounts
 from apps.priorities.selectors.allocations.promises import TableSums, listed_entries

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 from apps.core.errors import DomainError, FieldProblem, Invalid, NotAllowed, NotFound, TooLarge
-from apps.policies.operations.adjusting import Adjusting
+from apps.policies.operations.adjustments import Adjusting
 from apps.policies.operations.rule_reach import Author
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Node

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from django.db import connection
 
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 
 _NAMES = ", ".join(AccountKey._fields)
 # A row that a later snapshot sees and this one doesn't was written by a transaction that this one counts as not ended:

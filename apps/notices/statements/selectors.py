@@ -17,7 +17,7 @@ from apps.analytics.series.storage.columns import DailySeries, Mask, SeriesState
 from apps.analytics.series.telling import as_told
 from apps.core.errors import FieldProblem, Invalid
 from apps.notices.models import Statement
-from apps.notices.statements.reckoning import FIELDS, Figures, Month, corrections_of, month_of, reckon
+from apps.notices.statements.arithmetic import FIELDS, Figures, Month, corrections_of, month_of, reckon
 from apps.policies.models import Adjustment
 from apps.policies.selectors import entry_history
 from apps.priorities.selectors.rows import PolicyView, open_view

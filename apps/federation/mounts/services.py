@@ -17,14 +17,14 @@ from apps.core.addresses import target_of
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound
 from apps.core.signing import PublicKey, open_document
 from apps.federation.documents.wire import PolicyDocument, PolicyLimits, read_policy
-from apps.federation.fallback import stale
+from apps.federation.fallback import staleness
 from apps.federation.fetching import inline
-from apps.federation.fetching.looking import clean_token, no_document, sealed_token, token_header
+from apps.federation.fetching.fetch_log import clean_token, no_document, sealed_token, token_header
 from apps.federation.models import Mount
 from apps.federation.publications.services import own_name
 from apps.policies.access.scope import Rights, Verb, rules_all
 from apps.policies.models import Policy
-from apps.policies.publishing.at_once import publish_operations
+from apps.policies.publishing.quick_publish import publish_operations
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import Mounted
@@ -130,7 +130,7 @@ def unmount(*, mount_id: int, reason: str, at: datetime, actor: Actor) -> None:
         publish_operations(
             policy_slug=mount.policy.slug, operations=[operation], reason=reason, at=at, actor=actor
         )  # fmt: skip
-    stale.end_fallback(mount, at)
+    staleness.end_fallback(mount, at)
     audit.record(
         actor=actor, verb="federation.unmounted", at=at, policy_slug=mount.policy.slug, entry_uid=mount.entry_uid,
         subject=str(mount), reason=reason,

@@ -13,7 +13,6 @@ from apps.accounts.audit.log import record
 from apps.accounts.models import User
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed
 from apps.policies.access.authority import ActorGuard
-from apps.policies.changesets.anchoring import move_anchors
 from apps.policies.changesets.change_sets import (
     clean_reason,
     conflicts_with_head,
@@ -24,7 +23,7 @@ from apps.policies.changesets.change_sets import (
 )
 from apps.policies.changesets.conflict_sight import refuse_hidden, shown_conflicts
 from apps.policies.changesets.conflicts import EditConflict, FieldConflict
-from apps.policies.changesets.rebasing import Side, Sides, settle
+from apps.policies.changesets.rebase import Side, Sides, settle
 from apps.policies.models import Approval, ChangeSet, Comment, Policy, Revision
 from apps.policies.operations.apply import Outcome, work_out
 from apps.policies.operations.whole_trees import is_document

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.core.errors import FieldProblem, Invalid
-from apps.policies.files.declared import MOST_PROBLEMS, Declared
-from apps.policies.formats.fitting import competitors
+from apps.policies.files.parsed_document import MOST_PROBLEMS, Declared
+from apps.policies.formats.whole_shares import competitors
 from apps.policies.publishing.revisions import NextRevision
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import SPARSE, U1, Mask, Node, TreeColumns

@@ -14,8 +14,8 @@ from apps.policies.formats.registry import read_file
 from apps.policies.models import ChangeSet
 from apps.policies.operations.apply import MOST_OPERATIONS, Operation, Outcome
 from apps.policies.operations.whole_trees import is_document
-from apps.policies.tree.adoption import adopt, refuse_new_names
 from apps.policies.tree.difference import difference
+from apps.policies.tree.document_merge import adopt, refuse_new_names
 from apps.policies.tree.stored import load_archived
 
 MOST_CHARACTERS = 4_000_000

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from apps.core import outbound
-from apps.federation.fetching.looking import Question
+from apps.federation.fetching.fetch_log import Question
 from apps.runs.leases import Heartbeat, Lease
 from apps.runs.models import Run
 from apps.runs.registry import kinds, patient_kinds

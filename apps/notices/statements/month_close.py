@@ -20,7 +20,7 @@ from apps.analytics.series.calendar import site_zone
 from apps.analytics.series.reading import load_series, series_state
 from apps.analytics.series.storage.columns import SeriesState
 from apps.notices.models import Statement
-from apps.notices.statements.reckoning import Month, month_of, reckon
+from apps.notices.statements.arithmetic import Month, month_of, reckon
 from apps.policies.models import Policy, Revision
 from apps.policies.tree.stored import load_tree
 

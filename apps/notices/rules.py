@@ -17,7 +17,7 @@ from apps.mapping.visibility import see
 from apps.notices.kinds import kind_of, kinds
 from apps.notices.kinds.base import Kind, Term
 from apps.notices.models import Rule
-from apps.notices.ruling import terms_of
+from apps.notices.rule_resolution import terms_of
 from apps.policies.access.scope import WRITE, Visibility, require_scope, rules_all
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy, list_policies

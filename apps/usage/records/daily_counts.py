@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from django.db import connection
 
-from apps.usage.records.skew import CODE as AHEAD
+from apps.usage.records.clock_skew import CODE as AHEAD
 from apps.usage.records.versions import COUNTED, Counts
 
 _COLUMNS = [*(f"n_{name}" for name in COUNTED), "n_ahead"]

@@ -21,8 +21,8 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from apps.policies.allocations.giving import period_of
 from apps.policies.allocations.periods import Period
+from apps.policies.allocations.services import period_of
 from apps.policies.models import Allocation
 from apps.policies.tree.columns import F8, Mask, TreeColumns
 

@@ -15,7 +15,7 @@ from apps.core.errors import FieldProblem, Invalid, NotAllowed, NotFound
 from apps.notices.kinds import is_visible, kind_of
 from apps.notices.kinds.base import Kind, Sentence
 from apps.notices.models import Mark, Notice
-from apps.notices.sight import Reader
+from apps.notices.visibility import Reader
 
 STATES = ("open", "unread", "snoozed", "closed")
 MOST = 500  # searched for one page

@@ -10,12 +10,12 @@ from zoneinfo import ZoneInfo
 from apps.accounts.actor import Actor
 from apps.core.errors import Invalid, NotAllowed
 from apps.policies.access.scope import visible_entries
+from apps.policies.allocations.allocation_sums import add_up, allocated_in
 from apps.policies.allocations.capacities import capacities_of, core_hours
-from apps.policies.allocations.converting import Conversion, convert, operations_of, shares_beside
-from apps.policies.allocations.giving import allocations_of, period_of
+from apps.policies.allocations.conversion import Conversion, convert, operations_of, shares_beside
 from apps.policies.allocations.periods import Period, begins_at, day_of
-from apps.policies.allocations.promises import add_up, allocated_in
 from apps.policies.allocations.records import VisibilityOf
+from apps.policies.allocations.services import allocations_of, period_of
 from apps.policies.changesets.change_sets import require_reason
 from apps.policies.models import Allocation, ChangeSet, Policy
 from apps.policies.selectors import get_policy

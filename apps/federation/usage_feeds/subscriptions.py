@@ -17,11 +17,11 @@ from apps.core.addresses import target_of
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.core.signing import PublicKey, open_document
 from apps.federation.documents.wire_usage import MOST_CORES, UsageDocument, read_usage
-from apps.federation.fallback import stale
+from apps.federation.fallback import staleness
 from apps.federation.fetching import inline
-from apps.federation.fetching.looking import clean_token, no_document, sealed_token, token_header
+from apps.federation.fetching.fetch_log import clean_token, no_document, sealed_token, token_header
 from apps.federation.models import Mount, Publication, Subscription
-from apps.federation.mounts.mounting import clean_fingerprint, clean_settings, may_mount_at
+from apps.federation.mounts.services import clean_fingerprint, clean_settings, may_mount_at
 from apps.federation.publications.services import own_name
 from apps.policies.access.scope import rules_all
 from apps.policies.models import Policy
@@ -108,7 +108,7 @@ def subscribe(
 def unsubscribe(*, subscription_id: int, reason: str, at: datetime, actor: Actor) -> None:
     """Remove the subscription with its buckets, running jobs and source."""
     row = get_subscription(subscription_id=subscription_id, actor=actor, at=at, lock=True)
-    stale.end_fallback(row, at)
+    staleness.end_fallback(row, at)
     source = row.source
     audit.record(
         actor=actor, verb="federation.unsubscribed", at=at, policy_slug=row.policy.slug, entry_uid=row.entry_uid,

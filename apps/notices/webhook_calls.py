@@ -28,8 +28,8 @@ from apps.core.outbound import Limits, Resolve, fetch
 from apps.notices.digests import address
 from apps.notices.kinds import is_visible, kinds
 from apps.notices.models import Delivery, Notice, Webhook
-from apps.notices.sight import Reader
-from apps.notices.watching import Place, may_set
+from apps.notices.rules import Place, may_set
+from apps.notices.visibility import Reader
 from apps.notices.webhooks import PURPOSE, drop_waiting, host_of
 from apps.policies.tree.stored import load_tree
 from apps.runs.leases import Lease

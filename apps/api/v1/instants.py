@@ -10,7 +10,7 @@ from rest_framework import serializers
 from apps.api.errors import Refusal
 from apps.api.v1.sentences import SaidSerializer
 from apps.core.errors import FieldProblem
-from apps.policies.history.moments import read_instant, read_moment
+from apps.policies.history.revision_lookup import read_instant, read_moment
 
 
 def moment_of(text: str | None, where: str = "at") -> int | datetime | None:

@@ -18,10 +18,10 @@ from apps.accounts.actor import Actor
 from apps.accounts.audit.log import record
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed
 from apps.policies.access.scope import WRITE, visible_entries
-from apps.policies.changesets.anchoring import reanchor
 from apps.policies.changesets.change_sets import get_change_set_for_write, require_reason, settings_of
-from apps.policies.changesets.deciding import Decider
-from apps.policies.changesets.reviewing import comment_on
+from apps.policies.changesets.comment_anchors import reanchor
+from apps.policies.changesets.decisions import Decider
+from apps.policies.changesets.lifecycle import comment_on
 from apps.policies.models import Approval, ChangeSet, Policy, Revision
 from apps.policies.operations.apply import Operation, work_out
 from apps.policies.operations.boosts import shares_operations

@@ -19,8 +19,8 @@ from apps.policies.publishing.revisions import lock_policy
 from apps.policies.selectors import get_policy
 from apps.policies.services import move_on, new_change_set, replace_tree, require_admin
 from apps.policies.settings import PolicySettings
-from apps.policies.tree.adoption import next_revision
 from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.document_merge import next_revision
 from apps.policies.tree.stored import load_tree
 
 

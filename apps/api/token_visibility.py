@@ -17,7 +17,7 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 
 from apps.accounts.actor import Actor, TokenBounds
-from apps.accounts.clerk import Clerk
+from apps.accounts.db_probe import Clerk
 from apps.accounts.models import User
 from apps.policies.models import Policy
 from apps.policies.tree.columns import Mask

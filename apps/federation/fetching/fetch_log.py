@@ -14,7 +14,7 @@ from apps.accounts.audit.log import record
 from apps.accounts.sign_in.sealing import seal, unseal
 from apps.core import outbound
 from apps.core.errors import FieldProblem, Invalid
-from apps.federation.fallback import stale
+from apps.federation.fallback import staleness
 from apps.federation.fetching import inline
 from apps.federation.models import Fetch, Mount, Remote, Subscription
 
@@ -123,7 +123,7 @@ def note(remote: Other, fetched: FetchResult, at: datetime, duration_s: float, *
     remote.n_failed = 0 if is_good else remote.n_failed + 1
     if is_good:
         remote.good_at = at
-        stale.note_success(remote, at)
+        staleness.note_success(remote, at)
     elif fetched.code in _BLOCKS:
         remote.state = Remote.State.BLOCKED
         record(

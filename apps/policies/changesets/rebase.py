@@ -9,7 +9,7 @@ from typing import Any, Literal
 from apps.core.errors import DomainError
 from apps.policies.changesets.conflicts import FieldConflict, conflicts, index_in, shape_conflict
 from apps.policies.operations.apply import Outcome, work_out
-from apps.policies.operations.editing import Archived
+from apps.policies.operations.tree_edits import Archived
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 

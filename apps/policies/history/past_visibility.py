@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from apps.policies.access.scope import Visibility
-from apps.policies.tree.adoption import indexes_of
 from apps.policies.tree.columns import Mask
+from apps.policies.tree.document_merge import indexes_of
 
 
 def seen_then(then: Visibility, now: Visibility) -> Mask:
