@@ -40,9 +40,8 @@ from apps.policies.access.delegation import tag_of
 from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.allocations.capacities import state_capacity
 from apps.policies.allocations.capacities import tag_of as tag_of_capacity
-from apps.policies.allocations.services import give_allocation
+from apps.policies.allocations.services import change_dates, give_allocation
 from apps.policies.allocations.services import tag_of as tag_of_allocation
-from apps.policies.allocations.share_dates import change_dates
 from apps.policies.models import Allocation, Capacity, ChangeSet, Grant, Policy
 from apps.policies.publishing.quick_publish import publish_operations
 from apps.policies.requests.group_division import Division, MemberTerms, divide_group

@@ -11,7 +11,7 @@ class NoticesConfig(AppConfig):
         from django.db.models.signals import post_migrate
 
         from apps.notices import webhook_calls, webhooks
-        from apps.notices.defaults import make_site_rules
+        from apps.notices.rule_resolution import make_site_rules
         from apps.runs.registry import register
 
         register(webhooks.RUN_KIND, webhook_calls.work_calls)

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
 
+from apps.analytics.series.reading import load_series, series_state
 from apps.analytics.series.storage.columns import DailySeries, Mask
 from apps.engine.convergence import DayState, actual_share, day_states, tolerance_of
+from apps.policies.models import Policy
+
+STALE_AFTER = timedelta(days=3)
+
+
+def newest_day(policy: Policy, today: date) -> date | None:
+    """The last day that is built, or None where it lies so far back that nothing can be said of now."""
+    through_on = series_state(policy).through_on
+    return through_on if through_on is not None and today - through_on <= STALE_AFTER else None
+
+
+def last_days(policy: Policy, uids: Sequence[UUID], *, through_on: date, n_days: int) -> DailySeries:
+    return load_series(policy, uids, from_on=through_on - timedelta(days=n_days - 1), to_on=through_on)
+
 
 I8 = npt.NDArray[np.int64]
 F8 = npt.NDArray[np.float64]

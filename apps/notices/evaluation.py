@@ -11,11 +11,10 @@ from typing import Any
 from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
-from apps.notices.defaults import ensure_site_rules
 from apps.notices.kinds import kinds
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, SitePlace, SourcePlace
 from apps.notices.models import Notice, Rule
-from apps.notices.rule_resolution import Ruling
+from apps.notices.rule_resolution import Ruling, ensure_site_rules
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
 from apps.usage.models import Source

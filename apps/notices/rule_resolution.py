@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from apps.core import clock
+from apps.notices.kinds import kinds
 from apps.notices.kinds.base import Kind, Terms
 from apps.notices.models import Rule
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
 from apps.usage.models import Source
+
+
+def ensure_site_rules(*, at: datetime) -> None:
+    """Safe to run twice and at once."""
+    known = set(Rule.objects.filter(policy=None, source=None).values_list("kind", flat=True))
+    missing = [Rule(kind=name, is_on=kind.is_on, changed_at=at) for name, kind in kinds().items() if name not in known]
+    if missing:
+        Rule.objects.bulk_create(missing, ignore_conflicts=True)
+
+
+def make_site_rules(**_signal: Any) -> None:
+    """After the tables are made."""
+    ensure_site_rules(at=clock.now())
 
 
 class Ruling:

@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from apps.accounts.actor import SYSTEM
 from apps.analytics.models import Series
 from apps.analytics.series import runs as series_runs
-from apps.api.gauges import entries, policies
+from apps.api.gauges import policies
 from apps.api.gauges.sources import unmapped_of_sources
 from apps.policies.recompute_runs import nudge
 from apps.policies.services import publish_document
@@ -187,7 +187,7 @@ def test_odd_names_are_escaped(computed: Site) -> None:
     odd = 'a\\b"c'
     names = [odd if name == "physics" else name for name in snapshot.tree.name]
     renamed = replace(snapshot, tree=replace(snapshot.tree, name=names))
-    (family, *_) = entries.entry_families({"grid": renamed}, 1)
+    (family, *_) = policies.entry_families({"grid": renamed}, 1)
 
     class One(Collector):
         def collect(self) -> Iterator[Any]:

@@ -14,7 +14,7 @@ from apps.cli.sample.grid import MOUNTED, Grid
 from apps.core.signing import BadDocument, open_document
 from apps.federation.documents.wire import PolicyLimits, read_policy
 from apps.federation.documents.wire_usage import UsageDocument, read_usage
-from apps.federation.fallback.conditions import Condition
+from apps.federation.fallback.staleness import Condition
 from apps.federation.fetch_schedule import KIND, ask_for_due
 from apps.federation.fetching import inline
 from apps.federation.grid.peers import list_peers

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apps.federation.fallback.conditions import (
+from apps.federation.fallback.staleness import (
     NEEDS_ATTENTION,
     Condition,
     age_of,

@@ -18,7 +18,7 @@ from apps.accounts.models import AuditEvent, User
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, TooLarge, Unavailable
 from apps.federation.documents.keys import rotate_key
 from apps.federation.models import FeedHour, FeedMark, Mount, UsageFeed
-from apps.federation.usage_feeds import feed_marks, feed_states, feeds
+from apps.federation.usage_feeds import feed_states, feeds
 from apps.federation.usage_feeds.feeds import drop_feed, issue_usage, list_feeds, make_feed
 from apps.policies.models import Policy
 from apps.policies.publishing.quick_publish import publish_operations
@@ -388,8 +388,8 @@ def test_old_marks_go_a_bounded_number_at_a_time(
     for number in range(2, 12):
         FeedMark.objects.create(feed=teller.feed, number=number, mark=UUID(int=number))
     UsageFeed.objects.update(number=11)
-    monkeypatch.setattr(feed_marks, "KEPT", 4)
-    monkeypatch.setattr(feed_marks, "_MOST_DROPPED", 5)
+    monkeypatch.setattr(feed_states, "KEPT", 4)
+    monkeypatch.setattr(feed_states, "_MOST_DROPPED", 5)
     for job, left in (("x", range(6, 13)), ("y", range(10, 14))):
         teller.job(job, "anna", "P-A1", ago_h=40)
         issue_usage(teller.feed, since=0, at=AT)

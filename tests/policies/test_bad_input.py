@@ -14,8 +14,7 @@ from apps.policies import services
 from apps.policies.changesets import drafts
 from apps.policies.files.document import read_document
 from apps.policies.files.exports import export_policy
-from apps.policies.files.imports import import_policy
-from apps.policies.files.pasted_table import plan_paste
+from apps.policies.files.imports import import_policy, plan_paste
 from apps.policies.formats.registry import FORMATS
 from apps.policies.models import ChangeSet, Entry, Policy, ProposedTree, Revision
 from apps.policies.publishing.tree_replacement import publish_tree

@@ -18,10 +18,10 @@ from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Import, Record, RejectedLine, Source
 from apps.usage.services import make_source
+from apps.usage.sources.command import windows
 from apps.usage.sources.programs import environment
 from apps.usage.sources.schedule import ask_for, ask_for_due
 from apps.usage.sources.source_settings import checked_terms
-from apps.usage.sources.windows import windows
 from apps.usage.tasks import collect_due_usage
 
 pytestmark = pytest.mark.django_db

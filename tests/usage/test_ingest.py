@@ -16,7 +16,7 @@ from apps.accounts.actor import COMMAND
 from apps.usage.buckets.hourly import Finished, delta_of
 from apps.usage.models import Bucket, Record, Source
 from apps.usage.parsers.base import MOST_JOB_S, MOST_RATE, RecordBatch, RecordRow
-from apps.usage.records.dry_run import DryRun
+from apps.usage.records.imports import DryRun
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.versions import Counts
 from apps.usage.services import make_source

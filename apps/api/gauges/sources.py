@@ -14,7 +14,7 @@ from apps.api.gauges.family import counter, gauge
 from apps.core import clock
 from apps.priorities.selectors import count_unmapped_by_source
 from apps.usage.models import Source, SourceDay
-from apps.usage.quality import lateness as late
+from apps.usage.quality import gaps as late
 
 _UNMAPPED_EVERY_S = 300  # this one reads buckets: not at every scrape
 _OUTCOMES = ("new", "duplicate", "corrected", "late", "too_late", "rejected")

@@ -29,7 +29,7 @@ from apps.policies.models import Policy
 from apps.priorities.serving import served
 from apps.runs.models import Run
 from apps.usage.models import Source
-from apps.usage.quality.lateness import LATE_INTERVALS, lateness
+from apps.usage.quality.gaps import LATE_INTERVALS, lateness
 
 _BEAT_SILENT = timedelta(minutes=10)  # beat notes its last run every three
 _SNAPSHOT_OLD = timedelta(minutes=15)

@@ -17,9 +17,8 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from apps.api.gauges.entries import entry_families
 from apps.api.gauges.federation import federation_families
-from apps.api.gauges.policies import policy_families
+from apps.api.gauges.policies import entry_families, policy_families
 from apps.api.gauges.runs import run_families, token_families
 from apps.api.gauges.sources import source_families
 from apps.priorities.serving import served

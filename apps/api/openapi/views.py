@@ -10,8 +10,11 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from csp.decorators import csp_update
 from django.contrib.auth.decorators import login_not_required
 from django.http import FileResponse, HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.renderers import OpenApiJsonRenderer, OpenApiYamlRenderer
 
@@ -19,6 +22,15 @@ from apps.api import errors
 from apps.api.packing import is_known
 from apps.core.errors import Unavailable
 from apps.core.release import schema_file
+
+
+@login_not_required
+@require_safe
+@csp_update({"img-src": ["data:"]})  # Swagger UI's own style sheet draws its arrows and locks that way
+def docs(request: HttpRequest) -> HttpResponse:
+    """Open, as the schema is: it says how to ask, and nothing about this site."""
+    return render(request, "api/docs.html")
+
 
 _RENDERERS: dict[str, Any] = {"yaml": OpenApiYamlRenderer, "json": OpenApiJsonRenderer}
 _SUFFIXES = {

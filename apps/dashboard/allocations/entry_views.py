@@ -33,8 +33,7 @@ from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.htmx import SeeOther, is_htmx
 from apps.mapping.visibility import see
-from apps.policies.allocations.services import give_allocation, period_of
-from apps.policies.allocations.share_dates import change_dates
+from apps.policies.allocations.services import change_dates, give_allocation, period_of
 from apps.policies.models import Allocation
 from apps.policies.publishing.automatic import is_over
 from apps.policies.tree.terms import AT_END, Dates

@@ -31,7 +31,7 @@ from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.htmx import SeeOther, fragment
 from apps.federation import control
-from apps.federation.fallback.conditions import Condition, age_of, condition_of, is_held
+from apps.federation.fallback.staleness import Condition, age_of, condition_of, is_held
 from apps.federation.grid.peers import Place
 from apps.federation.models import Fetch, Mount
 from apps.federation.mounts.differences import load_differences

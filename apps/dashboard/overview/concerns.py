@@ -21,7 +21,7 @@ from apps.dashboard.notices import presenters as notice_lines
 from apps.dashboard.overview.words import compared, distance
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.lines import Line
-from apps.federation.fallback.conditions import Condition, age_of, condition_of
+from apps.federation.fallback.staleness import Condition, age_of, condition_of
 from apps.federation.grid.peers import Place
 from apps.federation.models import Mount, Remote, Subscription
 from apps.mapping.attachments import key_of

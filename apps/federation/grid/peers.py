@@ -17,7 +17,7 @@ from django.db.models import OuterRef, Q, QuerySet, Subquery
 from apps.accounts.actor import Actor
 from apps.accounts.selectors import groups_of
 from apps.core.errors import NotAllowed
-from apps.federation.fallback.conditions import (
+from apps.federation.fallback.staleness import (
     NEEDS_ATTENTION,
     Condition,
     age_of,

@@ -16,7 +16,7 @@ from apps.core.errors import DomainError
 from apps.core.signing import BadDocument
 from apps.federation.documents.trust import Trusted, Verdict, judge
 from apps.federation.documents.wire import PolicyLimits
-from apps.federation.fallback.conditions import STILL_OPEN
+from apps.federation.fallback.staleness import STILL_OPEN
 from apps.federation.fetching.fetch_log import FetchResult, Question, question_of
 from apps.federation.models import Fetch, Mount, Publication
 from apps.federation.mounts.landing import Landing, lay_over

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from apps.federation.fallback.conditions import Condition, age_of, condition_of, is_held, mounts_with_held
-from apps.federation.fallback.staleness import is_stale
+from apps.federation.fallback.staleness import Condition, age_of, condition_of, is_held, is_stale, mounts_with_held
 from apps.federation.models import Mount, Remote
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns

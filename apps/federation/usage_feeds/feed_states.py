@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Any
+from uuid import uuid4
 
 from apps.core.errors import NotFound
-from apps.federation.models import FeedHour, UsageFeed
-from apps.federation.usage_feeds.feed_marks import add_marks
+from apps.federation.documents.wire_usage import State
+from apps.federation.models import FeedHour, FeedMark, UsageFeed
 from apps.federation.usage_feeds.feed_sums import (
     EMPTY,
     Places,
@@ -27,6 +28,26 @@ from apps.policies.tree.stored import load_tree
 from apps.priorities.recompute.fingerprint import read_fingerprint
 from apps.usage.buckets.changed_hours import earliest_change
 from apps.usage.models import Source
+
+KEPT = 100_000  # numbers that a reader may be behind: almost a year of one in five minutes
+_MOST_DROPPED = 10_000  # at once
+
+
+def add_marks(feed_id: int, *, after: int, upto: int) -> None:
+    """The numbers that the feed comes to now; the oldest ones go. In the transaction that changes its number."""
+    if upto == after:
+        return
+    made = [FeedMark(feed_id=feed_id, number=number, mark=uuid4()) for number in range(after + 1, upto + 1)]
+    FeedMark.objects.bulk_create(made, batch_size=5_000)
+    old = FeedMark.objects.filter(feed_id=feed_id, number__lte=upto - KEPT).order_by("number")[:_MOST_DROPPED]
+    FeedMark.objects.filter(pk__in=old.values("pk")).delete()
+
+
+def load_states(feed_id: int, numbers: Iterable[int]) -> dict[int, State]:
+    """Those that are remembered, by number."""
+    rows = FeedMark.objects.filter(feed_id=feed_id, number__in=set(numbers)).values_list("number", "mark")
+    return {number: State(number, mark.hex) for number, mark in rows}
+
 
 MOST_CHECKED = 1_500_000  # rows that are compared while a reader waits
 MOST_ROWS = 500_000  # of one document, and of the hours that get one number

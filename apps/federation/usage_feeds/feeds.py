@@ -38,8 +38,7 @@ from apps.federation.documents.wire_usage import (
 from apps.federation.models import FeedHour, Mount, SiteKey, UsageFeed
 from apps.federation.own_names import refuse_look_alike, refuse_name
 from apps.federation.publications.services import own_name
-from apps.federation.usage_feeds.feed_marks import add_marks, load_states
-from apps.federation.usage_feeds.feed_states import View, bring_up_to_date, read_view
+from apps.federation.usage_feeds.feed_states import View, add_marks, bring_up_to_date, load_states, read_view
 from apps.federation.usage_feeds.feed_sums import hour_of, load_running, load_sums
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree

@@ -15,8 +15,7 @@ from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from apps.notices.daily import last_days, newest_day
-from apps.notices.drift_days import drift_of
+from apps.notices.drift_days import drift_of, last_days, newest_day
 from apps.notices.kinds.base import Finding, Kind, Level, PolicyPlace, Sentence, Term
 from apps.policies.changesets.change_sets import settings_of
 

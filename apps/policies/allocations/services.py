@@ -5,7 +5,7 @@ An allocation moves no target and blocks nothing: more may be allocated than the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 from uuid import UUID
@@ -28,11 +28,29 @@ from apps.policies.allocations.records import (
     refuse_days,
     tag_of_state,
 )
-from apps.policies.models import Allocation, Policy
+from apps.policies.changesets.change_sets import require_reason
+from apps.policies.models import Allocation, Policy, Revision
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.selectors import get_policy
+from apps.policies.services import make_change_set, publish_change_set
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
+
+
+def change_dates(
+    *, policy_slug: str, entry_uid: UUID, dates: Mapping[str, Any] | None, reason: str,
+    base_revision: int | None = None, at: datetime, actor: Actor,
+) -> Revision:  # fmt: skip
+    """A change set of the one operation `set_dates`, published. dates: see `terms.read_dates`; None for none."""
+    operation = {"op": "set_dates", "entry": str(entry_uid), "dates": None if dates is None else dict(dates)}
+    event = {"policy_slug": policy_slug[:64], "entry_uid": entry_uid, "subject": f"dates of {entry_uid}"}
+    with refusals_on_record("policy.published", actor, at, **event), transaction.atomic():
+        draft = make_change_set(
+            policy_slug=policy_slug, base_revision=base_revision, operations=[operation],
+            reason=require_reason(reason), at=at, actor=actor,
+        )  # fmt: skip
+        return publish_change_set(id=draft.pk, version=draft.version, at=at, actor=actor)
+
 
 MOST_CORE_H = 1e15
 

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from apps.core.errors import Invalid
 from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordRow, excerpt
 from apps.usage.parsers.field_checks import BadRecord, amount, checked, shown
-from apps.usage.parsers.row_lines import Notes, Rows, parse_lines
+from apps.usage.parsers.lines import Notes, Rows, parse_lines
 from apps.usage.parsers.times import epoch
 
 SEPARATOR = "%%"

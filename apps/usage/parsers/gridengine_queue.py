@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordRow
 from apps.usage.parsers.field_checks import BadRecord, amount, checked, shown
-from apps.usage.parsers.row_lines import Notes
+from apps.usage.parsers.lines import Notes
 from apps.usage.parsers.times import clock_s, iso
 from apps.usage.parsers.xml_records import Node, parse_xml
 

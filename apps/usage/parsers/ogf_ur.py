@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 from apps.usage.parsers.base import MOST_RATE, FieldNote, Parsed, Reading, RecordRow, microseconds
 from apps.usage.parsers.field_checks import MOST_CHARACTERS, BadRecord, amount, checked, shown
-from apps.usage.parsers.row_lines import Notes
+from apps.usage.parsers.lines import Notes
 from apps.usage.parsers.times import iso, iso_duration_s
 from apps.usage.parsers.xml_records import Node, parse_xml
 

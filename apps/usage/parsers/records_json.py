@@ -16,7 +16,7 @@ from apps.core.errors import FieldProblem, Invalid, Malformed, TooLarge
 from apps.usage.parsers.base import LAST_US, MOST_JOB_S, STATES, RecordBatch, RecordRow, Rejection, excerpt, joined
 from apps.usage.parsers.field_checks import MOST_CHARACTERS, BadRecord
 from apps.usage.parsers.lines import MOST_LINE_BYTES
-from apps.usage.parsers.records_fields import (
+from apps.usage.parsers.records_plain import (
     CONTROL,
     FORBIDDEN,
     INTEGERS,
@@ -25,8 +25,8 @@ from apps.usage.parsers.records_fields import (
     NUMBERS,
     REQUIRED,
     TIMES,
+    plain_records,
 )
-from apps.usage.parsers.records_plain import plain_records
 
 MOST_RECORDS = 50_000
 JSON_TYPES = ("application/json",)

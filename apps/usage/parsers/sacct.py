@@ -24,7 +24,7 @@ from apps.usage.parsers.sacct_header import (
 )
 from apps.usage.parsers.sacct_rows import TOO_LONG, Rows, read_rows
 from apps.usage.parsers.slurm_jobs import Attempts, settle
-from apps.usage.parsers.slurm_times import Problems
+from apps.usage.parsers.slurm_values import Problems
 
 _BOM = b"\xef\xbb\xbf"
 

@@ -15,14 +15,17 @@ import numpy as np
 from apps.usage.parsers.base import F8, I8, NO_TIME, Bytes, Flags, JobClassKey, Who, excerpt
 from apps.usage.parsers.sacct_rows import Texts
 from apps.usage.parsers.slurm_jobs import CPUS, NODES, Jobs
-from apps.usage.parsers.slurm_times import NOWHEN, Problems, no_times, read_times
 from apps.usage.parsers.slurm_values import (
     BY_TIMES,
+    NOWHEN,
+    Problems,
     Tres,
     count_tasks,
     meaning_of,
+    no_times,
     read_duration_s,
     read_limit_s,
+    read_times,
     read_tres,
 )
 

@@ -30,8 +30,7 @@ from apps.usage.parsers.base import (
     RecordBatch,
     Who,
 )
-from apps.usage.parsers.slurm_times import Problems, Times
-from apps.usage.parsers.slurm_values import BY_TIMES, ENDED, RUNNING_NOW, WAITING
+from apps.usage.parsers.slurm_values import BY_TIMES, ENDED, RUNNING_NOW, WAITING, Problems, Times
 
 CPUS, GPUS, MEM_MB, NODES, BILLING = range(5)  # places in `asked` and `got`
 _MOST = np.array([MOST_RATE, MOST_RATE, MOST_MEM_MB, MOST_RATE, MOST_RATE])

@@ -23,8 +23,7 @@ from apps.usage.parsers.base import (
 from apps.usage.parsers.json_items import MOST_ITEM_BYTES, Item, JsonItems
 from apps.usage.parsers.sacct_columns import MOST_JOB, distinct, name_of
 from apps.usage.parsers.slurm_jobs import Attempts, Jobs, settle
-from apps.usage.parsers.slurm_times import Problems, epochs
-from apps.usage.parsers.slurm_values import BY_TIMES, Tres, number_of
+from apps.usage.parsers.slurm_values import BY_TIMES, Problems, Tres, epochs, number_of
 
 _PIECE_JOBS = 5000
 _PIECE_BYTES = 16 * 1024**2

@@ -11,7 +11,7 @@ from xml.parsers import expat
 from apps.core.errors import Invalid
 from apps.usage.parsers.base import Parsed, RecordBatch, RecordRow, Rejection, excerpt
 from apps.usage.parsers.field_checks import BadRecord
-from apps.usage.parsers.row_lines import Notes
+from apps.usage.parsers.lines import Notes
 
 MOST_DEPTH = 32
 MOST_ELEMENTS = 2_000  # of one record

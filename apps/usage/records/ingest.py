@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 import numpy as np
 from django.db import connection, transaction
@@ -32,9 +32,27 @@ from apps.usage.parsers.base import (
 from apps.usage.pgbinary import Int8Array
 from apps.usage.pgbinary import cursor as binary_cursor
 from apps.usage.records import clock_skew, late_records, overlaps, reimported_records
-from apps.usage.records.daily_counts import count_day
+from apps.usage.records.clock_skew import CODE as AHEAD
 from apps.usage.records.record_rows import copy_records, finished_of, remove_versions, undo_records
-from apps.usage.records.versions import Counts, Stored, Verdict, find_stored, judge, lock_source
+from apps.usage.records.versions import COUNTED, Counts, Stored, Verdict, find_stored, judge, lock_source
+
+_COLUMNS = [*(f"n_{name}" for name in COUNTED), "n_ahead"]
+_ADD = f"""
+INSERT INTO usage_sourceday (source_id, received_on, {", ".join(_COLUMNS)}) VALUES (%s, %s, {", ".join(["%s"] * 7)})
+ON CONFLICT (source_id, received_on) DO UPDATE SET
+    {", ".join(f"{name} = usage_sourceday.{name} + EXCLUDED.{name}" for name in _COLUMNS)}
+"""  # noqa: S608 - constants only
+
+
+def count_day(source_id: int, counts: Counts, *, n_rejected: int, at: datetime) -> None:
+    """`n_rejected`: lines that the reader refused, besides those of `counts`."""
+    numbers = {**counts.as_dict(), "rejected": counts.rejected + n_rejected}
+    n_ahead = sum(rejection.code == AHEAD for rejection in counts.rejections)
+    values = [*(numbers[name] for name in COUNTED), n_ahead]
+    if any(values):
+        with connection.cursor() as cursor:
+            cursor.execute(_ADD, [source_id, at.astimezone(UTC).date(), *values])
+
 
 IMPORT = "usage_import"  # the kind of run that can be undone
 

@@ -11,9 +11,8 @@ from apps.usage.models import Source
 from apps.usage.parsers.base import Reading
 from apps.usage.parsers.registry import format_of
 from apps.usage.records import uploads
-from apps.usage.sources.appended_files import grown_pieces
+from apps.usage.sources.appended_files import Found, allowed_folder, files_of, found_as, grown_pieces, matches, opened
 from apps.usage.sources.command import listing_of
-from apps.usage.sources.folders import Found, allowed_folder, files_of, found_as, matches, opened
 from apps.usage.sources.pieces import Clock, Piece, Progress, listed, whole_listing, zone_of_source
 
 MOST_REMEMBERED = 10_000  # digests of files that are gone: the same one under another name is not read again

@@ -18,9 +18,17 @@ from apps.runs.models import Run
 from apps.usage.authority import refuse_peer, require_maker, require_write
 from apps.usage.buckets.changed_hours import note_all
 from apps.usage.models import Source
+from apps.usage.selectors import get_source
 from apps.usage.services import make_source, zone_of
-from apps.usage.sources.schedule import ask_for
+from apps.usage.sources.schedule import KIND, ask_for, subject_of
 from apps.usage.sources.source_settings import checked_terms
+
+
+def newest_collection(*, source: Source, actor: Actor) -> Run | None:
+    """Everybody who may see a source may see whether its collection works."""
+    get_source(slug=source.slug, actor=actor)
+    return Run.objects.filter(kind=KIND, subject=subject_of(source)).order_by("-id").first()
+
 
 SETTINGS = (
     *("name", "namespace", "site", "cluster", "time_zone", "origin", "expected_every_s", "names_people"),

@@ -10,7 +10,7 @@ from apps.core.addresses import target_of
 from apps.core.errors import DomainError, FieldProblem, Invalid
 from apps.usage.models import Source
 from apps.usage.parsers.registry import AUTO, FORMATS
-from apps.usage.sources.folders import allowed_folder
+from apps.usage.sources.appended_files import allowed_folder
 from apps.usage.sources.programs import MOST_ARGUMENTS, MOST_CHARACTERS, allowed_program
 
 PREFIX = "collecting."

@@ -17,7 +17,7 @@ from apps.api.figures import FIGURE_ANSWERS, FigureFilterSerializer, figure_resp
 from apps.api.v1.federation.serializers import MANAGE
 from apps.api.v1.lists import asked, list_of, listed
 from apps.core import clock
-from apps.federation.fallback.conditions import Condition
+from apps.federation.fallback.staleness import Condition
 from apps.federation.grid.peers import Direction, list_peers
 from apps.federation.grid.sites import Unasked
 from apps.federation.grid.totals import MOST_LEVELS, Grid, GridRow, load_grid

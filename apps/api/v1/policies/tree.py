@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from django.http import HttpResponseBase
@@ -17,18 +18,64 @@ from apps.api.errors import Refusal
 from apps.api.tables import TABLE_ANSWERS, TableFormatField, table_response
 from apps.api.v1.instants import MomentSerializer, moment_of
 from apps.api.v1.lists import asked
-from apps.api.v1.policies.tree_changes import TreeChangesSerializer, changes_since
 from apps.api.v1.priorities import NumberField
 from apps.core import clock
-from apps.core.errors import FieldProblem, TooLarge
+from apps.core.errors import FieldProblem, NotFound, TooLarge
 from apps.explain.explained import moment_json
 from apps.federation.mounts.provenance import mounted_at
 from apps.priorities.selectors import PolicyView, open_view
 from apps.priorities.selectors.flat import ENTRY_COLUMNS, entry_rows
 from apps.priorities.selectors.looking.moments import moment_of as shown_moment_of
 from apps.priorities.selectors.looking.not_in_revision import require_entry, require_path
-from apps.priorities.selectors.tree_changes import tag_of_view
+from apps.priorities.selectors.tree_changes import changed, tag_of_view, view_at
 from apps.priorities.snapshots.ordering import json_number
+
+MOST_CHANGED = 20_000
+
+
+class GoneEntrySerializer(serializers.Serializer[Any]):
+    uid = serializers.UUIDField()
+    path = serializers.CharField(help_text="Where it was")
+
+
+class TreeChangesSerializer(serializers.Serializer[Any]):
+    policy = serializers.CharField()
+    revision = serializers.IntegerField()
+    snapshot = serializers.IntegerField(allow_null=True, help_text="What to send as `since` the next time")
+    as_of = serializers.DateTimeField(allow_null=True)
+    since = serializers.IntegerField()
+    entries = serializers.ListField(
+        child=serializers.DictField(), help_text="Entries of the form of the tree, without children, parents first"
+    )
+    gone = GoneEntrySerializer(many=True)
+
+
+def changes_since(
+    view: PolicyView, top: int, since: int, said: Callable[[PolicyView, int], dict[str, Any]]
+) -> dict[str, Any]:
+    """Raises Refusal 410 where that snapshot is no longer kept: read the tree again."""
+    try:
+        then = view_at(view, since)
+    except NotFound as error:
+        message = f"Snapshot {since} is no longer kept: ask again without since."
+        raise Refusal(message, code="snapshot_gone", status=410) from error
+    found, gone = changed(view, then, top, said)
+    if len(found) > MOST_CHANGED:
+        raise TooLarge(f"Over {MOST_CHANGED:,} entries have changed: ask for a path further down, or format=csv.")
+    return {
+        "policy": view.policy.slug,
+        "revision": view.revision,
+        "snapshot": view.snapshot.snapshot_id if view.snapshot else None,
+        "as_of": view.as_of,
+        "since": since,
+        "entries": [_without_children(said(view, i)) for i in found],
+        "gone": [{"uid": then.tree.uuid(j), "path": then.tree.path(j)} for j in gone],
+    }
+
+
+def _without_children(entry: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in entry.items() if name != "children"}
+
 
 MOST_ENTRIES = 20_000
 STATES = ("over", "under", "on", "idle", "unknown")
