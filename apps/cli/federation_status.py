@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from apps.federation.fallback.staleness import age_of, condition_of, is_held
 from apps.federation.models import Mount, Remote, Subscription
+from apps.federation.staleness import age_of, condition_of, is_held
 from apps.policies.tree.stored import load_tree
 
 

@@ -11,7 +11,7 @@ from django.db import transaction
 from apps.accounts.actor import Actor
 from apps.accounts.audit import log as audit
 from apps.core.errors import Conflict, FieldProblem, Invalid
-from apps.federation.fallback import staleness
+from apps.federation import staleness
 from apps.federation.fetch_schedule import ask_for
 from apps.federation.fetching.fetch_log import NOT_FETCHED, Other, sealed_token
 from apps.federation.models import Mount, Remote, Subscription

@@ -10,7 +10,7 @@ from django.db import DatabaseError, InterfaceError
 
 from apps.core.errors import Conflict, DomainError, NotFound
 from apps.core.outbound import Answer, Unreachable
-from apps.federation.fallback import staleness
+from apps.federation import staleness
 from apps.federation.fetching import fetch_log
 from apps.federation.fetching.concurrent_fetch import Asked, ConcurrentFetch
 from apps.federation.fetching.fetch_log import BAD_OUTCOMES, NOT_FETCHED, FetchResult, Other

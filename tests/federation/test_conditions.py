@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from apps.federation.fallback.staleness import (
+from apps.federation.models import HeldHour, Mount, Subscription
+from apps.federation.staleness import (
     NEEDS_ATTENTION,
     Condition,
     age_of,
@@ -16,7 +17,6 @@ from apps.federation.fallback.staleness import (
     mounts_with_held,
     usage_with_held,
 )
-from apps.federation.models import HeldHour, Mount, Subscription
 from apps.policies.models import ChangeSet, Policy
 from tests.federation.conftest import AT, feed, mounted, policy, subscription, vo
 

@@ -9,10 +9,10 @@ import pytest
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import AuditEvent
 from apps.federation import control
-from apps.federation.fallback.staleness import act_on_stale, is_stale
 from apps.federation.fetch_schedule import ask_for_due
 from apps.federation.models import Mount, Subscription
 from apps.federation.mounts.services import unmount
+from apps.federation.staleness import act_on_stale, is_stale
 from apps.federation.usage_feeds.subscriptions import subscribe, unsubscribe
 from apps.priorities.fallback.services import load_fallbacks
 from apps.runs.models import Run

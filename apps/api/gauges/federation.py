@@ -10,8 +10,8 @@ from prometheus_client.core import Metric
 
 from apps.api.gauges.family import gauge
 from apps.core import clock
-from apps.federation.fallback.staleness import last_contact_at
 from apps.federation.models import HeldHour, Mount, Remote, Subscription
+from apps.federation.staleness import last_contact_at
 
 _LABELS = ("kind", "policy", "issuer", "name")
 _MOST = 500  # of each kind: the output stays bounded with any number of mounts

@@ -14,9 +14,9 @@ from django.utils.translation import gettext_lazy, ngettext
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.keyed import Keyed, Standing, joined
 from apps.dashboard.sources.presenters import Meter
-from apps.federation.fallback.staleness import NEEDS_ATTENTION, Condition
 from apps.federation.grid.peers import Direction, Peer
 from apps.federation.models import Remote
+from apps.federation.staleness import NEEDS_ATTENTION, Condition
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.target_moves import target_moves
 

@@ -21,9 +21,9 @@ from apps.dashboard.notices import presenters as notice_lines
 from apps.dashboard.overview.words import compared, distance
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.lines import Line
-from apps.federation.fallback.staleness import Condition, age_of, condition_of
 from apps.federation.grid.peers import Place
 from apps.federation.models import Mount, Remote, Subscription
+from apps.federation.staleness import Condition, age_of, condition_of
 from apps.mapping.attachments import key_of
 from apps.mapping.claims import list_claims
 from apps.mapping.permissions import MapRights

@@ -14,7 +14,7 @@ from apps.accounts.audit.log import record
 from apps.accounts.sign_in.sealing import seal, unseal
 from apps.core import outbound
 from apps.core.errors import FieldProblem, Invalid
-from apps.federation.fallback import staleness
+from apps.federation import staleness
 from apps.federation.fetching import inline
 from apps.federation.models import Fetch, Mount, Remote, Subscription
 

@@ -17,15 +17,6 @@ from django.db.models import OuterRef, Q, QuerySet, Subquery
 from apps.accounts.actor import Actor
 from apps.accounts.selectors import groups_of
 from apps.core.errors import NotAllowed
-from apps.federation.fallback.staleness import (
-    NEEDS_ATTENTION,
-    Condition,
-    age_of,
-    condition_of,
-    is_held,
-    mounts_with_held,
-    usage_with_held,
-)
 from apps.federation.models import (
     Fetch,
     Mount,
@@ -34,6 +25,15 @@ from apps.federation.models import (
     Reading,
     Subscription,
     UsageFeed,
+)
+from apps.federation.staleness import (
+    NEEDS_ATTENTION,
+    Condition,
+    age_of,
+    condition_of,
+    is_held,
+    mounts_with_held,
+    usage_with_held,
 )
 from apps.policies.access.scope import EVERYBODY, Rights, Verb, held_by, rules_all
 from apps.policies.models import Grant, Policy

@@ -11,8 +11,8 @@ from uuid import UUID
 from django.conf import settings as site_settings
 from django.db.models import Count, Max, Sum
 
-from apps.federation.fallback.staleness import Condition, condition_of, is_held, usage_with_held
 from apps.federation.models import Mount, Publication, PublishedDocument, Subscription, UsageFeed
+from apps.federation.staleness import Condition, condition_of, is_held, usage_with_held
 from apps.policies.models import Policy
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.priorities.models import Fallback

@@ -16,12 +16,12 @@ from apps.core.errors import DomainError
 from apps.core.signing import BadDocument
 from apps.federation.documents.trust import Trusted, Verdict, judge
 from apps.federation.documents.wire import PolicyLimits
-from apps.federation.fallback.staleness import STILL_OPEN
 from apps.federation.fetching.fetch_log import FetchResult, Question, question_of
 from apps.federation.models import Fetch, Mount, Publication
 from apps.federation.mounts.landing import Landing, lay_over
 from apps.federation.mounts.uid_ownership import owned_by_another_policy, owned_elsewhere
 from apps.federation.publications.services import own_name
+from apps.federation.staleness import STILL_OPEN
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.publishing.tree_replacement import hold_mounted, land_mounted

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from apps.federation.fallback.staleness import Condition, age_of, condition_of, is_held, is_stale, mounts_with_held
 from apps.federation.models import Mount, Remote
+from apps.federation.staleness import Condition, age_of, condition_of, is_held, is_stale, mounts_with_held
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.mounts import mount_of

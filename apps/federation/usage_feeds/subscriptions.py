@@ -16,8 +16,8 @@ from apps.core import outbound
 from apps.core.addresses import target_of
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.core.signing import PublicKey, open_document
+from apps.federation import staleness
 from apps.federation.documents.wire_usage import MOST_CORES, UsageDocument, read_usage
-from apps.federation.fallback import staleness
 from apps.federation.fetching import inline
 from apps.federation.fetching.fetch_log import clean_token, no_document, sealed_token, token_header
 from apps.federation.models import Mount, Publication, Subscription

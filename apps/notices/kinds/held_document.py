@@ -8,8 +8,8 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from apps.federation.fallback.staleness import STILL_OPEN
 from apps.federation.models import Mount
+from apps.federation.staleness import STILL_OPEN
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence
 from apps.notices.kinds.remotes import facts_of, is_for, watched, what
 

@@ -9,8 +9,8 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from apps.federation.fallback.staleness import is_stale, last_contact_at
 from apps.federation.models import Remote
+from apps.federation.staleness import is_stale, last_contact_at
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence
 from apps.notices.kinds.remotes import facts_of, is_for, key_of, watched, what
 

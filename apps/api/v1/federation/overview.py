@@ -17,10 +17,10 @@ from apps.api.figures import FIGURE_ANSWERS, FigureFilterSerializer, figure_resp
 from apps.api.v1.federation.serializers import MANAGE
 from apps.api.v1.lists import asked, list_of, listed
 from apps.core import clock
-from apps.federation.fallback.staleness import Condition
 from apps.federation.grid.peers import Direction, list_peers
 from apps.federation.grid.sites import Unasked
 from apps.federation.grid.totals import MOST_LEVELS, Grid, GridRow, load_grid
+from apps.federation.staleness import Condition
 from apps.figures.flow import grid_flow
 
 

@@ -9,8 +9,8 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from apps.api.authentication import ADMIN, POLICIES_READ, POLICIES_WRITE, Scopes
-from apps.federation.fallback.staleness import age_of
 from apps.federation.models import Fetch, Mount, Remote, Subscription
+from apps.federation.staleness import age_of
 from apps.policies.tree.stored import load_tree
 
 # A token that a peer reads with has the scope `federation` alone, and manages nothing.

@@ -1,4 +1,4 @@
-"""Stale peers: after the allowed age, apply the action that the local authority chose, and record it."""
+"""State of other authorities at an instant, and what follows once one is stale: freeze, or local-only usage."""
 
 from __future__ import annotations
 
