@@ -20,7 +20,7 @@ from apps.policies.access.scope import (
     visible_entries,
 )
 from apps.policies.changesets.account_moves import refuse_account_moves
-from apps.policies.changesets.conflict_sight import refuse_hidden, shown_conflicts
+from apps.policies.changesets.conflict_visibility import refuse_hidden, shown_conflicts
 from apps.policies.changesets.conflicts import EditConflict, FieldConflict, conflicts
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.operations.apply import Outcome, work_out

@@ -21,7 +21,8 @@ from apps.policies.changesets.change_sets import (
     require_reason,
     settings_of,
 )
-from apps.policies.changesets.conflict_sight import refuse_hidden, shown_conflicts
+from apps.policies.changesets.comment_anchors import move_anchors
+from apps.policies.changesets.conflict_visibility import refuse_hidden, shown_conflicts
 from apps.policies.changesets.conflicts import EditConflict, FieldConflict
 from apps.policies.changesets.rebase import Side, Sides, settle
 from apps.policies.models import Approval, ChangeSet, Comment, Policy, Revision
