@@ -291,7 +291,7 @@ def _look(mount: Mount | Subscription, outcome: str) -> float:
 
 @contextmanager
 def _served() -> Iterator[_Served]:
-    """Answers on this machine, with an ETag; the clock stands still meanwhile."""
+    """Answers on this machine, with an ETag; the clock is stopped meanwhile."""
     served = _Served()
 
     class Answers(BaseHTTPRequestHandler):

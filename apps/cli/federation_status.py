@@ -35,7 +35,7 @@ def status_json(mounts: list[Mount], subscriptions: list[Subscription], at: date
 
 def status_lines(mounts: list[Mount], subscriptions: list[Subscription], at: datetime) -> Iterator[str]:
     if not mounts and not subscriptions:
-        yield "Nothing is mounted, and no usage of others is taken."
+        yield "No mounts, and no subscriptions to usage."
     for mount in mounts:
         held = f"  change set {mount.held_id} waits for a decision" if mount.held_id else ""
         version = f"version {mount.landed_version} of {mount.version}"

@@ -29,10 +29,10 @@ def federation_families() -> Iterator[Metric]:
 
 
 def _ages(told: list[tuple[list[str], Mount | Subscription]], at: datetime) -> Iterator[Metric]:
-    age = gauge("fairshare_peer_age_seconds", "Since what it tells was confirmed last", *_LABELS)
+    age = gauge("fairshare_peer_age_seconds", "Since its data was last confirmed", *_LABELS)
     allowed = gauge("fairshare_peer_allowed_age_seconds", "How old that may become", *_LABELS)
-    failed = gauge("fairshare_peer_failed_fetches", "Looks in a row that brought nothing good", *_LABELS)
-    blocked = gauge("fairshare_peer_blocked", "1 while somebody has to look: a fork, or another key", *_LABELS)
+    failed = gauge("fairshare_peer_failed_fetches", "Failed fetches in a row", *_LABELS)
+    blocked = gauge("fairshare_peer_blocked", "1 while a manager has to decide: a fork, or another key", *_LABELS)
     for labels, row in told:
         age.add_metric(labels, (at - last_contact_at(row)).total_seconds())
         allowed.add_metric(labels, row.max_age_s)
@@ -43,7 +43,7 @@ def _ages(told: list[tuple[list[str], Mount | Subscription]], at: datetime) -> I
 
 def _waiting(told: list[tuple[list[str], Mount | Subscription]]) -> Iterator[Metric]:
     review = gauge("fairshare_mount_held_for_review", "1 while a document waits for a decision", *_LABELS[1:])
-    hours = gauge("fairshare_peer_held_hours", "Hours in which it tells of more than it has", *_LABELS[1:])
+    hours = gauge("fairshare_peer_held_hours", "Hours in which it reports more than its capacity", *_LABELS[1:])
     counts = HeldHour.objects.values_list("subscription_id").annotate(n=Count("pk")).order_by()
     held: dict[int, int] = dict(counts)
     for (_kind, *labels), row in told:

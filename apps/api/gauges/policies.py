@@ -145,7 +145,7 @@ def compared(snapshot: ServedSnapshot) -> Mask:
 
 def entry_families(served: Mapping[str, ServedSnapshot], most: int) -> Iterator[Metric]:
     """The `most` groups of each policy with the highest targets of the total; with 0 none."""
-    target = gauge("fairshare_entry_target_ratio", "Share of its group that it was promised", "policy", "entry")
+    target = gauge("fairshare_entry_target_ratio", "Target within its group", "policy", "entry")
     actual = gauge("fairshare_entry_actual_ratio", "Share of its group's usage that it had", "policy", "entry")
     deviation = gauge("fairshare_entry_deviation_points", "Actual less target; above 0 is over", "policy", "entry")
     for slug, snapshot in sorted(served.items()):

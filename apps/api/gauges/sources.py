@@ -29,11 +29,13 @@ def source_families() -> Iterator[Metric]:
 
 
 def _ages(sources: list[Source], now_s: float) -> Iterator[Metric]:
-    records = gauge("fairshare_usage_records", "Records taken", "source")
-    lag = gauge("fairshare_source_lag_seconds", "Since the end of the last job heard of", "source")
+    records = gauge("fairshare_usage_records", "Records accepted", "source")
+    lag = gauge("fairshare_source_lag_seconds", "Since the end of the last reported job", "source")
     silent = gauge("fairshare_source_silent_seconds", "Since it last sent anything", "source")
     rhythm = gauge("fairshare_source_expected_seconds", "How often it should send, where that was said", "source")
-    lateness = gauge("fairshare_source_lateness_ratio", "Age of the newest record by rhythm: above 2 is late", "source")
+    lateness = gauge(
+        "fairshare_source_lateness_ratio", "Age of the newest record in intervals: above 2 is late", "source"
+    )
     for source in sources:
         label = [source.slug]
         records.add_metric(label, source.n_records)

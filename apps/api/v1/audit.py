@@ -65,7 +65,7 @@ class AuditCheckSerializer(serializers.Serializer[Any]):
 class AuditPageSerializer(serializers.Serializer[Any]):
     results = AuditEventSerializer(many=True)
     next = serializers.CharField(allow_null=True)
-    chain = AuditCheckSerializer(allow_null=True, help_text="What the last look at the whole chain found")
+    chain = AuditCheckSerializer(allow_null=True, help_text="Result of the last check of the whole chain")
 
 
 class AuditFilterSerializer(serializers.Serializer[Any]):

@@ -37,7 +37,7 @@ _PAGE = 100
 @extend_schema_field(
     {
         "type": "object",
-        "description": "The algorithm with its parameters; GET /api/v1/algorithms tells of all of them.",
+        "description": "The algorithm with its parameters; GET /api/v1/algorithms lists all of them.",
         "required": ["name"],
         "properties": {"name": {"type": "string"}},
         "additionalProperties": {"oneOf": [{"type": "string"}, {"type": "number"}]},

@@ -31,7 +31,7 @@ def kind_of(name: str) -> Kind:
 
 
 def is_visible(reader: Reader, notice: Notice) -> bool:
-    """Whether the notice is for this reader. A kind that is gone is told to nobody."""
+    """Whether the notice is for this reader. Notices of a removed kind are for no one."""
     kind = kinds().get(notice.kind)
     if kind is None or (reader.actor.user is not None and not reader.actor.user.is_active):
         return False

@@ -27,8 +27,8 @@ def shown_conflicts(
 
 
 def refuse_hidden(shown: Sequence[FieldConflict], work: Callable[[], object]) -> None:
-    """Where no conflict is shown, answer as if there were none: a hidden entry that changed as one that did not, a
-    hidden name that is taken as one that is free. work: applies the operations by the actor's rights.
+    """Where no conflict may be shown, answer as if there were none: a changed hidden entry like an unchanged one, the
+    name of a hidden entry like an unused one. work: applies the operations with the actor's rights.
 
     Raises:
         NotAllowed: `partial_view`.

@@ -76,7 +76,7 @@ def slurm_shares(text: str) -> float | str:
 
 
 def is_account(tree: TreeColumns) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Groups, and what is left over on purpose: an account without users has shares and never usage."""
+    """Groups and reserves: an account without users has shares and never usage."""
     return np.asarray(tree.is_group | tree.is_reserve | (tree.parent < 0))
 
 

@@ -51,7 +51,7 @@ class ComparisonSerializer(serializers.Serializer[Any]):
     level = serializers.IntegerField(allow_null=True, help_text="1 is the first below the root")
     ahead_step = WalkStepSerializer(allow_null=True, help_text="Its entry on that level")
     behind_step = WalkStepSerializer(allow_null=True)
-    turn = TurnSerializer(allow_null=True, help_text="null for a tie, and where it would tell what few people used")
+    turn = TurnSerializer(allow_null=True, help_text="null for a tie, and where it would reveal what few people used")
     sentence = serializers.CharField()
     sentences = SaidSerializer(many=True)
 

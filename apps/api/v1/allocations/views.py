@@ -111,7 +111,11 @@ class NewDraftSerializer(serializers.Serializer[Any]):
     ends_on = serializers.DateField()
     rest = serializers.ChoiceField(RESTS, required=False, default="spread")
     at_end = serializers.ChoiceField(
-        AT_END, required=False, allow_null=True, default=None, help_text="Also give the shares the promises' last days"
+        AT_END,
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="Also give the shares the allocations' last days",
     )
     reason = serializers.CharField(max_length=4000)
 
@@ -137,11 +141,11 @@ class AllocationRowSerializer(serializers.Serializer[Any]):
     kept_core_h = serializers.FloatField(allow_null=True)
     over_committed_core_h = serializers.FloatField(source="over_core_h", allow_null=True)
     expected_core_h = serializers.FloatField(allow_null=True, help_text="Target × capacity × time, by now")
-    due_core_h = serializers.FloatField(allow_null=True, help_text="The promise spread evenly over its days, by now")
+    due_core_h = serializers.FloatField(allow_null=True, help_text="The allocation spread evenly over its days, by now")
     delivered_core_h = serializers.FloatField(allow_null=True, help_text="Raw usage, by now")
     remaining_core_h = serializers.FloatField(allow_null=True)
     pace = serializers.ChoiceField(_PACES)
-    suppressed = serializers.BooleanField(help_text="What was delivered isn't told to you: you see sums only here")
+    suppressed = serializers.BooleanField(help_text="The delivery is hidden: you see sums only here")
 
 
 class AllocationTableSerializer(serializers.Serializer[Any]):

@@ -52,11 +52,11 @@ _ANSWERS = {
 class SinceSerializer(serializers.Serializer[Any]):
     since = serializers.IntegerField(
         min_value=0, max_value=_MOST_NUMBER, required=False, default=0,
-        help_text="The number of the last document that was taken; 0 for everything",
+        help_text="The number of the last ingested document; 0 for everything",
     )  # fmt: skip
     seen = serializers.IntegerField(
         min_value=0, max_value=_MOST_NUMBER, required=False,
-        help_text="The number of `newest` in that document, where there was more to tell; else the same as `since`",
+        help_text="The number of `newest` in that document, where there was more to send; else equal to `since`",
     )  # fmt: skip
 
 

@@ -44,7 +44,7 @@ class PreviewEntrySerializer(serializers.Serializer[Any]):
 
 class PreviewSerializer(serializers.Serializer[Any]):
     url = serializers.CharField()
-    fingerprint = serializers.CharField(help_text="Compare it with what its authority told you by another way")
+    fingerprint = serializers.CharField(help_text="Compare it with what its authority sent you through another channel")
     issuer = serializers.CharField()
     publication = serializers.CharField()
     version = serializers.IntegerField()
@@ -63,7 +63,7 @@ class NewMountSerializer(MountSettingsSerializer):
     url = serializers.CharField(max_length=2048)
     issuer = serializers.CharField(max_length=128)
     publication = serializers.CharField(max_length=128)
-    fingerprint = serializers.CharField(max_length=200, help_text="Of its key, as somebody compared it")
+    fingerprint = serializers.CharField(max_length=200, help_text="Of its key, after a comparison")
     token = token_field()
     reason = serializers.CharField(max_length=LONGEST_REASON)
 

@@ -33,16 +33,16 @@ class PeerSerializer(serializers.Serializer[Any]):
     entry = serializers.UUIDField(source="entry_uid")
     path = serializers.CharField(source="entry_path")
     condition = serializers.ChoiceField([one.value for one in Condition])
-    age_s = serializers.FloatField(allow_null=True, help_text="Since the last good look; null before the first")
+    age_s = serializers.FloatField(allow_null=True, help_text="Since the last successful fetch; null before the first")
     allowed_s = serializers.FloatField()
-    theirs = serializers.IntegerField(help_text="The newest version that was told, or number of a feed")
+    theirs = serializers.IntegerField(help_text="The newest published version, or number of a feed")
     in_force = serializers.IntegerField(help_text="The one that holds on the side that reads")
     fingerprint = serializers.CharField()
     effect = serializers.FloatField(allow_null=True, help_text="Target of the entry, of the whole tree")
     error = serializers.CharField()
     stale_action = serializers.CharField()
     took_s = serializers.FloatField(
-        allow_null=True, help_text="The last look, from question to answer; null before the first, and for readers"
+        allow_null=True, help_text="Duration of the last fetch; null before the first, and for readers"
     )
 
 
@@ -66,11 +66,13 @@ class GridSiteSerializer(serializers.Serializer[Any]):
     )
     capacity_cores = serializers.FloatField(allow_null=True)
     reported_capacity_cores = serializers.FloatField(allow_null=True, help_text="As declared now, if it is larger")
-    core_s = serializers.FloatField(allow_null=True, help_text="Delivered to the entry; null: not told")
+    core_s = serializers.FloatField(allow_null=True, help_text="Delivered to the entry; null: hidden")
     possible_core_s = serializers.FloatField(allow_null=True)
     last_contact_at = serializers.DateTimeField(allow_null=True)
     max_age_s = serializers.IntegerField(allow_null=True)
-    enforced = serializers.IntegerField(allow_null=True, help_text="Version of the entry's document in force there")
+    enforced = serializers.IntegerField(
+        allow_null=True, help_text="Version of the entry's document that is active there"
+    )
     published = serializers.IntegerField(allow_null=True, help_text="The newest version")
     published_at = serializers.DateTimeField(allow_null=True)
     held_hours = serializers.IntegerField(source="n_held")
@@ -88,7 +90,7 @@ class GridRowSerializer(serializers.Serializer[Any]):
     actual = serializers.FloatField(allow_null=True)
     deviation_points = serializers.FloatField(allow_null=True)
     core_s = serializers.ListField(
-        child=serializers.FloatField(), allow_null=True, help_text="By site, in their order; null: not told"
+        child=serializers.FloatField(), allow_null=True, help_text="By site, in their order; null: hidden"
     )
 
 

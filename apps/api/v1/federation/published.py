@@ -29,7 +29,7 @@ Published = TypeVar("Told", Publication, UsageFeed)
 
 
 class ReadingSerializer(serializers.Serializer[Any]):
-    reader = serializers.CharField(help_text='Name of the token; "" for anybody, where it is open')
+    reader = serializers.CharField(help_text='Name of the token; "" where it is open')
     version = serializers.IntegerField(help_text="Of the publication, or number of the feed")
     at = serializers.DateTimeField()
 
@@ -41,7 +41,7 @@ class PublishedSerializer(serializers.Serializer[Any]):
     policy = serializers.CharField(source="policy.slug")
     entry = serializers.UUIDField(source="entry_uid")
     path = serializers.SerializerMethodField(help_text='Where the entry is now; "" when it has left the tree')
-    is_open = serializers.BooleanField(help_text="Anybody may read it; else those with a token for it")
+    is_open = serializers.BooleanField(help_text="Open to all; else a token is needed")
     expires_after_s = serializers.IntegerField()
     made_at = serializers.DateTimeField()
     readings = serializers.SerializerMethodField(help_text="Who read it last, newest first")
@@ -67,7 +67,7 @@ class PublishedVersionSerializer(serializers.Serializer[Any]):
 
 
 class PublicationSerializer(PublishedSerializer):
-    document = serializers.SerializerMethodField(help_text="The newest version; null before anybody asked for one")
+    document = serializers.SerializerMethodField(help_text="The newest version; null before the first request")
 
     @extend_schema_field(PublishedVersionSerializer(allow_null=True))
     def get_document(self, publication: Publication) -> Any:
@@ -86,7 +86,7 @@ class NewPublicationSerializer(serializers.Serializer[Any]):
 class FeedSerializer(PublishedSerializer):
     capacity_cores = serializers.FloatField(help_text="What this site declares that it has")
     sends_running = serializers.BooleanField()
-    keeps_days = serializers.IntegerField(help_text="Older hours aren't told")
+    keeps_days = serializers.IntegerField(help_text="Older hours aren't sent")
     number = serializers.IntegerField(help_text="Grows by one whenever something changed")
 
 
@@ -103,7 +103,7 @@ class NewFeedSerializer(serializers.Serializer[Any]):
 
 class KeySerializer(serializers.Serializer[Any]):
     number = serializers.IntegerField()
-    fingerprint = serializers.CharField(help_text="What others compare when they mount: tell it by another way")
+    fingerprint = serializers.CharField(help_text="Others compare it when they mount: send it through another channel")
     made_at = serializers.DateTimeField()
 
 

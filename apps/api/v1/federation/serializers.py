@@ -75,7 +75,7 @@ class RemoteSerializer(serializers.Serializer[Any]):
 class MountSerializer(RemoteSerializer):
     publication = serializers.CharField()
     version = serializers.IntegerField(help_text="The newest that was found good; 0: none yet")
-    landed_version = serializers.IntegerField(help_text="The one in force; 0: none yet")
+    landed_version = serializers.IntegerField(help_text="The current one; 0: none yet")
     held = serializers.IntegerField(source="held_id", allow_null=True, help_text="Change set that waits for a decision")
     issuers = serializers.ListField(child=serializers.CharField(), help_text="Authorities that it has mounted in turn")
     most_points = serializers.FloatField()
@@ -89,9 +89,9 @@ class SubscriptionSerializer(RemoteSerializer):
     source = serializers.CharField(source="source.slug")  # type: ignore[assignment]  # a name of ours
     capacity_cores = serializers.FloatField(help_text="As agreed: more can't have been used")
     reported_capacity_cores = serializers.FloatField(allow_null=True, help_text="As declared now")
-    enforced_version = serializers.IntegerField(allow_null=True, help_text="Of our publication, in force there")
+    enforced_version = serializers.IntegerField(allow_null=True, help_text="Of our publication, active there")
     running_held = serializers.BooleanField(help_text="More runs there at once than it has: none of it counts")
-    is_left_behind = serializers.BooleanField(help_text="It has more to tell than one document holds")
+    is_left_behind = serializers.BooleanField(help_text="There is more than one document holds")
     n_held_hours = serializers.SerializerMethodField(help_text="Hours with more than it can have used")
 
     def get_n_held_hours(self, remote: Subscription) -> int:

@@ -35,16 +35,16 @@ SHAPES: dict[Kind, type[serializers.Serializer[Any]]] = {
 }
 # Step → what is called, and what it means. Each asks for a reason, which the audit log keeps.
 _STEPS: dict[str, tuple[Callable[..., Any], str]] = {
-    "pause": (control.pause, "Not asked any more until it is resumed; what is in force stays."),
+    "pause": (control.pause, "Stop fetching until it is resumed; the current content stays."),
     "resume": (control.resume, "Asked again at once, with what is trusted as it was."),
-    "freeze": (control.freeze, "Asked and looked at, and nothing of it put in force until it is thawed."),
-    "thaw": (control.thaw, "What was seen while it was frozen is put in force by the next look, due at once."),
-    "begin-anew": (control.begin_anew, "Take what is served now as a new start: after a fork, or a restored site."),
+    "freeze": (control.freeze, "Keep fetching and checking, and apply nothing until it is thawed."),
+    "thaw": (control.thaw, "Apply what was fetched while it was frozen, by the next fetch, due at once."),
+    "begin-anew": (control.begin_anew, "Accept what is served now as a new start: after a fork, or a restored site."),
 }
 
 
 class TrustKeySerializer(serializers.Serializer[Any]):
-    fingerprint = serializers.CharField(max_length=200, help_text="As somebody compared it by another way")
+    fingerprint = serializers.CharField(max_length=200, help_text="As compared through another channel")
     reason = serializers.CharField(max_length=LONGEST_REASON)
 
 
@@ -141,7 +141,7 @@ def end_view(kind: Kind) -> type[RemoteView]:
 
     name, meaning = {
         "mount": ("unmount", "What lies below becomes ours, as it is now."),
-        "subscription": ("unsubscribe", "What it told counts no more: sums, running jobs and the source are gone."),
+        "subscription": ("unsubscribe", "Its usage is removed: sums, running jobs and the source."),
     }[kind]
     post.__doc__ = meaning
     described = extend_schema(operation_id=name, request=ActionSerializer, responses={204: None})(post)

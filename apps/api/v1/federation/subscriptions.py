@@ -37,19 +37,19 @@ class FeedPreviewRequestSerializer(serializers.Serializer[Any]):
 
 class FeedPreviewSerializer(serializers.Serializer[Any]):
     url = serializers.CharField()
-    fingerprint = serializers.CharField(help_text="Compare it with what that site told you by another way")
+    fingerprint = serializers.CharField(help_text="Compare it with what that site sent you through another channel")
     issuer = serializers.CharField()
     feed = serializers.CharField()
     site = serializers.CharField()
-    entry = serializers.UUIDField(help_text="The one that it tells of")
+    entry = serializers.UUIDField(help_text="The site whose usage it reports")
     number = serializers.IntegerField()
-    more = serializers.BooleanField(help_text="There is more to tell than one document holds")
+    more = serializers.BooleanField(help_text="There is more than one document holds")
     capacity_cores = serializers.FloatField(help_text="As that site declares it")
     issued_at = serializers.DateTimeField()
     expires_at = serializers.DateTimeField()
     n_entries = serializers.IntegerField()
     n_hours = serializers.IntegerField()
-    n_running = serializers.IntegerField(allow_null=True, help_text="Jobs that run now; null: it doesn't tell")
+    n_running = serializers.IntegerField(allow_null=True, help_text="Jobs that run now; null: not reported")
 
 
 class NewSubscriptionSerializer(SettingsSerializer):
@@ -58,7 +58,7 @@ class NewSubscriptionSerializer(SettingsSerializer):
     url = serializers.CharField(max_length=2048)
     issuer = serializers.CharField(max_length=128)
     feed = serializers.CharField(max_length=128)
-    fingerprint = serializers.CharField(max_length=200, help_text="Of its key, as somebody compared it")
+    fingerprint = serializers.CharField(max_length=200, help_text="Of its key, after a comparison")
     capacity_cores = serializers.FloatField(help_text="What the caller agrees that site has")
     token = token_field()
     reason = serializers.CharField(max_length=LONGEST_REASON)
@@ -78,7 +78,7 @@ class CapacityAgreementSerializer(serializers.Serializer[Any]):
 
 class HeldHourSerializer(serializers.Serializer[Any]):
     hour_at = serializers.DateTimeField()
-    number = serializers.IntegerField(help_text="Of the document that told it")
+    number = serializers.IntegerField(help_text="Of the document that reported it")
     cpu_s = serializers.FloatField(help_text="Told")
     most_cpu_s = serializers.FloatField(help_text="What the agreed capacity allows")
     found_at = serializers.DateTimeField()

@@ -129,7 +129,7 @@ class MappingRuleSerializer(serializers.Serializer[Any]):
     shares = serializers.FloatField()
     archive_after_idle_days = serializers.IntegerField(allow_null=True)
     reach = serializers.UUIDField(
-        allow_null=True, help_text="The entry below which it takes accounts from others; null: the whole policy"
+        allow_null=True, help_text="The entry below which it moves accounts of others; null: the whole policy"
     )
     reach_path = serializers.CharField(allow_null=True)
     accounts = serializers.IntegerField(help_text="That it decides about now")

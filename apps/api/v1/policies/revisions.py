@@ -140,7 +140,7 @@ class MemberRuleSerializer(serializers.Serializer[Any]):
     kind = serializers.CharField()
     archive_after_days = serializers.IntegerField(allow_null=True)
     reach = serializers.UUIDField(
-        allow_null=True, help_text="The entry below which it takes accounts from others; null: the whole policy"
+        allow_null=True, help_text="The entry below which it moves accounts of others; null: the whole policy"
     )
     reach_path = serializers.CharField(allow_null=True)
 

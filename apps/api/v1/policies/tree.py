@@ -100,9 +100,10 @@ class TreeFilterSerializer(serializers.Serializer[Any]):
 class MountedSerializer(serializers.Serializer[Any]):
     issuer = serializers.CharField(help_text="The authority that maintains what lies below")
     publication = serializers.CharField()
-    version = serializers.IntegerField(allow_null=True, help_text="In force; null: none yet, or of the past")
+    version = serializers.IntegerField(allow_null=True, help_text="The current one; null: none yet, or of the past")
     age_s = serializers.FloatField(
-        allow_null=True, help_text="Since it was last confirmed, when this was told; null: never, or of the past"
+        allow_null=True,
+        help_text="Since it was last confirmed, at the time of this answer; null: never, or of the past",
     )
 
 
@@ -121,11 +122,11 @@ class EntrySerializer(serializers.Serializer[Any]):
     columns = serializers.DictField(
         child=NumberField(allow_null=True), help_text="What the algorithm has of its own, by its scheduler's names"
     )
-    usage_core_s = serializers.FloatField(allow_null=True, help_text="null: not told")
+    usage_core_s = serializers.FloatField(allow_null=True, help_text="null: hidden")
     state = serializers.ChoiceField(STATES)
     suppressed = serializers.BooleanField(
-        help_text="Its usage, and what follows from it, isn't told to you: fewer than five active members, one who "
-        "used more than four fifths, or a difference of told numbers that would be as small"
+        help_text="Its usage, and what follows from it, is hidden from you: fewer than five active members, one who "
+        "used more than four fifths, or a difference of shown numbers that would be as small"
     )
     scope = serializers.CharField(
         allow_blank=True, help_text="By whose usage its children are compared; empty: as above"

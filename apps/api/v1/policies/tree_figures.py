@@ -28,7 +28,7 @@ class TreeFilterSerializer(FigureFilterSerializer):
     kind = serializers.ChoiceField(KINDS, required=False, help_text="icicle unless given")
     size = serializers.ChoiceField(SIZES, required=False, help_text="What a field is as large as; target unless given")
     color = serializers.ChoiceField(COLORS, required=False, help_text="balance unless given")
-    at = serializers.CharField(required=False, help_text="A revision or an instant to look back at")
+    at = serializers.CharField(required=False, help_text="A past revision or instant")
 
 
 class TreeFigureView(APIView):

@@ -37,7 +37,7 @@ class ReceivedSerializer(serializers.Serializer[Any]):
 class QualitySerializer(serializers.Serializer[Any]):
     source = serializers.CharField()  # type: ignore[assignment]
     received = ReceivedSerializer()
-    missing_hours = serializers.IntegerField(help_text="Without usage, where the source's rhythm lets expect some")
+    missing_hours = serializers.IntegerField(help_text="Without usage, where the source's interval makes some expected")
     changed = serializers.IntegerField(help_text="Jobs that changed after they had ended")
     changed_core_s = serializers.FloatField(allow_null=True, help_text="null: for who reads all usage alone")
     too_late_core_s = serializers.FloatField(allow_null=True, help_text="null: for who reads all usage alone")

@@ -30,7 +30,9 @@ class SourceSerializer(serializers.Serializer[Any]):
     time_zone = serializers.CharField()
     names_people = serializers.BooleanField()
     kind = serializers.ChoiceField(choices=Source.Kind.choices)
-    collecting = serializers.SerializerMethodField(help_text="What its kind is told; null for who doesn't administer")
+    collecting = serializers.SerializerMethodField(
+        help_text="Settings of its kind; null for others than administrators"
+    )
     collect_every_s = serializers.IntegerField(allow_null=True, help_text="null: by hand")
     collect_due_at = serializers.DateTimeField(allow_null=True)
     collected_at = serializers.DateTimeField(allow_null=True, help_text="When it last worked")
@@ -43,7 +45,7 @@ class SourceSerializer(serializers.Serializer[Any]):
     cursor = serializers.IntegerField(source="watermark", help_text="Grows with every commit that changed something")
     last_record_end_at = serializers.DateTimeField(allow_null=True)
     last_received_at = serializers.DateTimeField(allow_null=True)
-    lag_s = serializers.SerializerMethodField(help_text="Since the end of the last job heard of")
+    lag_s = serializers.SerializerMethodField(help_text="Since the end of the last reported job")
     counts = serializers.SerializerMethodField()
     etag = serializers.SerializerMethodField(help_text="What If-Match asks for")
 

@@ -25,7 +25,7 @@ from apps.runs.services import work_run_now
 
 
 class Command(OperatorCommand):
-    help = "Tells others of subtrees and their usage, keeps the key that signs it, and follows what others tell."
+    help = "Publishes subtrees and their usage, manages the signing key, mounts and subscribes."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
@@ -39,29 +39,31 @@ class Command(OperatorCommand):
         publish = actions.add_parser("publish", help="write every publication as a file for any web server")
         publish.add_argument("--to", required=True, type=Path, metavar="DIR", help="the folder that the files go to")
         publish.add_argument("--policy", metavar="NAME", help="of this policy: make or change a publication first")
-        publish.add_argument("--entry", default="/", metavar="PATH", help="the entry that is told, with all below it")
+        publish.add_argument("--entry", default="/", metavar="PATH", help="the published entry, with all below it")
         publish.add_argument(
             "--name", metavar="NAME", help="what the publication is called: lower case, as a.host.name"
         )
         publish.add_argument("--expires-days", type=float, default=7.0, metavar="N", help="how long a document holds")
         told = actions.add_parser("feeds", help="usage that others may read here; with --policy: make or change one")
         told.add_argument("--policy", metavar="NAME", help="of this policy")
-        told.add_argument("--entry", default="/", metavar="PATH", help="the entry that is told of, with all below it")
+        told.add_argument(
+            "--entry", default="/", metavar="PATH", help="the entry whose usage is sent, with all below it"
+        )
         told.add_argument("--name", metavar="NAME", help="what the feed is called: lower case, as a.host.name")
         told.add_argument("--cores", type=float, metavar="N", help="what this site declares that it has")
-        told.add_argument("--no-running", action="store_true", help="don't tell of jobs that run now")
-        told.add_argument("--open", action="store_true", help="anybody may read it; else those with a token for it")
+        told.add_argument("--no-running", action="store_true", help="leave out running jobs")
+        told.add_argument("--open", action="store_true", help="open to all; else a token is needed")
 
     def _add_following(self, actions: Any) -> None:
         status = actions.add_parser("status", help="what is followed: version or number, age, and what is wrong")
-        status.add_argument("--json", action="store_true", help="the same as JSON, ages in seconds")
-        fetch = actions.add_parser("fetch", help="look at what is followed now, and wait for the outcome")
+        status.add_argument("--json", action="store_true", help="as JSON, ages in seconds")
+        fetch = actions.add_parser("fetch", help="fetch all mounts and subscriptions now, and wait for the result")
         one = fetch.add_mutually_exclusive_group()
         one.add_argument("--mount", type=int, metavar="ID", help="only this mount, as `status` numbers it")
         one.add_argument("--usage", type=int, metavar="ID", help="only usage of this subscription")
         mount = actions.add_parser("mount", help="mount what another authority publishes at an entry")
         self._add_remote(mount)
-        subscribed = actions.add_parser("subscribe", help="take what another site tells of an entry's usage")
+        subscribed = actions.add_parser("subscribe", help="subscribe to an entry's usage at another site")
         self._add_remote(subscribed)
         subscribed.add_argument("--cores", type=float, metavar="N", help="what that site has (default: as it declares)")
 
@@ -70,10 +72,12 @@ class Command(OperatorCommand):
         parser.add_argument("--policy", required=True, metavar="NAME")
         parser.add_argument("--entry", required=True, metavar="PATH", help="its own share stays ours")
         trust = parser.add_mutually_exclusive_group()
-        trust.add_argument("--fingerprint", metavar="HEX", help="of its key, as its authority told you by another way")
+        trust.add_argument(
+            "--fingerprint", metavar="HEX", help="of its key, as its authority sent it through another channel"
+        )
         trust.add_argument("--yes", action="store_true", help="trust the key that is found, without comparing it")
         parser.add_argument("--token-file", metavar="FILE", help="a file with the token that they gave us; - for input")
-        parser.add_argument("--every", type=int, metavar="S", help="seconds from one look to the next")
+        parser.add_argument("--every", type=int, metavar="S", help="seconds between fetches")
         parser.add_argument("--reason", default="By command.", help="why, for the audit log")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -192,7 +196,9 @@ class Command(OperatorCommand):
         if options["fingerprint"] and clean_fingerprint(options["fingerprint"]) != found:
             raise CommandError("That is another key than the one you compared: nothing was done.", returncode=REFUSED)
         if not options["fingerprint"] and not options["yes"]:
-            message = "Compare it with what its authority tells you by another way, then give it as --fingerprint."
+            message = (
+                "Compare it with what its authority sends you through another channel, then give it as --fingerprint."
+            )
             raise CommandError(message, returncode=REFUSED)
 
     def _keys(self, options: dict[str, Any]) -> None:

@@ -25,7 +25,7 @@ _MOST_LINES = 50
 
 class Command(OperatorCommand):
     help = (
-        "Compares a file with the policy in force and makes a change set of what differs. Without --publish it is a "
+        "Compares a file with the current policy and makes a change set of the differences. Without --publish it is a "
         "draft. Entries that the file leaves out are archived, unless --keep-missing is given."
     )
 
@@ -36,7 +36,7 @@ class Command(OperatorCommand):
         parser.add_argument("--keep-missing", action="store_true", help="entries that the file leaves out stay")
         parser.add_argument("--make", action="store_true", help="make the policy first, where there is none")
         parser.add_argument("--dry-run", action="store_true", help="only say what would change")
-        parser.add_argument("--publish", action="store_true", help="put it in force")
+        parser.add_argument("--publish", action="store_true", help="publish it")
         parser.add_argument("--reason", default="", help="why; needed with --publish")
         parser.add_argument(
             "--map", nargs="?", const="", metavar="NAMESPACE",
