@@ -1,4 +1,4 @@
-"""Metrics: the figures are those of the site, the text is what Prometheus takes, and nobody reads of persons."""
+"""Metrics: the figures are those of the site, the text is valid for Prometheus, and no person is named."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_the_text_is_strictly_what_prometheus_reads(computed: Site) -> None:
     [
         "a 1",  # no line end
         "# TYPE a gauge\na 1\na 1\n",  # twice
-        "# TYPE a gauge\nb 1\n# TYPE b gauge\n",  # told of after it was used
+        "# TYPE a gauge\nb 1\n# TYPE b gauge\n",  # reported after it was used
         '# TYPE a gauge\na{x="1" 1\n',
         '# TYPE a gauge\na{x="\\q"} 1\n',
         "# TYPE a counter\na 1\n",  # counters end in _total

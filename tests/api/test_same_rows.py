@@ -1,4 +1,4 @@
-"""The same rows for the same rights: every format of every route that has several, for every kind of caller."""
+"""Equal rows for equal rights: every format of every route that has several, for every kind of caller."""
 
 from __future__ import annotations
 

@@ -186,14 +186,14 @@ def attached(site: Site) -> int:
 
 
 def told(site: Site) -> str:
-    """A subtree that others are told of."""
+    """A published subtree."""
     whole: Any = {"policy_slug": "grid", "entry": "/physics", "name": "vo-a", "at": site.at, "actor": SYSTEM}
     make_feed(capacity_cores=10, **whole)
     return make_publication(**whole).name
 
 
 def subscribed(site: Site) -> int:
-    """Usage of it, as another site tells it; nothing is asked for."""
+    """A subscription to its usage at another site; nothing is fetched."""
     return subscribe(
         policy_slug="grid", entry="/physics", url="https://site-b.example/x", issuer="site-b.example", feed="x",
         fingerprint="ab" * 32, capacity_cores=10, reason="try", at=site.at, actor=SYSTEM,

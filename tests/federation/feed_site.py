@@ -1,4 +1,4 @@
-"""A site whose usage is told, somebody who follows its feed, and what the sums must be by hand."""
+"""A site that sends usage, a reader of its feed, and the expected sums by hand."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Teller:
         return tree.uuid(entry)
 
     def expected(self, *, at: datetime = AT) -> Sums:
-        """Bucket by bucket, by the rules as they stand."""
+        """Bucket by bucket, by the present rules."""
         self.policy.refresh_from_db()
         tree = load_tree(self.policy)
         resolver = load_rulebook(self.policy, tree).on(tree)
@@ -144,7 +144,7 @@ def make_told_of() -> Teller:
 
 @dataclass
 class Reader:
-    """Another site: takes what is told in place of what it had, and remembers how far it came."""
+    """Another site: replaces what it had by what is sent, and remembers its number."""
 
     feed: UsageFeed
     number: int = 0

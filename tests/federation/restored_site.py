@@ -1,4 +1,4 @@
-"""A site that tells usage and is set back to older states now and then, and two others that read it by HTTP."""
+"""A site that sends usage and is restored to older states now and then, and two others that read it by HTTP."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.federation.worlds import AT, as_site
 
 Row = dict[str, Any]
 ISSUER, SITE = "site-b.example", "site-b"
-NOWHERE = OtherSide(at=AT, port=1)  # in a world: nobody is asked before a test has a server
+NOWHERE = OtherSide(at=AT, port=1)  # in a world: nothing is fetched before a test has a server
 GROUPS = {"anna": "P-A1", "bert": "P-A1", "carl": "P-A2"}
 
 
@@ -141,7 +141,7 @@ class RestoredSite:
         return not row.number or self.line.get(row.seen_number) is follower.knows
 
     def expected(self, row: Subscription) -> Counted:
-        """By hand, from the buckets of the one who tells."""
+        """By hand, from the buckets of the sending site."""
         root, top = self.teller.feed.entry_uid, int(AT.timestamp()) // 3600
         return {
             (row.entry_uid if uid == root else uid, AT + (hour - top) * HOUR): amounts[0]

@@ -219,7 +219,7 @@ def test_a_bad_document_is_refused_as_a_whole_and_the_last_good_one_stays(
     assert _in_force() == before
     assert (mounted.version, mounted.digest, mounted.fingerprint) == trusted
     assert mounted.error == found.message
-    if mounted.state == Mount.State.ACTIVE:  # and a good one is taken again
+    if mounted.state == Mount.State.ACTIVE:  # and a good one is accepted again
         second.serves = good
         assert look_at(mounted, monkeypatch, AT).outcome == "landed"
         assert (mounted.error, mounted.version) == ("", 3)

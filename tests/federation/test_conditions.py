@@ -1,4 +1,4 @@
-"""How another authority stands: the first that holds, the same for what is mounted and what is taken."""
+"""State of another authority: the first that applies, equal for mounts and subscriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a site tells others of usage: a reader who follows the numbers has the sums, whatever happens in between."""
+"""What a site sends of its usage: a reader that follows the numbers has the sums, whatever happens in between."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_who_follows_the_numbers_has_the_sums_whatever_changed(
     assert reader.follow() == expected
     if expected != before:
         assert reader.number > number
-    assert Reader(teller.feed).follow() == expected  # somebody new has the same
+    assert Reader(teller.feed).follow() == expected  # a new reader has these sums
     assert issue_usage(teller.feed, since=reader.number, known_etag=reader.etag, at=AT) is None
 
 
@@ -208,7 +208,7 @@ def test_a_change_that_moves_no_usage_gives_no_number(teller: Teller, reader: Re
 def test_a_tree_that_places_usage_alike_makes_nobody_read_old_hours(
     teller: Teller, reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not even with an account that is new: its usage is newer than what was told."""
+    """Not even with an account that is new: its usage is newer than what was sent."""
     looked_from: list[int] = []
     changed = feed_states._changed
 

@@ -1,4 +1,4 @@
-"""Many read a feed while its usage changes: a number never stands for two contents, and nobody misses anything."""
+"""Many read a feed while its usage changes: a number never has two contents, and no reader misses anything."""
 
 from __future__ import annotations
 

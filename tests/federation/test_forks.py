@@ -53,7 +53,7 @@ def agree(follower: Follower, cores: float) -> None:
 
 
 def forked(site: RestoredSite) -> Backup:
-    """Both have taken number 2, which the site comes to again by another way."""
+    """Both have read number 2, which the site reaches again in another way."""
     site.has("a", Job("anna", 4.0, 5))
     for follower in site.followers:
         assert site.follow(follower).outcome == "landed"
@@ -305,7 +305,7 @@ def _check(site: RestoredSite, follower: Follower) -> None:
 
 
 def _catch_up(site: RestoredSite, follower: Follower) -> None:
-    """Somebody looks at what is blocked, and lets it begin anew."""
+    """A manager checks what is blocked, and begins anew."""
     if follower.row.state == "frozen":
         do(control.thaw, follower)
     if follower.row.state == "blocked" or not site.is_of_this_line(follower):

@@ -1,4 +1,4 @@
-"""What Prometheus reads of mounts and of usage taken from others."""
+"""Prometheus gauges of mounts and of usage from others."""
 
 from __future__ import annotations
 

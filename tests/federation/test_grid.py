@@ -1,4 +1,4 @@
-"""The grid view: its numbers are those of the buckets, worked out here by hand, and nobody's single use is told."""
+"""The grid view: its numbers are those of the buckets, computed here by hand, and no person's usage is revealed."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_whoever_sees_sums_only_is_told_of_no_site_what_fewer_than_five_people_r
 
 
 def settled(world: Site) -> None:
-    """What was computed is the last of a day that is over: sums may be told of it."""
+    """The snapshot is the last of a day that is over: its sums may be shown."""
     Snapshot.objects.update(computed_at=AS_OF - timedelta(days=1))
     served.forget()
 

@@ -164,4 +164,4 @@ def test_uids_that_all_begin_alike_are_found_as_quickly_as_others() -> None:
         assert tree.name[at] == node.name
     assert tree.index_of_uid(UUID(int=half | 60_000)) is None
     assert tree.index_of_uid(UUID(int=(half - 1) | 1)) is None
-    assert time.process_time() - began < 5  # ten minutes by looking through all that begin alike
+    assert time.process_time() - began < 5  # ten minutes with a search through all that begin alike

@@ -1,4 +1,6 @@
-"""Uids of a mount that has ended are nobody's: who claimed those of others keeps them no longer than it is mounted."""
+"""Uids of an ended mount belong to nobody: a document that claimed those of others keeps them only while it is
+mounted.
+"""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_begun_anew_it_is_proposed_again(vo: OtherSide, mounted: Mount, monkeypa
 def test_hours_that_are_held_are_kept_all_at_once(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch, django_assert_max_num_queries: Any
 ) -> None:
-    """A document may tell a hundred thousand hours: no question of the database is asked for each of them."""
+    """A document may report a hundred thousand hours: no query for each of them."""
     feed.tell({AT - n * HOUR: {P1: 1e7} for n in range(1, 401)})
     with django_assert_max_num_queries(150):
         assert look_at(subscription, monkeypatch, AT).outcome == "held"
@@ -175,7 +175,7 @@ def test_an_hour_whose_sum_would_not_be_exact_is_refused(
 def test_a_running_job_that_asked_for_ages_counts_for_no_more_than_31_days(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its cores are within what the site has: else one job would outweigh all that anybody ever used."""
+    """Its cores are within the site's capacity: else one job would outweigh all other usage."""
     good = feed.tell({}, [(P1, AT - HOUR, 100.0), (P1, AT - HOUR, 0.5), (P1, AT - HOUR, 0.25)])
     document = json.loads(good.split(b"\n")[0])
     document["running"]["requested_s"] = [10**12, 3_600, None]

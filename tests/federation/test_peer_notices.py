@@ -30,7 +30,7 @@ DAY_LATER = AT + timedelta(days=1, hours=2)
 
 @pytest.fixture
 def pia(policy: Policy) -> Actor:
-    """Somebody who may mount anywhere in the policy."""
+    """A manager who may mount anywhere in the policy."""
     person = User.objects.create_user(username="pia")
     root = load_tree(policy).uuid(0)
     Grant.objects.create(

@@ -1,4 +1,4 @@
-"""What isn't heard for too long: kept, frozen, or compared by this site's usage alone, and back to normal by itself."""
+"""Stale peers: kept, frozen, or local usage only, and back to normal by themselves."""
 
 from __future__ import annotations
 

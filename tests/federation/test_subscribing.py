@@ -1,4 +1,4 @@
-"""Who takes usage of which entry from whom, by which key, and what is left when it ends."""
+"""Who subscribes to usage of which entry, under which key, and what is left when it ends."""
 
 from __future__ import annotations
 

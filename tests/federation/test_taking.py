@@ -1,4 +1,4 @@
-"""What other sites tell of their usage is taken as a whole or not at all, and never more than they have."""
+"""Usage of other sites is ingested as a whole or not at all, and never beyond their capacity."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TENTH = 36_000  # core-seconds: of what the site's 100 cores can do in an hour
 
 
 def numbers_in(fetched: Fetch) -> list[str]:
-    """What a look says that it brought."""
+    """The message of a fetch."""
     return re.findall(r"\d+", fetched.message)
 
 
@@ -121,7 +121,7 @@ def test_what_is_wrong_is_refused_as_a_whole_and_what_counts_stays(
         feed.tell(bad, site="site-a")
     elif wrong == "older_version":
         feed.tell(bad, number=1)
-    elif wrong == "replayed_anew":  # what was taken before, when all is read from the beginning again
+    elif wrong == "replayed_anew":  # what was ingested before, when all is read from the beginning again
         agree_capacity(subscription=subscription.pk, cores=200, reason="More.", at=AT, actor=COMMAND)
         Subscription.objects.update(issued_at=LATER)
         feed.serves, code = good, "older_version"

@@ -1,4 +1,4 @@
-"""What a feed of ours tells is what a subscription of ours takes: hours, corrections, gaps and running jobs."""
+"""What a feed of ours sends is what a subscription of ours ingests: hours, corrections, gaps and running jobs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Both:
         return look_at(self.row, self._monkeypatch, at)
 
     def expected(self) -> dict[tuple[UUID, object], float]:
-        """As the buckets of the one who tells have it, hours in which only a job ended included."""
+        """The buckets of the sending site, hours in which only a job ended included."""
         sums = self.teller.expected()
         return {
             (uid, AT + (hour - int(AT.timestamp()) // 3600) * HOUR): amounts[0]

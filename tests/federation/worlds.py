@@ -78,7 +78,7 @@ def make_second_version() -> OtherSide:
 def make_subscribed() -> OtherSide:
     """With a subscription to the usage that another site reports for that VO."""
     side, feed = make_mounted(), OtherFeed(at=AT)
-    feed.port = side.port  # asks nobody yet
+    feed.port = side.port  # fetches nothing yet
     with override_settings(**as_site(feed)):
         subscribe(
             policy_slug="grid", entry="/vo-a-here", url=feed.url, issuer=feed.name, feed="vo-a",

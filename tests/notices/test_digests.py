@@ -1,4 +1,4 @@
-"""Mail: one message a person and period, whatever dies in between; nothing in it that a page wouldn't tell."""
+"""Mail: one message a person and period, whatever dies in between; nothing in it that no page shows."""
 
 from __future__ import annotations
 

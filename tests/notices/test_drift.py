@@ -1,4 +1,4 @@
-"""Drift: outside the band for days on end, with demand; and whom it may be told to."""
+"""Drift: outside the band for days on end, with demand; and who may learn of it."""
 
 from __future__ import annotations
 

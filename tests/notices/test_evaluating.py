@@ -31,7 +31,7 @@ def page(user: User) -> Actor:
 
 
 def late(hours: float = 12) -> Source:
-    """cluster-a, whose rhythm is an hour and whose newest usage is so old."""
+    """cluster-a, whose interval is an hour and whose newest usage is so old."""
     Source.objects.update(expected_every_s=3600, last_record_end_at=AT - hours * HOUR)
     return Source.objects.get()
 
@@ -132,7 +132,7 @@ def test_the_rule_of_a_source_goes_before_that_of_the_site(site: Site) -> None:
 
 
 def test_a_rule_at_an_entry_decides_below_it_and_not_about_it(site: Site) -> None:
-    """Whoever divides physics can't silence that physics itself is watched from above."""
+    """Managers of physics can't silence those above who watch physics itself."""
     for path in ("/physics", "/physics/bob"):
         grant(site, path, site.nobody, AT + 20 * DAY)
     place = Place(policy=site.policy, entry_uid=site.uid("/physics"))

@@ -1,4 +1,4 @@
-"""Statements: the arithmetic beside a slow twin, months that are closed, and what may be told of whom."""
+"""Statements: the arithmetic beside a slow twin, closed months, and what is shown to whom."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Webhooks against a real server on this machine: signed, retried, given up, and never where they may not go."""
+"""Webhooks against a real server on this machine: signed, retried, abandoned, and never to a forbidden address."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
 class Receiver:
-    """A server that keeps what it is sent and answers as it is told to."""
+    """A server that stores requests and answers as set."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[dict[str, str], bytes]] = []
@@ -255,9 +255,9 @@ def test_no_socket_ever_connects_to_a_hostile_address(computed: Site, connects: 
         except Invalid:
             pass
         else:
-            assert any(name in url for name in NAMES), url  # a name is looked up when it is called
+            assert any(name in url for name in NAMES), url  # a name is resolved when it is called
         if len(url) > 2048:
-            continue  # the database itself takes none so long
+            continue  # the database itself accepts none so long
         Webhook.objects.filter(pk=webhook.pk).update(url=url)
         Delivery.objects.all().delete()
         Webhook.objects.exclude(pk=webhook.pk).delete()

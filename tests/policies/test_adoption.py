@@ -1,4 +1,4 @@
-"""A file laid over the tree in force: which entry is which, and what stays."""
+"""A file merged into the current tree: which entry is which, and what stays."""
 
 from __future__ import annotations
 

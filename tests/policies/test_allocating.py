@@ -1,4 +1,4 @@
-"""Capacities and promises of core-hours: who may, what is refused, and what is written down."""
+"""Capacities and allocations of core-hours: who may, what is refused, and what is logged."""
 
 from __future__ import annotations
 

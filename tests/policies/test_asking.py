@@ -1,4 +1,4 @@
-"""Asking upward: sent by whoever leads a group, decided above it, and never a way to give oneself more."""
+"""Requests upward: sent by leads of a group, decided above it, and never a way to raise one's own share."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ def test_a_request_lands_with_whoever_decides_above_it(
     assert get_inbox(at=AT, actor=lead).sent == [asked]
     viewer = person("vera")
     grant(policy, "/", viewer, ["view_aggregate", "view_members", "edit_shares"])
-    assert count_waiting(at=AT, actor=viewer) == 0  # may write it, and not put it in force
+    assert count_waiting(at=AT, actor=viewer) == 0  # may write it, and not publish it
 
 
 def test_a_locked_entry_is_decided_by_whoever_locked_it(

@@ -1,4 +1,4 @@
-"""Who reads what of the log: one's own deeds, what happened within one's grants, and administrators everything."""
+"""Who reads what of the log: one's own actions, events within one's grants, and administrators everything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hours of days, sums of promises, and core-hours as shares: pure arithmetic against slow and readable twins."""
+"""Hours of days, sums of allocations, and core-hours as shares: pure arithmetic against slow and readable twins."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_capacities_of_a_site_that_grows_add_up() -> None:
     assert core_hours(rows, Period(date(2025, 1, 1), date(2025, 1, 31)), STOCKHOLM) == 0
 
 
-# --- Promises ---------------------------------------------------------------------------------------------------------
+# --- Allocations ------------------------------------------------------------------------------------------------------
 def promise(uid: UUID, core_h: float, period: Period) -> Allocation:
     return Allocation(entry_uid=uid, core_h=core_h, starts_on=period.starts_on, ends_on=period.ends_on)
 
@@ -112,7 +112,7 @@ def test_a_promise_is_spread_evenly_over_its_own_hours(
 
 @st.composite
 def promised_trees(draw: st.DrawFn) -> tuple[TreeColumns, dict[UUID, float], float | None]:
-    """A tree of up to 14 entries, some of which are promised something."""
+    """A tree of up to 14 entries, some of which have allocations."""
     n = draw(st.integers(1, 14))
     nodes = [Node(new_uid(), None, "root")]
     for k in range(1, n):
@@ -129,7 +129,7 @@ def needed(tree: TreeColumns, i: int, promised: dict[UUID, float]) -> float:
 
 
 def leaves_of(tree: TreeColumns, i: int, promised: dict[UUID, float]) -> Iterator[float]:
-    """What is promised to the lowest entries that are promised anything."""
+    """The allocations of the lowest entries that have any."""
     below = [each for child in tree.children(i) for each in leaves_of(tree, child, promised)]
     yield from below or ([promised[tree.uuid(i)]] if tree.uuid(i) in promised else [])
 

@@ -1,4 +1,4 @@
-"""Shares until a day, drafts made of promises, and what begins and ends: on the small policy."""
+"""Shares until a day, drafts made of allocations, and what begins and ends: on the small policy."""
 
 from __future__ import annotations
 

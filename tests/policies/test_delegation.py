@@ -416,7 +416,7 @@ def test_holders_see_their_own_grants_and_delegates_those_at_their_entries(
     assert paths(person("dora")) == []
 
 
-# --- What somebody may do here, and why
+# --- A person's rights here, and why
 
 
 def test_why_somebody_may_do_something_is_told_step_by_step(
@@ -481,7 +481,7 @@ number = st.integers(0, 100)
 
 
 class Delegates(RuleBasedStateMachine):
-    """p, q and r hand rights to each other; an administrator gives the first, and takes some away."""
+    """p, q and r give rights to each other; an administrator gives the first, and withdraws some."""
 
     @initialize()
     def start(self) -> None:

@@ -222,7 +222,7 @@ def outside(tree: TreeColumns, group: UUID) -> dict[UUID, tuple[float | None, UU
 
 
 def _target(tree: TreeColumns, j: int) -> float | None:
-    """Written apart from the product: shares over the sum of siblings, where nobody inherits."""
+    """Independent of the product: shares over the sum of siblings, where none inherits."""
     product = 1.0
     while j:
         siblings: Sequence[int] = tree.children(int(tree.parent[j]))

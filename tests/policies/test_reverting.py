@@ -1,4 +1,4 @@
-"""Going back is a change set like any other: it brings all back, and stops where somebody changed things since."""
+"""A revert is a change set like any other: it restores everything, and stops where something changed since."""
 
 from __future__ import annotations
 

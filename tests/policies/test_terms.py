@@ -1,4 +1,4 @@
-"""Dates, rules for members and corrections of usage: read, refused, put in force, and undone."""
+"""Dates, membership rules and corrections of usage: read, rejected, published, and undone."""
 
 from __future__ import annotations
 

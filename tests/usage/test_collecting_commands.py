@@ -1,4 +1,4 @@
-"""Commands of a scheduler, stood in for by small programs that print what real ones printed."""
+"""Commands of a scheduler, replaced by small programs that print what real ones printed."""
 
 from __future__ import annotations
 

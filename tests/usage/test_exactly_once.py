@@ -1,4 +1,4 @@
-"""Whatever order records come in, by whichever way, repeated, corrected, withdrawn, listed or taken back: one truth."""
+"""Records in any order, by any way, repeated, corrected, withdrawn, listed or undone: one result."""
 
 from __future__ import annotations
 

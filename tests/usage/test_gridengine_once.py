@@ -1,4 +1,4 @@
-"""A job that qstat listed while it ran, and that the accounting file tells when it is over, counts once."""
+"""A job that qstat listed while it ran, and that the accounting file reports at its end, counts once."""
 
 from __future__ import annotations
 

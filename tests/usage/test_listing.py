@@ -1,4 +1,4 @@
-"""Listings of running and waiting jobs: what they miss has vanished, until accounting tells the truth."""
+"""Listings of running and waiting jobs: jobs they lack have vanished, until accounting reports their end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What another site tells by hour: taken in whatever order and however often, and proved like everything else."""
+"""Another site's hourly sums: ingested in any order and any number of times, and audited like everything else."""
 
 from __future__ import annotations
 
