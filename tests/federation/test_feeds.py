@@ -257,7 +257,7 @@ def small_documents(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("looked_at", [1, 4, 1000])
 def test_much_is_told_in_several_documents(teller: Teller, monkeypatch: pytest.MonkeyPatch, looked_at: int) -> None:
     """However many hours are looked at while a reader waits, and with a change between two of the documents."""
-    monkeypatch.setattr(feed_states, "MOST_LOOKED_AT", looked_at)
+    monkeypatch.setattr(feed_states, "MOST_CHECKED", looked_at)
     reader = Reader(teller.feed)
     assert reader.fetched()
     late_record(teller)

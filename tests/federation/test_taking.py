@@ -464,13 +464,13 @@ def test_an_answer_to_what_was_trusted_before_is_dropped(
     run = ask_for(subscription, at=AT)
     lease = claim_run(at=AT, run_id=run.pk)
     assert lease is not None
-    looked = fetching._looked
+    looked = fetching._checked_answer
 
     def paused_meanwhile(*given: object) -> object:
         Subscription.objects.update(state="paused")
         return looked(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(fetching, "_looked", paused_meanwhile)
+    monkeypatch.setattr(fetching, "_checked_answer", paused_meanwhile)
     work_lease(lease)
     assert counted(subscription) == {}
     assert not subscription.fetches.exists()

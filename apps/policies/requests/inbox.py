@@ -74,7 +74,7 @@ def get_inbox(*, at: datetime, actor: Actor) -> Inbox:
         decider = Decider(policy, actor, at)
         for change_set in _waiting(policy, decider, actor):
             (found.requests if change_set.origin == REQUEST else found.reviews).append(change_set)
-        found.scheduled += [each for each in _open(policy, scheduled=True)[:MOST] if decider.sight.may_see(each)]
+        found.scheduled += [each for each in _open(policy, scheduled=True)[:MOST] if decider.access.may_see(each)]
         found.grants += _ending_grants(policy, actor, at)
         found.shares += _ending_shares(policy, decider, actor, at)
     found.drafts, found.sent = _own(actor)

@@ -156,9 +156,9 @@ def list_own_requests(*, actor: Actor, limit: int = 50) -> list[ChangeSet]:
 def requests_for(*, policy: Policy, entry_uid: UUID, at: datetime, actor: Actor, limit: int = 5) -> list[ChangeSet]:
     """What was asked for one entry that the actor may see, newest first."""
     found = ChangeSet.objects.filter(policy=policy, asks_entry_uid=entry_uid, origin=ChangeSet.Origin.REQUEST)
-    sight = Decider(policy, actor, at).sight
+    access = Decider(policy, actor, at).access
     newest = found.select_related("policy").order_by("-pk")[: 4 * limit]
-    return [each for each in newest if sight.may_see(each)][:limit]
+    return [each for each in newest if access.may_see(each)][:limit]
 
 
 def _locked_request(id: int, version: int, at: datetime, actor: Actor) -> ChangeSet:

@@ -25,7 +25,7 @@ from apps.policies.tree.stored import load_tree
 
 NAME = "Lower-case letters, digits, points and hyphens, as in vo-a.example"
 
-Published = TypeVar("Told", Publication, UsageFeed)
+Published = TypeVar("Published", Publication, UsageFeed)
 
 
 class ReadingSerializer(serializers.Serializer[Any]):
