@@ -370,7 +370,7 @@ def why(site: Site, given: argparse.Namespace) -> Tuple[Json, "Printer"]:
         raise Failure(
             REFUSED, f"You have no account {clean(given.account)}. List your accounts with `fairshare accounts`."
         )
-    return found, tell_why
+    return found, print_walk
 
 
 def compare(site: Site, given: argparse.Namespace) -> Tuple[Json, "Printer"]:

@@ -80,8 +80,8 @@ def _settle(run: Run, lease: Lease, asked: Asked) -> dict[str, Any]:
     fault_point("federation.fetch.before_landing")
     with lease.fenced():
         row = _found(run, lock=True)
-        if row.state in NOT_ASKED or _basis(row) != _basis(remote):
-            look = Look(message="Its settings changed during the fetch: it is fetched again.")
+        if row.state in NOT_FETCHED or _basis(row) != _basis(remote):
+            fetched = FetchResult(message="Its settings changed during the fetch: it is fetched again.")
             row.due_at = at
             row.save(update_fields=["due_at"])
         else:

@@ -60,7 +60,7 @@ def test_who_is_not_heard_is_told_with_what_is_done_about_it(
     Mount.objects.update(good_at=DAY_LATER)
     assert told(pia, "stale_peer") == []
     assert told(pia, "stale_peer", DAY_LATER) == [f"site-b.example, vo-a has been unreachable for 26 hours. {done}"]
-    line = next(one for one in reading.list_open_notices(pia, DAY_LATER) if one.kind.name == "stale_peer")
+    line = next(one for one in selectors.list_open_notices(pia, DAY_LATER) if one.kind.name == "stale_peer")
     assert line.notice.level == ("warn" if action == "keep" else "bad")
     Subscription.objects.update(good_at=DAY_LATER)
     assert told(pia, "stale_peer", DAY_LATER) == []

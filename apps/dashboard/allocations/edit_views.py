@@ -49,11 +49,11 @@ def allocation(request: HttpRequest, policy: str, allocation: UUID) -> HttpRespo
     form: AllocationForm | WithdrawForm
     if request.POST.get("step") == "withdraw":
         form = gone = WithdrawForm(request.POST)
-        done = form.is_valid() and _try(form, giving.withdraw_allocation, {**whole, **form.cleaned_data})
+        done = form.is_valid() and _try(form, services.withdraw_allocation, {**whole, **form.cleaned_data})
         told = _("Allocation withdrawn.")
     else:
         form = changed = AllocationForm(request.POST)
-        done = form.is_valid() and _try(form, giving.change_allocation, {**whole, **form.cleaned_data})
+        done = form.is_valid() and _try(form, services.change_allocation, {**whole, **form.cleaned_data})
         told = _("Allocation changed.")
     if done:
         messages.success(request, told)
@@ -153,7 +153,7 @@ def _group(request: HttpRequest, policy: Policy) -> UUID:
 def _facts(found: Conversion) -> list[tuple[str, str]]:
     """The sum, step by step."""
     core_h = allocation_lines.core_h
-    facts = [(_("Allocated to its children"), core_h(found.promised_core_h))]
+    facts = [(_("Allocated to its children"), core_h(found.allocated_core_h))]
     if found.has_core_h is not None:
         facts.insert(0, (_("Allocated to %(name)s") % {"name": found.parent_name}, core_h(found.has_core_h)))
         if found.over_core_h:

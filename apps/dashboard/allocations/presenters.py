@@ -164,7 +164,7 @@ def verdict(table: AllocationTable) -> Verdict:
     if not promised:
         text = _("Shares decide how much each entry gets. Allocate core-hours to state the intended amount.")
         return Verdict("none", _("No core-hours are allocated in %(when)s") % {"when": when}, text)
-    if group.promised_core_h is None:
+    if group.allocated_core_h is None:
         if table.above:
             text = _("%(name)s has no allocation, so its sub-allocations draw on the entry above.")
             return Verdict("amount", _amount_title(group, when), text % {"name": group.name})
@@ -183,9 +183,9 @@ def verdict(table: AllocationTable) -> Verdict:
 
 
 def _amount_title(group: AllocationRow, when: str) -> str:
-    if group.handed_out_core_h is None:
+    if group.sub_allocated_core_h is None:
         return _("Allocations visible to you in %(when)s") % {"when": when}
-    return _("%(n)s core-hours are allocated in %(when)s") % {"n": core_h(group.handed_out_core_h), "when": when}
+    return _("%(n)s core-hours are allocated in %(when)s") % {"n": core_h(group.sub_allocated_core_h), "when": when}
 
 
 def _too_much(table: AllocationTable) -> Verdict:
@@ -199,14 +199,14 @@ def _too_much(table: AllocationTable) -> Verdict:
     text = _(
         "Sub-allocations of %(name)s total %(out)s core-hours, %(over)s more than it has. Shares are "
         "unaffected, but not all allocations can be met."
-    ) % {"name": name, "out": core_h(worst.handed_out_core_h), "over": core_h(worst.over_core_h)}
+    ) % {"name": name, "out": core_h(worst.sub_allocated_core_h), "over": core_h(worst.over_core_h)}
     return Verdict("over", title, text, is_bad=True)
 
 
 def kpis(table: AllocationTable) -> list[dict[str, str]]:
     """Four numbers of the group: what it has, what it handed out, what is due by now, what was delivered."""
     group = table.group
-    own, out, due = group.promised_core_h, group.handed_out_core_h, group.due_core_h
+    own, out, due = group.allocated_core_h, group.sub_allocated_core_h, group.due_core_h
     label = _("Allocated") if table.above else _("Capacity")
     note = _("core-h") if own is not None else _("not recorded")
     out_note = presentation.percent(out / own, 0) if out is not None and own else _("core-h")

@@ -172,8 +172,8 @@ def hour_lines(told: ReportedUsage) -> list[HourLine]:
 def capacity_words(row: Subscription, told: ReportedUsage) -> Keyed:
     """What somebody may agree to, and why."""
     found, agreed = [], cores(row.capacity_cores)
-    if row.told_capacity_cores is not None and row.told_capacity_cores > row.capacity_cores:
-        words = {"told": cores(row.told_capacity_cores), "agreed": agreed}
+    if row.reported_capacity_cores is not None and row.reported_capacity_cores > row.capacity_cores:
+        words = {"told": cores(row.reported_capacity_cores), "agreed": agreed}
         text = _("It now declares %(told)s; %(agreed)s are approved, and more is ignored.") % words
         found.append(Keyed("declares_more", text))
     elif told.doubted_from is not None:

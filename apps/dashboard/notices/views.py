@@ -67,7 +67,7 @@ def read(request: HttpRequest) -> HttpResponse:
     """One, or all up to the newest that the page showed."""
     actor, now = actor_of(request), clock.now()
     if "up_to" in request.POST:
-        n = reading.mark_all_read(up_to=_number(request, "up_to"), at=now, actor=actor)
+        n = selectors.mark_all_read(up_to=_number(request, "up_to"), at=now, actor=actor)
         messages.success(
             request, ngettext("%(n)s notice marked as read.", "%(n)s notices marked as read.", n) % {"n": n}
         )
@@ -83,7 +83,7 @@ def snooze(request: HttpRequest) -> HttpResponse:
     """Put off for some days, or shown again."""
     actor, now, id = actor_of(request), clock.now(), _number(request, "notice")
     days = _number(request, "days")
-    reading.snooze(id=id, until=now + timedelta(days=min(days, 3660)) if days else None, at=now, actor=actor)
+    selectors.snooze(id=id, until=now + timedelta(days=min(days, 3660)) if days else None, at=now, actor=actor)
     said = _("Snoozed; listed under “Snoozed” until then.") if days else _("Shown again.")
     messages.success(request, said)
     return SeeOther(_back(request))

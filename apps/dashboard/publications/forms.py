@@ -94,7 +94,7 @@ class FeedForm(ToldForm):
     )
     keeps = number(_("Days published"), 1, 3_660, _("Older hours are not published."), initial=400)
     expires = number(_("Documents expire after (hours)"), 1, 8_784, initial=24)
-    tells_running = forms.BooleanField(label=_("Publish running jobs, too"), required=False, initial=True)
+    sends_running = forms.BooleanField(label=_("Publish running jobs, too"), required=False, initial=True)
     is_open = forms.BooleanField(label=_("Anyone may fetch it, without a token"), required=False)
 
     def given(self) -> dict[str, Any]:

@@ -93,8 +93,8 @@ def _held(line: SourceLine, issues: DataIssues) -> Finding | None:
     text = ngettext(
         "%(n)s stretch of hours also came from another source; it doesn’t count before a decision.",
         "%(n)s stretches of hours also came from another source; they don’t count before a decision.",
-        odd.n_held,
-    ) % {"n": presentation.count(odd.n_held)}
+        issues.n_held,
+    ) % {"n": presentation.count(issues.n_held)}
     finding = _finding(_BAD, line, text, _("Decide whether these are the same jobs."))
     return replace(finding, url=reverse("dashboard:overlaps"))
 
@@ -105,8 +105,8 @@ def _ahead(line: SourceLine, issues: DataIssues) -> Finding | None:
     text = ngettext(
         "%(n)s record ended in the future by our clock and was rejected.",
         "%(n)s records ended in the future by our clock and were rejected.",
-        odd.received.ahead,
-    ) % {"n": presentation.count(odd.received.ahead)}
+        issues.received.ahead,
+    ) % {"n": presentation.count(issues.received.ahead)}
     return _finding(_BAD, line, text, _("Set the clocks of both machines, or the source's time zone."))
 
 
@@ -179,8 +179,8 @@ def _vanished(line: SourceLine, issues: DataIssues) -> Finding | None:
     text = ngettext(
         "%(n)s running job vanished from the listing and was closed at its last report.",
         "%(n)s running jobs vanished from the listing and were closed at their last report.",
-        odd.n_vanished,
-    ) % {"n": presentation.count(odd.n_vanished)}
+        issues.n_vanished,
+    ) % {"n": presentation.count(issues.n_vanished)}
     return _finding(_INFO, line, text, _("Their accounting records will replace this."))
 
 

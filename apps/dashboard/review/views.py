@@ -110,10 +110,10 @@ def _take(page: ReviewPage, form: DecisionForm) -> str:
     if form.step == "approve":
         lifecycle.approve_change_set(**common)
         if form.text:
-            reviewing.comment_on(id=change_set.pk, text=form.text, at=page.now, actor=page.actor)
+            lifecycle.comment_on(id=change_set.pk, text=form.text, at=page.now, actor=page.actor)
         return _("Approved. It isn’t published yet.")
     if form.step == "request-changes":
-        reviewing.request_changes(**common, text=form.text)
+        lifecycle.request_changes(**common, text=form.text)
         return _("Sent back to its author, with your message.")
     if form.step == "withdraw":
         services.withdraw_change_set(**common, reason=form.text)

@@ -146,7 +146,7 @@ def _land(mount: Mount, policy: Policy, fetched: FetchResult, landing: Landing, 
     fetched.outcome, fetched.message = Fetch.Outcome.HELD, beyond
     if mount.held is not None and version == mount.version:
         if mount.held.state == ChangeSet.State.WITHDRAWN:  # who said no isn't asked again
-            look.message = f"{beyond} This version was withdrawn here; the next one is checked again."
+            fetched.message = f"{beyond} This version was withdrawn here; the next one is checked again."
             return
         if mount.held.state in STILL_OPEN and mount.held.base_number == policy.head_number:
             return

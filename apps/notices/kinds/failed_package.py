@@ -30,7 +30,7 @@ def is_for(reader: Reader, _notice: Notice) -> bool:
     return reader.is_admin
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     text = _("The priorities of %(policy)s are no longer computed; the last ones stay. %(error)s") % dict(facts)
     return Sentence("failed_package", facts, text)
 

@@ -50,8 +50,8 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
         ) % given)  # fmt: skip
     if facts["running"]:
         texts.append(_("%(what)s reports running jobs on more than its %(agreed)s cores: they don’t count.") % given)
-    if facts["told_cores"]:
-        given["told"] = f"{facts['told_cores']:,.0f}"
+    if facts["reported_cores"]:
+        given["told"] = f"{facts['reported_cores']:,.0f}"
         texts.append(_("%(what)s now declares %(told)s cores; %(agreed)s are approved.") % given)
     return Sentence("held_usage", facts, " ".join(texts))
 

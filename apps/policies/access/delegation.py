@@ -228,7 +228,7 @@ def _refuse_to_everybody(setting: Setting, grant: Grant) -> None:
         return
     if not setting.rules:
         raise NotAllowed("Only an administrator can open a part of a policy to all signed-in users.", code="site_only")
-    if more := [verb for verb in grant.verbs if verb not in _SIGHT]:
+    if more := [verb for verb in grant.verbs if verb not in _SEES_NAMES]:
         label = Verb(more[0]).label.lower()
         raise _invalid("verbs", f"may only let all users see it (view_aggregate, view_members), not {label}")
 

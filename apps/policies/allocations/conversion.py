@@ -90,7 +90,9 @@ def convert(
         )
     total = sum(promised.values())
     if total <= 0:
-        raise Invalid("These entries have no allocation in this period: allocate core-hours first.", code="no_promise")
+        raise Invalid(
+            "These entries have no allocation in this period: allocate core-hours first.", code="no_allocation"
+        )
     left = 0.0 if has_core_h is None else max(has_core_h - total, 0.0)
     of_rest = _parts_of_rest(tree, children, promised, left, rest)
     divided = total + sum(of_rest.values())

@@ -97,8 +97,8 @@ def get_change_set_for_write(
     change_set = ChangeSet.objects.select_for_update(of=("self",)).select_related("policy").filter(pk=id).first()
     if change_set is None:
         raise missing_change_set(id)
-    require_sight_of(change_set, actor, at)
-    if not to_publish and not Sight(change_set.policy, actor, at).is_of(change_set):
+    require_visible(change_set, actor, at)
+    if not to_publish and not ChangeSetAccess(change_set.policy, actor, at).is_of(change_set):
         raise NotAllowed(f"Change set {id} belongs to another person: publish it, or create your own.")
     if change_set.state == ChangeSet.State.PUBLISHED:
         number = Revision.objects.filter(change_set=change_set).values_list("number", flat=True).first()

@@ -52,7 +52,7 @@ def allowed_folder(name: str) -> Path:
     real = path.resolve()
     if not any(real == root or root in real.parents for root in roots):
         where = ", ".join(settings.FAIRSHARE_COLLECT_FOLDERS) or "none so far"
-        message = f"Folders lie below those in FAIRSHARE_COLLECT_FOLDERS ({where})."
+        message = f"Folders must be below those in FAIRSHARE_COLLECT_FOLDERS ({where})."
         raise Invalid(message, code="folder_not_allowed")
     if not os.path.isdir(real):
         raise Invalid(f"There is no folder {name}, or it can't be read.", code="no_folder")
