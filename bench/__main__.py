@@ -1,6 +1,6 @@
 """Runs `measure()` of every module of this package (or of those named) on a database of its own, and prints a table.
 
-With --large it is `measure_large()`: what takes too long for a look between two commits.
+With --large it is `measure_large()`: what takes too long between two commits.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
             lines += [result] if isinstance(result, BenchLine) else list(result)
             print(f"  {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     print(table(lines))
-    return 0 if lines else 1  # a goal missed on a busy machine is a figure to look at, not a failure
+    return 0 if lines else 1  # a goal missed on a busy machine is a hint, not a failure
 
 
 @contextmanager

@@ -88,7 +88,7 @@ def _shapes(standard: dict[str, Ratio]) -> Iterator[BenchLine]:
         for label, settings in LABELS.items():
             found = _ratio(shape, settings, SHAPE_ROUNDS, is_fast=False)
             times = found.of_anchor / standard[label].of_anchor
-            # Levels equal on paper and different in bits are divided again, exactly: told, without a goal.
+            # Levels equal on paper and different in bits are divided again, exactly: reported, without a goal.
             goal = None if make is shapes.near_ties else 3.0
             name = f"{label}, {make.__name__.replace('_', ' ')} / standard shape"
             detail = f"{found.of_anchor:.3f} A, {found.seconds * 1e3:.0f} ms"

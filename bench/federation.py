@@ -1,6 +1,6 @@
-"""Sites that follow each other: a mounted policy of 100,000 entries, looked at unchanged and landed when it changed; a
-day's usage of 10,000 entries, told and taken. With --large it is the usage of 100,000 entries, and the grid view of a
-year of it.
+"""Sites that follow each other: a mounted policy of 100,000 entries, fetched unchanged and landed when it changed; a
+day's usage of 10,000 entries, sent and ingested. With --large it is the usage of 100,000 entries, and the grid view of
+a year of it.
 
 Both sides are in this process, with a real HTTP server on this machine between them. Ratios are seconds over the
 seconds that the goal allows.
@@ -152,13 +152,13 @@ def _changed(tree: TreeColumns, number: int) -> TreeColumns:
 
 
 def _usage(served: _Served, n: int, goal_s: float) -> Iterator[BenchLine]:
-    """Two sites that have mounted one VO; the one tells, the other takes until there is no more."""
+    """Two sites that have mounted one VO; one sends, the other ingests until there is no more."""
     from django.conf import settings
 
     from apps.accounts.actor import COMMAND
     from apps.federation.documents.keys import load_keys
-    from apps.federation.usage_feeds.feeds import make_feed, tell
-    from apps.federation.usage_feeds.subscribing import subscribe
+    from apps.federation.usage_feeds.feeds import issue_usage, make_feed
+    from apps.federation.usage_feeds.subscriptions import subscribe
     from apps.usage.models import Bucket
 
     names = [f"{SLUG}-{n}", f"{OTHERS}-{n}"]
@@ -176,27 +176,28 @@ def _usage(served: _Served, n: int, goal_s: float) -> Iterator[BenchLine]:
         feed=feed.name, fingerprint=load_keys(at=_AT).key.public.fingerprint, capacity_cores=1e6, reason="bench",
         settings={"most_bytes": 256 * 1024**2}, **terms,
     )  # fmt: skip
-    told_s = taken_s = 0.0
+    reported_s = ingested_s = 0.0
     own_s = time.process_time()
     n_documents = n_bytes = 0
     while not n_documents or row.is_left_behind:
         settings.FAIRSHARE_ISSUER, settings.FAIRSHARE_SITE = "others.example", "others"
         began = time.perf_counter()
-        told = tell(feed, since=row.number, seen=row.seen_number, at=_AT)
-        told_s += time.perf_counter() - began
+        told = issue_usage(feed, since=row.number, seen=row.seen_number, at=_AT)
+        reported_s += time.perf_counter() - began
         if told is None:
             raise RuntimeError("There is nothing to tell.")
         settings.FAIRSHARE_ISSUER, settings.FAIRSHARE_SITE = "site.example", "site"
         served.answer = partial(_same, told.data)
-        taken_s += _look(row, "landed")
+        ingested_s += _look(row, "landed")
         row.refresh_from_db()
         n_documents, n_bytes = n_documents + 1, n_bytes + len(told.data)
     own_s = time.process_time() - own_s
     if Bucket.objects.filter(source=row.source).count() != n_rows:
         raise RuntimeError("What was taken isn't what was told.")
     yield BenchLine(
-        f"usage of {n:,} entries in {N_HOURS} h, told and taken / {goal_s:g} s", (told_s + taken_s) / goal_s, 1.0,
-        f"told in {told_s:.2f} s, taken in {taken_s:.2f} s; {n_rows:,} sums in {n_documents} documents of "
+        f"usage of {n:,} entries in {N_HOURS} h, told and taken / {goal_s:g} s", (reported_s + ingested_s) / goal_s,
+        1.0,
+        f"told in {reported_s:.2f} s, taken in {ingested_s:.2f} s; {n_rows:,} sums in {n_documents} documents of "
         f"{n_bytes / 1e6:.0f} MB, {own_s:.2f} s of it computing here",
     )  # fmt: skip
 
@@ -258,8 +259,8 @@ def _mounted(slug: str, served: _Served, other: _Authority) -> Mount:
     from django.conf import settings
 
     from apps.accounts.actor import COMMAND
-    from apps.federation.mounts.mounting import make_mount
-    from apps.policies.publishing.at_once import publish_operations
+    from apps.federation.mounts.services import make_mount
+    from apps.policies.publishing.quick_publish import publish_operations
     from apps.policies.services import make_policy
 
     settings.FAIRSHARE_ISSUER = "site.example"
@@ -290,7 +291,7 @@ def _look(mount: Mount | Subscription, outcome: str) -> float:
 
 @contextmanager
 def _served() -> Iterator[_Served]:
-    """Answers on this machine, with an ETag; the clock stands still meanwhile."""
+    """Answers on this machine, with an ETag; the clock is stopped meanwhile."""
     served = _Served()
 
     class Answers(BaseHTTPRequestHandler):

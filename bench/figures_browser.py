@@ -2,7 +2,7 @@
 
 Frames (`--large`) are counted while the pictures of forty subgroups are there: of a page that is scrolled along them,
 and of the picture of picks beside them that is moved along its days. Panels themselves show all of their days. The rate
-of the same page at rest stands beside, for a machine that is busy with something else.
+of the page at rest is printed beside, for a machine that is busy with something else.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GOAL_PAINTED_S, GOAL_FRAMES, GOAL_DRAG_S = 1.0, 30.0, 0.15
 N_PAGES, N_MOVES, N_PANELS, SECONDS = 20, 40, 40, 3.0
 _BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 _PATIENCE_MS = 120_000
-# From the navigation to the frame after the one in which the first picture took the place of the server's drawing.
+# From the navigation to the frame after the one in which the first picture replaced the server's drawing.
 _PAINTED = """
 (() => {
   const look = () => {

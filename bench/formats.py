@@ -1,6 +1,6 @@
-"""Taking a whole policy of 100,000 entries from a file; in `make bench-large` every format, written and compared.
+"""Importing a whole policy of 100,000 entries from a file; in `make bench-large` every format, written and compared.
 
-The anchor is PyYAML alone: its C parser's events for the same file, thrown away. What comes on top of that is ours.
+The anchor is PyYAML alone: its C parser's events for that file, thrown away. What comes on top of that is ours.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def measure() -> list[BenchLine]:
 
 
 def measure_large() -> list[BenchLine]:
-    """The same, then each format there is."""
+    """The file of `measure`, then each format there is."""
     from apps.accounts.actor import COMMAND
     from apps.core.clock import now
     from apps.policies.files.exports import export_policy

@@ -33,7 +33,7 @@ _HOUR_US = 3_600_000_000
 
 
 def measure_at(at: datetime) -> Iterator[BenchLine]:
-    """The clock stands at that instant."""
+    """The clock is stopped at that instant."""
     from django.core.management import call_command
 
     from apps.analytics.what_if.without_sources import MOST_BUCKETS
@@ -92,7 +92,7 @@ def _view(client: Client, address: str) -> None:
 
 def _forget_all() -> None:
     """As a process that has just started, but for its code."""
-    from apps.accounts.names import roll
+    from apps.accounts.names import account_index
     from apps.mapping.rules import placement as placing
     from apps.policies.tree import stored as trees
     from apps.priorities.delivered import by_site as delivered_by_site
@@ -102,7 +102,7 @@ def _forget_all() -> None:
     account_sums.remembered = account_sums.AccountSums()
     delivered_by_site._remembered = delivered_by_site._Remembered()
     placing._placed, placing._last = placing._Placed(), placing._Last()
-    roll._remembered = roll._Remembered()
+    account_index._remembered = account_index._Remembered()
     trees.remembered.clear()
     store.forget()
     store.poll()
@@ -116,7 +116,7 @@ def _after_changes(client: Client, at: datetime) -> Iterator[tuple[float, float]
 
 
 def _days_before(policy: Policy, at: datetime) -> None:
-    """Snapshots of the days before: who sees sums is told of finished days, and nothing that came between two."""
+    """Snapshots of the days before: readers of sums get finished days, and nothing in between."""
     from apps.priorities.models import Snapshot
 
     newest = Snapshot.objects.filter(policy=policy).order_by("-id")[0]
@@ -128,7 +128,7 @@ def _days_before(policy: Policy, at: datetime) -> None:
 
 
 def _count_last_days(at: datetime) -> int:
-    """Puts a shorter window in force and computes by it; how many hours count then."""
+    """Publishes a shorter window and recomputes; returns how many hours count then."""
     from django.db import connection
 
     from apps.policies.services import change_settings
@@ -227,7 +227,7 @@ def more_usage(at: datetime, hours_ago: int) -> None:
 
 
 def reader_of_sums(policy: Policy, at: datetime) -> User:
-    """Somebody who may see everything below /vo by its sums only."""
+    """A reader of everything below /vo by its sums only."""
     from apps.accounts.models import User
     from apps.policies.access.roles import VERBS_OF_ROLE
     from apps.policies.models import Grant

@@ -39,7 +39,7 @@ def measure() -> list[BenchLine]:
 
 
 def measure_large() -> list[BenchLine]:
-    """The same with a million jobs."""
+    """The measurement with a million jobs."""
     return _measure(synthetic_log(MANY_JOBS), "synthetic", n_jobs=MANY_JOBS, rounds=2)
 
 
@@ -65,7 +65,7 @@ def _measure(text: bytes, origin: str, *, n_jobs: int, rounds: int) -> list[Benc
 
 
 def synthetic_log(n_jobs: int) -> bytes:
-    """A log in the same format, the same at every call: what LCG-2005-1 shows, at its rate, for as long as it takes.
+    """A log in this format, equal at every call: what LCG-2005-1 shows, at its rate, for as long as it takes.
 
     231 people, each of one group and at home on a dozen of 170 sites, send their jobs in bursts; half of the jobs last
     less than five minutes, the mean is over an hour. 0.35 hours of an account on a site come to a job there, and here.
@@ -88,7 +88,7 @@ def synthetic_log(n_jobs: int) -> bytes:
 
 
 def _raw(batches: list[RecordBatch]) -> float:
-    """The same columns and values, in the same pieces, without keys, checks, accounts and buckets."""
+    """These columns and values, in these pieces, without keys, checks, accounts and buckets."""
     from django.db import connection, transaction
 
     from apps.usage.pgbinary import copy_payload, cursor

@@ -1,7 +1,7 @@
-"""A bulk look-up of 1,000 names, the whole request in process, beside the same answer made by hand without Django.
+"""A bulk look-up of 1,000 names, the whole request in process, beside an answer made by hand without Django.
 
-The floor is a function that reads the same request body with orjson, builds the same objects from plain Python lists
-and dumps them with orjson: what no framework, token check, policy check or scope can be faster than without ready text.
+The floor is a function that reads the request body with orjson, builds the objects from plain Python lists and dumps
+them with orjson: what no framework, token check, policy check or scope can be faster than without ready text.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def measure() -> BenchLine:
 
 
 def _library(slug: str, body: bytes) -> Callable[[], None]:
-    """The rows are ready: what is measured is the taking in."""
+    """The rows are ready: what is measured is the ingest."""
     from apps.core.clock import now
     from apps.usage.models import Source
     from apps.usage.parsers.records_json import parse_records

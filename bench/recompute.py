@@ -1,9 +1,9 @@
-"""A recompute of a policy of a million entries, end to end, beside what of it happens in memory and one raw COPY.
+"""A recompute of a policy of a million entries, end to end, beside its part in memory and one raw COPY.
 
 End to end is everything between a tick and the newest numbers being served: the fingerprint, tree, accounts and usage
-out of the database, the computation, the snapshot into the database, and a process that serves taking it over. Beside
-it stand the computation on what was loaded, and a binary COPY of entry, priority, key and rank of every entry into a
-plain logged table; and, stricter, the engine alone and that COPY.
+out of the database, the computation, the snapshot into the database, and a serving process that loads it. Beside it are
+the computation on the loaded inputs, and a binary COPY of entry, priority, key and rank of every entry into a plain
+logged table; and, stricter, the engine alone and that COPY.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TICK = timedelta(minutes=1)
 
 
 def measure() -> list[BenchLine]:
-    """The median of rounds. Each is a tick later, with usage that has changed: nothing can be taken over whole."""
+    """The median of rounds. Each is a tick later, with usage that has changed: nothing can be reused whole."""
     from apps.core.clock import now
 
     at = now().replace(second=0, microsecond=0)
@@ -140,7 +140,7 @@ def _own(computed: Computed, n: int) -> Any:
 
 
 def _copy(computed: Computed) -> float:
-    """The same values as rows: entry, priority, key and rank."""
+    """These values as rows: entry, priority, key and rank."""
     from django.db import connection
 
     from apps.usage import pgbinary

@@ -1,8 +1,8 @@
 """The daily series of a policy of 100,000 entries over a year with ten million records: building, a day more, reading.
 
 Buckets and records are written by COPY as an import would have left them: each job has its record and its hours, a
-third of the jobs waited, and everybody's groups and habits are drawn from one seed. The whole takes a quarter of an
-hour; `BENCH_PART=20` measures with a twentieth of entries and records.
+third of the jobs waited, and all groups and habits are drawn from one seed. The whole takes a quarter of an hour;
+`BENCH_PART=20` measures with a twentieth of entries and records.
 """
 
 from __future__ import annotations
@@ -300,7 +300,7 @@ def recompute(policy: Policy) -> None:
 
 
 def _my_priorities(policy: Policy) -> list[float]:
-    """My priority of one person after another, with what looks ahead on it."""
+    """My priority of one person after another, with its forecasts."""
     from django.test import Client
 
     from apps.accounts.models import Account, User

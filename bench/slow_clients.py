@@ -1,4 +1,4 @@
-"""Look-ups of a real web server while 200 connections hold bodies back, or ask for the API's description all the time.
+"""Look-ups of a real web server while 200 connections hold bodies back, or request the API's description all the time.
 
 The goal is the one of docs: 99 of 100 look-ups within 250 ms. The client is a process of its own, on the same machine.
 """

@@ -1,7 +1,7 @@
-"""Ten million jobs: the memory of whoever imports them, and a recompute beside them.
+"""Ten million jobs: memory of the importing process, and a recompute beside it.
 
 The files are SWF of the shape of bench.ingest's synthetic log, repeated with other job numbers. Each is imported by a
-process of its own, as a site would type it, so that its peak of resident memory is its own.
+process of its own, as on a command line, so that its peak of resident memory is its own.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def measure_large() -> list[BenchLine]:
 
 
 class _Imported:
-    """What importing a file took."""
+    """The cost of importing a file."""
 
     def __init__(self, seconds: float, peak_kb: int) -> None:
         self.seconds = seconds
@@ -56,7 +56,7 @@ class _Imported:
 
 
 def _log(path: Path, n_millions: int) -> Path:
-    """The same million jobs again and again, under other numbers."""
+    """A million jobs again and again, under other numbers."""
     header, _, jobs = synthetic_log(MILLION).partition(b"\n")
     rest = [line.partition(b" ")[2] for line in jobs.splitlines()]
     with path.open("wb") as file:

@@ -1,4 +1,4 @@
-"""Settings of a bench's web server: the clock stands as in tests, static files are served as on a running site."""
+"""Settings of a bench's web server: the clock is stopped as in tests, static files are served as on a running site."""
 
 from fairshare_web.settings import *  # noqa: F403
 from fairshare_web.settings import STORAGES

@@ -9,7 +9,7 @@ import sys
 
 import django
 
-from apps.cli.stack.lifeline import die_with_parent
+from apps.cli.stack.parent_watch import die_with_parent
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
 
@@ -22,6 +22,6 @@ _soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (_hard, _hard))  # a connection is a file
 django.setup()
 
-from fairshare_web.server.application import Application  # noqa: E402 - needs what stands above
+from fairshare_web.server.application import Application  # noqa: E402 - needs the lines above
 
 application = Application()

@@ -20,7 +20,7 @@ _UPLOAD = -1  # FAIRSHARE_UPLOAD_BYTES, which a test or a site may change
 
 #: bytes by route name
 LIMITS: dict[str, int] = {
-    # Anybody reaches these without signing in.
+    # Reachable without signing in.
     "dashboard:sign-in": 16 * KB,
     "dashboard:second-step": 16 * KB,
     "dashboard:oidc-start": 16 * KB,
@@ -50,7 +50,7 @@ LIMITS: dict[str, int] = {
 
 @lru_cache(maxsize=1_024)
 def _route_of(path: str) -> str | None:
-    """The name of the route; None for none. Kept, because looking for it costs as much as a look-up from memory."""
+    """The name of the route; None for none. Cached, because resolving it costs as much as a look-up from memory."""
     try:
         return resolve(path).view_name
     except Resolver404:

@@ -1,4 +1,4 @@
-"""The task queue. The broker is a doorbell: what has to happen stands in the database."""
+"""The task queue. The broker is a doorbell: the work itself is in the database."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kombu.transport import TRANSPORT_ALIASES
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
 
-# Messages are JSON and say nothing but "look": a worker that runs as root, in a container, is no danger through them.
+# Messages are JSON and only wake workers: they are no danger to a worker that runs as root, in a container.
 warnings.filterwarnings("ignore", message="You're running the worker with superuser privileges")
 
 TRANSPORT_ALIASES["filesystem"] = "apps.cli.stack.file_broker:Transport"
@@ -25,14 +25,14 @@ app.autodiscover_tasks()
 @worker_shutting_down.connect
 def finish_step(**_signal: Any) -> None:
     """After SIGTERM: what is at work is finished or, between two steps of something long, handed back."""
-    from apps.runs.stopping import ask_to_stop
+    from apps.runs.shutdown import ask_to_stop
 
     ask_to_stop()
 
 
 @worker_ready.connect
 def look_for_work(**_signal: Any) -> None:
-    """A worker that was started again takes over at once what its killed predecessor worked on."""
+    """A restarted worker takes over at once what its killed predecessor worked on."""
     from apps.runs.services import ring
 
     ring()

@@ -13,8 +13,9 @@ _OWN = ("_csp_config", "_csp_update", "_csp_replace", "_csp_exempt")  # as djang
 
 
 class ContentPolicyMiddleware(CSPMiddleware):
-    """Without nonces, of which nothing here has any. django-csp makes the text anew for each response, which is a
-    quarter of the time of a look-up."""
+    """Without nonces, which nothing here uses. django-csp makes the text anew for each response, which is a quarter of
+    the time of a look-up.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         super().__init__(get_response)

@@ -40,10 +40,10 @@ FAIRSHARE_SITE = env_str("FAIRSHARE_SITE", default="local")  # as pages show it;
 FAIRSHARE_ISSUER = env_str("FAIRSHARE_ISSUER", default="")  # our name as an authority, as in hpc.example.org
 FAIRSHARE_TICK_S = env_int("FAIRSHARE_TICK_S", default=60, minimum=1)  # priorities are for instants on this grid
 FAIRSHARE_LEASE_S = env_int("FAIRSHARE_LEASE_S", default=60, minimum=1)  # a worker silent for this long loses its run
-FAIRSHARE_SWEEP_S = env_int("FAIRSHARE_SWEEP_S", default=10, minimum=1)  # how often expired leases are looked for
-FAIRSHARE_SMALLEST_GROUP = env_int("FAIRSHARE_SMALLEST_GROUP", default=5, minimum=2)  # whose sum is told without names
+FAIRSHARE_SWEEP_S = env_int("FAIRSHARE_SWEEP_S", default=10, minimum=1)  # how often expired leases are checked
+FAIRSHARE_SMALLEST_GROUP = env_int("FAIRSHARE_SMALLEST_GROUP", default=5, minimum=2)  # whose sum is shown without names
 FAIRSHARE_SNAPSHOT_POLL_S = 1.0  # a new snapshot is served at most 2 s after it is ready
-FAIRSHARE_TOKEN_PATIENCE_S = 1.0  # a look-up waits so long for a database that hangs; 0 asks in the caller's thread
+FAIRSHARE_TOKEN_PATIENCE_S = 1.0  # a look-up waits so long for a database that hangs; 0 queries in the caller's thread
 FAIRSHARE_TOKEN_PEPPERS = env_list("FAIRSHARE_TOKEN_PEPPERS") or [read_or_make_secret("token_pepper")]
 FAIRSHARE_PSEUDONYM_KEY = env_str("FAIRSHARE_PSEUDONYM_KEY", default="") or read_or_make_secret("pseudonym_key")
 FAIRSHARE_METRICS_ADDRESSES = env_list("FAIRSHARE_METRICS_ADDRESSES", default="127.0.0.1,::1")
@@ -157,7 +157,7 @@ DATABASES = {
     or {
         "ENGINE": "django.db.backends.postgresql",
         "HOST": str(socket_dir(VAR)),
-        "PORT": "5432",  # names the socket; PGPORT in somebody's environment must not
+        "PORT": "5432",  # names the socket; a PGPORT of the environment must not
         "USER": "fairshare",
         "NAME": "fairshare",
     }
@@ -183,7 +183,7 @@ CELERY_BROKER_URL = env_str("CELERY_BROKER_URL", default="") or "filesystem://"
 if CELERY_BROKER_URL == "filesystem://":
     # The broker is only a doorbell: files in var/ ring it when no Redis or RabbitMQ is given.
     CELERY_BROKER_TRANSPORT_OPTIONS = {**broker_dirs(VAR), "polling_interval": 0.1}
-    CELERY_WORKER_ENABLE_REMOTE_CONTROL = False  # its queues would be files nobody reads
+    CELERY_WORKER_ENABLE_REMOTE_CONTROL = False  # its queues would be unread files
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
@@ -260,7 +260,7 @@ MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
 MFA_RECOVERY_CODE_COUNT, MFA_RECOVERY_CODE_DIGITS = 10, 8
 AXES_FAILURE_LIMIT = 8
 AXES_COOLOFF_TIME = 0.25  # hours
-AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # a stranger can't lock a manager out
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # an attacker can't lock a manager out
 AXES_RESET_ON_SUCCESS = True
 AXES_IPWARE_PROXY_COUNT = env_int("FAIRSHARE_PROXY_COUNT", default=0)
 AXES_LOCKOUT_TEMPLATE = "dashboard/sign_in/locked.html"

@@ -135,7 +135,7 @@ class Site:
         if address.startswith("https://"):
             handlers.append(urllib.request.HTTPSHandler(context=ssl.create_default_context()))
         else:
-            handlers.append(urllib.request.ProxyHandler({}))  # this machine is reached without anybody in between
+            handlers.append(urllib.request.ProxyHandler({}))  # this machine is reached without a proxy
         self._opener = urllib.request.build_opener(*handlers)
 
     def get(self, path: str, query: Optional[Json] = None) -> Json:
@@ -231,7 +231,7 @@ def clean(text: str) -> str:
 
 
 def columns_of(text: str) -> int:
-    """How wide it stands: two for wide characters, none for marks that join the one before."""
+    """Display width: two for wide characters, none for combining marks."""
     wide = sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
     return wide - sum(1 for c in text if unicodedata.combining(c))
 
@@ -286,7 +286,7 @@ class Page:
         return f"\033[{code}m{text}\033[0m" if self._colour and code else text
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int], grows: int) -> None:
-        """numbers: columns that stand to the right. grows: the column that is cut where the line is too long."""
+        """numbers: right-aligned columns. grows: the column that is cut where the line is too long."""
         widths = [max(map(columns_of, column)) for column in zip(head, *rows)]
         others = sum(widths) - widths[grows] + 2 * (len(widths) - 1)
         widths[grows] = max(min(widths[grows], self.width - others), 8)
@@ -353,16 +353,16 @@ def asked_at(text: Optional[str]) -> Optional[str]:
         raise Failure(USAGE, f"--at {clean(text)} is not a date.")
 
 
-# --- Commands: each tells what the site said --------------------------------------------------------------------------
-def me(site: Site, given: argparse.Namespace) -> Tuple[Json, "Teller"]:
-    return site.get("me", {"policy": given.policy, "at": given.at}), get_me
+# --- Commands ---------------------------------------------------------------------------------------------------------
+def me(site: Site, given: argparse.Namespace) -> Tuple[Json, "Printer"]:
+    return site.get("me", {"policy": given.policy, "at": given.at}), print_my_priority
 
 
-def accounts(site: Site, given: argparse.Namespace) -> Tuple[Json, "Teller"]:
-    return site.get("me", {"policy": given.policy, "at": given.at}), tell_accounts
+def accounts(site: Site, given: argparse.Namespace) -> Tuple[Json, "Printer"]:
+    return site.get("me", {"policy": given.policy, "at": given.at}), print_accounts
 
 
-def why(site: Site, given: argparse.Namespace) -> Tuple[Json, "Teller"]:
+def why(site: Site, given: argparse.Namespace) -> Tuple[Json, "Printer"]:
     entry = given.account if given.account and given.account.startswith("/") else None
     account = None if entry else given.account
     found = site.get("me/explain", {"policy": given.policy, "at": given.at, "account": account, "entry": entry})
@@ -370,19 +370,19 @@ def why(site: Site, given: argparse.Namespace) -> Tuple[Json, "Teller"]:
         raise Failure(
             REFUSED, f"You have no account {clean(given.account)}. List your accounts with `fairshare accounts`."
         )
-    return found, tell_why
+    return found, print_walk
 
 
-def compare(site: Site, given: argparse.Namespace) -> Tuple[Json, "Teller"]:
+def compare(site: Site, given: argparse.Namespace) -> Tuple[Json, "Printer"]:
     policy = given.policy or _only_policy(site)
     path = "policies/{}/compare".format(urllib.parse.quote(policy, safe=""))
-    return site.get(path, {"one": given.mine, "other": given.other, "at": given.at}), tell_compare
+    return site.get(path, {"one": given.mine, "other": given.other, "at": given.at}), print_comparison
 
 
-def tree(site: Site, given: argparse.Namespace) -> Tuple[Json, "Teller"]:
+def tree(site: Site, given: argparse.Namespace) -> Tuple[Json, "Printer"]:
     policy = given.policy or _only_policy(site)
     path = "policies/{}/tree".format(urllib.parse.quote(policy, safe=""))
-    return site.get(path, {"path": given.path, "depth": given.depth, "at": given.at}), tell_tree
+    return site.get(path, {"path": given.path, "depth": given.depth, "at": given.at}), print_tree
 
 
 def _only_policy(site: Site) -> str:
@@ -434,7 +434,7 @@ def _freshness(page: Page, one: Json) -> None:
 
 
 def _notes(page: Page, one: Json) -> None:
-    """Of a look back: where the numbers are from, and what became known later."""
+    """Of a past instant: the source of the numbers, and what became known later."""
     for text in _texts((one.get("moment") or {}).get("notes")):
         page.paragraph(text)
 
@@ -453,7 +453,7 @@ def _advice(page: Page, one: Json) -> None:
         page.paragraph(text, indent="  ", bullet="-> ")
 
 
-def get_me(page: Page, found: Json) -> None:
+def print_my_priority(page: Page, found: Json) -> None:
     mine = found.get("accounts", [])
     if not mine:
         page.paragraph("No account is linked to your login.")
@@ -469,7 +469,7 @@ def get_me(page: Page, found: Json) -> None:
     _freshness(page, best)
 
 
-def tell_accounts(page: Page, found: Json) -> None:
+def print_accounts(page: Page, found: Json) -> None:
     mine = found.get("accounts", [])
     if not mine:
         page.paragraph("No account is linked to your login.")
@@ -486,7 +486,7 @@ def _account_table(page: Page, mine: Sequence[Json]) -> None:
     page.table(["policy", "account", "entry", "rank", "factor"], rows, numbers=(3, 4), grows=2)
 
 
-def tell_why(page: Page, found: Json) -> None:
+def print_walk(page: Page, found: Json) -> None:
     mine = found.get("accounts", [])
     if not mine:
         page.paragraph("No account is linked to your login.")
@@ -504,7 +504,7 @@ def tell_why(page: Page, found: Json) -> None:
         _freshness(page, one)
 
 
-def tell_compare(page: Page, found: Json) -> None:
+def print_comparison(page: Page, found: Json) -> None:
     one, other = found["one"], found["other"]
     page.heading("{} and {} in {}".format(clean(one["name"]), clean(other["name"]), clean(found["policy"])))
     for text in _texts(found.get("sentences")) or [str(found.get("sentence", ""))]:
@@ -551,7 +551,7 @@ def _levels(page: Page, steps: Sequence[Json]) -> None:
                 page.paragraph("{}: {}".format(clean(step["name"]), said.get("text", "")))
 
 
-def tell_tree(page: Page, found: Json) -> None:
+def print_tree(page: Page, found: Json) -> None:
     rows = []  # type: List[List[str]]
     _branch(found, 0, rows)
     page.table(["entry", "shares", "target", "actual", "points", ""], rows, numbers=(1, 2, 3, 4), grows=0)
@@ -582,7 +582,7 @@ def _branch(top: Json, level: int, rows: List[List[str]]) -> None:
 
 
 # --- Command line -----------------------------------------------------------------------------------------------------
-Teller = Any  # a function of a page and an answer: 3.6 has no name for it that says more
+Printer = Any  # a function of a page and an answer: 3.6 has no name for it that says more
 
 
 def parser() -> argparse.ArgumentParser:
@@ -652,7 +652,7 @@ def ages(found: Json) -> Iterable[float]:
 def run(arguments: Sequence[str], out: Any) -> int:
     given = read_arguments(arguments)
     address = site_of(given.site)
-    found, tell = COMMANDS[given.command](Site(address, read_token(address)), given)
+    found, print_document = COMMANDS[given.command](Site(address, read_token(address)), given)
     if given.json:
         out.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
     else:
@@ -660,7 +660,7 @@ def run(arguments: Sequence[str], out: Any) -> int:
         width = given.width or (shutil.get_terminal_size((80, 24)).columns if is_terminal else 80)
         colour = is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "") != "dumb"
         page = Page(max(width, 40), colour)
-        tell(page, found)
+        print_document(page, found)
         out.write("\n".join(page.lines) + "\n")
     out.flush()
     oldest = max(ages(found), default=None)

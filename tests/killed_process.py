@@ -1,4 +1,4 @@
-"""Work in a process that a fault point kills (`apps/runs/faults.py`), as a worker of its own would die."""
+"""Work in a process that a fault point kills (`apps/runs/fault_points.py`), as a worker of its own would die."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from django.db import connections
 
-from apps.runs import faults
+from apps.runs import fault_points
 
 
 def work_until_killed(work: Callable[[], object], *, fault: str) -> None:
@@ -34,8 +34,8 @@ def _work_and_end(work: Callable[[], object], fault: str) -> None:
     """Never returns: what pytest does at the end of a process is the parent's."""
     status = 1
     try:
-        os.environ[faults.VARIABLE] = fault
-        faults._passed.clear()
+        os.environ[fault_points.VARIABLE] = fault
+        fault_points._passed.clear()
         work()
         status = 0
     except BaseException:

@@ -10,8 +10,8 @@ from django.core.management import get_commands, load_command_class
 from django.urls import Resolver404, resolve
 
 from apps.api.v1.algorithm.views import AlgorithmSerializer
-from apps.api.v1.my_priority.explain import ExplainedSerializer
 from apps.api.v1.my_priority.forecasts import FactorAheadSerializer
+from apps.api.v1.my_priority.views import ExplainedSerializer
 from apps.api.v1.my_priority.walks import LevelEffectSerializer, WalkStepSerializer
 from apps.api.v1.policies.tree import TreeSerializer
 from apps.api.v1.priorities import PrioritySerializer

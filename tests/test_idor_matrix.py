@@ -751,7 +751,7 @@ ROWS = [
         remakes="notice_rule"),
     Row("notices/mail/", "/notices/mail/", "302 200 200 200 200 200 302 302 302 302 302"),
     Row("notices/mail/", "/notices/mail/", "302 303 303 303 303 303 302 302 302 302 302", "post",
-        {"rhythm": "off", "hour": "8"}),
+        {"interval": "off", "hour": "8"}),
     Row("notices/webhooks/", "/notices/webhooks/", "302 200 200 200 200 200 302 302 302 302 302",
         word="Chat of physics", readers="pia admin", besides="dora 200"),
     Row("notices/webhooks/new/", "/notices/webhooks/new/", "302 403 403 200 200 200 302 302 302 302 302",

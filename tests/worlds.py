@@ -15,11 +15,11 @@ from typing import Any
 from cachetools import Cache
 from django.test import override_settings
 
-from apps.accounts.names import roll
+from apps.accounts.names import account_index
 from apps.accounts.token_cache import tokens
 from apps.cli.sample.backlog import work_at
 from apps.cli.sample.loading import load_sample
-from apps.notices.evaluating import evaluate
+from apps.notices.evaluation import evaluate
 from apps.priorities.serving import store
 from apps.runs.models import Run
 from tests.api.small_site import AT, Site, build_site
@@ -65,7 +65,7 @@ def forget_process() -> None:
 def _forget_state() -> None:
     tokens.clear()
     store.forget()
-    roll._remembered.seen = None  # another database may have as many accounts, with other numbers
+    account_index._remembered.seen = None  # another database may have as many accounts, with other numbers
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Break-glass: people, and a look at tokens, names and the log. Whatever is changed here is in the log too."""
+"""Break-glass: people, and a read-only view of tokens, names and the log. Every change here is logged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ else:
 
 
 class ReadOnlyAdmin(ModelAdmin):
-    """To look, never to write: services and the database guard these rows."""
+    """Read-only: services and the database guard these rows."""
 
     show_full_result_count = False
 
@@ -53,7 +53,7 @@ class AuditedAdmin(ModelAdmin):
         super().delete_model(request, obj)
 
     def _log(self, request: HttpRequest, obj: Any, verb: str, fields: list[str]) -> None:
-        assert isinstance(request.user, User)  # noqa: S101 - the admin lets nobody else in
+        assert isinstance(request.user, User)  # noqa: S101 - the admin admits no one else
         audit.record(
             actor=Actor(user=request.user, via="admin"),
             verb=verb,
@@ -70,7 +70,7 @@ class PersonAdmin(AuditedAdmin, PeopleAdmin):
 
 @admin.register(Identity)
 class IdentityAdmin(AuditedAdmin):
-    """Who somebody is elsewhere; taken away, the next sign-in from there makes another account."""
+    """A person's identity in another system; once removed, the next sign-in from there makes another account."""
 
     list_display = ("user", "source", "subject", "linked_at")
     list_filter = ("source",)

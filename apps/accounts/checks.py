@@ -1,4 +1,4 @@
-"""Wrong settings of sign-in are told at the start, each with what to do about it."""
+"""System checks of the settings of sign-in, each with its remedy."""
 
 from __future__ import annotations
 

@@ -21,7 +21,9 @@ class User(AbstractUser):
 
 
 class Identity(models.Model):
-    """Who somebody is elsewhere: a subject of an OIDC issuer, an entry of a directory, a name a proxy vouches for."""
+    """A person's identity in another system: a subject of an OIDC issuer, an entry of a directory, a proxy's user
+    name.
+    """
 
     class Source(models.TextChoices):
         OIDC = "oidc", "OpenID Connect"
@@ -153,7 +155,7 @@ class AuditEvent(models.Model):
 
 
 class AuditCheck(models.Model):
-    """What one look at the whole chain found. Later looks also ask whether the rows are still those of this one."""
+    """The result of one check of the whole chain. Later checks also compare the rows with it."""
 
     checked_at = models.DateTimeField()
     duration_s = models.FloatField()

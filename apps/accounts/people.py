@@ -28,7 +28,7 @@ _AROUND = re.compile(r"\s*([,=])\s*")
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """What another system says of somebody at this sign-in. `subject` is what never changes there."""
+    """A person as another system describes them at this sign-in. `subject` never changes there."""
 
     source: str
     subject: str
@@ -43,12 +43,12 @@ class Person:
 def welcome(person: Person, *, at: datetime, via: str, address: str | None = None) -> User:
     """Their account here, made or found, with today's groups.
 
-    An account is found by identity. One that exists by that name belongs to somebody else, unless the site says that
-    names of this source are its own (FAIRSHARE_LINK_BY_NAME).
+    An account is found by identity. An existing one of that name belongs to another person, unless the site trusts this
+    source's names (FAIRSHARE_LINK_BY_NAME).
 
     Raises:
-        NotAllowed: the name is taken here, or the account is closed.
-        Invalid: the source sends no name that could be one.
+        NotAllowed: the name is in use here, or the account is closed.
+        Invalid: the source sends no valid name.
     """
     subject = person.subject.strip()
     if not subject or len(subject) > 1024:
@@ -135,7 +135,7 @@ def _sync_groups(user: User, person: Person, at: datetime, actor: Actor) -> None
         try:
             wanted.add(clean_group(prefix + name))
         except ValueError:
-            continue  # a name that nobody could type into a grant
+            continue  # a name that can't be typed into a grant
     held = {group.name: group for group in user.groups.filter(name__startswith=prefix)}
     added, removed = sorted(wanted - held.keys()), sorted(held.keys() - wanted)
     if not added and not removed:

@@ -27,7 +27,7 @@ DAYS = 90
 MOST_DAYS = 365
 ROTATION_GRACE = timedelta(hours=24)
 LAST_USED_EVERY = timedelta(seconds=60)
-# What a person may give their own token; the rest (looking everybody up, writing usage, …) an administrator gives.
+# Scopes that people may give their own tokens; the rest (looking everyone up, writing usage, …) an administrator gives.
 OWN_SCOPES = frozenset({Token.Scope.SELF_READ, Token.Scope.POLICIES_READ, Token.Scope.POLICIES_WRITE})
 _FORM = re.compile(r"fsh_([0-9a-z]{12})_([0-9a-f]{64})")
 _DAY_S = 86_400
@@ -116,7 +116,7 @@ def revoke_token(*, token_id: int, at: datetime, actor: Actor) -> None:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedToken:
-    """A token that held when it was looked up, and the instant up to which it may go on to."""
+    """A token that was valid when it was checked, and until when it may be."""
 
     user: User
     bounds: TokenBounds
@@ -210,7 +210,7 @@ def _own_token(token_id: int, actor: Actor) -> Token:
 
 
 def _held_until(token: Token | None, secret: str, at: datetime) -> datetime | None:
-    """Until when this secret opens this token; takes as long for a token that doesn't exist."""
+    """Until when this secret is valid for this token; takes as long for a token that doesn't exist."""
     version = token.pepper_version if token else 0
     given = _digest(secret, version)
     if hmac.compare_digest(given, bytes(token.digest) if token else b"\0" * 32) and token:

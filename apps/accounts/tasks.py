@@ -1,4 +1,4 @@
-"""What the clock looks after here."""
+"""Periodic tasks of this room."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 @shared_task(name="apps.accounts.tasks.verify_audit")
 def verify_audit() -> int:
-    """The whole log, looked at; how many rows hold. What doesn't is told in the log of the process and on the page."""
+    """Check the whole log; returns how many rows are valid. Failures are in the process's log and on the page."""
     found = check_chain(at=clock.now())
     if found.broken_id is not None:
         logger.error("The audit log is broken: %s.", found.problem)

@@ -1,7 +1,7 @@
-"""Tokens this process has verified: look-ups don't ask the database each time, and go on while it is away.
+"""Tokens verified by this process: look-ups skip the database while fresh, and continue while it is away.
 
-Revocation takes effect within `FRESH_S` while the database answers. While it doesn't, a token verified by this
-process within a day stays good for `priorities:read` alone.
+Revocation takes effect within `FRESH_S` while the database answers. While it doesn't, a token verified by this process
+within a day stays valid for `priorities:read` alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 
 from apps.accounts.actor import TokenBounds
-from apps.accounts.clerk import Clerk
+from apps.accounts.db_probe import Clerk
 from apps.accounts.models import Token, User
 from apps.accounts.services import VerifiedToken, look_up_token
 from apps.core.errors import NotAllowed, Unauthenticated, Unavailable
@@ -32,7 +32,7 @@ _MOST = 10_000
 
 @dataclass(slots=True)
 class _Known:
-    """refreshed_s: when somebody was last sent to the database for it, before it had to be asked."""
+    """refreshed_s: when a refresh was last started, ahead of its expiry."""
 
     verified: VerifiedToken
     checked_s: float

@@ -6,4 +6,4 @@ class ApiConfig(AppConfig):
     label = "api"
 
     def ready(self) -> None:
-        from apps.api.openapi import hooks as schema  # noqa: F401 - tells the schema generator what a bearer token is
+        from apps.api.openapi import hooks as schema  # noqa: F401 - describes bearer tokens to the schema generator

@@ -50,7 +50,7 @@ def bearer_text(request: HttpRequest) -> str | None:
 
 
 class TokenAuthentication(BaseAuthentication):
-    """Asks the database each time: these routes need it anyway. Look-ups don't come this way."""
+    """Checks the database each time: these routes need it anyway. Look-ups don't use this class."""
 
     def authenticate(self, request: Request) -> tuple[User, TokenBounds] | None:
         text = bearer_text(request._request)
@@ -74,7 +74,7 @@ class ScopePermission(BasePermission):
 
 
 def _scopes_for(view: APIView, method: str) -> frozenset[str]:
-    """Scopes that may use the method; whoever may use any method may ask for OPTIONS."""
+    """Scopes that may use the method; those that may use any method may use OPTIONS."""
     scopes: Scopes = getattr(view, "scopes", {})
     if method == "OPTIONS":
         return SESSION_ONLY.union(*scopes.values())

@@ -46,7 +46,7 @@ class FigureSerializer(serializers.Serializer[Any]):
     table = FigureTableSerializer()
 
     def get_fields(self) -> dict[str, Any]:
-        """`data` is taken by serializers."""
+        """serializers use the name `data`."""
         traces = serializers.ListField(child=serializers.DictField(), help_text="Traces of plotly.js")
         return {**super().get_fields(), "data": traces, "layout": serializers.DictField()}
 
@@ -58,7 +58,7 @@ FIGURE_ANSWERS: dict[tuple[int, str], Any] = {
 
 
 class FigureFilterSerializer(serializers.Serializer[Any]):
-    """What every figure takes; each adds the names of its own state."""
+    """Parameters of every figure; each adds the names of its own state."""
 
     format = serializers.ChoiceField(["csv"], required=False, help_text="The numbers behind it instead of JSON")
 

@@ -19,7 +19,7 @@ from apps.accounts.token_cache import tokens
 from apps.api import errors
 from apps.api.authentication import PRIORITIES_READ, bearer_text, require_policy
 from apps.api.monitoring import metrics
-from apps.api.token_sight import sights
+from apps.api.token_visibility import visibility
 from apps.api.v1 import answers
 from apps.core import clock
 from apps.core.errors import DomainError
@@ -31,7 +31,9 @@ ANSWER_FROM = "fairshare.answer_from"
 
 
 class AnswerFrom(Enum):
-    """What a look-up may use here; needing more, it is handed over. Without a word it goes on to sessions and views."""
+    """The resources a look-up may use here; one that needs more is handed over to sessions and views, also by
+    default.
+    """
 
     MEMORY = "tokens verified a moment ago and the snapshot in memory"
     SNAPSHOTS = "the database for tokens and kept snapshots"
@@ -52,7 +54,7 @@ def is_lookup(path: str, method: str) -> bool:
 
 
 class LookupMiddleware:
-    """Takes what it can answer by itself; everything else goes on to sessions and views."""
+    """Answers what it can by itself; everything else goes on to sessions and views."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -89,7 +91,7 @@ class LookupMiddleware:
             user, bounds = tokens.verify(text, at=clock.now(), refresh=not is_from_memory)
             if not looks_up(user, bounds):  # self:read: whose accounts these are is asked of the database
                 return self._elsewhere(request)
-            if is_from_memory and not sights.is_known(user, bounds, store.newest(policy_slug)):
+            if is_from_memory and not visibility.is_known(user, bounds, store.newest(policy_slug)):
                 return HandedOver()
             return look_up(request, policy_slug, what, user, bounds)
         except DomainError as error:
@@ -116,7 +118,7 @@ def look_up(request: HttpRequest, policy_slug: str, what: str, user: User, bound
     require_policy(bounds, policy_slug)
     snapshot = store.newest(policy_slug)
     at = clock.now()
-    mask = sights.mask(user, bounds, snapshot, at)
+    mask = visibility.mask(user, bounds, snapshot, at)
     if what == "/all":
         return answers.answer_all(request, snapshot, answers.snapshot_since(request, policy_slug), mask, at)
     queries = answers.queries_of_body(request) if what == "/lookup" else answers.queries_of_address(request)

@@ -1,4 +1,4 @@
-"""Answers whose bytes are signed: sent as they are, packed as the caller can take them, or not at all when known."""
+"""Responses of signed bytes: unchanged, in an encoding that the caller accepts, or 304."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def tagged(response: HttpResponse, tag: str) -> HttpResponse:
 
 
 def _coding(request: HttpRequest) -> str:
-    """The best coding that the caller takes; "" for none."""
+    """The best encoding that the caller accepts; "" for none."""
     taken: dict[str, float] = {}
     for part in str(request.META.get("HTTP_ACCEPT_ENCODING", "")).split(","):
         name, _, parameters = part.partition(";")

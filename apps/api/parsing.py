@@ -23,7 +23,7 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 class _Bad:
-    """Stands where something was refused, until its place is known."""
+    """Placeholder for a rejected value, until its location is known."""
 
     def __init__(self, code: str, message: str) -> None:
         self.code = code

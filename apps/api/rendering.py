@@ -19,9 +19,9 @@ def dumps(data: Any) -> bytes:
 
 
 def _typed(value: Any) -> Any:
-    """The same; new only where a number in it isn't finite, so that the usual answer is looked through and not copied.
+    """The value itself; new only where a number in it isn't finite, so that the usual answer is checked and not copied.
 
-    What isn't known here by its type comes back through `_plain`.
+    Unknown types come back through `_plain`.
     """
     kind = type(value)
     if kind is float:

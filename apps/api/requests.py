@@ -18,7 +18,7 @@ _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 class RequestIdMiddleware:
-    """Takes over the caller's id if it is a harmless one, else makes one; `request.headers` has it from here on."""
+    """Uses the caller's id if it is a harmless one, else makes one; `request.headers` has it from here on."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -29,7 +29,7 @@ class RequestIdMiddleware:
         response = self.get_response(request)
         response[HEADER] = request.META[_KEY]
         if isinstance(response, HttpResponse) and response.content and "Content-Length" not in response:
-            response["Content-Length"] = str(len(response.content))  # look-ups and health never meet CommonMiddleware
+            response["Content-Length"] = str(len(response.content))  # look-ups and health skip CommonMiddleware
         return response
 
 

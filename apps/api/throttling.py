@@ -1,4 +1,4 @@
-"""Writing too often answers 429 with Retry-After; reading is what the service is for, and look-ups never come here."""
+"""Too frequent writes answer 429 with Retry-After; reads are unlimited, and look-ups are never counted."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _VARY = "Authorization, Cookie"
 
 
 class TransportMiddleware:
-    """Outermost but for the request's id: its rules hold for files, look-ups and refusals, too."""
+    """Outermost but for the request's id: its rules apply to files, look-ups and refusals, too."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response

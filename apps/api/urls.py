@@ -7,9 +7,8 @@ from django.urls import path, re_path
 from django.views.decorators.csrf import csrf_exempt
 
 from apps.api import errors
-from apps.api.openapi import docs
 from apps.api.openapi import views as schema_view
-from apps.api.v1 import audit, charges, jobs, priorities, runs, sam_cases, tokens
+from apps.api.v1 import audit, charges, jobs, priorities, runs, tokens
 from apps.api.v1.algorithm import compare, operators
 from apps.api.v1.algorithm import figures as policy_figures
 from apps.api.v1.algorithm import views as algorithms
@@ -24,15 +23,14 @@ from apps.api.v1.convergence import views as convergence
 from apps.api.v1.federation import urls as federation_routes
 from apps.api.v1.mapping import rules as mapping_rules
 from apps.api.v1.mapping import views as mappings
-from apps.api.v1.my_priority import explain, forecasts
 from apps.api.v1.my_priority import figures as my_figures
+from apps.api.v1.my_priority import forecasts
 from apps.api.v1.my_priority import views as me
 from apps.api.v1.notices import statements
 from apps.api.v1.notices import views as notices
 from apps.api.v1.policies import adjustments, grants, revisions, tree, tree_figures
 from apps.api.v1.policies import views as policies
 from apps.api.v1.usage import figures as usage_figures
-from apps.api.v1.usage import formats as usage_formats
 from apps.api.v1.usage import quality, sources
 from apps.api.v1.usage import views as usage
 
@@ -44,14 +42,14 @@ urlpatterns = [
     path(f"{_POLICY}/priorities", priorities.SinglePriorityView.as_view(), name="priorities"),
     path(f"{_POLICY}/priorities/lookup", priorities.BulkPriorityView.as_view(), name="priorities-lookup"),
     path(f"{_POLICY}/priorities/all", priorities.AllPrioritiesView.as_view(), name="priorities-all"),
-    path(f"{_POLICY}/explain", explain.ExplainView.as_view(), name="explain"),
+    path(f"{_POLICY}/explain", me.ExplainView.as_view(), name="explain"),
     path(f"{_POLICY}/compare", compare.CompareView.as_view(), name="compare"),
     path(f"{_POLICY}/recompute", priorities.RecomputeView.as_view(), name="recompute"),
     path(f"{_POLICY}/snapshots", priorities.SnapshotListView.as_view(), name="snapshots"),
     path("me", me.MeView.as_view(), name="me"),
     path(f"{_POLICY}/forecast", forecasts.ForecastView.as_view(), name="forecast"),
     path(f"{_POLICY}/what-if", forecasts.WhatIfView.as_view(), name="what-if"),
-    path(f"{_POLICY}/sam-case", sam_cases.SamCaseView.as_view(), name="sam-case"),
+    path(f"{_POLICY}/sam-case", jobs.SamCaseView.as_view(), name="sam-case"),
     path("me/forecast", forecasts.MyForecastView.as_view(), name="me-forecast"),
     path(f"{_POLICY}/window/figures/decay", policy_figures.DecayFigureView.as_view(), name="decay-figure"),
     path(f"{_POLICY}/algorithm/figures/operator", policy_figures.OperatorFigureView.as_view(), name="operator-figure"),
@@ -144,7 +142,7 @@ urlpatterns = [
     path("usage/sources/<slug:source>/pause", sources.PauseView.as_view(), name="usage-source-pause"),
     path("usage/sources/<slug:source>/resume", sources.ResumptionView.as_view(), name="usage-source-resume"),
     path("usage/quality", quality.QualityListView.as_view(), name="usage-quality"),
-    path("usage/formats", usage_formats.UsageFormatListView.as_view(), name="usage-formats"),
+    path("usage/formats", usage.UsageFormatListView.as_view(), name="usage-formats"),
     path("usage/buckets", usage.BucketListView.as_view(), name="usage-buckets"),
     path("jobs/explain", jobs.JobExplanationView.as_view(), name="jobs-explain"),
     path("runs/<int:run>", runs.RunDetailView.as_view(), name="run"),
@@ -152,6 +150,6 @@ urlpatterns = [
     path("tokens/<int:token>/rotate", tokens.TokenRotationView.as_view(), name="token-rotate"),
     path("tokens/<int:token>/revoke", tokens.TokenRevocationView.as_view(), name="token-revoke"),
     path("schema", schema_view.schema, name="schema"),
-    path("docs", docs.docs, name="docs"),
+    path("docs", schema_view.docs, name="docs"),
     re_path(r"^.*$", csrf_exempt(login_not_required(errors.not_found)), name="unmatched"),
 ]

@@ -33,7 +33,7 @@ def print_results(command: BaseCommand, files: list[str], solver: Callable[[obje
         except BadCase as problem:
             problems.append(f"{name}: {problem.message}")
             continue
-        gc.freeze()  # the cases stay until the end: the collector needn't look through them again and again
+        gc.freeze()  # the cases stay until the end, so that the garbage collector needn't scan them repeatedly
         for outcome in solve_all(cases, first_index=n_cases, solver=solver):
             if isinstance(outcome, tuple):
                 problems.append(": ".join(outcome))

@@ -18,14 +18,14 @@ _MOST_PLACES = 20
 
 
 class OperatorCommand(BaseCommand):
-    """A command that calls services: what they refuse is told, never a traceback."""
+    """A command that calls services: a refusal is printed, never a traceback."""
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         try:
             return super().execute(*args, **options)
         except DomainError as error:
             status = BAD_INPUT if isinstance(error, Invalid | TooLarge) else REFUSED
-            raise CommandError(_told(error), returncode=status) from error
+            raise CommandError(_described(error), returncode=status) from error
         except OperationalError as error:
             raise CommandError(_no_database(error), returncode=REFUSED) from error
         except BrokenPipeError:  # `| head` has read enough
@@ -33,7 +33,7 @@ class OperatorCommand(BaseCommand):
             raise SystemExit(_PIPE_CLOSED) from None
 
 
-def _told(error: DomainError) -> str:
+def _described(error: DomainError) -> str:
     """One line where there is one wrong place; else a line for each."""
     if len(error.fields) == 1:
         (place,) = error.fields

@@ -1,4 +1,4 @@
-"""How mounts and subscriptions stand, as lines for a terminal and as JSON for a script."""
+"""State of mounts and subscriptions, as lines for a terminal and as JSON for a script."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from apps.federation.fallback.conditions import age_of, condition_of, is_held
 from apps.federation.models import Mount, Remote, Subscription
+from apps.federation.staleness import age_of, condition_of, is_held
 from apps.policies.tree.stored import load_tree
 
 
 def status_json(mounts: list[Mount], subscriptions: list[Subscription], at: datetime) -> dict[str, Any]:
-    """Ages in seconds; null before the first good look."""
+    """Ages in seconds; null before the first successful fetch."""
     return {
         "at": at.isoformat(),
         "mounts": [
@@ -25,7 +25,7 @@ def status_json(mounts: list[Mount], subscriptions: list[Subscription], at: date
         "subscriptions": [
             {
                 **_both(row, at), "feed": row.feed, "number": row.number, "capacity_cores": row.capacity_cores,
-                "told_capacity_cores": row.told_capacity_cores, "held_hours": row.held_hours.count(),
+                "reported_capacity_cores": row.reported_capacity_cores, "held_hours": row.held_hours.count(),
                 "running_held": row.running_held, "enforced_version": row.enforced_version,
             }
             for row in subscriptions
@@ -35,7 +35,7 @@ def status_json(mounts: list[Mount], subscriptions: list[Subscription], at: date
 
 def status_lines(mounts: list[Mount], subscriptions: list[Subscription], at: datetime) -> Iterator[str]:
     if not mounts and not subscriptions:
-        yield "Nothing is mounted, and no usage of others is taken."
+        yield "No mounts, and no subscriptions to usage."
     for mount in mounts:
         held = f"  change set {mount.held_id} waits for a decision" if mount.held_id else ""
         version = f"version {mount.landed_version} of {mount.version}"

@@ -32,7 +32,7 @@ def scenario_path(name: str) -> str:
 
 
 class TraceFiles(Mapping[str, str]):
-    """Logs by the name a scenario has for them, looked for beside the scenario and here, and read when asked for."""
+    """Logs by their name in a scenario, searched beside the scenario and here, and read at first use."""
 
     def __init__(self, scenario_files: list[str]) -> None:
         beside = [Path(name).parent for name in scenario_files if name != "-"]

@@ -1,4 +1,4 @@
-"""Which addresses this service connects to, told from their spelling and their number alone. Opens nothing."""
+"""Which addresses this service connects to, decided from their spelling and number alone. Opens nothing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _CLOSED = [
         *("100::/64", "fe80::/10", "fec0::/10", "ff00::/8", "::/128"),
     )
 ]
-_UNICAST = ipaddress.ip_network("2000::/3")  # what is handed out of IPv6; everything else is something special
+_UNICAST = ipaddress.ip_network("2000::/3")  # allocated IPv6 space; everything else is special
 
 
 class Target(NamedTuple):
@@ -59,9 +59,8 @@ class Refused(Invalid):
 
 
 def target_of(url: str) -> Target:
-    """
-    Raises:
-        Refused: it isn't https, names somebody, has an odd host or a port that isn't open; with what to write instead.
+    """Raises:
+    Refused: not https, with credentials, a malformed host, or a port that isn't open; with what to write instead.
     """
     if len(url) > MOST_URL or not _PRINTABLE.fullmatch(url) or "\\" in url:
         raise Refused("An address has at most 2048 printable ASCII characters, and no spaces or backslashes.")
@@ -98,9 +97,8 @@ def is_allowed(target: Target) -> bool:
 
 
 def refuse_closed(address: Address, target: Target) -> None:
-    """
-    Raises:
-        Refused: nobody connects there, or only with the operator's word for this host and port.
+    """Raises:
+    Refused: never connected to, or only if the operator allows this host and port.
     """
     kind = kind_of(address)
     if kind == "public" or (kind == "private" and is_allowed(target)):

@@ -13,7 +13,7 @@ import orjson
 from apps.core.errors import FieldProblem, Invalid
 
 MOST_DEPTH = 200
-MOST_VALUES = 12_000_000  # of a document, and how many of these are lists and objects: what it takes to hold them
+MOST_VALUES = 12_000_000  # of a document, and how many of these are lists and objects: bounds on its memory
 MOST_NESTS = 2_500_000
 _MOST_WHOLE = 2**53  # beyond, doubles skip whole numbers: RFC 8785 asks for I-JSON
 _LONG = 32  # values of a list, from which on numpy is faster
@@ -59,10 +59,10 @@ def read_canonical(body: bytes, where: str) -> dict[str, Any]:
 
 
 def _read_plainly(body: bytes, shape: bytes) -> Any:
-    """What canonical bytes say; None where that isn't certain without a look at every value.
+    """The value of canonical bytes; None where that isn't certain without checking every value.
 
-    Certain: what is written again as the same bytes, when it has no key or number of those that RFC 8785 orders or
-    writes in another way. shape: the bytes without their texts.
+    Certain: writing it again gives these bytes, when it has no key or number that RFC 8785 orders or writes
+    differently. shape: the bytes without their texts.
     """
     if _BEYOND_BMP.search(body) or _ODD_NUMBER.search(shape):
         return None
@@ -116,7 +116,7 @@ def _plain(value: Any, has_small: list[float], depth: int) -> Any:
 
 
 def _plain_numbers(values: Sequence[Any]) -> list[Any] | None:
-    """A long list of numbers as `_plain` gives it one by one; None where one has to be looked at by itself."""
+    """A long list of numbers, equal to what `_plain` gives one by one; None where one has to be checked singly."""
     kinds = set(map(type, values))
     if kinds == {int}:
         return list(values) if min(values) >= -_MOST_WHOLE and max(values) <= _MOST_WHOLE else None
@@ -163,7 +163,7 @@ def _refuse_halves(text: str) -> None:
 
 
 def _written(plain: Any) -> str:
-    """The same as json.dumps, with small numbers as ECMAScript writes them."""
+    """Like json.dumps, with small numbers as ECMAScript writes them."""
     if isinstance(plain, float):
         return _ecmascript(plain)
     if isinstance(plain, list):
@@ -192,7 +192,7 @@ def _ecmascript(value: float) -> str:
 
 
 def _refuse_depth(body: bytes, shape: bytes, where: str) -> None:
-    """Counted before parsing, because parsers recurse and take what memory they need. shape: without its texts."""
+    """Counted before parsing, because parsers recurse and use unbounded memory. shape: without its texts."""
     n_nests = shape.count(b"[") + shape.count(b"{")
     if n_nests > MOST_NESTS or n_nests + shape.count(b",") > MOST_VALUES:
         raise bad(where, f"has more than {MOST_VALUES:,} values, or {MOST_NESTS:,} lists and objects")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class FieldProblem:
-    """One wrong place in what somebody sent: where it is, and what to do about it."""
+    """One wrong field of the input: its location, and what to do about it."""
 
     where: str
     message: str
@@ -37,7 +37,7 @@ class Malformed(Invalid):
 
 
 class Unauthenticated(DomainError):
-    """Nobody knows who is asking: no sign-in, or a token that doesn't hold."""
+    """No valid sign-in or token."""
 
     code = "unauthenticated"
 
@@ -55,7 +55,7 @@ class NotFound(DomainError):
 
 
 class Conflict(DomainError):
-    """Somebody else changed it first."""
+    """Changed or used by another writer first."""
 
     code = "conflict"
 

@@ -1,7 +1,7 @@
-"""Characters that nobody sees in a text: two names that differ by one look the same, and a formula behind one is one.
+"""Invisible characters: two names that differ by one look alike, and a formula behind one is still a formula.
 
-Unicode's format characters (category Cf) but for those that are drawn, and what else has no picture of its own:
-fillers, variation selectors, the joiner of combining marks, the empty braille pattern.
+Unicode's format characters (category Cf) but for those that are drawn, and others without a glyph: fillers, variation
+selectors, the joiner of combining marks, the empty braille pattern.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ _CONTROL = re.compile(f"[{INVISIBLE}\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 def first_invisible(text: str) -> str:
-    """The first character that nobody sees; "" where each can be seen."""
+    """The first invisible character; "" where each is visible."""
     found = None if text.isascii() else _INVISIBLE.search(text)
     return found[0] if found else ""
 
 
 def shown(text: str) -> str:
-    """The text with each character that nobody sees as its number, as in `an[U+200B]na`."""
+    """The text with each invisible character as its number, as in `an[U+200B]na`."""
     return text if text.isascii() else _INVISIBLE.sub(lambda found: f"[U+{ord(found[0]):04X}]", text)
 
 
 def visible(text: str) -> str:
-    """The text as it is shown: without what nobody sees, and without control characters but tabs and line ends."""
+    """The text as displayed: without invisible characters, and without control characters but tabs and line ends."""
     return text if text.isascii() and text.isprintable() else _CONTROL.sub("", text)

@@ -1,8 +1,8 @@
-"""The one place that opens a connection to an address that somebody typed in.
+"""The only module that connects to addresses that people typed in.
 
-A name is resolved once, every address it has is looked at, and the connection goes to one of those, under the name
-(Host, TLS and its certificate). Bytes, time and redirects are bounded. `http.client` over a socket of our own gives
-exactly this and nothing more: no proxies of the environment, no pool, no second look-up.
+A name is resolved once, all its addresses are checked, and the connection goes to one of those, under the name (Host,
+TLS and its certificate). Bytes, time and redirects are bounded. `http.client` over a socket of our own gives exactly
+this and nothing more: no proxies of the environment, no pool, no second look-up.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def fetch(
 
 
 def _refuse_inwards(source: Target, onward: Target) -> None:
-    """What the operator opened is open for those who type it in: a stranger's redirect doesn't lead there.
+    """The operator's exceptions are for typed addresses: a foreign redirect may not use them.
 
     Raises:
         Refused: from an address that isn't on the operator's list to one that is.
@@ -169,7 +169,7 @@ class _Wire:
         return io.BufferedReader(_Incoming(self._sock, self._deadline, self._most))
 
     def close(self) -> None:
-        """The answer is still to be read when `http.client` lets go of the socket: `_Exchange` closes it."""
+        """The response is still to be read when `http.client` releases the socket: `_Exchange` closes it."""
 
 
 class _Exchange:
@@ -268,7 +268,7 @@ def _resolved(target: Target, deadline: Deadline, resolve: Resolve) -> list[str]
 
 
 def _connected(target: Target, addresses: Sequence[Address], deadline: Deadline) -> socket.socket:
-    """To the first checked address that answers; each gets its part of the time."""
+    """To the first checked address that answers; each gets a fraction of the time."""
     problem: OSError | None = None
     for n_tried, address in enumerate(addresses):
         refuse_closed(address, target)

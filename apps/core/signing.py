@@ -1,10 +1,10 @@
-"""Documents that can be trusted wherever they lie: canonical JSON, Ed25519 keys, sign and verify.
+"""Documents that can be trusted from any location: canonical JSON, Ed25519 keys, sign and verify.
 
 A signed document is two lines of UTF-8: the document as canonical JSON (RFC 8785), and, in canonical JSON,
 `{"chain":[…],"key":FINGERPRINT,"public":BASE64,"signature":BASE64}`, whose signature is over the bytes of the first
 line. So a signature is checked before anything of the document is parsed, and survives caches and plain web servers.
-The chain says which key followed which, each link signed by the older one: whoever trusts an older key learns of the
-newer ones from the document itself.
+The chain lists successive keys, each link signed by the older one: a site that trusts an older key learns the newer
+ones from the document itself.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class PublicKey:
 
 @dataclass(frozen=True)
 class SigningKey:
-    """Signs as one authority. The raw key is a secret: whoever stores it seals it."""
+    """Signs as one authority. The raw key is a secret: store it sealed."""
 
     raw: bytes
 
@@ -101,8 +101,8 @@ def hand_over(older: SigningKey, newer: PublicKey) -> Link:
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """A document whose signature holds. digest: SHA-256 of its canonical bytes, hex. follows: the trusted key that
-    handed over to `key`, the same where nothing was handed over, None at a first look.
+    """A document with a valid signature. digest: SHA-256 of its canonical bytes, hex. follows: the trusted key that
+    preceded `key`, `key` itself without a rotation, None at a first fetch.
     """
 
     document: Mapping[str, Any]
@@ -133,7 +133,7 @@ def digest_of(document: Mapping[str, Any]) -> str:
 def open_document(data: bytes, *, trusted: Collection[str] | None) -> Opened:
     """Check the signature, then read what it covers.
 
-    trusted: fingerprints of keys whose documents are taken; None at a first look, when somebody compares it by eye.
+    trusted: fingerprints of accepted keys; None at a first fetch, when a person compares it.
 
     Raises:
         BadDocument: no two lines, another key, a signature that doesn't hold, or a document that isn't canonical. Codes

@@ -1,4 +1,4 @@
-"""Tables as CSV that no spreadsheet takes for formulas, and as Parquet: in pieces, so that length costs no memory."""
+"""Tables as CSV that spreadsheets don't read as formulas, and as Parquet: in pieces, so that length costs no memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PARQUET_ROWS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a table; any of its cells may be None: nothing is known, or nothing may be told."""
+    """One column of a table; any of its cells may be None: unknown, or hidden."""
 
     name: str
     kind: Kind = "text"
@@ -45,8 +45,9 @@ def pieces(columns: Sequence[Column], rows: Iterable[Row], format: str) -> Itera
 
 
 def harmless(text: str) -> str:
-    """A cell that starts like a formula gets an apostrophe in front; also after spaces and characters that nobody
-    sees, also in full-width signs."""
+    """A cell that starts like a formula gets an apostrophe in front; also after spaces and invisible characters, also
+    in full-width signs.
+    """
     shown = visible(text)
     start = unicodedata.normalize("NFKC", shown.lstrip(_SPACES))
     return f"'{text}" if start.startswith(_TRIGGERS) or shown.startswith(_TRIGGERS) else text

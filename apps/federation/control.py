@@ -1,4 +1,4 @@
-"""What people do about a mount or a subscription that exists: each deed is in the audit log with its reason."""
+"""Actions on an existing mount or subscription. Each writes its reason to the audit log."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from django.db import transaction
 from apps.accounts.actor import Actor
 from apps.accounts.audit import log as audit
 from apps.core.errors import Conflict, FieldProblem, Invalid
-from apps.federation.fallback import stale
+from apps.federation import staleness
 from apps.federation.fetch_schedule import ask_for
-from apps.federation.fetching.looking import NOT_ASKED, Other, sealed_token
+from apps.federation.fetching.fetch_log import NOT_FETCHED, Other, sealed_token
 from apps.federation.models import Mount, Remote, Subscription
-from apps.federation.mounts.mounting import clean_fingerprint, clean_settings, get_mount
-from apps.federation.usage_feeds.lines import read_from_0
-from apps.federation.usage_feeds.subscribing import clean_cores, get_subscription
+from apps.federation.mounts.services import clean_fingerprint, clean_settings, get_mount
+from apps.federation.usage_feeds.feed_lineage import read_from_0
+from apps.federation.usage_feeds.subscriptions import clean_cores, get_subscription
 from apps.runs.models import Run
 
 Kind = Literal["mount", "subscription"]
@@ -33,7 +33,7 @@ def get_remote(*, kind: Kind, remote_id: int, actor: Actor, at: datetime, lock: 
 
 @transaction.atomic
 def pause(*, kind: Kind, remote_id: int, reason: str, at: datetime, actor: Actor) -> Other:
-    """Not asked any more until it is resumed; what is in force stays."""
+    """Stop fetching until it is resumed; the current content stays."""
     remote = _locked(kind, remote_id, at, actor)
     if remote.state == State.PAUSED:
         return remote
@@ -42,10 +42,10 @@ def pause(*, kind: Kind, remote_id: int, reason: str, at: datetime, actor: Actor
 
 @transaction.atomic
 def resume(*, kind: Kind, remote_id: int, reason: str, at: datetime, actor: Actor) -> Other:
-    """Asked again at once, with what is trusted as it was: one that was blocked is blocked again where nothing changed.
+    """Fetch again at once with the trusted state unchanged: a blocked one is blocked again where nothing changed.
 
     Raises:
-        Conflict: it is frozen: thawing puts in force what was seen meanwhile, and is asked for by that name.
+        Conflict: it is frozen: thawing applies what was fetched meanwhile, so it is a separate action.
     """
     remote = _locked(kind, remote_id, at, actor)
     if remote.state == State.FROZEN:
@@ -58,10 +58,10 @@ def resume(*, kind: Kind, remote_id: int, reason: str, at: datetime, actor: Acto
 
 @transaction.atomic
 def freeze(*, kind: Kind, remote_id: int, reason: str, at: datetime, actor: Actor) -> Other:
-    """Asked and looked at, and nothing of it put in force until it is thawed.
+    """Keep fetching and checking, and apply nothing until it is thawed.
 
     Raises:
-        Conflict: it is paused or blocked, so that nothing is put in force anyway.
+        Conflict: it is paused or blocked, so that nothing is applied anyway.
     """
     remote = _locked(kind, remote_id, at, actor)
     if remote.state == State.FROZEN:
@@ -72,7 +72,7 @@ def freeze(*, kind: Kind, remote_id: int, reason: str, at: datetime, actor: Acto
 
 @transaction.atomic
 def thaw(*, kind: Kind, remote_id: int, reason: str, at: datetime, actor: Actor) -> Other:
-    """What was seen while it was frozen is put in force by the next look, which is due at once."""
+    """Apply what was fetched while it was frozen: the next fetch, which is due at once, does it."""
     remote = _locked(kind, remote_id, at, actor)
     if remote.state == State.ACTIVE:
         return remote
@@ -83,7 +83,7 @@ def thaw(*, kind: Kind, remote_id: int, reason: str, at: datetime, actor: Actor)
 
 @transaction.atomic
 def fetch_now(*, kind: Kind, remote_id: int, reason: str = "", at: datetime, actor: Actor) -> Run:
-    """Ask for a look now; while one waits, that is the answer.
+    """Request a fetch now; return the waiting one if there is one.
 
     Raises:
         Conflict: it is paused or blocked.
@@ -100,10 +100,10 @@ def change_settings(
     *, kind: Kind, remote_id: int, settings: Mapping[str, Any], token: str | None = None, reason: str, at: datetime,
     actor: Actor,
 ) -> Other:  # fmt: skip
-    """Limits and rhythm; what isn't given stays. token: in place of the present one, "" for none; it is never shown.
+    """Set limits and interval; omitted values stay. token: replaces the present one, "" for none; it is never shown.
 
     Raises:
-        Invalid: what is unknown or out of its range, each at its place.
+        Invalid: an unknown or out-of-range value, each with its location.
     """
     remote = _locked(kind, remote_id, at, actor)
     read = clean_settings(settings, of_usage=kind == "subscription")
@@ -122,17 +122,17 @@ def change_settings(
     if "every_s" in changed or token is not None:
         remote.due_at = at
     remote.save()
-    if remote.stale_action != Remote.StaleAction.LOCAL or not stale.is_stale(remote, at):
-        stale.let_go(remote, at)
+    if remote.stale_action != Remote.StaleAction.LOCAL or not staleness.is_stale(remote, at):
+        staleness.end_fallback(remote, at)
     _note(remote, "federation.settings_changed", reason, at, actor, details)
     return remote
 
 
 @transaction.atomic
 def trust_key(*, kind: Kind, remote_id: int, fingerprint: str, reason: str, at: datetime, actor: Actor) -> Other:
-    """From now on by another key, which somebody compared by another way; one that was blocked is asked at once.
+    """Trust another key, which an administrator compared through another channel; fetch at once if it was blocked.
 
-    Usage is read from 0 by it: that the numbers go on as under the key before can't be known.
+    Usage is read from 0 with it: nothing proves that the numbers continue those signed by the old key.
 
     Raises:
         Invalid: no reason, or no fingerprint.
@@ -153,9 +153,9 @@ def trust_key(*, kind: Kind, remote_id: int, fingerprint: str, reason: str, at: 
 
 @transaction.atomic
 def begin_anew(*, kind: Kind, remote_id: int, reason: str, at: datetime, actor: Actor) -> Other:
-    """Take what is served now as a new start: a line that was forked, or a site that was set up from an older state.
+    """Accept what is served now as a new start: a forked lineage, or a site restored from an older state.
 
-    By the key that is trusted. What is in force stays until it lands, within the limits of any other change.
+    The trusted key stays. The current content stays until the new one lands, within the limits of any other change.
 
     Raises:
         Invalid: no reason.
@@ -178,7 +178,7 @@ def begin_anew(*, kind: Kind, remote_id: int, reason: str, at: datetime, actor: 
 
 @transaction.atomic
 def agree_capacity(*, subscription: int, cores: float, reason: str, at: datetime, actor: Actor) -> Subscription:
-    """What the other site has, as agreed. All that it tells is read anew: held hours that are within it now count.
+    """Set the capacity agreed with the other site. All its usage is read again: held hours within it are released.
 
     Raises:
         Invalid: no reason, or no number of cores.
@@ -187,7 +187,7 @@ def agree_capacity(*, subscription: int, cores: float, reason: str, at: datetime
     row = get_subscription(subscription_id=subscription, actor=actor, at=at, lock=True)
     before, row.capacity_cores = row.capacity_cores, clean_cores(cores)
     read_from_0(row)
-    if row.state not in NOT_ASKED:
+    if row.state not in NOT_FETCHED:
         row.due_at = at
     row.save()
     details = {"before": before, "after": row.capacity_cores}
@@ -209,7 +209,7 @@ def _switched(remote: Other, state: str, verb: str, reason: str, at: datetime, a
 def _unblock(remote: Other, at: datetime) -> None:
     if remote.state == State.BLOCKED:
         remote.state = State.ACTIVE
-    if remote.state not in NOT_ASKED:
+    if remote.state not in NOT_FETCHED:
         remote.due_at = at
 
 

@@ -1,4 +1,4 @@
-"""Looking at others on a schedule: conditional, bounded, checked, then taken; the last good one stays."""
+"""Scheduled fetches from peers: conditional, bounded, checked, then applied; the last good document stays."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from django.db import DatabaseError, InterfaceError
 
 from apps.core.errors import Conflict, DomainError, NotFound
 from apps.core.outbound import Answer, Unreachable
-from apps.federation.fallback import stale
-from apps.federation.fetching import looking
-from apps.federation.fetching.crowd import Asked, Crowd
-from apps.federation.fetching.looking import BAD_OUTCOMES, NOT_ASKED, Look, Other
+from apps.federation import staleness
+from apps.federation.fetching import fetch_log
+from apps.federation.fetching.concurrent_fetch import Asked, ConcurrentFetch
+from apps.federation.fetching.fetch_log import BAD_OUTCOMES, NOT_FETCHED, FetchResult, Other
 from apps.federation.models import Fetch, Mount, Subscription
-from apps.federation.mounts import following
-from apps.federation.usage_feeds import taking
-from apps.federation.usage_feeds.strangers import drop_new_strangers
-from apps.runs.faults import fault_point
+from apps.federation.mounts import mount_refresh
+from apps.federation.usage_feeds import usage_ingest
+from apps.federation.usage_feeds.out_of_scope_entries import drop_out_of_scope_entries
+from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease, LeaseLost, RunCancelled
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
 
-__all__ = ["BAD_OUTCOMES", "KIND", "ask_for", "ask_for_due", "take_answer", "work_fetch"]
+__all__ = ["BAD_OUTCOMES", "KIND", "ask_for", "ask_for_due", "ingest_answer", "work_fetch"]
 
 logger = logging.getLogger(__name__)
 
@@ -33,11 +33,11 @@ _PASSED_ON = (DatabaseError, InterfaceError, LeaseLost, RunCancelled)
 
 def ask_for_due(*, at: datetime) -> int:
     """A run for each mount and each feed whose time has come; safe to run twice and at once."""
-    stale.act_on_stale(at)
-    drop_new_strangers(at)
+    staleness.act_on_stale(at)
+    drop_out_of_scope_entries(at)
     due: list[Other] = []
     for table in (Mount, Subscription):
-        due += table._default_manager.filter(due_at__lte=at).exclude(state__in=NOT_ASKED)
+        due += table._default_manager.filter(due_at__lte=at).exclude(state__in=NOT_FETCHED)
     due.sort(key=lambda remote: (remote.due_at or at, remote.pk))
     for remote in due:
         ask_for(remote, at=at)
@@ -47,27 +47,28 @@ def ask_for_due(*, at: datetime) -> int:
 def ask_for(remote: Other, *, at: datetime) -> Run:
     """Joins one that waits already; two of a mount or a feed never work at once."""
     place = "mount" if isinstance(remote, Mount) else "usage"
-    arguments = {looking.kind_of(remote): remote.pk}
+    arguments = {fetch_log.kind_of(remote): remote.pk}
     return enqueue_run(kind=KIND, subject=f"{place}:{remote.pk}", arguments=arguments, at=at, max_attempts=3)
 
 
 def work_fetch(run: Run, lease: Lease) -> dict[str, Any]:
-    """Handler of `federation_fetch`. Whatever the other side does, what is in force stays until a good one lands."""
-    return Crowd(KIND, _begin, _settle).work(run, lease)
+    """Handler of `federation_fetch`. The current content stays until a good document lands, whatever the peer does."""
+    return ConcurrentFetch(KIND, _begin, _settle).work(run, lease)
 
 
 def _begin(run: Run) -> Asked:
-    """
-    Raises:
-        NotFound: it was taken away meanwhile.
-        Conflict: it is paused, or somebody has to look at it first.
+    """Raises:
+    NotFound: it was removed meanwhile.
+    Conflict: it is paused, or waits for a manager's decision.
     """
     remote = _found(run)
-    if remote.state in NOT_ASKED:
+    if remote.state in NOT_FETCHED:
         message = f"{remote}: it isn't fetched, because it is {remote.get_state_display().lower()}."
         raise Conflict(message, code=remote.state)
     try:
-        question = following.question_for(remote) if isinstance(remote, Mount) else taking.question_for(remote)
+        question = (
+            mount_refresh.question_for(remote) if isinstance(remote, Mount) else usage_ingest.question_for(remote)
+        )
     except DomainError as error:
         return Asked(remote, None, failure=error)
     return Asked(remote, question)
@@ -75,36 +76,36 @@ def _begin(run: Run) -> Asked:
 
 def _settle(run: Run, lease: Lease, asked: Asked) -> dict[str, Any]:
     at, remote = lease.clock(), asked.remote
-    look = _looked(asked, at)
+    fetched = _checked_answer(asked, at)
     fault_point("federation.fetch.before_landing")
     with lease.fenced():
         row = _found(run, lock=True)
-        if row.state in NOT_ASKED or _basis(row) != _basis(remote):
-            look = Look(message="Its settings changed during the fetch: it is fetched again.")
+        if row.state in NOT_FETCHED or _basis(row) != _basis(remote):
+            fetched = FetchResult(message="Its settings changed during the fetch: it is fetched again.")
             row.due_at = at
             row.save(update_fields=["due_at"])
         else:
-            _land(row, look, at, asked.took_s)
-        result = {"outcome": look.outcome, "version": look.version, "message": look.message}
+            _land(row, fetched, at, asked.took_s)
+        result = {"outcome": fetched.outcome, "version": fetched.version, "message": fetched.message}
         fault_point("federation.fetch.before_commit")
         lease.finish(result, lease.clock())
     return result
 
 
-def take_answer(remote: Other, answer: Answer, *, at: datetime) -> Look:
+def ingest_answer(remote: Other, answer: Answer, *, at: datetime) -> FetchResult:
     """Process an answer that has been received: check it, apply it, record it."""
-    look = _looked(Asked(remote, None, answer=answer), at)
-    _land(remote, look, at, 0.0)
-    return look
+    fetched = _checked_answer(Asked(remote, None, answer=answer), at)
+    _land(remote, fetched, at, 0.0)
+    return fetched
 
 
-def _land(remote: Other, look: Look, at: datetime, took_s: float) -> None:
+def _land(remote: Other, fetched: FetchResult, at: datetime, took_s: float) -> None:
     is_behind = False
     if isinstance(remote, Mount):
-        following.take(remote, look, at)
+        mount_refresh.apply(remote, fetched, at)
     else:
-        is_behind = taking.take(remote, look, at)
-    looking.note(remote, look, at, took_s, is_behind=is_behind)
+        is_behind = usage_ingest.apply(remote, fetched, at)
+    fetch_log.note(remote, fetched, at, took_s, is_behind=is_behind)
 
 
 def _found(run: Run, *, lock: bool = False) -> Other:
@@ -118,32 +119,32 @@ def _found(run: Run, *, lock: bool = False) -> Other:
     return remote
 
 
-def _looked(asked: Asked, at: datetime) -> Look:
+def _checked_answer(asked: Asked, at: datetime) -> FetchResult:
     """Everything that needs no lock: check the signature, read."""
-    look = Look()
+    fetched = FetchResult()
     try:
         if asked.failure is not None:
             raise asked.failure
         answer, remote = asked.answer, asked.remote
         assert answer is not None  # noqa: S101 - else there is a failure
-        look.n_bytes, look.etag = len(answer.body), looking.etag_of(answer)
-        read = following.read_answer if isinstance(remote, Mount) else taking.read_answer
-        read(remote, answer, look, at)
+        fetched.n_bytes, fetched.etag = len(answer.body), fetch_log.etag_of(answer)
+        read = mount_refresh.read_answer if isinstance(remote, Mount) else usage_ingest.read_answer
+        read(remote, answer, fetched, at)
     except Unreachable as error:
-        look.refuse(error.code, error.message, outcome=Fetch.Outcome.UNREACHABLE)
+        fetched.refuse(error.code, error.message, outcome=Fetch.Outcome.UNREACHABLE)
     except _PASSED_ON:
         raise
     except DomainError as error:
-        look.refuse(error.code, error.message)
+        fetched.refuse(error.code, error.message)
     except (ValueError, ArithmeticError, LookupError, TypeError, RecursionError):
-        logger.exception("A document of %s can't be read.", asked.remote)  # ours to mend; theirs isn't taken
-        look.refuse("unreadable", "It can't be read; the log of this site says where.")
-    return look
+        logger.exception("A document of %s can't be read.", asked.remote)  # a fault of ours
+        fetched.refuse("unreadable", "It can't be read; the log of this site says where.")
+    return fetched
 
 
 def _basis(remote: Other) -> tuple[Any, ...]:
     """What an answer is judged by: another one now, and the answer means nothing."""
     return (
-        remote.url, following.trusted_of(remote) if isinstance(remote, Mount) else taking.trusted_of(remote),
+        remote.url, mount_refresh.trusted_of(remote) if isinstance(remote, Mount) else usage_ingest.trusted_of(remote),
         remote.state == remote.State.FROZEN,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What this site tells others of its policies and with which keys, and what of others' it has mounted."""
+"""What this site publishes and with which keys, and what it mounts of others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class SiteKey(models.Model):
     fingerprint = models.CharField(max_length=64, unique=True)
     public = models.BinaryField()
     sealed = models.TextField()  # the private key, sealed with SECRET_KEY
-    handed_over = models.BinaryField(default=b"", blank=True)  # signature of the key before over this one
+    rotation_signature = models.BinaryField(default=b"", blank=True)  # signature of the key before over this one
     made_at = models.DateTimeField()
 
     def __str__(self) -> str:
@@ -22,13 +22,13 @@ class SiteKey(models.Model):
 
 
 class Publication(models.Model):
-    """A subtree that is told to others, as one series of documents."""
+    """A subtree published to others, as one series of documents."""
 
     policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="publications")
     entry_uid = models.UUIDField()
     name = models.CharField(max_length=128, unique=True)  # as addresses and documents have it
     expires_after_s = models.PositiveIntegerField(default=7 * 86_400)
-    is_open = models.BooleanField(default=False)  # anybody may fetch it; else those with a token for it
+    is_open = models.BooleanField(default=False)  # open to all; else a token is needed
     made_at = models.DateTimeField()
 
     class Meta:
@@ -42,7 +42,7 @@ class Publication(models.Model):
 
 
 class PublishedDocument(models.Model):
-    """One version of a publication, as it was signed. A version once told is never told differently."""
+    """One signed version of a publication. A published version never changes."""
 
     publication = models.ForeignKey(Publication, on_delete=models.CASCADE, related_name="documents")
     version = models.PositiveBigIntegerField()
@@ -115,7 +115,7 @@ class Mount(Remote):
     publication = models.CharField(max_length=128)
     version = models.PositiveBigIntegerField(default=0)  # the newest that was found good
     digest = models.CharField(max_length=64, blank=True, default="")
-    landed_version = models.PositiveBigIntegerField(default=0)  # the one in force; 0: none yet
+    landed_version = models.PositiveBigIntegerField(default=0)  # the current one; 0: none yet
     issuers = models.JSONField(default=list)  # authorities whose documents lie below, of the newest
     document = models.BinaryField(default=b"")  # the newest signed document, zstd
     most_points = models.FloatField(default=5.0)  # what moves a target further is held for review
@@ -137,7 +137,7 @@ class Mount(Remote):
 
 
 class Subscription(Remote):
-    """Usage of an entry and all below it at another site, taken as a source of its own (kind `peer`).
+    """Usage of an entry and all below it at another site, as a source of its own (kind `peer`).
 
     The entry is a mount, whose uids both sites have, or one that this authority publishes and others mount.
     """
@@ -146,15 +146,17 @@ class Subscription(Remote):
     root_uid = models.UUIDField(null=True)  # of the entry over there, by the first document: a mount has its own uid
     number = models.PositiveBigIntegerField(default=0)  # how far it was read; 0: nothing yet
     source = models.OneToOneField("usage.Source", on_delete=models.PROTECT, related_name="subscription")
-    capacity_cores = models.FloatField()  # as declared when somebody agreed to it: more can't have been used
-    told_capacity_cores = models.FloatField(null=True)  # as declared now; a larger one counts once somebody agrees
-    enforced_version = models.PositiveBigIntegerField(null=True)  # of our publication, which that site has in force
+    capacity_cores = models.FloatField()  # as agreed with the peer: usage can't exceed it
+    reported_capacity_cores = models.FloatField(
+        null=True
+    )  # as declared now; a larger one applies once a manager agrees
+    enforced_version = models.PositiveBigIntegerField(null=True)  # of our publication, active at that site
     running_held = models.BooleanField(default=False)  # more cores run there at once than it has: they don't count
-    checked_number = models.PositiveIntegerField(default=0)  # revision for which strangers were looked for last
-    is_left_behind = models.BooleanField(default=False)  # it has more to tell than one document holds: ask at once
-    seen_number = models.PositiveBigIntegerField(default=0)  # the newest that was heard of: past `number` in between
+    checked_number = models.PositiveIntegerField(default=0)  # revision last checked for out-of-scope entries
+    is_left_behind = models.BooleanField(default=False)  # more than one document holds: fetch again at once
+    seen_number = models.PositiveBigIntegerField(default=0)  # the newest known one: past `number` in between
     seen_mark = models.CharField(max_length=32, blank=True, default="")  # of that number, in the line that we follow
-    untold = models.JSONField(default=list)  # hours that we have and that a reading from 0 hasn't told yet
+    untold = models.JSONField(default=list)  # hours we have that a reading from 0 hasn't delivered yet
 
     class Meta:
         constraints = [
@@ -169,12 +171,12 @@ class Subscription(Remote):
 
 
 class HeldHour(models.Model):
-    """An hour in which a peer tells of more than it has: its sums don't count until somebody decides."""
+    """An hour in which a peer reports more than its capacity: its sums don't count until a manager decides."""
 
     subscription = models.ForeignKey(Subscription, on_delete=models.CASCADE, related_name="held_hours")
     hour_at = models.DateTimeField()
-    number = models.PositiveBigIntegerField()  # of the document that told it
-    cpu_s = models.FloatField()  # told
+    number = models.PositiveBigIntegerField()  # of the document that reported it
+    cpu_s = models.FloatField()  # as reported
     most_cpu_s = models.FloatField()  # that the capacity allows
     found_at = models.DateTimeField()
 
@@ -186,20 +188,20 @@ class HeldHour(models.Model):
 
 
 class UsageFeed(models.Model):
-    """Usage of an entry and all below it on this site's own sources, told to others by the uids of the entries."""
+    """Usage of an entry and all below it on this site's own sources, sent to others by the uids of the entries."""
 
     policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="usage_feeds")
     entry_uid = models.UUIDField()
     name = models.CharField(max_length=128, unique=True)
     capacity_cores = models.FloatField()  # what this site declares that it has
-    tells_running = models.BooleanField(default=True)
-    keeps_days = models.PositiveIntegerField(default=400)  # older hours aren't told
+    sends_running = models.BooleanField(default=True)
+    keeps_days = models.PositiveIntegerField(default=400)  # older hours aren't sent
     expires_after_s = models.PositiveIntegerField(default=86_400)
     is_open = models.BooleanField(default=False)
-    number = models.PositiveBigIntegerField(default=0)  # of the newest state that was told
+    number = models.PositiveBigIntegerField(default=0)  # of the newest published state
     running_digest = models.CharField(max_length=64, blank=True, default="")
     running_number = models.PositiveBigIntegerField(default=0)  # at which the running jobs changed last
-    basis = models.JSONField(default=dict)  # revision, mapping, watermarks … that `number` stands for
+    basis = models.JSONField(default=dict)  # revision, mapping, watermarks … behind `number`
     made_at = models.DateTimeField()
 
     class Meta:
@@ -213,7 +215,7 @@ class UsageFeed(models.Model):
 
 
 class FeedHour(models.Model):
-    """What an hour of a feed came to when it was told last, as a digest, and the number since which it stands."""
+    """The digest of a feed's hour as last sent, and the number since which it is unchanged."""
 
     feed = models.ForeignKey(UsageFeed, on_delete=models.CASCADE, related_name="hours")
     hour_at = models.DateTimeField()
@@ -248,7 +250,7 @@ class Reading(models.Model):
 
     publication = models.ForeignKey(Publication, null=True, on_delete=models.CASCADE, related_name="readings")
     feed = models.ForeignKey(UsageFeed, null=True, on_delete=models.CASCADE, related_name="readings")
-    reader = models.CharField(max_length=128)  # the name of the token; "" where it is open to anybody
+    reader = models.CharField(max_length=128)  # the name of the token; "" where the feed is open
     version = models.PositiveBigIntegerField()  # of the publication, or number of the feed
     at = models.DateTimeField()
 
@@ -267,7 +269,7 @@ class Reading(models.Model):
 
 
 class Fetch(models.Model):
-    """One look at the other side, and what became of it: the timeline of a mount or a subscription."""
+    """One fetch from a peer and its result: the timeline of a mount or a subscription."""
 
     class Outcome(models.TextChoices):
         SAME = "same", "Unchanged"

@@ -1,4 +1,4 @@
-"""Names under which this site publishes: none that a reader elsewhere takes for another one of ours."""
+"""Names under which this site publishes: no two that readers could confuse."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def refuse_name(name: str) -> None:
 
 
 def refuse_look_alike(name: str, others: Iterable[str]) -> None:
-    """Raises Conflict where one of the other names looks the same, as vo-1 and vo-l do."""
+    """Raises Conflict where one of the other names looks alike, as vo-1 and vo-l do."""
     alike = next((other for other in others if other != name and skeleton(other) == skeleton(name)), None)
     if alike is not None:
         message = f"looks like {alike!r}, which is published already: choose one that can't be taken for it"

@@ -11,8 +11,8 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.accounts.audit import log as audit
 from apps.accounts.models import Account
+from apps.accounts.names.account_ids import AccountKey, canonical
 from apps.accounts.names.entry_names import refuse_reserved
-from apps.accounts.names.intern import AccountKey, canonical
 from apps.core.errors import FieldProblem, Invalid, NotAllowed, NotFound
 from apps.mapping.models import Attachment
 from apps.mapping.moves import Wanted, find_moves, refusal_of

@@ -28,7 +28,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.accounts.models import Account, User
-from apps.accounts.names.intern import AccountKey, canonical
+from apps.accounts.names.account_ids import AccountKey, canonical
 from apps.accounts.selectors import groups_of
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.placement import decide_accounts

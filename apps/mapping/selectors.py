@@ -9,8 +9,8 @@ from datetime import datetime
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
+from apps.accounts.names.account_ids import AccountKey
 from apps.accounts.names.entry_names import ENTRY_NAMESPACE, RESERVED, uid_of_account
-from apps.accounts.names.intern import AccountKey
 from apps.mapping.changes import may_read_rule
 from apps.mapping.moves import NOTHING, AffectedUsage, Remembered, is_own, load_affected_usage
 from apps.mapping.permissions import MapRights, rights_in

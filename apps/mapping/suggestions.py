@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from apps.accounts.names.account_ids import AccountKey
 from apps.accounts.names.grid_names import common_name, group_of_fqan, is_dn
-from apps.accounts.names.intern import AccountKey
 from apps.mapping.rules.resolver import UNMAPPED, NameIndex
 from apps.mapping.rules.rule import text_of
 from apps.policies.tree.columns import TreeColumns

@@ -8,7 +8,7 @@ from django.conf import settings
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 from apps.mapping.moves import moves_of_tree, refusal_of_tree
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.rule_set import load_rulebook

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 from apps.core.errors import FieldProblem, NotFound, Stale
 from apps.mapping.models import Mapping as MappingRow
 from apps.mapping.models import MappingVersion

@@ -7,13 +7,13 @@ from datetime import datetime
 import numpy as np
 
 from apps.accounts.actor import Actor
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 from apps.accounts.selectors import list_accounts_of
 from apps.core.errors import NotAllowed
 from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule_set import load_rulebook
 from apps.policies.access.scope import Rights, Visibility, visible_entries
-from apps.policies.history.past import seen_then
+from apps.policies.history.past_visibility import seen_then
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree

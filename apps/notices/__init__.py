@@ -1,1 +1,1 @@
-"""What people should know without looking: rules, notices, the ways they go out, and monthly statements."""
+"""Events that people should learn of: rules, notices, delivery, and monthly statements."""

@@ -10,9 +10,9 @@ class NoticesConfig(AppConfig):
     def ready(self) -> None:
         from django.db.models.signals import post_migrate
 
-        from apps.notices import calling, webhooks
-        from apps.notices.defaults import make_site_rules
+        from apps.notices import webhook_calls, webhooks
+        from apps.notices.rule_resolution import make_site_rules
         from apps.runs.registry import register
 
-        register(webhooks.RUN_KIND, calling.work_calls)
+        register(webhooks.RUN_KIND, webhook_calls.work_calls)
         post_migrate.connect(make_site_rules, sender=self, dispatch_uid="notices.make_site_rules")

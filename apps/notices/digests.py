@@ -28,7 +28,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.notices.models import Mail, Notice, Preference
 from apps.notices.preferences import preference_of, sends_mail
-from apps.notices.reading import NoticeLine, list_open_notices
+from apps.notices.selectors import NoticeLine, list_open_notices
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ MOST_ATTEMPTS = 5
 _BACK_OFF = timedelta(minutes=5)
 _KEPT = timedelta(days=90)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\s]+")
-Rhythm, State = Preference.Rhythm, Mail.State
+Interval, State = Preference.Interval, Mail.State
 
 
 def plan_mails(*, at: datetime) -> int:
@@ -57,7 +57,7 @@ def plan_mails(*, at: datetime) -> int:
 
 
 def _due(at: datetime) -> Iterator[tuple[User, str]]:
-    """People and the period that they haven't been written to about; "" for those who are told at once."""
+    """People and the period for which they have no mail yet; "" for those with immediate mail."""
     local = timezone.localtime(at)
     year, week, weekday = local.isocalendar()
     day, week_name = f"{local:%Y-%m-%d}", f"{year}-W{week:02}"
@@ -66,11 +66,11 @@ def _due(at: datetime) -> Iterator[tuple[User, str]]:
     for user in people.iterator():
         chosen = getattr(user, "notice_preference", None) or Preference(user=user)
         is_hour = local.hour >= chosen.hour
-        if chosen.rhythm == Rhythm.AT_ONCE:
+        if chosen.interval == Interval.AT_ONCE:
             yield user, ""
-        elif chosen.rhythm == Rhythm.DAILY and is_hour and (user.pk, day) not in done:
+        elif chosen.interval == Interval.DAILY and is_hour and (user.pk, day) not in done:
             yield user, day
-        elif chosen.rhythm == Rhythm.WEEKLY and (weekday > 1 or is_hour) and (user.pk, week_name) not in done:
+        elif chosen.interval == Interval.WEEKLY and (weekday > 1 or is_hour) and (user.pk, week_name) not in done:
             yield user, week_name
 
 
@@ -89,7 +89,7 @@ def _plan(user: User, period: str, at: datetime) -> bool:
 
 
 def _wanted(user: User, at: datetime) -> list[NoticeLine]:
-    """What is open and unread for somebody, of the kinds that they want to read about."""
+    """Open and unread notices of a person, of the kinds chosen for mail."""
     muted = set(preference_of(user).muted)
     lines = list_open_notices(Actor(user=user, via="worker"), at, limit=500)
     return [line for line in lines if line.is_unread and line.kind.name not in muted]
@@ -101,7 +101,9 @@ def key_of(line: NoticeLine) -> str:
 
 
 def send_mails(*, at: datetime) -> int:
-    """Send what waits; how many went out. Each is locked while it is sent, so that nobody else sends it."""
+    """Send waiting mails; returns how many went out. Each is locked while it is sent, so that no other process sends
+    it.
+    """
     n_sent = n_tried = 0
     while sends_mail() and n_tried < MOST_AT_ONCE:
         with transaction.atomic():
@@ -116,10 +118,10 @@ def send_mails(*, at: datetime) -> int:
 
 
 def _send(mail: Mail, at: datetime) -> bool:
-    """What became of it stands in the row, which the caller stores."""
+    """The result is set on the row, which the caller stores."""
     lines = _wanted(mail.user, at)
     news = [line for line in lines if key_of(line) in set(mail.told)]
-    if not news or not mail.user.is_active or preference_of(mail.user).rhythm == Rhythm.OFF:
+    if not news or not mail.user.is_active or preference_of(mail.user).interval == Interval.OFF:
         mail.state = State.EMPTY
         return False
     try:
@@ -158,7 +160,7 @@ def written(mail: Mail, lines: list[NoticeLine], news: list[NoticeLine]) -> Emai
 
 
 def message_id(mail: Mail) -> str:
-    """The same for every attempt."""
+    """An id that stays for every attempt."""
     key = f"{settings.SECRET_KEY}:{mail.pk}:{mail.user_id}:{mail.period}"
     host = parseaddr(settings.DEFAULT_FROM_EMAIL)[1].rpartition("@")[2] or "localhost"
     return f"<notices.{mail.pk}.{hashlib.sha256(key.encode()).hexdigest()[:24]}@{host}>"

@@ -42,7 +42,7 @@ class Rule(models.Model):
 
 
 class Notice(models.Model):
-    """One thing that somebody should look at, from when it was found until its cause is gone."""
+    """One matter that needs attention, from its discovery until its cause is gone."""
 
     class Level(models.TextChoices):
         INFO = "info", "Information"
@@ -80,7 +80,7 @@ class Notice(models.Model):
 
 
 class Mark(models.Model):
-    """What one person did with a notice; nobody else is told."""
+    """One person's marks on a notice; private."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="notice_marks")
     notice = models.ForeignKey(Notice, on_delete=models.CASCADE, related_name="marks")
@@ -95,16 +95,16 @@ class Mark(models.Model):
 
 
 class Preference(models.Model):
-    """How somebody wants to be written to; without a row: daily, if the site sends mail at all."""
+    """A person's mail settings; without a row: daily, if the site sends mail at all."""
 
-    class Rhythm(models.TextChoices):
+    class Interval(models.TextChoices):
         OFF = "off", "Never"
         AT_ONCE = "at_once", "At once"
         DAILY = "daily", "Once a day"
         WEEKLY = "weekly", "Once a week, on Mondays"
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="notice_preference")
-    rhythm = models.CharField(max_length=8, choices=Rhythm.choices, default=Rhythm.DAILY)
+    interval = models.CharField(max_length=8, choices=Interval.choices, default=Interval.DAILY)
     hour = models.PositiveSmallIntegerField(default=8)  # in FAIRSHARE_TIME_ZONE
     muted = ArrayField(models.CharField(max_length=32), default=list)  # kinds that are left out of mail
 
@@ -112,7 +112,7 @@ class Preference(models.Model):
         constraints = [models.CheckConstraint(condition=Q(hour__lte=23), name="notices_preference_hour")]
 
     def __str__(self) -> str:
-        return f"{self.user_id}: {self.rhythm}"
+        return f"{self.user_id}: {self.interval}"
 
 
 class Mail(models.Model):
@@ -125,8 +125,8 @@ class Mail(models.Model):
         FAILED = "failed", "Failed"
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="notice_mails")
-    period = models.CharField(max_length=40)  # 2026-11-20, 2026-W47, or the instant of the news told at once
-    told = models.JSONField(default=list)  # the news in it, so that no later message tells them again
+    period = models.CharField(max_length=40)  # 2026-11-20, 2026-W47, or the instant of the news in an immediate mail
+    told = models.JSONField(default=list)  # the news in it, so that no later message repeats them
     state = models.CharField(max_length=8, choices=State.choices, default=State.WAITING)
     attempts = models.PositiveSmallIntegerField(default=0)
     due_at = models.DateTimeField()
@@ -143,7 +143,7 @@ class Mail(models.Model):
 
 
 class Webhook(models.Model):
-    """An address that is told of notices: those that its owner may see, at a place and below it."""
+    """An address that receives notices: those that its owner may see, at an entry and below it."""
 
     name = models.CharField(max_length=128)
     url = models.CharField(max_length=2048)
@@ -154,8 +154,8 @@ class Webhook(models.Model):
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="webhooks")
     is_on = models.BooleanField(default=True)
     off_because = models.CharField(max_length=256, blank=True, default="")  # why we turned it off
-    n_failed = models.PositiveIntegerField(default=0)  # deliveries given up in a row
-    told_until = models.DateTimeField()  # news up to here are written down as deliveries
+    n_failed = models.PositiveIntegerField(default=0)  # abandoned deliveries in a row
+    queued_until = models.DateTimeField()  # news up to here are written down as deliveries
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField()
 

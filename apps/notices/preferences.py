@@ -1,4 +1,4 @@
-"""How somebody wants to be written to: their own choice, which nobody else is told."""
+"""A person's private mail settings."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ def get_mail_settings(*, actor: Actor) -> MailSettings:
     return MailSettings(preference_of(user), user.email, sends_mail(), told)
 
 
-def set_preference(*, rhythm: str, hour: int, muted: Sequence[str], actor: Actor) -> Preference:
+def set_preference(*, interval: str, hour: int, muted: Sequence[str], actor: Actor) -> Preference:
     user = _person(actor)
     problems = []
-    if rhythm not in Preference.Rhythm.values:
-        problems.append(FieldProblem("rhythm", f"is one of {', '.join(Preference.Rhythm.values)}"))
+    if interval not in Preference.Interval.values:
+        problems.append(FieldProblem("interval", f"is one of {', '.join(Preference.Interval.values)}"))
     if isinstance(hour, bool) or not 0 <= hour <= 23:
         problems.append(FieldProblem("hour", "is a whole number from 0 to 23"))
     problems += [FieldProblem("muted", f"{name[:40]!r} is no kind of notice") for name in muted if name not in kinds()]
     if problems:
         raise Invalid(f"{problems[0].where} {problems[0].message}.", fields=problems)
-    given = {"rhythm": rhythm, "hour": hour, "muted": sorted(set(muted))}
+    given = {"interval": interval, "hour": hour, "muted": sorted(set(muted))}
     return Preference.objects.update_or_create(user=user, defaults=given)[0]
 
 

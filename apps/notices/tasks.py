@@ -5,9 +5,9 @@ from __future__ import annotations
 from celery import shared_task
 
 from apps.core import clock
-from apps.notices import calling, digests
-from apps.notices.evaluating import evaluate
-from apps.notices.statements.closing import close_months
+from apps.notices import digests, webhook_calls
+from apps.notices.evaluation import evaluate
+from apps.notices.statements.month_close import close_months
 
 
 @shared_task(name="apps.notices.tasks.evaluate_notices")
@@ -21,8 +21,8 @@ def send_notices() -> int:
     """How many messages and deliveries went out."""
     at = clock.now()
     digests.plan_mails(at=at)
-    calling.plan_deliveries(at=at)
-    return digests.send_mails(at=at) + calling.call_due(at=at)
+    webhook_calls.plan_deliveries(at=at)
+    return digests.send_mails(at=at) + webhook_calls.call_due(at=at)
 
 
 @shared_task(name="apps.notices.tasks.close_statements")

@@ -18,7 +18,7 @@ from apps.core.addresses import Refused, target_of
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale
 from apps.notices.kinds import kinds
 from apps.notices.models import Delivery, Webhook
-from apps.notices.watching import Place, may_set, require_place
+from apps.notices.rules import Place, may_set, require_place
 from apps.policies.tree.stored import load_tree
 from apps.runs.services import enqueue_run
 
@@ -30,7 +30,7 @@ LOGGED = 50
 
 @dataclass(frozen=True, slots=True)
 class WebhookLine:
-    """path: "/" for a whole policy, "" for the site. host: all that is told of the address to those who read along."""
+    """path: "/" for a whole policy, "" for the site. host: the only part of the address that other readers see."""
 
     webhook: Webhook
     host: str
@@ -62,8 +62,8 @@ def make_webhook(
     """The webhook and its secret, which is not shown again.
 
     Raises:
-        Invalid: an address that nothing connects to from here, or another wrong place.
-        NotAllowed: somebody else rules that place.
+        Invalid: an address that this site doesn't connect to, or another wrong field.
+        NotAllowed: another manager's entry.
     """
     owner = actor.user
     if owner is None or actor.token is not None:
@@ -76,7 +76,7 @@ def make_webhook(
             raise Conflict(f"You have {MOST} webhooks, the most allowed: remove one first.")
         made = Webhook.objects.create(
             **given, secret=seal(PURPOSE, secret), policy=place.policy, entry_uid=place.entry_uid, owner=owner,
-            told_until=at, created_at=at,
+            queued_until=at, created_at=at,
         )  # fmt: skip
         _note("webhook.made", made, at, actor)
     return made, secret
@@ -97,11 +97,11 @@ def change_webhook(
 
 
 def turn(*, id: int, version: int, is_on: bool, at: datetime, actor: Actor) -> Webhook:
-    """On again from now: what happened meanwhile isn't told. Off: what waits isn't sent."""
+    """On: from now on; events meanwhile aren't sent. Off: waiting deliveries aren't sent."""
     with transaction.atomic():
         found = _locked(id, version, at, actor)
         if found.is_on != is_on:
-            found.is_on, found.off_because, found.n_failed, found.told_until = is_on, "", 0, at
+            found.is_on, found.off_because, found.n_failed, found.queued_until = is_on, "", 0, at
             _save(found)
             drop_waiting(found, at)
             _note("webhook.turned_on" if is_on else "webhook.turned_off", found, at, actor)
@@ -170,7 +170,7 @@ def _line(webhook: Webhook) -> WebhookLine:
 
 
 def host_of(url: str) -> str:
-    """What may be told of an address: those of chat programs carry a secret in their path."""
+    """The visible part of an address: those of chat programs carry a secret in their path."""
     try:
         return target_of(url).host
     except Refused:

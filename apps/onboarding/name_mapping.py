@@ -9,8 +9,8 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
+from apps.accounts.names.account_index import load_roll
 from apps.accounts.names.entry_names import is_reserved
-from apps.accounts.names.roll import load_roll
 from apps.core.errors import FieldProblem, Invalid
 from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule_set import load_rulebook, load_rules

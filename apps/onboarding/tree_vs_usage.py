@@ -15,14 +15,14 @@ from django.db import connection
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 from apps.engine.algorithms.inputs import prepare
 from apps.mapping.rules.resolver import UNMAPPED, Resolver
 from apps.mapping.suggestions import Suggester, Suggestion, find_neighbours, groups_of
 from apps.onboarding.default_rules import default_rules
 from apps.onboarding.first_policy_draft import require_beginner, tree_of
 from apps.onboarding.models import Beginning
-from apps.policies.formats.fitting import competitors
+from apps.policies.formats.whole_shares import competitors
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.priorities.snapshots.ordering import State, out_of_tolerance, state_of

@@ -1,4 +1,4 @@
-"""Break-glass: look at everything; change only what isn't history. Trees change by change sets alone."""
+"""Break-glass: read everything; change only what isn't history. Trees change through change sets alone."""
 
 from __future__ import annotations
 

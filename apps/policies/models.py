@@ -64,10 +64,10 @@ class ChangeSet(models.Model):
     asks_entry_uid = models.UUIDField(null=True)  # for whom more is asked upward
     asked = models.JSONField(null=True)  # operations of a request as they were asked, where other ones were granted
     reverts_number = models.PositiveIntegerField(null=True)  # the revision it undoes
-    undone = models.JSONField(default=list, db_default=[])  # operations taken back, newest last: what redo brings again
+    undone = models.JSONField(default=list, db_default=[])  # undone operations, newest last: redo restores them
     decided_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="change_sets_decided"
-    )  # who scheduled it: it is put in force with this person's rights
+    )  # who scheduled it: it is published with this person's rights
     decided_name = models.CharField(max_length=256, blank=True, default="", db_default="")
     held_for = models.TextField(blank=True, default="", db_default="")  # why it couldn't be published when it was due
     created_at = models.DateTimeField()
@@ -87,9 +87,9 @@ class ChangeSet(models.Model):
 
 
 class ProposedTree(models.Model):
-    """The whole tree that a change set of the one operation `document` is to put in force, as a blob like a revision's.
+    """The whole tree that a change set of the one operation `document` publishes, as a blob like a revision's.
 
-    For what comes to more operations than a change set holds. Kept until it is published.
+    For changes of more operations than a change set holds. Kept until it is published.
     """
 
     change_set = models.OneToOneField(
@@ -196,7 +196,7 @@ class Approval(models.Model):
 
 
 class Comment(models.Model):
-    """What somebody said about a change set, or about one of its operations."""
+    """A comment on a change set, or on one of its operations."""
 
     change_set = models.ForeignKey(ChangeSet, on_delete=models.CASCADE, related_name="comments")
     operation = models.PositiveIntegerField(null=True)
@@ -213,12 +213,12 @@ class Comment(models.Model):
 
 
 class Adjustment(models.Model):
-    """A dated, signed, reasoned correction of an entry's usage; records stay untouched. In force by revision."""
+    """A dated, signed, reasoned correction of an entry's usage; records stay untouched. Valid by revision."""
 
     policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="adjustments")
     uid = models.UUIDField(default=uuid.uuid4)
     entry_uid = models.UUIDField()
-    resource = models.CharField(max_length=16)  # cpu_s, gpu_s, …: weighed by the policy's metric like usage
+    resource = models.CharField(max_length=16)  # cpu_s, gpu_s, …: weighted by the policy's metric like usage
     amount_s = models.FloatField()  # in the resource's unit × seconds; negative gives back
     at = models.DateTimeField()  # when it counts: it ages from then on, like usage of that hour
     note = models.CharField(max_length=512, blank=True, default="")
@@ -243,7 +243,7 @@ class Adjustment(models.Model):
 
 
 class Allocation(models.Model):
-    """Core-hours promised to an entry for a period; a figure beside the shares, converted into them on request."""
+    """Core-hours allocated to an entry for a period; a figure beside the shares, converted into them on request."""
 
     policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="allocations")
     uid = models.UUIDField(default=uuid.uuid4, unique=True)
@@ -269,7 +269,7 @@ class Allocation(models.Model):
 
 
 class Capacity(models.Model):
-    """Cores that a site has in a period: what can be promised and delivered there."""
+    """Cores of a site in a period: what can be allocated and delivered there."""
 
     policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="capacities")
     site = models.CharField(max_length=128, blank=True, default="")
@@ -348,7 +348,7 @@ class Grant(models.Model):
 
 
 class Pin(models.Model):
-    """An entry that a person wants to see first: their own choice, which nobody else is told."""
+    """An entry that a person lists first: a private choice."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="pins")
     policy = models.ForeignKey(Policy, on_delete=models.CASCADE, related_name="pins")

@@ -17,7 +17,7 @@ def nudge(policy: Policy, *, at: datetime, owner: Actor | None = None) -> Run:
     """A run that brings the policy up to date; joins one that waits already."""
     user = owner.user if owner else None
     run = enqueue_run(kind=KIND, subject=subject_of(policy), owner=user, at=at, max_attempts=ATTEMPTS)
-    if user is not None and run.owner is None:  # whoever asks may follow a run that the schedule asked for before
+    if user is not None and run.owner is None:  # the caller may follow a run that the schedule requested before
         run.owner = user
         run.save(update_fields=["owner"])
     return run

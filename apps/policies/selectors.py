@@ -14,7 +14,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.request_cache import once_per_request
 from apps.core.errors import NotFound
 from apps.policies.access.scope import no_policy, require_policy, require_scope
-from apps.policies.changesets.change_sets import Sight, missing_change_set, require_sight_of
+from apps.policies.changesets.change_sets import ChangeSetAccess, missing_change_set, require_visible
 from apps.policies.models import ChangeSet, Entry, Policy, Revision
 from apps.policies.tree.columns import FIELDS
 from apps.policies.tree.stored import node_of
@@ -59,7 +59,7 @@ def get_policy(*, slug: str, actor: Actor, scope: str = READ) -> Policy:
 
 
 def get_revision(*, policy: Policy, at: int | datetime | None = None) -> Revision:
-    """The head, a revision by number, or the one that was in force at an instant. Without the tree's bytes."""
+    """The head, a revision by number, or the one current at an instant. Without the tree's bytes."""
     revisions = Revision.objects.filter(policy=policy).defer("tree").order_by("-number")
     if isinstance(at, datetime):
         found = revisions.filter(published_at__lte=at).first()
@@ -151,7 +151,7 @@ def get_change_set(*, id: int, actor: Actor, at: datetime) -> ChangeSet:
     change_set = _with_revisions().filter(pk=id).first() if 0 < id < 2**63 else None
     if change_set is None:
         raise missing_change_set(id)
-    require_sight_of(change_set, actor, at)
+    require_visible(change_set, actor, at)
     if not actor.has_scope("policies:write"):
         require_scope(actor, READ)
     return change_set
@@ -168,5 +168,5 @@ def list_change_sets(*, policy: Policy, actor: Actor, at: datetime, states: Sequ
     found = _with_revisions().filter(policy=policy).order_by("-pk")
     if states:
         found = found.filter(state__in=states)
-    sight = Sight(policy, actor, at)
-    return [change_set for change_set in found[:200] if sight.may_see(change_set)]
+    access = ChangeSetAccess(policy, actor, at)
+    return [change_set for change_set in found[:200] if access.may_see(change_set)]

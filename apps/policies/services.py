@@ -16,7 +16,6 @@ from apps.accounts.audit.log import record
 from apps.core.errors import FieldProblem, Invalid, NotAllowed
 from apps.policies.access.authority import ActorGuard
 from apps.policies.access.scope import require_policy, require_scope, rules_all
-from apps.policies.changesets.anchoring import anchor_again
 from apps.policies.changesets.change_sets import (
     clean_reason,
     get_change_set_for_write,
@@ -24,9 +23,10 @@ from apps.policies.changesets.change_sets import (
     require_reason,
     settings_of,
 )
+from apps.policies.changesets.comment_anchors import reanchor
 from apps.policies.changesets.effects import effect_of
-from apps.policies.files.declared import Declared
 from apps.policies.files.document import read_document
+from apps.policies.files.parsed_document import Declared
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.operations.algorithm_fit import refuse_misfit
 from apps.policies.operations.apply import work_out
@@ -37,8 +37,8 @@ from apps.policies.publishing.size_guard import Proposed, require_second_person
 from apps.policies.requests.request_rules import find_asked, require_request
 from apps.policies.selectors import get_policy
 from apps.policies.settings import PolicySettings
-from apps.policies.tree.adoption import adopt, next_revision, refuse_new_names
 from apps.policies.tree.columns import Node
+from apps.policies.tree.document_merge import adopt, next_revision, refuse_new_names
 from apps.policies.tree.mounts import refuse_inside_mounts
 from apps.policies.tree.names import clean_name, clean_text
 from apps.policies.tree.reshape import columns_of
@@ -48,7 +48,7 @@ from apps.policies.tree.uids import new_uid
 __all__ = [
     "change_settings", "change_shares", "effect_of", "make_change_set", "make_policy", "move_on", "new_change_set",
     "propose_change_set", "publish_change_set", "publish_document", "publish_locked", "replace_tree", "require_admin",
-    "slug_problems", "unless_taken",
+    "slug_problems", "unless_slug_exists",
     "update_change_set", "withdraw_change_set",
 ]  # fmt: skip
 
@@ -61,7 +61,7 @@ def make_policy(
     *, slug: str, name: str, visibility: str = Policy.Visibility.PATH, settings: PolicySettings | None = None,
     at: datetime, actor: Actor, description: str = "", is_sample: bool = False,
 ) -> Policy:  # fmt: skip
-    """A policy with a root and nothing below it, in force as revision 1."""
+    """A policy with a root and nothing below it, published as revision 1."""
     require_admin(actor, slug)
     problems = slug_problems(slug)
     if visibility not in Policy.Visibility.values:
@@ -72,7 +72,7 @@ def make_policy(
         problems.append(FieldProblem("name", str(error)))
     if problems:
         raise Invalid(f"{problems[0].where} {problems[0].message}.", fields=problems)
-    with unless_taken(slug):
+    with unless_slug_exists(slug):
         policy = Policy.objects.create(
             slug=slug, name=name, visibility=visibility, description=description, is_sample=is_sample, created_at=at
         )
@@ -87,7 +87,7 @@ def slug_problems(slug: str) -> list[FieldProblem]:
 
 
 @contextmanager
-def unless_taken(slug: str) -> Iterator[None]:
+def unless_slug_exists(slug: str) -> Iterator[None]:
     """A transaction in which a policy of this name is made; Invalid where there is one."""
     try:
         with transaction.atomic():
@@ -112,9 +112,9 @@ def make_change_set(
     effective_at: datetime | None = None, origin: str = ChangeSet.Origin.HAND, asks: str | None = None, at: datetime,
     actor: Actor,
 ) -> ChangeSet:  # fmt: skip
-    """A draft: checked whole against its base, affecting nobody. Whether it may be published is asked at publish.
+    """A draft: fully checked against its base, without effect. Whether it may be published is checked at publish.
 
-    asks: the entry (uid or path) for which more is asked upward; that it is a request is checked when it is sent.
+    asks: the entry (uid or path) that the request is for; that it is a request is checked when it is sent.
     """
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
     asked = None if asks is None else find_asked(policy, asks, actor, at)
@@ -140,7 +140,7 @@ def update_change_set(
             wanted = change_set.operations if operations is None else operations
             change_set.base_number = _existing_base(change_set.policy, base_revision or change_set.base_number)
             resolved = _checked(change_set.policy, change_set.base_number, wanted, actor, at)
-            anchor_again(change_set, resolved)
+            reanchor(change_set, resolved)
             change_set.operations = resolved
         change_set.reason = change_set.reason if reason is None else clean_reason(reason)
         if effective_at is not _UNSET:
@@ -151,7 +151,7 @@ def update_change_set(
 
 
 def propose_change_set(*, id: int, version: int, reason: str | None = None, at: datetime, actor: Actor) -> ChangeSet:
-    """Ask whoever may publish it to decide."""
+    """Send it to the people who may publish it."""
     with transaction.atomic():
         change_set = get_change_set_for_write(id, actor, at, version=version)
         change_set.reason = require_reason(change_set.reason if reason is None else reason)
@@ -165,14 +165,14 @@ def withdraw_change_set(*, id: int, version: int, reason: str | None = None, at:
     with transaction.atomic():
         change_set = get_change_set_for_write(id, actor, at, version=version)
         said = clean_reason(reason or "")
-        change_set.decided_by, change_set.decided_name = None, ""  # somebody may have scheduled it, nobody declined it
+        change_set.decided_by, change_set.decided_name = None, ""  # it may be scheduled, but not declined
         return move_on(change_set, ChangeSet.State.WITHDRAWN, actor, at, "changeset.withdrawn", said)
 
 
 def publish_change_set(
     *, id: int, version: int, reason: str | None = None, at_once: bool = False, at: datetime, actor: Actor
 ) -> Revision:
-    """Put it in force on the head as it is now, or refuse and leave everything as it was.
+    """Publish it on the head as it is now, or refuse and change nothing.
 
     at_once: also where it was to take effect later.
     """
@@ -221,7 +221,7 @@ def publish_document(
 ) -> Revision:
     """A whole tree at once; entries are recognised by uid, else by path, and those left out are archived.
 
-    A document that says what is in force already changes nothing and gives back the head.
+    A document equal to the current tree changes nothing and returns the head.
     """
     require_admin(actor, policy_slug)
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
@@ -242,7 +242,7 @@ def publish_document(
 def replace_tree(
     policy: Policy, following: NextRevision, reason: str, origin: str, actor: Actor, at: datetime
 ) -> Revision:
-    """Put a whole tree in force. The policy is locked, and the caller has asked whether the actor may."""
+    """Publish a whole tree. The caller has locked the policy and checked the actor's rights."""
     refuse_misfit(following.tree, following.settings.algorithm, policy)
     _refuse_what_others_maintain(policy, origin, following)
     said = require_reason(reason)

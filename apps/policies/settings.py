@@ -39,7 +39,7 @@ class PolicySettings:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], *, base: PolicySettings | None = None) -> PolicySettings:
-        """Read settings; a part that is left out is taken from `base` (the defaults), and so is a key of a part.
+        """Read settings; an omitted part comes from `base` (the defaults), and so does a key of a part.
 
         Naming another algorithm starts from that algorithm's own defaults.
         """
@@ -151,7 +151,7 @@ class _Reader:
 
 
 def _over(checked: _Reader, given: Mapping[str, Any], start: Json, part: str) -> Json:
-    """The part as given, with what it leaves out taken from where it starts."""
+    """The part as given, with omitted keys from its base."""
     if part not in given:
         return deepcopy(start[part])
     allowed = list(_DEFAULTS[part])

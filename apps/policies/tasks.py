@@ -1,4 +1,4 @@
-"""What the clock puts in force."""
+"""Publishes scheduled change sets when they are due."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from celery import shared_task
 from django.conf import settings
 
 from apps.core import clock
-from apps.policies.changesets.reviewing import publish_due
+from apps.policies.changesets.lifecycle import publish_due
 from apps.policies.publishing.automatic import apply_dates
 
 

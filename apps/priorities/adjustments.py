@@ -16,7 +16,7 @@ from apps.core.errors import Conflict, NotAllowed
 from apps.mapping.permissions import MapRights
 from apps.policies.access.scope import Verb
 from apps.policies.models import Adjustment
-from apps.policies.operations.adjusting import read_adjustment
+from apps.policies.operations.adjustments import read_adjustment
 from apps.policies.tree.columns import TreeColumns
 from apps.priorities.metering.usage import window_of
 from apps.priorities.recompute.corrections import Correction, counted_now

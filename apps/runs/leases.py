@@ -15,7 +15,7 @@ from django.db import DatabaseError, connection, transaction
 
 from apps.runs.holders import has_ended, own_machine
 from apps.runs.models import Run
-from apps.runs.stopping import WorkerStops, is_stopping
+from apps.runs.shutdown import WorkerStops, is_stopping
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ UPDATE runs_run SET heartbeat_at = %s, {_EXTEND} WHERE id = %s AND fence = %s AN
 RETURNING cancel_requested
 """  # noqa: S608 - constants only
 
-# A row that is locked is left for the next look: its step may still commit, because the server hears late of an end.
+# A locked row waits for the next check: its step may still commit, because the server hears late of an end.
 _END = """
 UPDATE runs_run SET lease_until = clock_timestamp() - interval '1 second' WHERE id IN (
     SELECT run.id FROM runs_run AS run JOIN unnest(%s::bigint[], %s::int[], %s::text[]) AS ended (id, fence, holder)
@@ -43,11 +43,11 @@ UPDATE runs_run SET lease_until = clock_timestamp() + make_interval(secs => %(le
 
 
 class LeaseLost(Exception):
-    """Somebody else has taken this run over: nothing of what this worker does counts any more."""
+    """Another worker has taken this run over: this worker's results no longer count."""
 
 
 class RunCancelled(Exception):
-    """Somebody asked to stop this run; what its steps committed stays."""
+    """The run was cancelled; what its steps committed stays."""
 
 
 class Lease:
@@ -60,11 +60,11 @@ class Lease:
         self.finished = False
 
     def renew(self, at: datetime) -> None:
-        """Hold on for another lease's length.
+        """Extend the lease by another length.
 
         Raises:
-            LeaseLost: it expired and was taken.
-            RunCancelled: the run shall stop.
+            LeaseLost: it expired and was taken over.
+            RunCancelled: the run was cancelled.
         """
         with connection.cursor() as cursor:
             cursor.execute(_RENEW, [at, settings.FAIRSHARE_LEASE_S, self.run_id, self.fence])
@@ -106,12 +106,12 @@ class Lease:
     def fenced(self) -> Iterator[Run]:
         """A transaction that commits only while this lease is the newest; yields the locked run.
 
-        A worker frozen inside would keep the row locked and the run from being taken over, so the server ends
-        a transaction that is idle for a lease's length.
+        A worker frozen inside would keep the row locked and the run from being taken over, so the server ends a
+        transaction that is idle for a lease's length.
 
         Raises:
             LeaseLost: the run was taken over; nothing is written.
-            RunCancelled: the run shall stop; nothing is written.
+            RunCancelled: the run was cancelled; nothing is written.
         """
         with transaction.atomic():
             with connection.cursor() as cursor:
@@ -120,7 +120,7 @@ class Lease:
             yield self._locked()
 
     def finish(self, result: Mapping[str, Any], at: datetime) -> None:
-        """Done: callable inside `fenced()` together with the last step, so that both stand or fall together."""
+        """Mark as done: callable inside `fenced()`, in one transaction with the last step."""
         with transaction.atomic():
             run = self._locked(even_cancelled=True)
             run.state = Run.State.SUCCEEDED

@@ -8,7 +8,7 @@ from django.db.models import Q
 
 
 class Run(models.Model):
-    """Leased, fenced, resumable. Whoever holds the newest `fence` may write its results; nobody else."""
+    """Leased, fenced, resumable. Only the holder of the newest `fence` may write its results."""
 
     class State(models.TextChoices):
         QUEUED = "queued", "Waiting for a worker"

@@ -26,7 +26,7 @@ from apps.runs.holders import own_holder
 from apps.runs.leases import Heartbeat, Lease, LeaseLost, RunCancelled
 from apps.runs.models import Run
 from apps.runs.registry import Handler, handler_of, kinds, patient_kinds
-from apps.runs.stopping import WorkerStops, is_stopping
+from apps.runs.shutdown import WorkerStops, is_stopping
 
 __all__ = ["Lease", "LeaseLost", "RunCancelled", "cancel_run", "claim_run", "enqueue_run", "fail_run", "finish_run"]
 
@@ -160,9 +160,9 @@ def claim_run(
     clock: Callable[[], datetime] = clock.now,
     without: Sequence[str] = (),
 ) -> Lease | None:
-    """The next due run that nobody works on (or the one named), or None; of no kind of `without`, patient ones last.
+    """The next due, unclaimed run (or the named one), or None; of no kind of `without`, patient ones last.
 
-    While one of its kind and subject is at work it waits. Overdue leases are retaken under the next fence.
+    It waits while another of its kind and subject runs. Overdue leases are retaken under the next fence.
     """
     find_lost(at=at)
     wanted: dict[str, Any] = {
@@ -180,7 +180,7 @@ def claim_run(
                 cursor.execute(_CLAIM, wanted)
                 row = cursor.fetchone()
         except IntegrityError:
-            continue  # another worker took one of the same subject in the same instant: look again
+            continue  # another worker took one of the same subject in the same instant: check again
         return Lease(row[0], row[1], clock=clock) if row else None
     return None
 
@@ -275,9 +275,9 @@ def fail_run(*, lease: Lease, error: Exception, at: datetime) -> None:
 
 
 def work_run_now(run_id: int) -> Run:
-    """Work on this run here, or wait for whoever has it, and return it when it has ended.
+    """Execute this run here, or wait for its holder, and return it when it has ended.
 
-    The same claims as any worker's: needs neither broker nor worker, and does no harm beside them.
+    Claims it like any worker: needs neither broker nor worker, and may run beside them.
     """
     while True:
         lease = claim_run(at=clock.now(), run_id=run_id)

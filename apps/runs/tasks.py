@@ -16,7 +16,7 @@ def work_runs() -> int:
 
 @shared_task(name="apps.runs.tasks.sweep_runs")
 def sweep_runs() -> bool:
-    """Ring again when something is due that nobody has come for."""
+    """Wake workers when a due run is unclaimed."""
     at = clock.now()
     services.find_lost(at=at)
     is_due = services.is_any_due(at=at)

@@ -1,4 +1,4 @@
-"""Break-glass: sources and imports. Records and buckets are too many for pages, and nobody edits them."""
+"""Break-glass: sources and imports. Records and buckets are too many for pages, and are never edited."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from django.db.models import F, Q
 class Source(models.Model):
     """One stream of usage records: a scheduler's accounting, a log, a peer.
 
-    `collecting` is what its kind needs (a folder, a command's arguments, an address); secrets are never in it.
-    `cursor` says how far it was collected and is stored in the transaction of the records that it stands behind.
+    `collecting` is what its kind needs (a folder, a command's arguments, an address), never a secret. `cursor` says how
+    far it was collected and is stored in the transaction of the records before it.
     """
 
     class Kind(models.TextChoices):
@@ -63,7 +63,7 @@ class Source(models.Model):
 
 
 class JobClass(models.Model):
-    """Queue, partition and quality of service: what a metric may weigh differently."""
+    """Queue, partition and quality of service: a metric may weight them differently."""
 
     queue = models.CharField(max_length=128, blank=True, default="")
     partition = models.CharField(max_length=128, blank=True, default="")
@@ -79,7 +79,7 @@ class JobClass(models.Model):
 class Record(models.Model):
     """One job, or one start of a restarted job, in its latest reported version. Written by COPY, not by the ORM.
 
-    Triggers stand in for foreign keys here and at buckets: they look up each distinct value once a statement.
+    Triggers replace foreign keys here and at buckets: they check each distinct value once a statement.
     """
 
     class State(models.TextChoices):
@@ -88,14 +88,14 @@ class Record(models.Model):
         FINISHED = "finished", "Finished"
         WITHDRAWN = "withdrawn", "Withdrawn"  # kept, so that an old copy that comes again isn't counted again
 
-    # No index on the source alone: look-ups by key must find the key's index, also before there are statistics.
+    # No index on the source alone: look-ups by key must use the key's index, also before there are statistics.
     source = models.ForeignKey(
         Source, on_delete=models.PROTECT, related_name="records", db_index=False, db_constraint=False
     )
     cluster = models.CharField(max_length=128, blank=True, default="")
     job = models.CharField(max_length=128)
     array_task = models.CharField(max_length=64, blank=True, default="")
-    submit_at = models.DateTimeField()  # the start when the source tells no submission
+    submit_at = models.DateTimeField()  # the start when the source reports no submission
     restart = models.PositiveIntegerField(default=0)
     revision = models.BigIntegerField(default=0)
     state = models.CharField(max_length=16, choices=State.choices)
@@ -201,7 +201,7 @@ class Import(models.Model):
 
 
 class RejectedLine(models.Model):
-    """A line that was not taken, with the reason: nothing is dropped silently."""
+    """A rejected line with the reason: nothing is dropped silently."""
 
     usage_import = models.ForeignKey(Import, on_delete=models.CASCADE, related_name="rejected_lines")
     line = models.BigIntegerField()
@@ -290,7 +290,7 @@ class Overlap(models.Model):
 
     class State(models.TextChoices):
         HELD = "held", "Held"  # the hours of `held` don't count
-        COUNTED = "counted", "Both count"  # somebody said that they are different jobs
+        COUNTED = "counted", "Both count"  # confirmed as different jobs
         DROPPED = "dropped", "Only the first counts"
 
     site = models.CharField(max_length=128)
@@ -312,11 +312,11 @@ class Overlap(models.Model):
 
 
 class SealedHour(models.Model):
-    """What records that were let go had added to the buckets of an hour, so that the rest can still be proved."""
+    """What removed records had added to the buckets of an hour, so that the rest can still be audited."""
 
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+")
     hour_at = models.DateTimeField()
-    n_records = models.BigIntegerField(default=0)  # let go, that had a part in this hour
+    n_records = models.BigIntegerField(default=0)  # removed ones with usage in this hour
     cpu_s = models.FloatField(default=0)
     gpu_s = models.FloatField(default=0)
     mem_gb_s = models.FloatField(default=0)
@@ -332,7 +332,7 @@ class SealedHour(models.Model):
 
 
 class SourceDay(models.Model):
-    """What a source brought on one day (UTC), counted in the transaction that took it."""
+    """What a source delivered on one day (UTC), counted in the transaction that stored it."""
 
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="days")
     received_on = models.DateField()

@@ -59,8 +59,8 @@ class UsageArrays:
 class OpenRecords:
     """Running and pending jobs as columns. start_epoch: seconds since 1970, NaN where pending; the rest a second.
 
-    site_code, sites: as of buckets. told_epoch: up to when each is known to have gone on, infinite where it goes on
-    until we hear otherwise; None where all do.
+    site_code, sites: as of buckets. known_until_epoch: up to when each is known to have run, infinite where it runs
+    until a report says otherwise; None where all do.
     """
 
     account_id: I8
@@ -76,7 +76,7 @@ class OpenRecords:
     requested_s: F8
     site_code: I8 | None = None
     sites: tuple[str, ...] = ()
-    told_epoch: F8 | None = None
+    known_until_epoch: F8 | None = None
 
     def taken(self, chosen: Flags | I8) -> OpenRecords:
         """These jobs only, by every column that is there."""
@@ -124,14 +124,14 @@ def load_usage(
     *, sources: Sequence[int], from_at: datetime | None, to_at: datetime, sites: Sequence[str] = (),
     resources: Iterable[str] = RESOURCES, classes: bool = True,
 ) -> UsageArrays:  # fmt: skip
-    """Buckets of hours that begin at `from_at` or later and before `to_at`, in no particular order; without hours that
-    are held because another source has them too.
+    """Buckets of hours that begin at `from_at` or later and before `to_at`, unordered, without held hours (covered by
+    another source too).
 
-    sites: those to be told from each other and from all others; each once. resources: those that are wanted.
-    classes: whether they are; else all have the number 0, which no class has.
+    sites: those to be distinguished, each once; all others have one code. resources: the wanted ones. classes: whether
+    they are wanted; else all have the number 0, which no class has.
     """
     wanted = tuple(name for name in RESOURCES if name in set(resources))
-    told = ["source_id"] * (len(sources) > 1) + ["job_class_id"] * classes  # what one tells beforehand costs no column
+    told = ["source_id"] * (len(sources) > 1) + ["job_class_id"] * classes  # a constant needs no column
     amounts = "".join(f", array_agg({name})" for name in (*told, *wanted))
     is_held = Overlap.objects.filter(held__in=sources).exclude(state=Overlap.State.COUNTED).exists()
     parameters = [list(sources), from_at or _EARLIEST, to_at]
@@ -156,8 +156,7 @@ def load_open_records(
 ) -> OpenRecords:
     """Jobs that run or wait, as last reported; submitted_by: none that were submitted later.
 
-    Those of other sites are known to run until these were heard last: what goes on there in silence isn't ours to add
-    up.
+    Jobs of other sites are known to run until the last contact: usage after it isn't added up here.
     """
     found = _columns(_LOAD_OPEN, sites, [list(sources), submitted_by or "infinity"])
     if not found:
@@ -169,15 +168,15 @@ def load_open_records(
     start_epoch = np.where(running, start_us / 1e6, np.nan)
     return OpenRecords(
         account_id, source_id, job_class_id, running, start_epoch, cpus, gpus, mem_mb / 1024.0, nodes, billing,
-        rest[0], rest[1] if sites else None, tuple(sites), _told_epoch(source_id),
+        rest[0], rest[1] if sites else None, tuple(sites), _known_until_epoch(source_id),
     )  # fmt: skip
 
 
-def _told_epoch(source_id: I8) -> F8:
+def _known_until_epoch(source_id: I8) -> F8:
     told = np.full(len(source_id), np.inf)
     peers = Source.objects.filter(kind=Source.Kind.PEER, pk__in=np.unique(source_id).tolist())
-    for peer, heard_at in peers.values_list("id", "last_received_at"):
-        told[source_id == peer] = -np.inf if heard_at is None else heard_at.timestamp()
+    for peer, last_contact_at in peers.values_list("id", "last_received_at"):
+        told[source_id == peer] = -np.inf if last_contact_at is None else last_contact_at.timestamp()
     return told
 
 

@@ -55,7 +55,7 @@ def make_source(
 ) -> Source:
     """A new stream of records. Without a namespace its user names are its own.
 
-    names_people: they are the names that people sign in with, so that whoever signs in owns the account of that name.
+    names_people: they are sign-in names, so that a person owns the account of that name.
     """
     require_maker(actor, slug)
     if not _SLUG.fullmatch(slug):
@@ -92,7 +92,7 @@ def ensure_source(*, slug: str, time_zone: str = "", at: datetime, actor: Actor)
         return found, False
     try:
         return make_source(slug=slug, name=slug, time_zone=time_zone, at=at, actor=actor), True
-    except Conflict:  # somebody else's first use came first
+    except Conflict:  # another request was first
         return Source.objects.get(slug=slug), False
 
 
@@ -110,7 +110,7 @@ def zone_of(name: str) -> ZoneInfo | None:
 
 
 class Choice(NamedTuple):
-    """What whoever sends a file decides about it."""
+    """The sender's choices for a file."""
 
     time_zone: str
     dry_run: bool
@@ -194,7 +194,8 @@ def push_records(
     at: datetime,
     actor: Actor,
 ) -> dict[str, Any]:
-    """Take records from a call; the answer of the contract, with `account_ids` in place of what priorities know.
+    """Import records from a request; returns the contract's answer, with `account_ids` in place of the priorities'
+    names.
 
     The first good record makes the source, if there is none.
 

@@ -43,7 +43,7 @@ class Application:
 
     def __init__(self) -> None:
         self._views = Views()
-        limit_of("/")  # imports all views: the event loop would stand still for it when the first body comes
+        limit_of("/")  # imports all views: otherwise the first body would block the event loop for it
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

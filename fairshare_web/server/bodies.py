@@ -21,7 +21,7 @@ GRACE_S = 10.0  # a body of any length has this long, and in addition …
 LEAST_RATE = 8 * 1024  # … one second for so many bytes that have arrived
 UNSEEN_BYTES = 64 * 1024  # a longer body is read only when a view that knows the sender wants it
 IN_MEMORY = 1024**2  # bytes; what is longer lies in a file
-TICK_S = 0.25  # between two looks for bodies that are late
+TICK_S = 0.25  # between two checks for late bodies
 
 
 class Refused(Exception):
@@ -37,11 +37,11 @@ class Disconnected(Exception):
 
 
 class BodyWanted(BaseException):
-    """A view wants the body that has not been read yet: no `except Exception` may take it for an error."""
+    """A view needs the body that has not been read yet: no `except Exception` may handle it as an error."""
 
 
 class UnreadBody(io.RawIOBase):
-    """Stands for a body until a view has seen everything else of the request and asks for it."""
+    """Replaces a body until a view has checked everything else of the request and reads it."""
 
     def read(self, size: int = -1, /) -> bytes:
         raise BodyWanted
@@ -51,7 +51,7 @@ class UnreadBody(io.RawIOBase):
 
 
 def declared_length(environ: Environ) -> int | None:
-    """Content-Length in bytes; None for a chunked body, whose length nobody knows yet; 0 without a body."""
+    """Content-Length in bytes; None for a chunked body of unknown length; 0 without a body."""
     if "HTTP_TRANSFER_ENCODING" in environ:
         return None
     text = str(environ.get("CONTENT_LENGTH") or "0")
@@ -59,7 +59,7 @@ def declared_length(environ: Environ) -> int | None:
 
 
 def without_body(environ: Environ, n_bytes: int) -> Environ:
-    """The same request with a body of that length that nobody has read."""
+    """The request with an unread body of that length."""
     found = {**environ, "CONTENT_LENGTH": str(n_bytes), "wsgi.input": UnreadBody()}
     found.pop("HTTP_TRANSFER_ENCODING", None)
     return found
@@ -71,7 +71,7 @@ def too_long(limit: int) -> Refused:
 
 
 class _Watch:
-    """Cancels reads of one event loop that are late: with one timer, for one per body takes as long as to read it."""
+    """Cancels late reads of one event loop: with one timer, since one per body takes as long as reading it."""
 
     _by_loop: ClassVar[WeakKeyDictionary[asyncio.AbstractEventLoop, _Watch]] = WeakKeyDictionary()
 

@@ -1,4 +1,4 @@
-"""Threads by purpose, so that what is slow occupies its own: look-ups, the state of the service, everything else."""
+"""Threads by purpose, so that slow work occupies its own: look-ups, the state of the service, everything else."""
 
 from __future__ import annotations
 

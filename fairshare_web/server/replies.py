@@ -20,11 +20,11 @@ from fairshare_web.server import lanes
 Send = Callable[[Any], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
-STALL_S = 30.0  # a client that takes nothing for so long is disconnected
+STALL_S = 30.0  # a client that reads nothing for so long is disconnected
 IN_MEMORY = 1024**2  # bytes of a stream that wait for the client; what comes then lies in a file
 MOST_WAITING = 512 * 1024**2  # bytes; beyond them the view waits for the client
 PIECE = 128 * 1024
-AT_ONCE = 256 * 1024  # bytes of a response that the server gets in one piece, whoever reads them how slowly
+AT_ONCE = 256 * 1024  # bytes of a response that the server gets in one piece, however slowly they are read
 
 
 class Broken(Exception):
@@ -47,7 +47,9 @@ class Outbox:
     # --- In the thread of the view ------------------------------------------------------------------------------------
 
     def fill(self, pieces: Iterable[bytes]) -> None:
-        """Take the whole stream. One that fails is sent without its end, so that nobody takes it for complete."""
+        """Store the whole stream. One that fails is sent without its end, so that the client sees that it is
+        incomplete.
+        """
         try:
             self._is_ended = all(self._put(piece) for piece in pieces if piece)
         finally:
@@ -58,7 +60,7 @@ class Outbox:
             self._wake()
 
     def _put(self, piece: bytes) -> bool:
-        """Whether anybody still wants more."""
+        """Whether the client still reads."""
         with self._changed:
             has_room = self._changed.wait_for(lambda: self._is_abandoned or self._n_waiting() < MOST_WAITING, STALL_S)
             if self._is_abandoned or not has_room:
@@ -125,7 +127,7 @@ class Outbox:
             return piece
 
     def abandon(self) -> None:
-        """Nobody reads on: the thread stops at its next piece."""
+        """The client is gone: the thread stops at its next piece."""
         with self._changed:
             self._is_abandoned = True
             self._changed.notify()

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 
 from apps.accounts.models import Account
-from apps.accounts.names.intern import AccountKey, account_ids
+from apps.accounts.names.account_ids import AccountKey, account_ids
 from apps.core.errors import Invalid
 
 

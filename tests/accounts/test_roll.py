@@ -9,9 +9,9 @@ import pytest
 from django.db import connection, transaction
 
 from apps.accounts.models import Account
-from apps.accounts.names import roll
-from apps.accounts.names.intern import AccountKey, account_ids
-from apps.accounts.names.roll import Roll, load_roll
+from apps.accounts.names import account_index
+from apps.accounts.names.account_ids import AccountKey, account_ids
+from apps.accounts.names.account_index import Roll, load_roll
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def _nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(roll, "_remembered", roll._Remembered())
+    monkeypatch.setattr(account_index, "_remembered", account_index._Remembered())
 
 
 def _add(*users: str) -> list[int]:

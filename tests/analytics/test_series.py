@@ -14,7 +14,7 @@ from apps.accounts.actor import COMMAND
 from apps.analytics.series.runs import build_series_stale
 from apps.analytics.series.storage.columns import DailySeries
 from apps.analytics.series.stored_series import load_children, load_series, series_state
-from apps.policies.publishing.at_once import publish_operations
+from apps.policies.publishing.quick_publish import publish_operations
 from apps.policies.services import publish_document
 from apps.policies.tree.stored import load_tree
 from apps.priorities.recompute import pipeline as assembly

@@ -23,7 +23,7 @@ from apps.runs.services import claim_run, work_lease
 from apps.usage.buckets.changed_hours import earliest_change
 from apps.usage.models import Bucket, ChangedHour, Record, Source
 from apps.usage.parsers.base import RecordRow
-from apps.usage.quality import proof
+from apps.usage.quality import bucket_audit
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.overlaps import decide_overlap
 from apps.usage.records.record_rows import undo_records
@@ -175,7 +175,7 @@ def test_repaired_buckets_make_their_day_again(built: Site) -> None:
     first = Bucket.objects.filter(hour_at__gte=AS_OF - 9.5 * DAY).order_by("hour_at")[0]
     Bucket.objects.filter(pk=first.pk).update(cpu_s=9.0)
     source = Source.objects.get(pk=built.source.pk)
-    assert proof.repair(source, reason="A disk.", at=AS_OF, actor=COMMAND).n_repaired == 1
+    assert bucket_audit.repair(source, reason="A disk.", at=AS_OF, actor=COMMAND).n_repaired == 1
     assert stale(built) == first.hour_at.date()
 
 

@@ -13,7 +13,7 @@ from tests.worlds import AT, forget_process
 
 
 class Caller:
-    """Speaks JSON, by token, by session, or as a stranger."""
+    """Sends JSON, by token, by session, or without sign-in."""
 
     def __init__(self, token: str | None = None, user: User | None = None) -> None:
         self.client = Client(raise_request_exception=True)

@@ -59,7 +59,7 @@ class Site:
     alice: User  # member: her account is at /physics/alice
     nobody: User  # signs in, and has no right to anything
     policy: Policy
-    other: Policy  # nobody has anything to do with it
+    other: Policy  # unrelated to the others
 
     def uid(self, path: str) -> UUID:
         tree = load_tree(Policy.objects.get(pk=self.policy.pk))

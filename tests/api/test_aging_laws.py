@@ -1,4 +1,4 @@
-"""REST tells of the laws of aging as they tell about themselves."""
+"""REST lists the decay functions with their descriptions."""
 
 from __future__ import annotations
 

@@ -92,13 +92,13 @@ def test_the_table_says_what_the_page_says(computed: Site, admin: Caller, pia: C
     asked = {"from": "2026-01-01", "to": "2026-12-31"}
     table = admin.get("policies/grid/allocations/table", asked).json()
     assert table["capacity_core_h"] == 8760
-    assert (table["group"]["handed_out_core_h"], table["group"]["kept_core_h"]) == (5256, 3504)
+    assert (table["group"]["sub_allocated_core_h"], table["group"]["kept_core_h"]) == (5256, 3504)
     by_path = {row["path"]: row for row in table["results"]}
     physics = by_path["/physics"]
     assert (physics["share_of_parent"], physics["over_committed_core_h"], physics["kept_core_h"]) == (0.6, 744, 0)
     assert physics["delivered_core_h"] == pytest.approx(7)  # alice 6 hours, bob 1
     assert by_path["/biology"]["delivered_core_h"] == pytest.approx(3)
-    assert (by_path["/biology"]["promised_core_h"], by_path["/biology"]["starts_on"]) == (None, None)
+    assert (by_path["/biology"]["allocated_core_h"], by_path["/biology"]["starts_on"]) == (None, None)
     narrow = pia.get("policies/grid/allocations/table", {**asked, "of": "/physics"}).json()
     assert [row["path"] for row in narrow["results"]] == ["/physics/alice", "/physics/bob"]
 

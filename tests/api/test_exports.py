@@ -1,4 +1,4 @@
-"""Tables: the same numbers as the answers they stand for, for the same people, and nothing that a spreadsheet runs."""
+"""Tables: the numbers of the JSON answers, for the readers of those, and nothing that a spreadsheet executes."""
 
 from __future__ import annotations
 

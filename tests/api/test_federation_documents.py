@@ -23,7 +23,7 @@ from apps.federation.publications import readers as reading
 from apps.federation.publications.services import drop_publication, make_publication
 from apps.federation.usage_feeds.feeds import make_feed
 from apps.policies.models import Policy
-from apps.policies.publishing.at_once import publish_operations
+from apps.policies.publishing.quick_publish import publish_operations
 from apps.policies.tree.stored import remembered
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site, push, record

@@ -12,7 +12,7 @@ from apps.accounts.actor import COMMAND
 from apps.accounts.models import AuditEvent
 from apps.federation.models import Fetch, HeldHour, Mount, Publication, Subscription
 from apps.federation.publications.services import make_publication
-from apps.policies.publishing.at_once import publish_operations
+from apps.policies.publishing.quick_publish import publish_operations
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from tests.api.conftest import Caller
@@ -119,8 +119,8 @@ def test_what_is_wrong_with_a_publication_is_named(admin: Caller, change: dict[s
 def test_a_feed_is_made_changed_listed_and_dropped(admin: Caller) -> None:
     terms = {"policy": "grid", "entry": "/physics", "name": "vo-a", "capacity_cores": 100}
     made = said(admin.post("federation/feeds", terms), 201)
-    assert (made["path"], made["capacity_cores"], made["tells_running"]) == ("/physics", 100, True)
-    assert said(admin.post("federation/feeds", {**terms, "tells_running": False}), 201)["tells_running"] is False
+    assert (made["path"], made["capacity_cores"], made["sends_running"]) == ("/physics", 100, True)
+    assert said(admin.post("federation/feeds", {**terms, "sends_running": False}), 201)["sends_running"] is False
     Caller(user=None).get("feeds/vo-a")
     (listed,) = said(admin.get("federation/feeds"))["results"]
     assert said(admin.get("federation/feeds/vo-a")) == listed

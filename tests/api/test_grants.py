@@ -1,4 +1,4 @@
-"""Grants by REST: given, changed under If-Match, ended; and what somebody may do, with the reasons."""
+"""Grants by REST: given, changed under If-Match, ended; and a person's rights, with the reasons."""
 
 from __future__ import annotations
 

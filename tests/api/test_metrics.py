@@ -1,4 +1,4 @@
-"""Metrics: the figures are those of the site, the text is what Prometheus takes, and nobody reads of persons."""
+"""Metrics: the figures are those of the site, the text is valid for Prometheus, and no person is named."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from apps.accounts.actor import SYSTEM
 from apps.analytics.models import Series
 from apps.analytics.series import runs as series_runs
-from apps.api.gauges import entries, policies
+from apps.api.gauges import policies
 from apps.api.gauges.sources import unmapped_of_sources
 from apps.policies.recompute_runs import nudge
 from apps.policies.services import publish_document
@@ -71,7 +71,7 @@ def test_the_text_is_strictly_what_prometheus_reads(computed: Site) -> None:
     [
         "a 1",  # no line end
         "# TYPE a gauge\na 1\na 1\n",  # twice
-        "# TYPE a gauge\nb 1\n# TYPE b gauge\n",  # told of after it was used
+        "# TYPE a gauge\nb 1\n# TYPE b gauge\n",  # reported after it was used
         '# TYPE a gauge\na{x="1" 1\n',
         '# TYPE a gauge\na{x="\\q"} 1\n',
         "# TYPE a counter\na 1\n",  # counters end in _total
@@ -187,7 +187,7 @@ def test_odd_names_are_escaped(computed: Site) -> None:
     odd = 'a\\b"c'
     names = [odd if name == "physics" else name for name in snapshot.tree.name]
     renamed = replace(snapshot, tree=replace(snapshot.tree, name=names))
-    (family, *_) = entries.entry_families({"grid": renamed}, 1)
+    (family, *_) = policies.entry_families({"grid": renamed}, 1)
 
     class One(Collector):
         def collect(self) -> Iterator[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from apps.analytics.series.runs import ask_for_series
-from apps.notices.evaluating import evaluate
+from apps.notices.evaluation import evaluate
 from apps.notices.models import Mark, Notice, Rule
 from apps.policies.models import Grant
 from apps.runs.services import work_run_now

@@ -29,7 +29,7 @@ def test_the_tree_says_the_numbers_of_the_snapshot(computed: Site, admin: Caller
     found = by_path(tree)
     assert set(found) == {"/", "/physics", "/physics/alice", "/physics/bob", "/biology", "/biology/carol"}
     assert found["/physics"]["target"] == pytest.approx(0.6)
-    assert found["/physics"]["actual"] == pytest.approx(0.7, abs=0.01)  # older hours weigh a little less
+    assert found["/physics"]["actual"] == pytest.approx(0.7, abs=0.01)  # older hours have a slightly smaller weight
     assert found["/physics/alice"]["target_global"] == pytest.approx(0.4)
     assert found["/biology/carol"]["actual"] == 1.0
     single = admin.get("policies/grid/priorities", {"account": "alice"}).json()
@@ -92,7 +92,7 @@ def test_the_document_can_be_published_again(site: Site, admin: Caller) -> None:
     answer = admin.get("policies/grid/document")
     assert answer.headers["Content-Type"] == "application/json"
     again = publish_document(policy_slug="grid", document=answer.json(), reason="same", at=AT, actor=SYSTEM)
-    assert again.number == 2  # says what is in force already
+    assert again.number == 2  # equal to the current tree
     text = admin.get("policies/grid/document", Accept="application/yaml")
     assert text.headers["Content-Type"].startswith("application/yaml")
     assert yaml.safe_load(text.content) == answer.json()

@@ -41,7 +41,7 @@ def strictly(data: bytes) -> Any:
 
 
 def told(value: Any) -> Any:
-    """The slow twin: what a value must be told as."""
+    """The slow twin: the expected text of a value."""
     if isinstance(value, np.ndarray | np.floating):
         return told(value.tolist())
     if isinstance(value, dict):

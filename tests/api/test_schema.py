@@ -21,15 +21,15 @@ from schemathesis.checks import CHECKS, load_all_checks
 
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import User
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 from apps.api.throttling import WriteThrottle
 from apps.federation.publications.services import make_publication
 from apps.federation.usage_feeds.feeds import make_feed
-from apps.federation.usage_feeds.subscribing import subscribe
+from apps.federation.usage_feeds.subscriptions import subscribe
 from apps.mapping.attachments import attach_account
 from apps.notices.models import Rule as NoticeRule
 from apps.policies.allocations.capacities import state_capacity
-from apps.policies.allocations.giving import give_allocation
+from apps.policies.allocations.services import give_allocation
 from apps.policies.models import ChangeSet, Grant
 from apps.policies.services import make_change_set
 from apps.runs.models import Run
@@ -186,14 +186,14 @@ def attached(site: Site) -> int:
 
 
 def told(site: Site) -> str:
-    """A subtree that others are told of."""
+    """A published subtree."""
     whole: Any = {"policy_slug": "grid", "entry": "/physics", "name": "vo-a", "at": site.at, "actor": SYSTEM}
     make_feed(capacity_cores=10, **whole)
     return make_publication(**whole).name
 
 
 def subscribed(site: Site) -> int:
-    """Usage of it, as another site tells it; nothing is asked for."""
+    """A subscription to its usage at another site; nothing is fetched."""
     return subscribe(
         policy_slug="grid", entry="/physics", url="https://site-b.example/x", issuer="site-b.example", feed="x",
         fingerprint="ab" * 32, capacity_cores=10, reason="try", at=site.at, actor=SYSTEM,

@@ -1,4 +1,4 @@
-"""The formats of usage, as their registry tells them."""
+"""The formats of usage, as their registry lists them."""
 
 from __future__ import annotations
 

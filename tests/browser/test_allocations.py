@@ -9,7 +9,7 @@ from datetime import timedelta
 from playwright.sync_api import Page, expect
 
 from apps.accounts.actor import Actor
-from apps.policies.allocations.dating import change_dates
+from apps.policies.allocations.services import change_dates
 from apps.policies.models import Allocation, ChangeSet
 from tests.browser.conftest import Open, in_windows
 from tests.dashboard.grid import SLUG, Grid

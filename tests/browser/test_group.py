@@ -14,7 +14,7 @@ from apps.accounts.models import User
 from apps.core import clock
 from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import ChangeSet, Grant, Policy
-from apps.policies.requests.asking import ask_upward
+from apps.policies.requests.share_requests import ask_upward
 from tests.browser.conftest import Open, Visit, in_windows
 from tests.browser.hands import tab_to
 from tests.dashboard.grid import PASSWORD, SLUG, Grid

@@ -11,9 +11,9 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.analytics.series.runs import ask_for_series
 from apps.core import clock
-from apps.notices.evaluating import evaluate
+from apps.notices.evaluation import evaluate
 from apps.notices.models import Delivery, Notice
-from apps.notices.watching import NEW, Place, set_rule
+from apps.notices.rules import NEW, Place, set_rule
 from apps.notices.webhooks import make_webhook
 from apps.policies.models import Grant, Policy
 from apps.runs.services import work_run_now

@@ -16,7 +16,7 @@ from apps.accounts.actor import COMMAND
 from apps.core.signing import open_document
 from apps.federation.models import HeldHour, Mount, Subscription, UsageFeed
 from apps.policies.models import Policy
-from apps.policies.publishing.at_once import publish_operations
+from apps.policies.publishing.quick_publish import publish_operations
 from apps.policies.services import make_policy, publish_document
 from tests.federation.conftest import AT, VO
 from tests.federation.other_side import KEY, OtherFeed, OtherSide, serving
@@ -142,7 +142,7 @@ def test_feeds_are_made_listed_and_never_written_as_files(
         said("feeds", "--policy", "grid", "--entry", "/VO-A", "--name", "vo-a")
     made = said("feeds", "--policy", "grid", "--entry", "/VO-A", "--name", "vo-a", "--cores", "64", "--open")
     feed = UsageFeed.objects.get()
-    assert (feed.name, feed.capacity_cores, feed.is_open, feed.tells_running) == ("vo-a", 64, True, True)
+    assert (feed.name, feed.capacity_cores, feed.is_open, feed.sends_running) == ("vo-a", 64, True, True)
     outputs += [made, said("publish", "--to", str(tmp_path))]
     assert outputs == snapshot
     assert list(tmp_path.iterdir()) == []

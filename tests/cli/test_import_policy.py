@@ -16,7 +16,7 @@ from django.core.management.base import CommandError
 from syrupy.assertion import SnapshotAssertion
 
 from apps.accounts.actor import COMMAND
-from apps.accounts.names.intern import AccountKey, account_ids
+from apps.accounts.names.account_ids import AccountKey, account_ids
 from apps.core.clock import now
 from apps.core.errors import Conflict, Invalid
 from apps.mapping.models import MappingRule

@@ -14,13 +14,13 @@ from apps.cli.sample.grid import MOUNTED, Grid
 from apps.core.signing import BadDocument, open_document
 from apps.federation.documents.wire import PolicyLimits, read_policy
 from apps.federation.documents.wire_usage import UsageDocument, read_usage
-from apps.federation.fallback.conditions import Condition
 from apps.federation.fetch_schedule import KIND, ask_for_due
 from apps.federation.fetching import inline
 from apps.federation.grid.peers import list_peers
 from apps.federation.models import Fetch, Mount, Subscription
 from apps.federation.publications.services import SAMPLE_NAME, own_name
-from apps.notices.evaluating import evaluate
+from apps.federation.staleness import Condition
+from apps.notices.evaluation import evaluate
 from apps.notices.models import Notice
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree

@@ -15,9 +15,9 @@ from apps.mapping.services import set_rules
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.files.document import read_document
 from apps.policies.models import ChangeSet, Policy
-from apps.policies.publishing.replacing import publish_tree
+from apps.policies.publishing.tree_replacement import publish_tree
 from apps.policies.services import make_policy
-from apps.policies.tree.adoption import adopt
+from apps.policies.tree.document_merge import adopt
 from apps.policies.tree.stored import TreeColumns, load_tree
 from apps.priorities.recompute.staleness import request_recompute
 from apps.runs.services import work_run_now

@@ -16,7 +16,7 @@ from apps.core import clock
 from apps.engine.algorithms import all_algorithms
 from apps.engine.operators import all_operators
 from apps.policies.models import Policy, Revision
-from apps.policies.publishing.at_once import publish_operations
+from apps.policies.publishing.quick_publish import publish_operations
 from apps.policies.services import change_settings, change_shares
 from apps.priorities.serving import store
 from tests.dashboard.grid import SLUG, Grid, make_grid

@@ -17,7 +17,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.dashboard.allocations.forms import read_amount, typed_amount
 from apps.policies.allocations.capacities import state_capacity
-from apps.policies.allocations.giving import give_allocation
+from apps.policies.allocations.services import give_allocation
 from apps.policies.models import Allocation, Capacity, ChangeSet, Policy
 from apps.policies.services import change_shares
 from apps.policies.tree.stored import load_tree
@@ -216,7 +216,7 @@ def test_the_table_is_a_file_whose_cells_are_no_formulas(grid: Grid, admin: Clie
     rows = list(csv.DictReader(answer.getvalue().decode().splitlines()))
     found = {row["path"]: row for row in rows}
     assert found["/=1+1"]["kind"] == "'@x"
-    assert found["/=1+1"]["promised_core_h"] == "50.0"
+    assert found["/=1+1"]["allocated_core_h"] == "50.0"
     assert all(not cell.startswith(("=", "+", "@")) for row in rows for cell in row.values())
 
 
@@ -293,7 +293,7 @@ def test_promises_are_shown_as_shares_line_by_line_and_become_a_draft(grid: Grid
     assert (done.status_code, f"/changes/{draft.pk}/" in done["Location"]) == (303, True)
     assert {operation["op"] for operation in draft.operations} == {"set_shares", "set_dates", "add"}
     assert admin.post(f"{PAGE}shares/", {"reason": ""}).status_code == 422
-    assert read(admin.get(f"{PAGE}shares/?from=2020-01-01&to=2020-12-31")).error_codes() == ["no_promise"]
+    assert read(admin.get(f"{PAGE}shares/?from=2020-01-01&to=2020-12-31")).error_codes() == ["no_allocation"]
 
 
 def test_an_amount_is_tried_out_without_saving_anything(grid: Grid, admin: Client) -> None:

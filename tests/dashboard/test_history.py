@@ -13,7 +13,7 @@ from apps.accounts.models import User
 from apps.core import clock
 from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.models import ChangeSet, Grant, Policy
-from apps.policies.publishing.reverting import revert_revision
+from apps.policies.publishing.revert import revert_revision
 from apps.policies.services import publish_change_set
 from apps.policies.tree.stored import load_tree
 from apps.priorities.selectors.history import PLACE

@@ -12,7 +12,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.policies import services
 from apps.policies.models import ChangeSet, Comment, Grant
-from apps.policies.requests.asking import ask_upward
+from apps.policies.requests.share_requests import ask_upward
 from apps.priorities.change_effects.requests import get_request_evidence
 from apps.priorities.models import Snapshot
 from tests.dashboard.grid import SLUG, Grid

@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 
 from apps.accounts.models import AuditEvent, User
-from apps.notices.evaluating import evaluate
+from apps.notices.evaluation import evaluate
 from apps.notices.models import Mark, Notice, Preference, Rule, Webhook
 from apps.policies.models import Grant
 from apps.usage.models import Source
@@ -185,14 +185,14 @@ def test_people_choose_how_they_are_written_to(told: Site) -> None:
     pia = signed_in(told.pia)
     way = read(pia.get("/notices/mail/")).item("mail-way")
     assert (way.attributes["data-key"], "pia@example.org" in text_of(way)) == ("not_sent", True)
-    pia.post("/notices/mail/", {"rhythm": "weekly", "hour": "6", "kinds": ["drift"]})
+    pia.post("/notices/mail/", {"interval": "weekly", "hour": "6", "kinds": ["drift"]})
     chosen = Preference.objects.get(user=told.pia)
-    assert (chosen.rhythm, chosen.hour) == ("weekly", 6)
+    assert (chosen.interval, chosen.hour) == ("weekly", 6)
     assert "drift" not in chosen.muted
     assert "late_source" in chosen.muted
-    answer = pia.post("/notices/mail/", {"rhythm": "hourly", "hour": "25", "kinds": ["x"]})
+    answer = pia.post("/notices/mail/", {"interval": "hourly", "hour": "25", "kinds": ["x"]})
     assert answer.status_code == 422
-    assert set(answer.context["form"].errors) == {"rhythm", "hour", "kinds"}
+    assert set(answer.context["form"].errors) == {"interval", "hour", "kinds"}
 
 
 def test_a_webhook_is_made_shown_changed_and_removed(told: Site, admin: Client, settings: Any) -> None:

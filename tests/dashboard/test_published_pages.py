@@ -57,14 +57,14 @@ def test_a_publication_is_made_changed_and_dropped(client: Client) -> None:
 
 def test_a_feed_is_made_changed_and_dropped(client: Client) -> None:
     given = {"policy": "grid", "entry": "/VO-A", "name": "north", "capacity": "64", "keeps": "30", "expires": "12",
-             "tells_running": "on"}  # fmt: skip
+             "sends_running": "on"}  # fmt: skip
     made = client.post(f"{PAGE}new-feed/", given)
     assert (made.status_code, made["Location"]) == (303, f"{PAGE}feeds/north/")
     row = UsageFeed.objects.get()
-    assert (row.capacity_cores, row.keeps_days, row.expires_after_s, row.tells_running) == (64, 30, 43_200, True)
+    assert (row.capacity_cores, row.keeps_days, row.expires_after_s, row.sends_running) == (64, 30, 43_200, True)
     client.post(made["Location"], {"name": "north", "capacity": "96.5", "keeps": "30", "expires": "12"})
     row.refresh_from_db()
-    assert (row.capacity_cores, row.tells_running) == (96.5, False)
+    assert (row.capacity_cores, row.sends_running) == (96.5, False)
     assert client.post(f"{made['Location']}drop/").status_code == 303
     assert not UsageFeed.objects.exists()
 
@@ -112,7 +112,7 @@ def test_who_read_which_version_when(client: Client) -> None:
         assert re.findall(r"\d+", text) == ["0", "0"], "the version, and how long ago"
     of_publication, of_feed = (text_of(each) for each in page.items("told-facts"))
     assert re.findall(r"\d+", of_feed) == ["64"]
-    assert feed.tells_running
+    assert feed.sends_running
     assert re.match(r"\D*5\b", of_publication), "its entries"
     one = client.get(f"{PAGE}subtrees/vo-a/")
     assert [value for _text, value in readers(read(one))] == ["0"]

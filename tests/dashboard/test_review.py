@@ -15,7 +15,7 @@ from apps.accounts.models import User
 from apps.dashboard.drafts import settings_forms
 from apps.policies import services
 from apps.policies.access.roles import VERBS_OF_ROLE
-from apps.policies.changesets import drafts, reviewing
+from apps.policies.changesets import drafts, lifecycle
 from apps.policies.files import imports
 from apps.policies.models import ChangeSet, Grant, Policy
 from apps.policies.settings import PolicySettings
@@ -283,7 +283,7 @@ def test_a_large_policy_is_worked_out_when_somebody_asks(
 
 def test_lists_hold_what_they_say(grid: Grid, bob: User, bess: User) -> None:
     mine, asked = drafted(bob, MORE, reason="Mine alone"), proposed(bob, {**MORE, "shares": 7})
-    reviewing.comment_on(id=asked.pk, text="x", at=AT, actor=Actor(user=bob, via="page"))
+    lifecycle.comment_on(id=asked.pk, text="x", at=AT, actor=Actor(user=bob, via="page"))
     url = f"/policy/{SLUG}/changes/"
 
     def listed(user: User, which: str) -> set[int]:
@@ -305,7 +305,7 @@ def test_what_was_due_and_could_not_be_put_in_force_says_why(grid: Grid, bob: Us
     change_set = drafted(bob, MORE)
     decide(signed_in(bob), change_set, "schedule", effective_at="2026-11-21T08:00")
     Grant.objects.filter(user=bob).update(verbs=["view_aggregate", "edit_shares"])
-    reviewing.publish_due(at=AT + timedelta(days=2))
+    lifecycle.publish_due(at=AT + timedelta(days=2))
     answer = signed_in(bob).get(f"/changes/{change_set.pk}/")
     assert answer.context["change_set"].held_for in read(answer).text("[data-testid=was-due]")
 
@@ -337,7 +337,7 @@ def test_from_what_size_on_a_second_person_is_needed_is_set_in_a_draft(grid: Gri
 def test_a_comment_follows_its_edit_when_another_is_taken_out(grid: Grid, bob: User) -> None:
     actor = Actor(user=bob, via="page")
     draft = drafted(bob, MORE, {"op": "set_shares", "entry": "/atlas/bob", "shares": 5})
-    reviewing.comment_on(id=draft.pk, text="This one.", operation=1, at=AT, actor=actor)
+    lifecycle.comment_on(id=draft.pk, text="This one.", operation=1, at=AT, actor=actor)
     drafts.drop_operation(id=draft.pk, version=draft.version, index=0, at=AT, actor=actor)
     assert [comment.operation for comment in draft.comments.all()] == [0]
 

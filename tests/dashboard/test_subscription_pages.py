@@ -155,13 +155,13 @@ def test_a_larger_capacity_is_agreed_to_and_read_anew(
     assert not page.has("[data-testid=agree-capacity]")
 
 
-QUIET = {"told_capacity_cores": None}  # and no held hours
+QUIET = {"reported_capacity_cores": None}  # and no held hours
 MORE = "declares_more"
 LATE = "late.then meanwhile"
 # What is so, its condition, the keys of what is said of it, and the numbers that are said with them.
 CONDITIONS: list[tuple[dict[str, Any], str, tuple[str, str, str], tuple[str, ...]]] = [
     ({}, "held", ("held", "held", MORE), ("0 s",)),
-    ({"told_capacity_cores": 250.0, "number": 9}, "held", (MORE, "all_counts", MORE), ("0 s", "250", "100")),
+    ({"reported_capacity_cores": 250.0, "number": 9}, "held", (MORE, "all_counts", MORE), ("0 s", "250", "100")),
     ({**QUIET, "running_held": True}, "held", ("held", "held", "running_held"), ("100",)),
     (QUIET, "fresh", ("fresh", "", ""), ("site-b", "/vo-a-here", "0 s")),
     (
@@ -197,7 +197,7 @@ def test_how_it_stands_is_told_and_the_same_everywhere(
     told: Subscription, client: Client, fields: dict[str, Any], condition: str, keys: tuple[str, ...],
     named: tuple[str, ...],
 ) -> None:  # fmt: skip
-    if fields.get("number") == 9 or "told_capacity_cores" in fields:
+    if fields.get("number") == 9 or "reported_capacity_cores" in fields:
         HeldHour.objects.all().delete()
     Subscription.objects.update(**fields)
     page = read(client.get(url(told)))

@@ -25,7 +25,7 @@ def policy(vo_policy: object, settings: LazySettings) -> Policy:
 def vo(
     policy: Policy, vo_mounted: OtherSide, settings: LazySettings, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[OtherSide]:
-    """The authority of a VO, whose policy is mounted here and in force; we are site.example."""
+    """The authority of a VO, whose policy is mounted and active here; we are site.example."""
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
     with serving(vo_mounted) as side:
         for name, value in as_site(side).items():
@@ -41,7 +41,7 @@ def mounted(vo: OtherSide) -> Mount:
 
 @pytest.fixture
 def feed(vo: OtherSide, settings: LazySettings) -> Iterator[OtherFeed]:
-    """Another site that has mounted the same VO, and tells its usage there; it has 100 cores."""
+    """Another site that has mounted this VO, and reports its usage there; it has 100 cores."""
     with serving(OtherFeed(at=AT)) as side:
         settings.FAIRSHARE_OUTBOUND_ALLOW = [*settings.FAIRSHARE_OUTBOUND_ALLOW, f"127.0.0.1:{side.port}"]
         yield side

@@ -1,4 +1,4 @@
-"""A site whose usage is told, somebody who follows its feed, and what the sums must be by hand."""
+"""A site that sends usage, a reader of its feed, and the expected sums by hand."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from uuid import UUID
 
 from apps.accounts.actor import COMMAND
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 from apps.core.signing import open_document
 from apps.federation.documents.keys import load_keys
 from apps.federation.documents.wire_usage import State, UsageDocument, read_usage
 from apps.federation.models import UsageFeed
-from apps.federation.usage_feeds.feeds import Told, make_feed, tell
+from apps.federation.usage_feeds.feeds import SignedFeed, issue_usage, make_feed
 from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.rule_set import load_rulebook
 from apps.mapping.services import set_rules
@@ -96,7 +96,7 @@ class Teller:
         return tree.uuid(entry)
 
     def expected(self, *, at: datetime = AT) -> Sums:
-        """Bucket by bucket, by the rules as they stand."""
+        """Bucket by bucket, by the present rules."""
         self.policy.refresh_from_db()
         tree = load_tree(self.policy)
         resolver = load_rulebook(self.policy, tree).on(tree)
@@ -144,7 +144,7 @@ def make_told_of() -> Teller:
 
 @dataclass
 class Reader:
-    """Another site: takes what is told in place of what it had, and remembers how far it came."""
+    """Another site: replaces what it had by what is sent, and remembers its number."""
 
     feed: UsageFeed
     number: int = 0
@@ -155,10 +155,10 @@ class Reader:
     documents: list[UsageDocument] = field(default_factory=list)
     data: list[bytes] = field(default_factory=list)
 
-    def look(self, *, at: datetime = AT) -> bool:
+    def fetched(self, *, at: datetime = AT) -> bool:
         """One question; whether there is more."""
         seen = self.seen.number if self.seen and self.number else None
-        told = tell(self.feed, since=self.number, seen=seen, known_etag=self.etag, at=at)
+        told = issue_usage(self.feed, since=self.number, seen=seen, known_etag=self.etag, at=at)
         if told is None:
             return False
         document = opened(told)
@@ -178,11 +178,11 @@ class Reader:
 
     def follow(self, *, at: datetime = AT) -> Sums:
         """Until there is no more; what it has then, without empty hours."""
-        while self.look(at=at):
+        while self.fetched(at=at):
             pass
         return {hour: of for hour, of in self.sums.items() if of}
 
 
-def opened(told: Told) -> UsageDocument:
+def opened(told: SignedFeed) -> UsageDocument:
     fingerprint = load_keys(at=AT).key.public.fingerprint
     return read_usage(open_document(told.data, trusted={fingerprint}).document)

@@ -79,7 +79,8 @@ def _with_others(made: Site, peers: dict[str, Source]) -> None:
         )  # fmt: skip
     east = Subscription.objects.create(
         policy=made.policy, entry_uid=vo, url="https://east.example/f", issuer="east.example", feed="vo",
-        fingerprint="0" * 64, source=peers["east"], capacity_cores=2.0, told_capacity_cores=20.0, enforced_version=40,
+        fingerprint="0" * 64, source=peers["east"], capacity_cores=2.0, reported_capacity_cores=20.0,
+        enforced_version=40,
         good_at=AS_OF - timedelta(minutes=4), max_age_s=3_600, made_at=AS_OF,
     )  # fmt: skip
     for ago_h, cpu_s in ((4, 90_000.0), (400, 50_000.0)):

@@ -1,4 +1,4 @@
-"""One look by the worker's own road, and what is counted afterwards."""
+"""One fetch by the worker's own path, and the usage that counts afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Another authority, as a web server on this machine that hands out whatever it is told to."""
+"""Another authority, as a web server on this machine that serves whatever a test sets."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ Hours = Mapping[datetime, Mapping[UUID, float]]
 
 @dataclass
 class OtherFeed(OtherSide):
-    """A site that tells usage: `tell` signs one document, `use` says what is told to whoever asks since when."""
+    """A site that sends usage: `tell` signs one document, `use` sets what is sent to readers of each number."""
 
     name: str = "site-b.example"
     number: int = 0

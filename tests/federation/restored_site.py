@@ -1,4 +1,4 @@
-"""A site that tells usage and is set back to older states now and then, and two others that read it by HTTP."""
+"""A site that sends usage and is restored to older states now and then, and two others that read it by HTTP."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from django.test import Client, override_settings
 from apps.accounts.actor import COMMAND
 from apps.federation.documents.keys import load_keys
 from apps.federation.models import FeedHour, FeedMark, Fetch, Mount, Subscription, UsageFeed
-from apps.federation.usage_feeds.subscribing import subscribe
-from apps.federation.usage_feeds.taking import question_for
+from apps.federation.usage_feeds.subscriptions import subscribe
+from apps.federation.usage_feeds.usage_ingest import question_for
 from apps.policies import services
 from apps.policies.models import Policy
-from apps.policies.publishing.at_once import publish_operations
+from apps.policies.publishing.quick_publish import publish_operations
 from apps.policies.tree.stored import load_tree
 from apps.usage.records.peer_sums import make_peer_source
 from tests.federation.feed_site import HOUR, Teller, make_teller
@@ -31,7 +31,7 @@ from tests.federation.worlds import AT, as_site
 
 Row = dict[str, Any]
 ISSUER, SITE = "site-b.example", "site-b"
-NOWHERE = OtherSide(at=AT, port=1)  # in a world: nobody is asked before a test has a server
+NOWHERE = OtherSide(at=AT, port=1)  # in a world: nothing is fetched before a test has a server
 GROUPS = {"anna": "P-A1", "bert": "P-A1", "carl": "P-A2"}
 
 
@@ -111,7 +111,7 @@ class RestoredSite:
             self.has(name, backup.jobs.get(name, Job()))
         self.line = dict(backup.line)
 
-    def look(self, follower: Follower, at: datetime = AT) -> Fetch:
+    def fetched(self, follower: Follower, at: datetime = AT) -> Fetch:
         """One question and its answer by the real road: asked as the worker asks, answered by the API."""
         row = follower.row
         row.refresh_from_db()
@@ -132,7 +132,7 @@ class RestoredSite:
     def follow(self, follower: Follower) -> Fetch:
         """Until there is no more, or it is refused."""
         while True:
-            found = self.look(follower)
+            found = self.fetched(follower)
             if found.outcome not in ("landed", "same") or follower.has_all:
                 return found
 
@@ -141,7 +141,7 @@ class RestoredSite:
         return not row.number or self.line.get(row.seen_number) is follower.knows
 
     def expected(self, row: Subscription) -> Counted:
-        """By hand, from the buckets of the one who tells."""
+        """By hand, from the buckets of the sending site."""
         root, top = self.teller.feed.entry_uid, int(AT.timestamp()) // 3600
         return {
             (row.entry_uid if uid == root else uid, AT + (hour - top) * HOUR): amounts[0]

@@ -22,10 +22,10 @@ from apps.core.canonical import MOST_NESTS
 from apps.core.signing import SigningKey, canonical, sign_document
 from apps.federation.fetch_schedule import ask_for_due
 from apps.federation.models import Fetch, Mount
-from apps.federation.mounts.mounting import make_mount
+from apps.federation.mounts.services import make_mount
 from apps.federation.publications.services import make_publication
 from apps.policies.models import Policy, Revision
-from apps.policies.publishing.at_once import publish_operations
+from apps.policies.publishing.quick_publish import publish_operations
 from apps.policies.tree.columns import Node
 from apps.policies.tree.stored import load_tree
 from apps.runs.services import work_due_runs
@@ -219,7 +219,7 @@ def test_a_bad_document_is_refused_as_a_whole_and_the_last_good_one_stays(
     assert _in_force() == before
     assert (mounted.version, mounted.digest, mounted.fingerprint) == trusted
     assert mounted.error == found.message
-    if mounted.state == Mount.State.ACTIVE:  # and a good one is taken again
+    if mounted.state == Mount.State.ACTIVE:  # and a good one is accepted again
         second.serves = good
         assert look_at(mounted, monkeypatch, AT).outcome == "landed"
         assert (mounted.error, mounted.version) == ("", 3)

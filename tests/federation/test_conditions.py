@@ -1,4 +1,4 @@
-"""How another authority stands: the first that holds, the same for what is mounted and what is taken."""
+"""State of another authority: the first that applies, equal for mounts and subscriptions."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from apps.federation.fallback.conditions import (
-    NEEDS_A_LOOK,
+from apps.federation.models import HeldHour, Mount, Subscription
+from apps.federation.staleness import (
+    NEEDS_ATTENTION,
     Condition,
     age_of,
     condition_of,
@@ -16,7 +17,6 @@ from apps.federation.fallback.conditions import (
     mounts_with_held,
     usage_with_held,
 )
-from apps.federation.models import HeldHour, Mount, Subscription
 from apps.policies.models import ChangeSet, Policy
 from tests.federation.conftest import AT, feed, mounted, policy, subscription, vo
 
@@ -61,7 +61,7 @@ def test_the_first_that_holds_is_told(
 
 
 def test_somebody_has_to_look_where_nothing_gets_better_by_itself() -> None:
-    assert set(NEEDS_A_LOOK) == {"blocked", "expired", "stale", "held"}
+    assert set(NEEDS_ATTENTION) == {"blocked", "expired", "stale", "held"}
     assert len(Condition) == 9
 
 
@@ -76,8 +76,8 @@ def test_a_clock_that_is_behind_makes_nothing_younger_than_new() -> None:
         ({}, 0, False),
         ({}, 1, True),
         ({"running_held": True}, 0, True),
-        ({"told_capacity_cores": 100.0}, 0, False),
-        ({"told_capacity_cores": 100.5}, 0, True),
+        ({"reported_capacity_cores": 100.0}, 0, False),
+        ({"reported_capacity_cores": 100.5}, 0, True),
     ],
 )
 def test_usage_is_held_by_an_hour_by_what_runs_or_by_a_larger_capacity(

@@ -1,4 +1,4 @@
-"""What people do about mounts and subscriptions: each deed takes effect by the next look, and is written down."""
+"""Actions on mounts and subscriptions: each takes effect at the next fetch, and is logged."""
 
 from __future__ import annotations
 

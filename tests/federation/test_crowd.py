@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from apps.federation.fetch_schedule import ask_for
-from apps.federation.fetching import crowd, looking
+from apps.federation.fetching import concurrent_fetch, fetch_log
 from apps.federation.models import Mount, Subscription
 from apps.runs import registry
 from apps.runs.leases import Lease
@@ -26,8 +26,8 @@ LONG_S = 20.0
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
-    monkeypatch.setattr(crowd, "PATIENCE_S", 0.05)
-    monkeypatch.setattr(looking, "TOTAL_S", LONG_S)
+    monkeypatch.setattr(concurrent_fetch, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(fetch_log, "TOTAL_S", LONG_S)
 
 
 def work() -> list[str]:
@@ -92,7 +92,7 @@ def test_whoever_never_answers_is_given_up_in_time(
     mounted: Mount, vo: OtherSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     over = threading.Event()
-    monkeypatch.setattr(looking, "TOTAL_S", 0.3)
+    monkeypatch.setattr(fetch_log, "TOTAL_S", 0.3)
     vo.wait = lambda: over.wait(LONG_S)
     ask_for(mounted, at=AT)
     work()

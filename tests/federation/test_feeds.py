@@ -1,4 +1,4 @@
-"""What a site tells others of usage: a reader who follows the numbers has the sums, whatever happens in between."""
+"""What a site sends of its usage: a reader that follows the numbers has the sums, whatever happens in between."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from apps.accounts.models import AuditEvent, User
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, TooLarge, Unavailable
 from apps.federation.documents.keys import rotate_key
 from apps.federation.models import FeedHour, FeedMark, Mount, UsageFeed
-from apps.federation.usage_feeds import feed_marks, feed_states, feeds
-from apps.federation.usage_feeds.feeds import drop_feed, list_feeds, make_feed, tell
+from apps.federation.usage_feeds import feed_states, feeds
+from apps.federation.usage_feeds.feeds import drop_feed, issue_usage, list_feeds, make_feed
 from apps.policies.models import Policy
-from apps.policies.publishing.at_once import publish_operations
+from apps.policies.publishing.quick_publish import publish_operations
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Import
@@ -59,7 +59,7 @@ def publish(**operation: Any) -> None:
 
 # --- What a reader has ------------------------------------------------------------------------------------------------
 def test_the_first_document_has_all_hours_of_the_subtree_by_uid(teller: Teller) -> None:
-    told = tell(teller.feed, since=0, at=AT)
+    told = issue_usage(teller.feed, since=0, at=AT)
     assert told is not None
     document = opened(told)
     head = document.head
@@ -85,7 +85,7 @@ def test_no_name_of_an_account_a_group_or_a_job_is_in_the_bytes(teller: Teller) 
     teller.job("secretjob77", "secretuser", "P-A1", dn="/CN=Secret Person", project="secretproject", site="secretsite",
                queue="secretqueue", qos="secretqos")  # fmt: skip
     teller.job("secretjob78", "anna", "P-A1", state="running", end_at=None, site="secretsite")
-    told = tell(teller.feed, since=0, at=AT)
+    told = issue_usage(teller.feed, since=0, at=AT)
     assert told is not None
     assert Reader(teller.feed).follow() == teller.expected()
     for name in ("secret", "Secret", "anna", "bert", "carl", "P-A1", "VO-A", "cluster", "CN="):
@@ -176,8 +176,8 @@ def test_who_follows_the_numbers_has_the_sums_whatever_changed(
     assert reader.follow() == expected
     if expected != before:
         assert reader.number > number
-    assert Reader(teller.feed).follow() == expected  # somebody new has the same
-    assert tell(teller.feed, since=reader.number, known_etag=reader.etag, at=AT) is None
+    assert Reader(teller.feed).follow() == expected  # a new reader has these sums
+    assert issue_usage(teller.feed, since=reader.number, known_etag=reader.etag, at=AT) is None
 
 
 def test_only_hours_that_changed_are_told_again(teller: Teller, reader: Reader) -> None:
@@ -190,7 +190,7 @@ def test_only_hours_that_changed_are_told_again(teller: Teller, reader: Reader) 
 
 def test_an_hour_that_is_empty_now_is_told_as_that(teller: Teller, reader: Reader) -> None:
     withdrawn(teller)
-    reader.look()
+    reader.fetched()
     document = reader.documents[-1]
     assert len(document.hours) == 6
     assert not len(document.row_hour)
@@ -201,14 +201,14 @@ def test_a_change_that_moves_no_usage_gives_no_number(teller: Teller, reader: Re
     publish(op="set_shares", entry="/VO-B", shares=60)
     teller.job(60, "dora", "P-B1", ago_h=5)
     teller.job(61, "newcomer", "P-Z", ago_h=5)
-    assert tell(teller.feed, since=reader.number, known_etag=reader.etag, at=AT) is None
+    assert issue_usage(teller.feed, since=reader.number, known_etag=reader.etag, at=AT) is None
     assert UsageFeed.objects.get().number == reader.number == 1
 
 
 def test_a_tree_that_places_usage_alike_makes_nobody_read_old_hours(
     teller: Teller, reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not even with an account that is new: its usage is newer than what was told."""
+    """Not even with an account that is new: its usage is newer than what was sent."""
     looked_from: list[int] = []
     changed = feed_states._changed
 
@@ -242,7 +242,7 @@ def test_an_hour_that_has_not_begun_is_told_once_it_has(teller: Teller, reader: 
     teller.job(80, "anna", "P-A1", ago_h=-0.05, hours=0.5)
     later = AT + 0.1 * HOUR
     assert reader.follow(at=AT - 0.1 * HOUR) == teller.expected(at=AT - 0.1 * HOUR)
-    assert tell(teller.feed, since=reader.number, known_etag=reader.etag, at=AT - 0.05 * HOUR) is None
+    assert issue_usage(teller.feed, since=reader.number, known_etag=reader.etag, at=AT - 0.05 * HOUR) is None
     assert reader.follow(at=later) == teller.expected(at=later)
     assert int(AT.timestamp()) // 3600 in reader.sums
 
@@ -257,9 +257,9 @@ def small_documents(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("looked_at", [1, 4, 1000])
 def test_much_is_told_in_several_documents(teller: Teller, monkeypatch: pytest.MonkeyPatch, looked_at: int) -> None:
     """However many hours are looked at while a reader waits, and with a change between two of the documents."""
-    monkeypatch.setattr(feed_states, "MOST_LOOKED_AT", looked_at)
+    monkeypatch.setattr(feed_states, "MOST_CHECKED", looked_at)
     reader = Reader(teller.feed)
-    assert reader.look()
+    assert reader.fetched()
     late_record(teller)
     teller.job(3, "carl", "P-A2", ago_h=30, hours=5, cpus=2.0, revision=1)
     assert reader.follow() == teller.expected()
@@ -281,7 +281,7 @@ def test_documents_of_very_many_entries_have_fewer_rows(teller: Teller, monkeypa
     assert all(len(document.entries) <= 2 for document in reader.documents)
     monkeypatch.setattr(feeds, "MOST_ENTRIES", 0)
     with refused(TooLarge, naming="vo-a"):
-        tell(teller.feed, since=0, at=AT)
+        issue_usage(teller.feed, since=0, at=AT)
 
 
 def test_a_feed_that_everybody_asks_for_says_so_in_the_end(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,25 +290,25 @@ def test_a_feed_that_everybody_asks_for_says_so_in_the_end(teller: Teller, monke
 
     monkeypatch.setattr(feeds, "bring_up_to_date", too_late)
     with refused(Unavailable, "feed_busy"):
-        tell(teller.feed, since=0, at=AT)
+        issue_usage(teller.feed, since=0, at=AT)
 
     def broken(view: feed_states.View, *, since: int) -> None:
         raise OperationalError("The disk is full.")
 
     monkeypatch.setattr(feeds, "bring_up_to_date", broken)
     with pytest.raises(OperationalError):
-        tell(teller.feed, since=0, at=AT)
+        issue_usage(teller.feed, since=0, at=AT)
 
 
 def test_a_reader_that_knows_the_mark_gets_nothing_in_a_few_queries(teller: Teller, reader: Reader) -> None:
     with CaptureQueriesContext(
         connection,
     ) as queries:
-        assert tell(teller.feed, since=reader.number, known_etag=reader.etag, at=AT + HOUR / 2) is None
+        assert issue_usage(teller.feed, since=reader.number, known_etag=reader.etag, at=AT + HOUR / 2) is None
     assert len(queries) <= 13
-    assert tell(teller.feed, since=0, known_etag=reader.etag, at=AT) is None  # the very answer it had
-    assert tell(teller.feed, since=reader.number, known_etag="x-1", at=AT) is not None
-    asked_anew = tell(teller.feed, since=reader.number, at=AT)
+    assert issue_usage(teller.feed, since=0, known_etag=reader.etag, at=AT) is None  # the very answer it had
+    assert issue_usage(teller.feed, since=reader.number, known_etag="x-1", at=AT) is not None
+    asked_anew = issue_usage(teller.feed, since=reader.number, at=AT)
     assert asked_anew is not None
     assert not len(opened(asked_anew).hours)
 
@@ -317,7 +317,7 @@ def test_a_mark_of_one_number_is_no_mark_of_another_question(teller: Teller, rea
     """Who reads from the beginning after it took a later document isn't told that it has all of it."""
     late_record(teller)
     reader.follow()
-    again = tell(teller.feed, since=0, known_etag=reader.etag, at=AT)
+    again = issue_usage(teller.feed, since=0, known_etag=reader.etag, at=AT)
     assert again is not None
     assert len(opened(again).hours) == len(teller.expected())
 
@@ -326,7 +326,7 @@ def test_what_stands_over_the_sums_makes_a_new_document_without_a_new_number(
     teller: Teller, reader: Reader, settings: LazySettings
 ) -> None:
     def heads() -> Any:
-        assert reader.look() is False
+        assert reader.fetched() is False
         return reader.documents[-1].head
 
     make_feed(policy_slug="grid", entry="/VO-A", name="vo-a", capacity_cores=250, at=AT, actor=COMMAND)
@@ -337,35 +337,35 @@ def test_what_stands_over_the_sums_makes_a_new_document_without_a_new_number(
         policy=teller.policy, entry_uid=teller.feed.entry_uid, url="https://vo-a.example/x", issuer="vo-a.example",
         publication="vo-a", fingerprint="0" * 64, made_at=AT,
     )  # fmt: skip
-    assert reader.look() is False
+    assert reader.fetched() is False
     n_documents = len(reader.documents)
     mount.landed_version = 41
     mount.save(update_fields=["landed_version"])
     enforced = heads().enforces
     assert (enforced.issuer, enforced.publication, enforced.version) == ("vo-a.example", "vo-a", 41)
     assert len(reader.documents) == n_documents + 1
-    assert tell(reader.feed, since=1, known_etag=reader.etag, at=AT + 11 * HOUR) is None
-    told = tell(reader.feed, since=1, known_etag=reader.etag, at=AT + 13 * HOUR)
+    assert issue_usage(reader.feed, since=1, known_etag=reader.etag, at=AT + 11 * HOUR) is None
+    told = issue_usage(reader.feed, since=1, known_etag=reader.etag, at=AT + 13 * HOUR)
     assert told is not None  # half of its time is over
     assert opened(told).head.expires_at == AT + 37 * HOUR
     rotate_key(reason="Lost.", at=AT, actor=COMMAND)
-    assert tell(reader.feed, since=1, known_etag=reader.etag, at=AT) is not None
+    assert issue_usage(reader.feed, since=1, known_etag=reader.etag, at=AT) is not None
     assert UsageFeed.objects.get().number == 1
 
 
 def test_a_number_that_the_feed_has_not_come_to_is_refused(teller: Teller, reader: Reader) -> None:
     with pytest.raises(Conflict) as refusal:
-        tell(teller.feed, since=2, at=AT)
+        issue_usage(teller.feed, since=2, at=AT)
     assert refusal.value.code == "since_ahead"
     for since in (-1, 1.0, True, "1"):
         with pytest.raises(Invalid):
-            tell(teller.feed, since=since, at=AT)  # type: ignore[arg-type]
+            issue_usage(teller.feed, since=since, at=AT)  # type: ignore[arg-type]
     with pytest.raises(Conflict) as refusal:
-        tell(teller.feed, since=1, seen=2, at=AT)
+        issue_usage(teller.feed, since=1, seen=2, at=AT)
     assert refusal.value.code == "since_ahead"
     for since, seen in ((1, 0), (0, 1), (1, 1.0), (1, True), (1, "1")):
         with refused(Invalid, field="seen"):
-            tell(teller.feed, since=since, seen=seen, at=AT)  # type: ignore[arg-type]
+            issue_usage(teller.feed, since=since, seen=seen, at=AT)  # type: ignore[arg-type]
 
 
 def test_each_number_has_one_mark_also_where_one_change_takes_several(
@@ -388,11 +388,11 @@ def test_old_marks_go_a_bounded_number_at_a_time(
     for number in range(2, 12):
         FeedMark.objects.create(feed=teller.feed, number=number, mark=UUID(int=number))
     UsageFeed.objects.update(number=11)
-    monkeypatch.setattr(feed_marks, "KEPT", 4)
-    monkeypatch.setattr(feed_marks, "_MOST_DROPPED", 5)
+    monkeypatch.setattr(feed_states, "KEPT", 4)
+    monkeypatch.setattr(feed_states, "_MOST_DROPPED", 5)
     for job, left in (("x", range(6, 13)), ("y", range(10, 14))):
         teller.job(job, "anna", "P-A1", ago_h=40)
-        tell(teller.feed, since=0, at=AT)
+        issue_usage(teller.feed, since=0, at=AT)
         assert list(FeedMark.objects.order_by("number").values_list("number", flat=True)) == list(left)
 
 
@@ -401,10 +401,10 @@ def test_a_feed_made_anew_under_its_name_goes_on_with_its_numbers_in_another_lin
 ) -> None:
     drop_feed(name="vo-a", at=AT, actor=COMMAND)
     with pytest.raises(NotFound):
-        tell(teller.feed, since=0, at=AT)
+        issue_usage(teller.feed, since=0, at=AT)
     withdrawn(teller)
     reader.feed = make_feed(policy_slug="grid", entry="/VO-A", name="vo-a", capacity_cores=1, at=AT, actor=COMMAND)
-    told = tell(reader.feed, since=1, known_etag=reader.etag, at=AT)
+    told = issue_usage(reader.feed, since=1, known_etag=reader.etag, at=AT)
     assert told is not None
     head = opened(told).head
     assert (head.number, len(opened(told).hours)) == (2, len(teller.expected()))
@@ -439,13 +439,13 @@ def test_running_jobs_are_told_whole_each_time(teller: Teller, reader: Reader) -
 def test_a_feed_may_leave_running_jobs_out(teller: Teller, reader: Reader) -> None:
     teller.job(90, "anna", "P-A1", state="running", end_at=None)
     make_feed(
-        policy_slug="grid", entry="/VO-A", name="vo-a", capacity_cores=1, tells_running=False, at=AT, actor=COMMAND
+        policy_slug="grid", entry="/VO-A", name="vo-a", capacity_cores=1, sends_running=False, at=AT, actor=COMMAND
     )
-    reader.look()
+    reader.fetched()
     assert reader.documents[-1].running is None
     number = reader.number
     teller.job(91, "bert", "P-A1", state="running", end_at=None)
-    assert tell(teller.feed, since=number, known_etag=reader.etag, at=AT) is None
+    assert issue_usage(teller.feed, since=number, known_etag=reader.etag, at=AT) is None
 
 
 # --- Edges ------------------------------------------------------------------------------------------------------------
@@ -462,7 +462,7 @@ def test_a_feed_of_nothing_is_told_as_that(policy: Policy) -> None:
 def test_a_feed_whose_entry_is_gone_says_so(teller: Teller, reader: Reader) -> None:
     publish(op="archive", entry="/VO-A")
     with pytest.raises(NotFound) as refusal:
-        tell(teller.feed, since=reader.number, known_etag=reader.etag, at=AT)
+        issue_usage(teller.feed, since=reader.number, known_etag=reader.etag, at=AT)
     assert refusal.value.code == "entry_gone"
 
 
@@ -480,7 +480,7 @@ def test_a_feed_of_the_whole_tree_tells_all_that_has_an_entry(db: None, settings
 def test_a_site_without_a_name_tells_nothing(teller: Teller, settings: LazySettings) -> None:
     settings.FAIRSHARE_ISSUER = ""
     with refused(Invalid, "no_issuer", field="FAIRSHARE_ISSUER"):
-        tell(teller.feed, since=0, at=AT)
+        issue_usage(teller.feed, since=0, at=AT)
 
 
 def test_sums_are_exact_beyond_what_one_job_comes_to(teller: Teller) -> None:

@@ -1,4 +1,4 @@
-"""Many read a feed while its usage changes: a number never stands for two contents, and nobody misses anything."""
+"""Many read a feed while its usage changes: a number never has two contents, and no reader misses anything."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from apps.accounts.actor import COMMAND
 from apps.federation.models import UsageFeed
 from apps.federation.usage_feeds import feed_states, feeds
 from apps.federation.usage_feeds.feed_states import View
-from apps.policies.publishing.at_once import publish_operations
+from apps.policies.publishing.quick_publish import publish_operations
 from tests.federation.conftest import AT
 from tests.federation.feed_site import Reader, Teller, make_teller
 
@@ -76,7 +76,7 @@ def test_readers_and_writers_at_once(teller: Teller, monkeypatch: pytest.MonkeyP
     def read() -> Reader:
         reader = Reader(teller.feed)
         while not is_over.is_set():
-            reader.look()
+            reader.fetched()
         reader.follow()
         return reader
 
@@ -85,7 +85,7 @@ def test_readers_and_writers_at_once(teller: Teller, monkeypatch: pytest.MonkeyP
         reader = Reader(teller.feed)
         while not is_over.is_set():
             reader.number, reader.etag = 0, ""
-            reader.look()
+            reader.fetched()
         return reader
 
     patient.follow()  # before, between and after: three states, whether the others have a turn or not
@@ -127,9 +127,9 @@ def test_who_comes_second_waits_and_tells_the_same(teller: Teller, monkeypatch: 
 
     monkeypatch.setattr(feeds, "bring_up_to_date", slowly)
     with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(apart(lambda: feeds.tell(teller.feed, since=0, at=AT)))
+        first = pool.submit(apart(lambda: feeds.issue_usage(teller.feed, since=0, at=AT)))
         assert has_written.wait(60)
-        second = pool.submit(apart(lambda: feeds.tell(teller.feed, since=0, at=AT)))
+        second = pool.submit(apart(lambda: feeds.issue_usage(teller.feed, since=0, at=AT)))
         try:
             while not _waits_for_a_row() and not second.done():
                 threading.Event().wait(0.01)

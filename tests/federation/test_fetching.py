@@ -18,12 +18,12 @@ from apps.accounts.models import AuditEvent, User
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound
 from apps.core.signing import BadDocument, SigningKey, hand_over
 from apps.federation.fetch_schedule import ask_for, ask_for_due
-from apps.federation.fetching.looking import no_document
+from apps.federation.fetching.fetch_log import no_document
 from apps.federation.models import Fetch, Mount
-from apps.federation.mounts.mounting import clean_settings, get_mount, list_mounts, make_mount, preview, unmount
+from apps.federation.mounts.services import clean_settings, get_mount, list_mounts, make_mount, preview, unmount
 from apps.federation.publications.services import drop_publication, make_publication
 from apps.policies.models import ChangeSet, Grant, Policy, Revision
-from apps.policies.publishing.at_once import publish_operations
+from apps.policies.publishing.quick_publish import publish_operations
 from apps.policies.services import publish_change_set
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
@@ -55,7 +55,7 @@ def mount(policy: Policy, side: OtherSide, settings: LazySettings, monkeypatch: 
     )  # fmt: skip
 
 
-def look(mount: Mount, monkeypatch: pytest.MonkeyPatch, at: Any = AT) -> Fetch:
+def fetched(mount: Mount, monkeypatch: pytest.MonkeyPatch, at: Any = AT) -> Fetch:
     """One run by the worker's own road, at an instant."""
     monkeypatch.setenv("FAIRSHARE_CLOCK", at.isoformat())
     run = work_run_now(ask_for(mount, at=at).pk)
@@ -78,7 +78,7 @@ def shares_of(path: str) -> float:
 
 
 def test_the_first_document_lands_below_the_mount(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert look(mount, monkeypatch).outcome == "landed"
+    assert fetched(mount, monkeypatch).outcome == "landed"
     assert (shares_of("/vo-a-here"), shares_of("/vo-a-here/P-A1"), shares_of("/vo-a-here/P-A3")) == (30, 50, 20)
     assert (mount.version, mount.landed_version, mount.error) == (1, 1, "")
     revision = Revision.objects.order_by("-number")[0]
@@ -90,23 +90,23 @@ def test_the_first_document_lands_below_the_mount(mount: Mount, monkeypatch: pyt
 def test_unchanged_costs_one_conditional_question_and_no_revision(
     mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look(mount, monkeypatch)
+    fetched(mount, monkeypatch)
     head, n_asked = Policy.objects.get(slug="grid").head_number, len(side.asked)
-    assert look(mount, monkeypatch, AT + HOUR).outcome == "same"
+    assert fetched(mount, monkeypatch, AT + HOUR).outcome == "same"
     assert len(side.asked) == n_asked + 1
     assert "if-none-match" in side.asked[-1]
     assert Fetch.objects.order_by("-id")[0].n_bytes == 0
     side.knows_etags = False
-    assert look(mount, monkeypatch, AT + 2 * HOUR).outcome == "same"
+    assert fetched(mount, monkeypatch, AT + 2 * HOUR).outcome == "same"
     assert Policy.objects.get(slug="grid").head_number == head
 
 
 def test_a_change_within_the_limits_lands_by_itself(
     mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look(mount, monkeypatch)
+    fetched(mount, monkeypatch)
     side.publish(projects(p1=52, p2=28))
-    assert look(mount, monkeypatch).outcome == "landed"
+    assert fetched(mount, monkeypatch).outcome == "landed"
     assert shares_of("/vo-a-here/P-A2") == 28
     assert tree_now().index_of_uid(P1) == tree_now().index_of_path("/vo-a-here/P-A1")
 
@@ -114,47 +114,47 @@ def test_a_change_within_the_limits_lands_by_itself(
 def test_a_larger_change_is_held_until_somebody_decides(
     mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look(mount, monkeypatch)
+    fetched(mount, monkeypatch)
     side.publish(projects(p1=20, p2=60))
-    found = look(mount, monkeypatch)
+    found = fetched(mount, monkeypatch)
     assert found.outcome == "held"
     assert "30.0" in found.message, "points"
     assert shares_of("/vo-a-here/P-A1") == 50
     held = mount.held
     assert held is not None
     assert held.state == "proposed"
-    assert look(mount, monkeypatch, AT + HOUR).outcome == "held"
+    assert fetched(mount, monkeypatch, AT + HOUR).outcome == "held"
     assert ChangeSet.objects.filter(origin="mount", state="proposed").count() == 1
     publish_change_set(id=held.pk, version=held.version, at=AT + HOUR, actor=COMMAND)
     assert shares_of("/vo-a-here/P-A1") == 20
-    look(mount, monkeypatch, AT + 2 * HOUR)
+    fetched(mount, monkeypatch, AT + 2 * HOUR)
     assert (mount.landed_version, mount.held) == (2, None)
 
 
 def test_a_held_change_is_made_anew_when_the_policy_moves_on_and_goes_when_it_is_overtaken(
     mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look(mount, monkeypatch)
+    fetched(mount, monkeypatch)
     side.publish(projects(p1=20, p2=60))
-    look(mount, monkeypatch)
+    fetched(mount, monkeypatch)
     first = mount.held
     operation = {"op": "set_shares", "entry": "/VO-B", "shares": 71}
     publish_operations(policy_slug="grid", operations=[operation], reason="B.", at=AT, actor=COMMAND)
-    look(mount, monkeypatch)
+    fetched(mount, monkeypatch)
     assert first is not None
     assert mount.held is not None
     assert mount.held.pk != first.pk
     first.refresh_from_db()
     assert first.state == "withdrawn"
     side.publish(projects())
-    assert look(mount, monkeypatch).outcome == "landed"
+    assert fetched(mount, monkeypatch).outcome == "landed"
     assert Mount.objects.get().held is None
     assert not ChangeSet.objects.filter(origin="mount", state="proposed").exists()
 
 
 def test_many_entries_at_once_are_held(mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch) -> None:
     Mount.objects.update(most_entries=3)
-    assert look(mount, monkeypatch).outcome == "held"
+    assert fetched(mount, monkeypatch).outcome == "held"
     assert tree_now().index_of_path("/vo-a-here/P-A1") is None
 
 
@@ -171,7 +171,7 @@ def test_what_is_wrong_is_refused_and_the_last_good_one_stays(
 ) -> None:
     old = side.serves
     side.publish()
-    look(mount, monkeypatch)
+    fetched(mount, monkeypatch)
     at = AT
     if code == "older_version":
         side.serves = old
@@ -203,7 +203,7 @@ def test_what_is_wrong_is_refused_and_the_last_good_one_stays(
         Mount.objects.update(most_bytes=500)
         side.knows_etags = False
     before, trusted = tree_now(), (mount.version, mount.digest, mount.fingerprint)
-    found = look(mount, monkeypatch, at)
+    found = fetched(mount, monkeypatch, at)
     assert (found.outcome, found.code) == ("unreachable" if code == "bad_status" else "refused", code)
     assert tree_now().same_as(before)
     assert (mount.version, mount.digest, mount.fingerprint) == trusted
@@ -219,23 +219,23 @@ def test_the_name_of_a_site_that_publishes_nothing_in_a_list_keeps_nothing_out(
 ) -> None:
     make_publication(policy_slug="grid", entry="/VO-B", name="vo-b", at=AT, actor=COMMAND)
     side.publish(issuers=("liar.example", "site.example"))
-    assert look(mount, monkeypatch).code == "mount_loop"
+    assert fetched(mount, monkeypatch).code == "mount_loop"
     drop_publication(name="vo-b", reason="Nobody reads it.", at=AT, actor=COMMAND)
-    assert look(mount, monkeypatch).outcome == "landed"
+    assert fetched(mount, monkeypatch).outcome == "landed"
     make_publication(policy_slug="grid", entry="/VO-B", name="vo-b", at=AT, actor=COMMAND)
     side.publish(projects(p1=51), issuers=("liar.example", "site.example"))
-    assert look(mount, monkeypatch).code == "mount_loop"
+    assert fetched(mount, monkeypatch).code == "mount_loop"
 
 
 def test_nobody_at_home_is_asked_again_later_and_later(
     mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch, settings: LazySettings
 ) -> None:
-    look(mount, monkeypatch)
+    fetched(mount, monkeypatch)
     Mount.objects.update(url="http://127.0.0.1:1/x")
     settings.FAIRSHARE_OUTBOUND_ALLOW = ["127.0.0.1:1"]
     waits = []
     for _ in range(3):
-        assert look(mount, monkeypatch).outcome == "unreachable"
+        assert fetched(mount, monkeypatch).outcome == "unreachable"
         assert mount.due_at is not None
         waits.append((mount.due_at - AT).total_seconds())
     assert waits == [600, 1200, 2400]
@@ -246,11 +246,11 @@ def test_nobody_at_home_is_asked_again_later_and_later(
 def test_a_key_that_was_handed_over_is_followed_and_noted(
     mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look(mount, monkeypatch)
+    fetched(mount, monkeypatch)
     new = SigningKey(bytes(range(1, 33)))
     side.key, side.chain = new, [hand_over(KEY, new.public)]
     side.publish()
-    assert look(mount, monkeypatch).outcome == "landed"
+    assert fetched(mount, monkeypatch).outcome == "landed"
     assert mount.fingerprint == new.public.fingerprint
     assert AuditEvent.objects.filter(verb="federation.key_followed").count() == 1
 
@@ -258,20 +258,20 @@ def test_a_key_that_was_handed_over_is_followed_and_noted(
 def test_frozen_looks_and_leaves_and_paused_does_not_look(
     mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look(mount, monkeypatch)
+    fetched(mount, monkeypatch)
     Mount.objects.update(state="frozen")
     side.publish(projects(p1=51))
-    assert look(mount, monkeypatch).outcome == "frozen"
+    assert fetched(mount, monkeypatch).outcome == "frozen"
     assert (mount.version, mount.landed_version, shares_of("/vo-a-here/P-A1")) == (2, 1, 50)
     Mount.objects.update(state="active")
-    assert look(mount, monkeypatch).outcome == "landed"
+    assert fetched(mount, monkeypatch).outcome == "landed"
     assert shares_of("/vo-a-here/P-A1") == 51
     Mount.objects.update(state="paused", due_at=AT)
     assert ask_for_due(at=AT + HOUR) == 0
 
 
 def test_after_the_allowed_age_the_chosen_action_is_taken(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
-    look(mount, monkeypatch)
+    fetched(mount, monkeypatch)
     ask_for_due(at=AT + timedelta(days=2))
     assert Mount.objects.get().state == "active"
     Mount.objects.update(stale_action="freeze")
@@ -286,12 +286,12 @@ def test_an_entry_that_was_archived_there_comes_back_with_its_uid(
     mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Mount.objects.update(most_points=100)
-    look(mount, monkeypatch)
+    fetched(mount, monkeypatch)
     side.publish([node for node in projects() if node.uid != P3])
-    look(mount, monkeypatch)
+    fetched(mount, monkeypatch)
     assert tree_now().index_of_uid(P3) is None
     side.publish()
-    assert look(mount, monkeypatch).outcome == "landed"
+    assert fetched(mount, monkeypatch).outcome == "landed"
     assert tree_now().index_of_uid(P3) is not None
 
 
@@ -303,11 +303,11 @@ def test_a_uid_that_this_policy_had_elsewhere_is_refused(
     operation = {"op": "archive", "entry": "/VO-A"}
     publish_operations(policy_slug="grid", operations=[operation], reason="Over.", at=AT, actor=COMMAND)
     side.publish([replace(projects()[1], uid=uid)])
-    assert look(mount, monkeypatch).code == "foreign_uid"
+    assert fetched(mount, monkeypatch).code == "foreign_uid"
 
 
 def test_unmounting_leaves_what_is_there_as_ours(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
-    look(mount, monkeypatch)
+    fetched(mount, monkeypatch)
     unmount(mount_id=mount.pk, reason="They left.", at=AT, actor=COMMAND)
     assert not Mount.objects.exists()
     operation = {"op": "set_shares", "entry": "/vo-a-here/P-A1", "shares": 1}

@@ -16,10 +16,10 @@ from apps.accounts.actor import COMMAND
 from apps.accounts.models import AuditEvent
 from apps.federation import control
 from apps.federation.models import FeedMark, HeldHour, Subscription, UsageFeed
-from apps.federation.usage_feeds import feed_marks, feed_states
+from apps.federation.usage_feeds import feed_states
 from apps.federation.usage_feeds.feeds import drop_feed, make_feed
 from apps.usage.models import Source
-from apps.usage.quality.proof import prove
+from apps.usage.quality.bucket_audit import prove
 from tests.examples import examples
 from tests.federation.conftest import AT
 from tests.federation.feed_site import HOUR, Teller
@@ -53,7 +53,7 @@ def agree(follower: Follower, cores: float) -> None:
 
 
 def forked(site: RestoredSite) -> Backup:
-    """Both have taken number 2, which the site comes to again by another way."""
+    """Both have read number 2, which the site reaches again in another way."""
     site.has("a", Job("anna", 4.0, 5))
     for follower in site.followers:
         assert site.follow(follower).outcome == "landed"
@@ -73,13 +73,13 @@ def test_a_reader_of_a_number_that_is_no_more_waits_and_one_that_is_come_to_agai
     forked(site)
     first, second = site.followers
     before = everything(first.row)
-    found = site.look(first)
+    found = site.fetched(first)
     assert (found.outcome, found.code, first.row.state) == ("refused", "older_version", "active")
     assert "2" in re.findall(r"\d+", found.message), "its own number"
     site.has("b", Job("bert", 3.0, 3))
     for number in (2, 3):
-        assert site.look(second).code == "forked"
-        found = site.look(first)
+        assert site.fetched(second).code == "forked"
+        found = site.fetched(first)
         assert (found.outcome, found.code, first.row.state) == ("refused", "forked", "blocked"), number
         assert everything(first.row) == before, "the last good one stays"
         for follower in site.followers:
@@ -95,7 +95,7 @@ def test_who_begins_anew_has_what_the_new_line_has_and_nothing_of_the_old_one(si
         subscription=first.row, hour_at=AT - 9 * HOUR, number=2, cpu_s=1e6, most_cpu_s=1.0, found_at=AT
     )
     site.has("b", Job("bert", 3.0, 2))
-    assert site.look(first).code == "forked"
+    assert site.fetched(first).code == "forked"
     do(control.begin_anew, first)
     assert (first.row.number, first.row.seen_number, first.row.seen_mark) == (0, 0, "")
     assert site.follow(first).outcome == "landed"
@@ -103,7 +103,7 @@ def test_who_begins_anew_has_what_the_new_line_has_and_nothing_of_the_old_one(si
     assert not [hour_at for _uid, hour_at in counted(first.row) if hour_at < AT - 9 * HOUR], "what carl used"
     assert not HeldHour.objects.exists()
     assert prove(Source.objects.get(pk=first.row.source_id)).n_different == 0
-    assert site.look(first).outcome == "same"
+    assert site.fetched(first).outcome == "same"
 
 
 @pytest.mark.usefixtures("small_documents")
@@ -115,16 +115,16 @@ def test_who_is_halfway_when_the_site_is_set_back_notices_too(site: RestoredSite
     assert site.follow(site.followers[1]).outcome == "landed"
     backup = site.back_up()
     site.has("a9", Job("anna", 1.0, 9))
-    site.look(follower)
+    site.fetched(follower)
     assert follower.row.is_left_behind
     assert follower.row.number < backup.feed["number"] < follower.row.seen_number
     site.restore(backup)
-    assert site.look(follower).code == "older_version"
+    assert site.fetched(follower).code == "older_version"
     site.has("a7", Job("anna", 1.0, 7))
     site.has("a5", Job("anna", 1.0, 5))
-    site.look(site.followers[1])
+    site.fetched(site.followers[1])
     assert site.line.keys() >= {follower.row.seen_number}
-    assert site.look(follower).code == "forked"
+    assert site.fetched(follower).code == "forked"
 
 
 @pytest.mark.usefixtures("small_documents")
@@ -139,12 +139,12 @@ def test_what_is_read_anew_stays_in_force_until_all_of_it_is_told(site: Restored
     site.follow(follower)
     site.restore(backup)
     site.has("a5", Job("anna", 2.0, 5))
-    assert site.look(follower).code in ("older_version", "forked")
+    assert site.fetched(follower).code in ("older_version", "forked")
     do(control.begin_anew, follower)
     n_looks = 0
     while not follower.has_all:
         assert counted(follower.row).items() >= {key: had[key] for key in had if key[1] < AT - 6 * HOUR}.items()
-        site.look(follower)
+        site.fetched(follower)
         n_looks += 1
     assert n_looks > 3
     assert site.is_exact(follower)
@@ -154,7 +154,7 @@ def test_what_is_read_anew_stays_in_force_until_all_of_it_is_told(site: Restored
 def test_a_number_whose_way_is_forgotten_is_one_that_is_not_known(
     site: RestoredSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed_marks, "KEPT", 3)
+    monkeypatch.setattr(feed_states, "KEPT", 3)
     first, second = site.followers
     site.has("a", Job("anna", 1.0, 5))
     site.follow(first)
@@ -163,7 +163,7 @@ def test_a_number_whose_way_is_forgotten_is_one_that_is_not_known(
         site.follow(second)
         assert site.is_exact(second)
     assert list(FeedMark.objects.order_by("number").values_list("number", flat=True)) == [3, 4, 5]
-    found = site.look(first)
+    found = site.fetched(first)
     assert (found.code, first.row.state) == ("older_version", "active")
     do(control.begin_anew, first)
     assert site.follow(first).outcome == "landed"
@@ -180,7 +180,7 @@ def test_a_feed_that_was_dropped_and_made_anew_is_another_line(site: RestoredSit
     terms: dict[str, Any] = {"policy_slug": "grid", "entry": "/VO-A", "name": "vo-a", "at": AT, "actor": COMMAND}
     site.teller.feed = make_feed(capacity_cores=100, is_open=True, **terms)
     assert UsageFeed.objects.get().number == 1
-    found = site.look(first)
+    found = site.fetched(first)
     assert (found.code, first.row.state) == ("forked", "blocked")
     do(control.begin_anew, first)
     assert site.follow(first).outcome == "landed"
@@ -192,7 +192,7 @@ def test_who_took_a_number_before_there_were_marks_keeps_the_one_it_is_told_now(
     first = site.followers[0]
     site.follow(first)
     Subscription.objects.update(seen_number=0, seen_mark="", etag='"as-before-0"')
-    assert site.look(first).outcome == "same"
+    assert site.fetched(first).outcome == "same"
     assert (first.row.seen_number, first.row.seen_mark) == (1, FeedMark.objects.get().mark.hex)
 
 
@@ -221,16 +221,16 @@ def test_two_sites_that_were_one_are_told_apart(site: RestoredSite) -> None:
     site.follow(first)
     ours = site.back_up()
     site.restore(clone)
-    assert site.look(second).outcome == "landed"
+    assert site.fetched(second).outcome == "landed"
     site.has("c", Job("carl", 1.0, 3))
     assert site.follow(second).outcome == "landed"
     assert site.is_exact(second)
-    assert site.look(first).code == "forked"
+    assert site.fetched(first).code == "forked"
     do(control.resume, first)
     site.restore(ours)
-    assert site.look(first).outcome == "same"
+    assert site.fetched(first).outcome == "same"
     assert site.is_exact(first)
-    assert site.look(second).code == "forked"
+    assert site.fetched(second).code == "forked"
 
 
 _CHANGES = st.tuples(
@@ -295,7 +295,7 @@ def _check(site: RestoredSite, follower: Follower) -> None:
     if follower.row.state == "blocked":
         return
     is_of_this_line = site.is_of_this_line(follower)
-    found = site.look(follower)
+    found = site.fetched(follower)
     if is_of_this_line:
         assert found.outcome in ("landed", "same", "frozen"), found.message
         if follower.has_all and found.outcome != "frozen":
@@ -305,7 +305,7 @@ def _check(site: RestoredSite, follower: Follower) -> None:
 
 
 def _catch_up(site: RestoredSite, follower: Follower) -> None:
-    """Somebody looks at what is blocked, and lets it begin anew."""
+    """A manager checks what is blocked, and begins anew."""
     if follower.row.state == "frozen":
         do(control.thaw, follower)
     if follower.row.state == "blocked" or not site.is_of_this_line(follower):

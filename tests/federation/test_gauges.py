@@ -1,4 +1,4 @@
-"""What Prometheus reads of mounts and of usage taken from others."""
+"""Prometheus gauges of mounts and of usage from others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_ages_and_what_waits_are_told_of_each(
     assert found["fairshare_peer_age_seconds", MOUNT] == 600
     assert found["fairshare_peer_age_seconds", usage] == 600, "never heard: since it was set up"
     assert found["fairshare_peer_allowed_age_seconds", MOUNT] == mounted.max_age_s
-    assert (found["fairshare_peer_failed_looks", MOUNT], found["fairshare_peer_failed_looks", usage]) == (3, 0)
+    assert (found["fairshare_peer_failed_fetches", MOUNT], found["fairshare_peer_failed_fetches", usage]) == (3, 0)
     assert (found["fairshare_peer_blocked", MOUNT], found["fairshare_peer_blocked", usage]) == (1, 0)
     assert found["fairshare_mount_held_for_review", MOUNT[1:]] == 0
     assert found["fairshare_peer_held_hours", usage[1:]] == 1

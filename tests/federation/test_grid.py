@@ -1,4 +1,4 @@
-"""The grid view: its numbers are those of the buckets, worked out here by hand, and nobody's single use is told."""
+"""The grid view: its numbers are those of the buckets, computed here by hand, and no person's usage is revealed."""
 
 from __future__ import annotations
 
@@ -96,10 +96,10 @@ def test_capacity_age_versions_and_held_hours_of_each_site(world: Site, as_eva: 
     assert (north.enforced, north.published, north.is_behind) == (41, 41, False)
     first = AS_OF - timedelta(hours=31)
     assert north.possible_core_s == 4.0 * (AS_OF - first).total_seconds(), "from its first hour in the window"
-    assert (east.name, east.state, east.capacity_cores, east.told_capacity_cores) == ("East", "held", 2.0, 20.0)
+    assert (east.name, east.state, east.capacity_cores, east.reported_capacity_cores) == ("East", "held", 2.0, 20.0)
     assert (east.enforced, east.published, east.is_behind) == (40, 41, True)
     assert east.published_at == AS_OF - timedelta(minutes=3)
-    assert east.heard_at == AS_OF - timedelta(minutes=4)
+    assert east.last_contact_at == AS_OF - timedelta(minutes=4)
     assert (east.n_held, east.held_core_s) == (1, 90_000.0), "an hour before the window is no longer told"
     assert east.part_of_capacity == pytest.approx(17 / (2 * 4))
     assert (west.name, west.state, west.capacity_cores, west.part_of_capacity) == ("West", "untold", None, None)
@@ -114,10 +114,10 @@ def test_capacity_age_versions_and_held_hours_of_each_site(world: Site, as_eva: 
         ({"state": "blocked", "good_at": AS_OF - 2 * HOUR}, "blocked"),
         ({"expires_at": AS_OF}, "expired"),
         ({"state": "frozen", "good_at": AS_OF - 2 * HOUR}, "stale"),
-        ({"told_capacity_cores": None}, "held"),
-        ({"told_capacity_cores": None, "feed": "nothing held"}, "fresh"),
-        ({"told_capacity_cores": None, "feed": "nothing held", "n_failed": 1}, "late"),
-        ({"told_capacity_cores": None, "feed": "nothing held", "good_at": None}, "new"),
+        ({"reported_capacity_cores": None}, "held"),
+        ({"reported_capacity_cores": None, "feed": "nothing held"}, "fresh"),
+        ({"reported_capacity_cores": None, "feed": "nothing held", "n_failed": 1}, "late"),
+        ({"reported_capacity_cores": None, "feed": "nothing held", "good_at": None}, "new"),
     ],
 )
 def test_the_state_of_a_site_is_what_is_wrong_with_it(
@@ -191,7 +191,7 @@ def test_whoever_sees_sums_only_is_told_of_no_site_what_fewer_than_five_people_r
 
 
 def settled(world: Site) -> None:
-    """What was computed is the last of a day that is over: sums may be told of it."""
+    """The snapshot is the last of a day that is over: its sums may be shown."""
     Snapshot.objects.update(computed_at=AS_OF - timedelta(days=1))
     store.forget()
 

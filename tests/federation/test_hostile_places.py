@@ -28,11 +28,11 @@ from apps.core import outbound
 from apps.core.addresses import Refused
 from apps.core.errors import DomainError
 from apps.federation.models import Mount, Subscription
-from apps.federation.mounts.mounting import make_mount, preview
-from apps.federation.usage_feeds.subscribing import preview_feed, subscribe
-from apps.notices.calling import call_due
+from apps.federation.mounts.services import make_mount, preview
+from apps.federation.usage_feeds.subscriptions import preview_feed, subscribe
 from apps.notices.models import Delivery, Webhook
-from apps.notices.watching import Place
+from apps.notices.rules import Place
+from apps.notices.webhook_calls import call_due
 from apps.notices.webhooks import change_webhook, make_webhook
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
@@ -64,7 +64,7 @@ CALLERS = {
 }
 # Fields for an address, and by which function it comes to be asked. An empty word: it is shown, and never asked.
 FIELDS = {
-    "accounts.models: AuditEvent.address": "",  # from where somebody came
+    "accounts.models: AuditEvent.address": "",  # the sender's address
     "federation.models: Remote.url": "looking.ask",
     "federation.models: Mount.url": "looking.ask",
     "federation.models: Subscription.url": "looking.ask",
@@ -204,7 +204,7 @@ def test_what_is_typed_in_is_refused_in_words_and_nothing_is_kept(
     }
     feed: dict[str, Any] = {"issuer": "c.example", "feed": "c", "fingerprint": mount["fingerprint"], "reason": "r"}
     webhook_terms: dict[str, Any] = {"name": "W", "kinds": [], "at": AT, "actor": person}
-    asks: list[tuple[bool, Callable[[str], object]]] = [  # whether a name is looked up at once
+    asks: list[tuple[bool, Callable[[str], object]]] = [  # whether a name is resolved at once
         (True, lambda url: preview(url=url, **common)),
         (True, lambda url: preview_feed(url=url, entry="/vo-a-here", **common)),
         (False, lambda url: make_mount(url=url, entry="/VO-B", **mount, **common)),
@@ -239,7 +239,7 @@ def test_a_look_at_what_lies_in_the_database_goes_nowhere_and_the_last_good_one_
     for remote in (mounted, subscription):
         for url in CHOSEN:
             if len(url) > 2048:
-                continue  # the database itself takes none so long
+                continue  # the database itself accepts none so long
             type(remote)._default_manager.filter(pk=remote.pk).update(url=url)
             remote.refresh_from_db()
             found = look_at(remote, monkeypatch, AT)

@@ -51,7 +51,7 @@ PROJECTS = (
 
 
 def laid(head: TreeColumns, document: PolicyDocument, elsewhere: Collection[UUID] = ()) -> Landing:
-    return lay_over(head, MOUNT, document, lived_elsewhere=lambda uids: [uid for uid in uids if uid in elsewhere])
+    return lay_over(head, MOUNT, document, owned_elsewhere=lambda uids: [uid for uid in uids if uid in elsewhere])
 
 
 def test_what_the_document_says_lies_below_the_mount_which_stays_ours() -> None:
@@ -113,7 +113,7 @@ def test_a_new_name_that_nobody_sees_whole_is_refused_by_its_path_and_one_of_old
 
 def test_a_mount_that_is_gone_or_too_deep_is_told() -> None:
     with refused(BadDocument, "mount_gone"):
-        lay_over(site(), UUID(int=99), told(), lived_elsewhere=lambda uids: ())
+        lay_over(site(), UUID(int=99), told(), owned_elsewhere=lambda uids: ())
     chain: list[Node] = []
     above = VO
     for n in range(1000, 1032):
@@ -164,4 +164,4 @@ def test_uids_that_all_begin_alike_are_found_as_quickly_as_others() -> None:
         assert tree.name[at] == node.name
     assert tree.index_of_uid(UUID(int=half | 60_000)) is None
     assert tree.index_of_uid(UUID(int=(half - 1) | 1)) is None
-    assert time.process_time() - began < 5  # ten minutes by looking through all that begin alike
+    assert time.process_time() - began < 5  # ten minutes with a search through all that begin alike

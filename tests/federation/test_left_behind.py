@@ -1,4 +1,6 @@
-"""Uids of a mount that has ended are nobody's: who claimed those of others keeps them no longer than it is mounted."""
+"""Uids of an ended mount belong to nobody: a document that claimed those of others keeps them only while it is
+mounted.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +15,19 @@ from django.conf import LazySettings
 from django.db import transaction
 
 from apps.accounts.actor import COMMAND
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 from apps.analytics.series.runs import ask_for_series
 from apps.analytics.series.stored_series import load_series
 from apps.federation.models import Fetch, Mount, Subscription
-from apps.federation.mounts.lived import lived_elsewhere
-from apps.federation.mounts.mounting import make_mount, unmount
-from apps.federation.usage_feeds.strangers import drop_new_strangers
+from apps.federation.mounts.services import make_mount, unmount
+from apps.federation.mounts.uid_ownership import owned_elsewhere
+from apps.federation.usage_feeds.out_of_scope_entries import drop_out_of_scope_entries
 from apps.mapping.attachments import attach_account
 from apps.policies import services
 from apps.policies.models import Policy
-from apps.policies.publishing.at_once import publish_operations
-from apps.policies.publishing.replacing import land_mounted
+from apps.policies.publishing.quick_publish import publish_operations
 from apps.policies.publishing.revisions import lock_policy
+from apps.policies.publishing.tree_replacement import land_mounted
 from apps.policies.tree.columns import Node
 from apps.policies.tree.reshape import columns_of
 from apps.policies.tree.stored import load_tree, load_tree_from_rows
@@ -186,7 +188,7 @@ def test_usage_told_at_the_place_that_was_left_counts_no_more(
     leave(mounted, AT)
     archive(AT, "/vo-a-here/P-A1")
     assert look_at(mount, monkeypatch, AT).outcome == "landed"
-    assert drop_new_strangers(AT) == 1
+    assert drop_out_of_scope_entries(AT) == 1
     assert counted(subscription) == {(P2, AT - timedelta(hours=1)): 60}
     inputs = load_inputs(grid(), as_of=AT)
     computed = compute(inputs)
@@ -204,11 +206,11 @@ def test_what_was_made_here_is_refused_for_ever_whatever_was_mounted_above_it_la
     do(AT, mark)
     if goes == "dropped by its document":
         lands(Node(P3, vo, "new"), without=project)
-    assert lived_elsewhere(grid(), elsewhere, [project]) == {project}
+    assert owned_elsewhere(grid(), elsewhere, [project]) == {project}
     lands(Node(project, vo, "claimed"))  # at its own place it may come again
     do(AT, {**mark, "mount": None})
     archive(AT, "/VO-A")
-    assert lived_elsewhere(grid(), elsewhere, [project, P3]) == {project}
+    assert owned_elsewhere(grid(), elsewhere, [project, P3]) == {project}
 
 
 def lands(*nodes: Node, without: UUID | None = None) -> None:
@@ -231,7 +233,7 @@ def test_what_came_in_one_change_with_the_mark_above_it_or_was_brought_back_by_h
     archive(AT, "/new/one")
     do(AT, {"op": "restore", "entry": str(P1)})
     archive(AT, "/new")
-    assert lived_elsewhere(grid(), UUID(int=9), [by_file, P1, P2]) == {by_file, P1}
+    assert owned_elsewhere(grid(), UUID(int=9), [by_file, P1, P2]) == {by_file, P1}
 
 
 def test_an_archived_entry_comes_back_without_what_another_mount_has_by_now(policy: Policy) -> None:
@@ -256,4 +258,4 @@ def test_very_many_that_a_mount_left_are_asked_for_at_once(policy: Policy, djang
     lands(*(Node(uid, at, f"n{n}") for n, (uid, at) in enumerate(zip(uids, above, strict=True))))
     archive(AT, "/VO-A")
     with django_assert_max_num_queries(25):
-        assert lived_elsewhere(grid(), uid_of("/VO-B"), uids) == set()
+        assert owned_elsewhere(grid(), uid_of("/VO-B"), uids) == set()

@@ -1,4 +1,4 @@
-"""Which documents of usage go on with what was taken, by the marks of their numbers; and what is read from 0 again."""
+"""Which usage documents continue the followed lineage, by the marks of their numbers; and what is read from 0 again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.core.signing import canonical, sign_document
 from apps.federation import control
 from apps.federation.documents.wire_usage import State
 from apps.federation.models import Subscription
-from apps.federation.usage_feeds.subscribing import preview_feed
+from apps.federation.usage_feeds.subscriptions import preview_feed
 from tests.federation.conftest import AT
 from tests.federation.looks import counted, everything, look_at
 from tests.federation.other_side import KEY, P1, P2, OtherFeed
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def taken(vo_usage_accepted: object, subscription: Subscription, feed: OtherFeed) -> Subscription:
-    """Numbers 1 and 2 were taken."""
+    """Numbers 1 and 2 were ingested."""
     assert len(list(publish_two_hours(feed))) == 2
     assert (subscription.seen_number, subscription.seen_mark) == (2, feed.state(2).mark)
     return subscription
@@ -38,7 +38,7 @@ def taken(vo_usage_accepted: object, subscription: Subscription, feed: OtherFeed
 
 @pytest.fixture
 def halfway(taken: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch) -> Subscription:
-    """Number 3 was taken when the feed had come to 9."""
+    """Number 3 was ingested when the feed had reached 9."""
     feed.tell({H9: {P1: 30.0}}, newest=feed.state(9), more=True)
     assert look_at(taken, monkeypatch, AT).outcome == "landed"
     return taken
@@ -155,7 +155,7 @@ def test_another_key_that_is_trusted_tells_all_of_it_again(
 def test_a_mark_that_is_none_is_refused_with_its_place(
     taken: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch, place: str, value: object
 ) -> None:
-    """Signed by the right key all the same; and a good document is taken again."""
+    """Signed by the right key all the same; and a good document is accepted again."""
     good = feed.tell({H9: {P1: 30.0}})
     document = json.loads(good.partition(b"\n")[0])
     outer, _, inner = place.partition(".")

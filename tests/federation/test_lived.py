@@ -6,9 +6,9 @@ from typing import Any
 from uuid import UUID
 
 from apps.accounts.actor import COMMAND
-from apps.federation.mounts.lived import lived_elsewhere
+from apps.federation.mounts.uid_ownership import owned_elsewhere
 from apps.policies.models import Policy
-from apps.policies.publishing.at_once import publish_operations
+from apps.policies.publishing.quick_publish import publish_operations
 from apps.policies.tree.stored import load_tree
 from tests.federation.conftest import AT
 
@@ -26,11 +26,11 @@ def test_what_was_below_the_mount_is_the_mounts_and_everything_else_that_ever_wa
     operations = [{"op": "archive", "entry": "/VO-A/P-A1"}, {"op": "archive", "entry": "/VO-B"}]
     publish_operations(policy_slug="grid", operations=operations, reason="Gone.", at=AT, actor=COMMAND)
     gone = [anna, project, stranger, unknown]
-    assert lived_elsewhere(policy, vo, gone) == {stranger}
-    assert lived_elsewhere(policy, UUID(int=9), gone) == {anna, project, stranger}
-    assert lived_elsewhere(policy, vo, []) == set()
+    assert owned_elsewhere(policy, vo, gone) == {stranger}
+    assert owned_elsewhere(policy, UUID(int=9), gone) == {anna, project, stranger}
+    assert owned_elsewhere(policy, vo, []) == set()
 
 
 def test_a_hundred_thousand_strangers_are_asked_for_at_once(policy: Policy, django_assert_num_queries: Any) -> None:
     with django_assert_num_queries(1):
-        assert lived_elsewhere(policy, UUID(int=1), [UUID(int=n) for n in range(100_000)]) == set()
+        assert owned_elsewhere(policy, UUID(int=1), [UUID(int=n) for n in range(100_000)]) == set()

@@ -18,10 +18,10 @@ from apps.federation.control import begin_anew
 from apps.federation.documents.wire import PolicyLimits, read_policy
 from apps.federation.models import HeldHour, Mount, Subscription
 from apps.federation.publications.services import Issued, issue, make_publication
-from apps.federation.usage_feeds.told_hours import load_told
+from apps.federation.usage_feeds.reported_hours import load_reported_usage
 from apps.policies import services
 from apps.policies.models import ChangeSet, Policy
-from apps.policies.publishing.at_once import publish_operations
+from apps.policies.publishing.quick_publish import publish_operations
 from apps.policies.services import withdraw_change_set
 from apps.policies.tree.columns import Node
 from apps.policies.tree.stored import load_tree
@@ -101,7 +101,7 @@ def test_begun_anew_it_is_proposed_again(vo: OtherSide, mounted: Mount, monkeypa
 def test_hours_that_are_held_are_kept_all_at_once(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch, django_assert_max_num_queries: Any
 ) -> None:
-    """A document may tell a hundred thousand hours: no question of the database is asked for each of them."""
+    """A document may report a hundred thousand hours: no query for each of them."""
     feed.tell({AT - n * HOUR: {P1: 1e7} for n in range(1, 401)})
     with django_assert_max_num_queries(150):
         assert look_at(subscription, monkeypatch, AT).outcome == "held"
@@ -175,7 +175,7 @@ def test_an_hour_whose_sum_would_not_be_exact_is_refused(
 def test_a_running_job_that_asked_for_ages_counts_for_no_more_than_31_days(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its cores are within what the site has: else one job would outweigh all that anybody ever used."""
+    """Its cores are within the site's capacity: else one job would outweigh all other usage."""
     good = feed.tell({}, [(P1, AT - HOUR, 100.0), (P1, AT - HOUR, 0.5), (P1, AT - HOUR, 0.25)])
     document = json.loads(good.split(b"\n")[0])
     document["running"]["requested_s"] = [10**12, 3_600, None]
@@ -203,7 +203,7 @@ def test_of_very_many_held_hours_the_newest_are_shown_and_all_are_counted(subscr
     HeldHour.objects.bulk_create(
         HeldHour(hour_at=AT - n * HOUR, cpu_s=3_600.0 * (1_000 if n == 90 else 1), **told) for n in range(1, 101)
     )
-    found = load_told(subscription)
+    found = load_reported_usage(subscription)
     assert (found.n_held, found.needed_cores) == (100, 1_000.0)
     assert [hour.hour_at for hour in found.hours] == [AT - n * HOUR for n in range(1, 49)]
 

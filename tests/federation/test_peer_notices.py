@@ -14,8 +14,8 @@ from apps.core.signing import SigningKey
 from apps.dashboard.notices import presenters as notice_lines
 from apps.federation import control
 from apps.federation.models import Mount, Subscription
-from apps.notices import reading
-from apps.notices.evaluating import evaluate
+from apps.notices import selectors
+from apps.notices.evaluation import evaluate
 from apps.notices.kinds import kinds
 from apps.policies.models import Grant, Policy
 from apps.policies.tree.columns import Node
@@ -30,7 +30,7 @@ DAY_LATER = AT + timedelta(days=1, hours=2)
 
 @pytest.fixture
 def pia(policy: Policy) -> Actor:
-    """Somebody who may mount anywhere in the policy."""
+    """A manager who may mount anywhere in the policy."""
     person = User.objects.create_user(username="pia")
     root = load_tree(policy).uuid(0)
     Grant.objects.create(
@@ -41,7 +41,7 @@ def pia(policy: Policy) -> Actor:
 
 def told(actor: Actor, kind: str, at: object = AT) -> list[str]:
     evaluate(at=at)  # type: ignore[arg-type]
-    lines = reading.list_open_notices(actor, at)  # type: ignore[arg-type]
+    lines = selectors.list_open_notices(actor, at)  # type: ignore[arg-type]
     return sorted(line.sentence.text for line in lines if line.kind.name == kind)
 
 
@@ -60,7 +60,7 @@ def test_who_is_not_heard_is_told_with_what_is_done_about_it(
     Mount.objects.update(good_at=DAY_LATER)
     assert told(pia, "stale_peer") == []
     assert told(pia, "stale_peer", DAY_LATER) == [f"site-b.example, vo-a has been unreachable for 26 hours. {done}"]
-    line = next(one for one in reading.list_open_notices(pia, DAY_LATER) if one.kind.name == "stale_peer")
+    line = next(one for one in selectors.list_open_notices(pia, DAY_LATER) if one.kind.name == "stale_peer")
     assert line.notice.level == ("warn" if action == "keep" else "bad")
     Subscription.objects.update(good_at=DAY_LATER)
     assert told(pia, "stale_peer", DAY_LATER) == []
@@ -78,7 +78,7 @@ def test_who_is_blocked_is_told_until_somebody_trusts_the_key(
     look_at(remote, monkeypatch, AT)
     text = f"{remote} signs with an untrusted key: it isn’t fetched until an administrator decides."
     assert told(pia, "blocked_peer") == [text]
-    line = next(one for one in reading.list_open_notices(pia, AT) if one.kind.name == "blocked_peer")
+    line = next(one for one in selectors.list_open_notices(pia, AT) if one.kind.name == "blocked_peer")
     if what == "mount":
         assert notice_lines.url_of(line) == f"/federation/mounts/{remote.pk}/"
     fingerprint = SigningKey(bytes(32)).public.fingerprint
@@ -101,10 +101,10 @@ def test_a_refused_document_is_shown_with_the_entry_and_the_remedy_until_a_good_
     assert load_tree(Policy.objects.get()).digest == before, "the last good one stays"
     (text,) = told(pia, "refused_document")
     assert mounted.error in text
-    (line,) = (one for one in reading.list_open_notices(pia, AT) if one.kind.name == "refused_document")
+    (line,) = (one for one in selectors.list_open_notices(pia, AT) if one.kind.name == "refused_document")
     assert notice_lines.url_of(line) == f"/federation/mounts/{mounted.pk}/"
     assert named in "".join(status_lines([mounted], [], AT))
-    logged = [record.getMessage() for record in caplog.records if record.name == "apps.federation.fetching.looking"]
+    logged = [record.getMessage() for record in caplog.records if record.name == "apps.federation.fetching.fetch_log"]
     assert len(logged) == 1, "the same refusal is logged once"
     assert named in logged[0]
     vo.publish()
@@ -119,7 +119,7 @@ def test_a_document_that_is_held_leads_to_its_review(
     assert look_at(mounted, monkeypatch, AT).outcome == "held"
     text = "Version 2 of vo-a.example, vo-a exceeds the limits and waits for a decision."
     assert told(pia, "held_document") == [text]
-    line = next(one for one in reading.list_open_notices(pia, AT) if one.kind.name == "held_document")
+    line = next(one for one in selectors.list_open_notices(pia, AT) if one.kind.name == "held_document")
     assert mounted.held is not None
     assert str(mounted.held.pk) in notice_lines.url_of(line)
     vo.publish()
@@ -148,12 +148,12 @@ def test_nobody_else_is_told(pia: Actor) -> None:
     Subscription.objects.update(state="blocked", running_held=True)
     evaluate(at=DAY_LATER)
     ours = {"stale_peer", "blocked_peer", "held_usage"}
-    assert {line.kind.name for line in reading.list_open_notices(pia, DAY_LATER)} >= ours
-    assert not ours & {line.kind.name for line in reading.list_open_notices(nobody, DAY_LATER)}
+    assert {line.kind.name for line in selectors.list_open_notices(pia, DAY_LATER)} >= ours
+    assert not ours & {line.kind.name for line in selectors.list_open_notices(nobody, DAY_LATER)}
 
 
 def test_a_forked_line_is_told_in_other_words_than_an_unknown_key() -> None:
     facts = {"what": "vo-a.example, vo-a", "code": "forked"}
-    told = [kinds()["blocked_peer"].tell({**facts, "code": code}).text for code in ("forked", "unknown_key", "")]
+    told = [kinds()["blocked_peer"].describe({**facts, "code": code}).text for code in ("forked", "unknown_key", "")]
     assert all(facts["what"] in text for text in told)
     assert len(set(told)) == 3

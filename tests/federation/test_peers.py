@@ -1,4 +1,4 @@
-"""The table of peers: how long each took to answer, and how many need somebody, asked for on every page."""
+"""The table of peers: how long each took to answer, and how many need attention, computed on every page."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from apps.federation.models import Publication, PublishedDocument
 from apps.federation.publications.services import Issued, issue, issue_into, make_publication
 from apps.federation.usage_feeds.feeds import make_feed
 from apps.policies.models import Policy
-from apps.policies.publishing.at_once import publish_operations
+from apps.policies.publishing.quick_publish import publish_operations
 from tests.federation.conftest import AT
 from tests.refusals import refused
 
@@ -75,7 +75,7 @@ def test_a_change_elsewhere_in_the_policy_is_no_new_version(publication: Publica
     operation = {"op": "set_shares", "entry": "/VO-B", "shares": 71}
     publish_operations(policy_slug="grid", operations=[operation], reason="B.", at=AT + DAY / 24, actor=COMMAND)
     assert not issue(publication, at=AT + DAY).is_new
-    operation = {"op": "set_shares", "entry": "/VO-A", "shares": 31}  # whoever mounts it decides that one
+    operation = {"op": "set_shares", "entry": "/VO-A", "shares": 31}  # the mounting site decides that one
     publish_operations(policy_slug="grid", operations=[operation], reason="A.", at=AT + DAY / 24, actor=COMMAND)
     assert not issue(publication, at=AT + DAY).is_new
 

@@ -1,4 +1,4 @@
-"""What isn't heard for too long: kept, frozen, or compared by this site's usage alone, and back to normal by itself."""
+"""Stale peers: kept, frozen, or local usage only, and back to normal by themselves."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import AuditEvent
 from apps.federation import control
-from apps.federation.fallback.stale import act_on_stale, is_stale
 from apps.federation.fetch_schedule import ask_for_due
 from apps.federation.models import Mount, Subscription
-from apps.federation.mounts.mounting import unmount
-from apps.federation.usage_feeds.subscribing import subscribe, unsubscribe
+from apps.federation.mounts.services import unmount
+from apps.federation.staleness import act_on_stale, is_stale
+from apps.federation.usage_feeds.subscriptions import subscribe, unsubscribe
 from apps.priorities.local_only.services import load_fallbacks
 from apps.runs.models import Run
 from tests.federation.conftest import AT

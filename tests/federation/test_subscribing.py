@@ -1,4 +1,4 @@
-"""Who takes usage of which entry from whom, by which key, and what is left when it ends."""
+"""Who subscribes to usage of which entry, under which key, and what is left when it ends."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFoun
 from apps.core.signing import BadDocument
 from apps.dashboard.audit import words as audit_words
 from apps.federation.models import Mount, Subscription
-from apps.federation.mounts.mounting import make_mount, preview, unmount
+from apps.federation.mounts.services import make_mount, preview, unmount
 from apps.federation.publications.services import make_publication
-from apps.federation.usage_feeds.subscribing import (
+from apps.federation.usage_feeds.subscriptions import (
     get_subscription,
     list_subscriptions,
     preview_feed,
@@ -25,7 +25,7 @@ from apps.federation.usage_feeds.subscribing import (
     unsubscribe,
 )
 from apps.policies.models import Grant, Policy
-from apps.policies.publishing.at_once import publish_operations
+from apps.policies.publishing.quick_publish import publish_operations
 from apps.policies.tree.stored import load_tree
 from apps.usage.models import Bucket, Record, SealedHour, Source
 from tests.federation.conftest import AT

@@ -1,4 +1,4 @@
-"""What other sites tell of their usage is taken as a whole or not at all, and never more than they have."""
+"""Usage of other sites is ingested as a whole or not at all, and never beyond their capacity."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from apps.core.signing import SigningKey, hand_over
 from apps.federation import fetch_schedule as fetching
 from apps.federation.control import agree_capacity
 from apps.federation.fetch_schedule import ask_for, ask_for_due
-from apps.federation.fetching import looking
+from apps.federation.fetching import fetch_log
 from apps.federation.models import Fetch, HeldHour, Mount, Subscription
 from apps.federation.usage_feeds import quarantine
 from apps.policies.models import Policy
-from apps.policies.publishing.at_once import publish_operations
+from apps.policies.publishing.quick_publish import publish_operations
 from apps.policies.tree.stored import load_tree
 from apps.priorities.recompute.pipeline import compute, load_inputs
 from apps.runs.models import Run
 from apps.runs.services import claim_run, work_lease
 from apps.runs.tasks import work_runs
 from apps.usage.models import Source
-from apps.usage.quality.proof import prove
+from apps.usage.quality.bucket_audit import prove
 from tests.federation.conftest import AT
 from tests.federation.looks import cores_running, counted, everything, look_at
 from tests.federation.other_side import ANNA, KEY, P1, P2, U2, OtherFeed
@@ -39,9 +39,9 @@ LATER = AT + timedelta(minutes=5)
 TENTH = 36_000  # core-seconds: of what the site's 100 cores can do in an hour
 
 
-def numbers_in(look: Fetch) -> list[str]:
-    """What a look says that it brought."""
-    return re.findall(r"\d+", look.message)
+def numbers_in(fetched: Fetch) -> list[str]:
+    """The message of a fetch."""
+    return re.findall(r"\d+", fetched.message)
 
 
 def test_hours_and_running_jobs_land_under_the_entries_and_prove_themselves(
@@ -56,7 +56,7 @@ def test_hours_and_running_jobs_land_under_the_entries_and_prove_themselves(
     source = Source.objects.get(pk=subscription.source_id)
     assert (source.origin, source.site, source.namespace) == ("site-b.example", "site-b", "@entries")
     assert prove(source).n_different == 0
-    assert (subscription.number, subscription.root_uid, subscription.told_capacity_cores) == (1, U2, 100)
+    assert (subscription.number, subscription.root_uid, subscription.reported_capacity_cores) == (1, U2, 100)
 
 
 def test_the_same_again_changes_nothing_and_an_unchanged_feed_costs_one_conditional_question(
@@ -121,7 +121,7 @@ def test_what_is_wrong_is_refused_as_a_whole_and_what_counts_stays(
         feed.tell(bad, site="site-a")
     elif wrong == "older_version":
         feed.tell(bad, number=1)
-    elif wrong == "replayed_anew":  # what was taken before, when all is read from the beginning again
+    elif wrong == "replayed_anew":  # what was ingested before, when all is read from the beginning again
         agree_capacity(subscription=subscription.pk, cores=200, reason="More.", at=AT, actor=COMMAND)
         Subscription.objects.update(issued_at=LATER)
         feed.serves, code = good, "older_version"
@@ -228,7 +228,7 @@ def test_what_was_told_of_an_entry_before_it_came_elsewhere_never_counts(
     assert cores_running(subscription) == 0
     assert prove(Source.objects.get(pk=subscription.source_id)).n_different == 0
     ask_for_due(at=AT)
-    assert AuditEvent.objects.filter(verb="federation.strangers_dropped").count() == 1
+    assert AuditEvent.objects.filter(verb="federation.out_of_scope_dropped").count() == 1
     feed.tell({H11: {later: 9_000}})
     assert look_at(subscription, monkeypatch, LATER).code == "foreign_uid"
 
@@ -335,15 +335,15 @@ def test_a_larger_capacity_is_only_noted_until_somebody_agrees(
 ) -> None:
     feed.tell({H11: {P1: 200 * 3_600}}, capacity_cores=1_000.0)
     assert look_at(subscription, monkeypatch, AT).outcome == "held"
-    assert (subscription.capacity_cores, subscription.told_capacity_cores) == (100, 1_000)
+    assert (subscription.capacity_cores, subscription.reported_capacity_cores) == (100, 1_000)
 
 
 def test_what_was_set_up_together_is_soon_asked_at_different_times() -> None:
-    waits = [looking.wait_s(Subscription(pk=n, every_s=300), is_good=True) for n in range(1, 101)]
+    waits = [fetch_log.wait_s(Subscription(pk=n, every_s=300), is_good=True) for n in range(1, 101)]
     assert all(285 <= wait <= 300 for wait in waits)
     assert len(set(waits)) > 60
-    assert looking.wait_s(Subscription(pk=7, every_s=300), is_good=True) == waits[6]
-    assert looking.wait_s(Mount(pk=7, every_s=300), is_good=True) != waits[6]
+    assert fetch_log.wait_s(Subscription(pk=7, every_s=300), is_good=True) == waits[6]
+    assert fetch_log.wait_s(Mount(pk=7, every_s=300), is_good=True) != waits[6]
 
 
 def test_after_an_outage_of_an_hour_the_gap_is_filled(
@@ -464,13 +464,13 @@ def test_an_answer_to_what_was_trusted_before_is_dropped(
     run = ask_for(subscription, at=AT)
     lease = claim_run(at=AT, run_id=run.pk)
     assert lease is not None
-    looked = fetching._looked
+    looked = fetching._checked_answer
 
     def paused_meanwhile(*given: object) -> object:
         Subscription.objects.update(state="paused")
         return looked(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(fetching, "_looked", paused_meanwhile)
+    monkeypatch.setattr(fetching, "_checked_answer", paused_meanwhile)
     work_lease(lease)
     assert counted(subscription) == {}
     assert not subscription.fetches.exists()

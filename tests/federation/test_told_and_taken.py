@@ -1,4 +1,4 @@
-"""What a feed of ours tells is what a subscription of ours takes: hours, corrections, gaps and running jobs."""
+"""What a feed of ours sends is what a subscription of ours ingests: hours, corrections, gaps and running jobs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from apps.accounts.actor import COMMAND
 from apps.federation.documents.keys import load_keys
 from apps.federation.models import Fetch, Subscription
 from apps.federation.publications.services import make_publication
-from apps.federation.usage_feeds.feeds import tell
-from apps.federation.usage_feeds.subscribing import subscribe
+from apps.federation.usage_feeds.feeds import issue_usage
+from apps.federation.usage_feeds.subscriptions import subscribe
 from apps.usage.models import Source
-from apps.usage.quality.proof import prove
+from apps.usage.quality.bucket_audit import prove
 from tests.federation.conftest import AT
 from tests.federation.feed_site import HOUR, make_teller
 from tests.federation.looks import cores_running, counted, look_at
@@ -40,18 +40,18 @@ class Both:
             fingerprint=load_keys(at=AT).key.public.fingerprint, capacity_cores=100, reason="r", at=AT, actor=COMMAND,
         )  # fmt: skip
 
-    def look(self, minutes: float = 0.0) -> Fetch:
+    def fetched(self, minutes: float = 0.0) -> Fetch:
         at = AT + timedelta(minutes=minutes)
         self._be("site-b.example", "site-b")
         self.row.refresh_from_db()
-        told = tell(self.teller.feed, since=self.row.number, seen=self.row.seen_number, at=at)
+        told = issue_usage(self.teller.feed, since=self.row.number, seen=self.row.seen_number, at=at)
         assert told is not None
         self._side.serves = told.data
         self._be("site.example", "site-a")
         return look_at(self.row, self._monkeypatch, at)
 
     def expected(self) -> dict[tuple[UUID, object], float]:
-        """As the buckets of the one who tells have it, hours in which only a job ended included."""
+        """The buckets of the sending site, hours in which only a job ended included."""
         sums = self.teller.expected()
         return {
             (uid, AT + (hour - int(AT.timestamp()) // 3600) * HOUR): amounts[0]
@@ -74,21 +74,21 @@ def test_what_is_told_is_what_counts_also_after_corrections_and_gaps(both: Both)
     both.teller.job(1, "anna", "P-A1", ago_h=3, hours=2, cpus=4.0)
     both.teller.job(2, "bert", "P-A1", ago_h=2.5, cpus=0.3)
     both.teller.job(3, "carl", "P-A2", ago_h=30, hours=5)
-    assert both.look().outcome == "landed"
+    assert both.fetched().outcome == "landed"
     assert counted(both.row) == both.expected() != {}
     both.teller.job(1, "anna", "P-A1", ago_h=3, hours=2, cpus=2.0, revision=2, start_at=AT - 5 * HOUR)
     both.teller.job(4, "anna", "P-A1", ago_h=0.5)
     both.teller.job(5, "carl", "P-A2", ago_h=80)
-    assert both.look(60).outcome == "landed"
+    assert both.fetched(60).outcome == "landed"
     assert counted(both.row) == both.expected()
     assert prove(Source.objects.get(pk=both.row.source_id)).n_different == 0
 
 
 def test_nothing_is_taken_where_nothing_changed(both: Both) -> None:
     both.teller.job(1, "anna", "P-A1")
-    both.look()
+    both.fetched()
     before = Source.objects.get(pk=both.row.source_id).watermark
-    assert both.look(5).outcome == "same"
+    assert both.fetched(5).outcome == "same"
     assert Source.objects.get(pk=both.row.source_id).watermark == before
 
 
@@ -96,10 +96,10 @@ def test_running_jobs_come_and_go(both: Both) -> None:
     running: dict[str, Any] = {"state": "running", "end_at": None, "start_at": AT - HOUR}
     both.teller.job(1, "anna", "P-A1", cpus=8.0, **running)
     both.teller.job(2, "carl", "P-A2", cpus=2.0, **running)
-    both.look()
+    both.fetched()
     assert cores_running(both.row) == 10
     both.teller.job(1, "anna", "P-A1", cpus=8.0, start_at=AT - HOUR, ago_h=0, revision=2)
-    both.look(5)
+    both.fetched(5)
     assert cores_running(both.row) == 2
     assert sum(counted(both.row).values()) == 8 * 3_600
     assert Subscription.objects.get().running_held is False

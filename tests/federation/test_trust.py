@@ -1,4 +1,4 @@
-"""Which documents are taken: newer, of the same line and authority, in time, and never one's own."""
+"""Which documents are accepted: newer, of the followed lineage and authority, valid, and never one's own."""
 
 from __future__ import annotations
 

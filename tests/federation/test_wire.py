@@ -1,4 +1,4 @@
-"""What one authority tells others of its policy, and what is refused of it."""
+"""A published document, and what is rejected in it."""
 
 from __future__ import annotations
 

@@ -287,7 +287,7 @@ def test_a_reader_of_nothing_has_seen_nothing_and_one_in_between_has_seen_more_t
     found = read_usage(good() | {"more": True, "newest": later, "seen": {"number": 5, "mark": MARKS[1]}}).head
     assert (found.number, found.newest, found.seen) == (3, State(7, MARKS[0]), State(5, MARKS[1]))
     with refused(BadDocument, field="seen.number"):
-        read_usage(good() | {"since": 2})  # it had heard of less than it took
+        read_usage(good() | {"since": 2})  # it knew less than it had read
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ from django.test import override_settings
 from apps.accounts.actor import COMMAND
 from apps.federation.fetch_schedule import ask_for
 from apps.federation.models import Mount, Subscription
-from apps.federation.mounts.mounting import make_mount
+from apps.federation.mounts.services import make_mount
 from apps.federation.publications.services import make_publication
-from apps.federation.usage_feeds.subscribing import subscribe
+from apps.federation.usage_feeds.subscriptions import subscribe
 from apps.policies import services
-from apps.policies.publishing.at_once import publish_operations
+from apps.policies.publishing.quick_publish import publish_operations
 from apps.runs.services import work_run_now
 from tests.federation.other_side import KEY, P1, P2, OtherFeed, OtherSide, projects, serving
 
@@ -78,7 +78,7 @@ def make_second_version() -> OtherSide:
 def make_subscribed() -> OtherSide:
     """With a subscription to the usage that another site reports for that VO."""
     side, feed = make_mounted(), OtherFeed(at=AT)
-    feed.port = side.port  # asks nobody yet
+    feed.port = side.port  # fetches nothing yet
     with override_settings(**as_site(feed)):
         subscribe(
             policy_slug="grid", entry="/vo-a-here", url=feed.url, issuer=feed.name, feed="vo-a",

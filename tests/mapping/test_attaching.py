@@ -10,7 +10,7 @@ from django.test import Client
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, AuditEvent, User
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound
 from apps.mapping import claims
 from apps.mapping.attachments import attach_account, detach_account, list_attachments

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 from apps.mapping.rules.placement import AccountPlaces, unpack_places
 from apps.mapping.rules.resolver import Match, NameIndex, Resolver
 from apps.mapping.rules.rule import Rule, entry_name, rule_problems, text_of

@@ -11,7 +11,7 @@ import pytest
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, AuditEvent, User
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Stale
 from apps.mapping.attachments import attach_account, detach_account
 from apps.mapping.changes import (

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import Account, AuditEvent, User
-from apps.accounts.names.intern import AccountKey, account_ids
+from apps.accounts.names.account_ids import AccountKey, account_ids
 from apps.mapping.membership import plan as membership
 from apps.mapping.membership.plan import Plan, apply_members
 from apps.mapping.rules.resolver import KnownAccounts, Resolver

@@ -174,7 +174,7 @@ PLANTED = (
     ),
     Planted(
         name="retry counted twice",
-        path="apps/notices/calling.py",
+        path="apps/notices/webhook_calls.py",
         old="delivery.attempts += 1",
         new="delivery.attempts += 2",
         tests=("tests/notices/test_webhooks.py",),

@@ -1,4 +1,4 @@
-"""Mail: one message a person and period, whatever dies in between; nothing in it that a page wouldn't tell."""
+"""Mail: one message a person and period, whatever dies in between; nothing in it that no page shows."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from django.urls import resolve
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.core.errors import Invalid
-from apps.notices import digests, reading
+from apps.notices import digests, selectors
 from apps.notices.digests import plan_mails, send_mails
-from apps.notices.evaluating import evaluate
+from apps.notices.evaluation import evaluate
 from apps.notices.models import Mail, Notice, Preference
 from apps.notices.preferences import set_preference
 from apps.policies.models import Grant
@@ -60,7 +60,7 @@ def test_one_message_a_day_and_only_to_who_is_told_something(told: Site) -> None
 
 
 def test_the_hour_is_waited_for(told: Site) -> None:
-    set_preference(rhythm="daily", hour=15, muted=[], actor=Actor(told.pia, "page"))
+    set_preference(interval="daily", hour=15, muted=[], actor=Actor(told.pia, "page"))
     deliver(AT)
     assert to("pia") == []
     deliver(AT + 3 * HOUR)
@@ -86,14 +86,14 @@ def test_what_was_told_once_is_no_news_the_next_day(told: Site) -> None:
 
 def test_read_ones_and_muted_kinds_are_left_out(told: Site) -> None:
     notice = Notice.objects.get(kind="ending_roles")
-    reading.mark_read(ids=[notice.pk], at=AT, actor=Actor(told.pia, "page"))
-    set_preference(rhythm="daily", hour=8, muted=["late_source", "ending_roles"], actor=Actor(told.admin, "page"))
+    selectors.mark_read(ids=[notice.pk], at=AT, actor=Actor(told.pia, "page"))
+    set_preference(interval="daily", hour=8, muted=["late_source", "ending_roles"], actor=Actor(told.admin, "page"))
     assert deliver(AT) == 0
     assert set(Mail.objects.values_list("state", flat=True)) == {"empty"}
 
 
 def test_weekly_is_once_a_week(told: Site) -> None:
-    set_preference(rhythm="weekly", hour=8, muted=[], actor=Actor(told.pia, "page"))
+    set_preference(interval="weekly", hour=8, muted=[], actor=Actor(told.pia, "page"))
     deliver(AT)
     assert Mail.objects.get(user=told.pia).period == "2026-W47"
     Notice.objects.filter(kind="ending_roles").update(news_at=AT + HOUR)
@@ -104,7 +104,7 @@ def test_weekly_is_once_a_week(told: Site) -> None:
 
 
 def test_at_once_is_one_message_for_what_came_together(told: Site) -> None:
-    set_preference(rhythm="at_once", hour=8, muted=[], actor=Actor(told.admin, "page"))
+    set_preference(interval="at_once", hour=8, muted=[], actor=Actor(told.admin, "page"))
     deliver(AT)
     deliver(AT + timedelta(seconds=30))
     assert len(to("admin")) == 1
@@ -112,7 +112,7 @@ def test_at_once_is_one_message_for_what_came_together(told: Site) -> None:
 
 
 def test_never_is_never(told: Site) -> None:
-    set_preference(rhythm="off", hour=8, muted=[], actor=Actor(told.pia, "page"))
+    set_preference(interval="off", hour=8, muted=[], actor=Actor(told.pia, "page"))
     deliver(AT)
     assert to("pia") == []
 
@@ -198,8 +198,8 @@ def test_a_message_says_where_to_stop_it(told: Site) -> None:
         assert resolve(path).namespace == "dashboard"
 
 
-@pytest.mark.parametrize("given", [{"rhythm": "hourly"}, {"hour": 24}, {"hour": True}, {"muted": ["x"]}])
+@pytest.mark.parametrize("given", [{"interval": "hourly"}, {"hour": 24}, {"hour": True}, {"muted": ["x"]}])
 def test_wishes_that_are_none_are_refused(told: Site, given: dict[str, Any]) -> None:
     with pytest.raises(Invalid):
-        set_preference(**{"rhythm": "daily", "hour": 8, "muted": [], **given}, actor=Actor(told.pia, "page"))
+        set_preference(**{"interval": "daily", "hour": 8, "muted": [], **given}, actor=Actor(told.pia, "page"))
     assert not Preference.objects.exists()

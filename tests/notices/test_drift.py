@@ -1,4 +1,4 @@
-"""Drift: outside the band for days on end, with demand; and whom it may be told to."""
+"""Drift: outside the band for days on end, with demand; and who may learn of it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import pytest
 
 from apps.accounts.actor import SYSTEM, Actor
 from apps.analytics.series.storage.columns import DailySeries, SeriesState
-from apps.notices import reading
-from apps.notices.daily import newest_day
-from apps.notices.drifting import drift_of
-from apps.notices.evaluating import evaluate
+from apps.notices import selectors
+from apps.notices.drift_days import drift_of, newest_day
+from apps.notices.evaluation import evaluate
 from apps.notices.kinds import drift, kind_of
 from apps.notices.models import Notice
-from apps.notices.watching import NEW, Place, set_rule
+from apps.notices.rules import NEW, Place, set_rule
 from apps.policies.models import Policy
 from tests.api.small_site import Site
 from tests.notices.made_series import made_series
@@ -87,7 +86,7 @@ def starved(computed: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
 
 def open_drifts() -> dict[str, str]:
     found = Notice.objects.filter(kind="drift", closed_at=None)
-    return {each.facts["path"]: kind_of("drift").tell(each.facts).text for each in found}
+    return {each.facts["path"]: kind_of("drift").describe(each.facts).text for each in found}
 
 
 def test_drift_is_told_in_words_with_days_and_points(starved: Site) -> None:
@@ -111,7 +110,7 @@ def test_whoever_sees_no_numbers_of_an_entry_is_told_none(starved: Site) -> None
     """ben's biology is starved: that physics pushes says something of physics, which isn't his to know."""
     evaluate(at=AT)
     told = {
-        user.username: {line.notice.facts["path"] for line in reading.list_open_notices(Actor(user, "page"), AT)}
+        user.username: {line.notice.facts["path"] for line in selectors.list_open_notices(Actor(user, "page"), AT)}
         for user in (starved.admin, starved.pia, starved.ben, starved.alice, starved.nobody)
     }
     assert told["admin"] == {"/"}, "both groups at once"
@@ -121,7 +120,7 @@ def test_whoever_sees_no_numbers_of_an_entry_is_told_none(starved: Site) -> None
 
 def test_groups_beside_each_other_are_one_notice_for_who_decides_above_them(starved: Site) -> None:
     evaluate(at=AT)
-    lines = reading.list_open_notices(Actor(starved.admin, "page"), AT)
+    lines = selectors.list_open_notices(Actor(starved.admin, "page"), AT)
     (family,) = (line for line in lines if line.notice.kind == "drift")
     assert family.sentence.key == "drift.family"
     assert [(one["name"], one["is_starved"]) for one in family.notice.facts["groups"]] == [
@@ -135,5 +134,5 @@ def test_groups_beside_each_other_are_one_notice_for_who_decides_above_them(star
 def test_it_is_not_judged_by_old_days(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     for through_on, newest in ((date(2026, 11, 1), None), (date(2026, 11, 18), date(2026, 11, 18)), (None, None)):
         state = SeriesState(through_on=through_on)
-        monkeypatch.setattr("apps.notices.daily.series_state", lambda _policy, state=state: state)
+        monkeypatch.setattr("apps.notices.drift_days.series_state", lambda _policy, state=state: state)
         assert newest_day(computed.policy, AT.date()) == newest

@@ -12,11 +12,11 @@ from django.db import IntegrityError, transaction
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.models import User
 from apps.core.errors import Invalid, NotAllowed, NotFound
-from apps.notices import evaluating, reading
-from apps.notices.evaluating import evaluate
+from apps.notices import evaluation, selectors
+from apps.notices.evaluation import evaluate
 from apps.notices.kinds import kind_of, kinds
 from apps.notices.models import Mark, Notice, Rule
-from apps.notices.watching import NEW, Place, set_rule
+from apps.notices.rules import NEW, Place, set_rule
 from apps.policies.models import Grant, Policy
 from apps.usage.models import Source
 from tests.api.small_site import Site
@@ -31,7 +31,7 @@ def page(user: User) -> Actor:
 
 
 def late(hours: float = 12) -> Source:
-    """cluster-a, whose rhythm is an hour and whose newest usage is so old."""
+    """cluster-a, whose interval is an hour and whose newest usage is so old."""
     Source.objects.update(expected_every_s=3600, last_record_end_at=AT - hours * HOUR)
     return Source.objects.get()
 
@@ -48,7 +48,7 @@ def test_a_cause_opens_one_notice_however_often_it_is_looked_at(site: Site) -> N
     notice = of_kind("late_source")
     assert notice.opened_at == notice.news_at == AT
     assert notice.facts["hours"] == 7
-    sentence = kind_of("late_source").tell(notice.facts)
+    sentence = kind_of("late_source").describe(notice.facts)
     assert sentence.key == "late_source.late"
     assert all(part in sentence.text for part in ("Cluster A", "7 hours"))
 
@@ -68,13 +68,13 @@ def test_it_closes_by_itself_when_the_cause_is_gone_and_opens_anew_when_it_is_ba
 def test_what_became_worse_is_news_and_what_went_on_is_not(site: Site) -> None:
     late(4)
     evaluate(at=AT)
-    line = reading.list_open_notices(page(site.admin), AT)[0]
-    reading.mark_read(ids=[line.notice.pk], at=AT, actor=page(site.admin))
+    line = selectors.list_open_notices(page(site.admin), AT)[0]
+    selectors.mark_read(ids=[line.notice.pk], at=AT, actor=page(site.admin))
     evaluate(at=AT + HOUR)
-    assert reading.count_unread(at=AT + HOUR, actor=page(site.admin)) == 0
+    assert selectors.count_unread(at=AT + HOUR, actor=page(site.admin)) == 0
     evaluate(at=AT + 20 * HOUR)
     assert of_kind("late_source").level == "bad"
-    assert reading.count_unread(at=AT + 20 * HOUR, actor=page(site.admin)) == 1
+    assert selectors.count_unread(at=AT + 20 * HOUR, actor=page(site.admin)) == 1
 
 
 def test_the_database_itself_refuses_a_second_open_notice(site: Site) -> None:
@@ -88,14 +88,14 @@ def test_the_database_itself_refuses_a_second_open_notice(site: Site) -> None:
 
 def test_a_kind_that_breaks_holds_up_no_other(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     late()
-    real = evaluating._settle
+    real = evaluation._settle
 
     def settle(kind: Any, *more: Any) -> int:
         if kind.name == "ending_roles":
             raise RuntimeError("broken")
         return real(kind, *more)
 
-    monkeypatch.setattr(evaluating, "_settle", settle)
+    monkeypatch.setattr(evaluation, "_settle", settle)
     assert evaluate(at=AT) == 1
 
 
@@ -132,7 +132,7 @@ def test_the_rule_of_a_source_goes_before_that_of_the_site(site: Site) -> None:
 
 
 def test_a_rule_at_an_entry_decides_below_it_and_not_about_it(site: Site) -> None:
-    """Whoever divides physics can't silence that physics itself is watched from above."""
+    """Managers of physics can't silence those above who watch physics itself."""
     for path in ("/physics", "/physics/bob"):
         grant(site, path, site.nobody, AT + 20 * DAY)
     place = Place(policy=site.policy, entry_uid=site.uid("/physics"))
@@ -184,7 +184,7 @@ def test_notices_reach_whom_they_concern(site: Site) -> None:
     held = grant(site, "/physics/bob", site.nobody, AT + 20 * DAY)
     evaluate(at=AT)
     told = {
-        user.username: {line.notice.kind for line in reading.list_open_notices(page(user), AT)}
+        user.username: {line.notice.kind for line in selectors.list_open_notices(page(user), AT)}
         for user in (site.admin, site.pia, site.ben, site.alice, site.nobody)
     }
     assert told["admin"] >= {"late_source", "ending_roles"}
@@ -192,7 +192,7 @@ def test_notices_reach_whom_they_concern(site: Site) -> None:
     assert told["ben"] == told["alice"] == set()
     hidden = of_kind("ending_roles")
     with pytest.raises(NotFound):
-        reading.mark_read(ids=[hidden.pk], at=AT, actor=page(site.ben))
+        selectors.mark_read(ids=[hidden.pk], at=AT, actor=page(site.ben))
     assert held.pk == hidden.facts["grant"]
 
 
@@ -201,12 +201,12 @@ def test_what_one_reads_and_puts_off_stays_ones_own(site: Site) -> None:
     other = User.objects.create_superuser("other")
     evaluate(at=AT)
     notice = of_kind("late_source")
-    reading.snooze(id=notice.pk, until=AT + DAY, at=AT, actor=page(site.admin))
-    assert reading.list_open_notices(page(site.admin), AT) == []
-    assert [line.notice for line in reading.list_notices(state="snoozed", at=AT, actor=page(site.admin))] == [notice]
-    assert reading.count_unread(at=AT, actor=page(site.admin)) == 0
-    assert reading.count_unread(at=AT, actor=page(other)) == 1
-    assert reading.count_unread(at=AT + 25 * HOUR, actor=page(site.admin)) == 1
+    selectors.snooze(id=notice.pk, until=AT + DAY, at=AT, actor=page(site.admin))
+    assert selectors.list_open_notices(page(site.admin), AT) == []
+    assert [line.notice for line in selectors.list_notices(state="snoozed", at=AT, actor=page(site.admin))] == [notice]
+    assert selectors.count_unread(at=AT, actor=page(site.admin)) == 0
+    assert selectors.count_unread(at=AT, actor=page(other)) == 1
+    assert selectors.count_unread(at=AT + 25 * HOUR, actor=page(site.admin)) == 1
     assert Mark.objects.count() == 1
 
 
@@ -215,7 +215,7 @@ def test_it_is_put_off_to_a_time_ahead(site: Site, until: Any) -> None:
     late()
     evaluate(at=AT)
     with pytest.raises(Invalid):
-        reading.snooze(id=of_kind("late_source").pk, until=until, at=AT, actor=page(site.admin))
+        selectors.snooze(id=of_kind("late_source").pk, until=until, at=AT, actor=page(site.admin))
 
 
 def test_all_read_leaves_what_came_since(site: Site) -> None:
@@ -224,12 +224,12 @@ def test_all_read_leaves_what_came_since(site: Site) -> None:
     seen = of_kind("late_source").pk
     grant(site, "/physics", site.nobody, AT + 20 * DAY)
     evaluate(at=AT)
-    assert reading.mark_all_read(up_to=seen, at=AT, actor=page(site.admin)) == 1
-    assert reading.count_unread(at=AT, actor=page(site.admin)) == 1
+    assert selectors.mark_all_read(up_to=seen, at=AT, actor=page(site.admin)) == 1
+    assert selectors.count_unread(at=AT, actor=page(site.admin)) == 1
 
 
 def test_a_policy_nobody_may_see_tells_nothing(site: Site) -> None:
     Policy.objects.filter(pk=site.policy.pk).update(visibility="path")
-    assert reading.list_open_notices(page(site.nobody), AT) == []
+    assert selectors.list_open_notices(page(site.nobody), AT) == []
     with refused(Invalid, field="state"):
-        reading.list_notices(state="all", at=AT, actor=page(site.admin))
+        selectors.list_notices(state="all", at=AT, actor=page(site.admin))

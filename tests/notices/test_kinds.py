@@ -13,14 +13,14 @@ from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.models import User
 from apps.analytics.operators.figure_query import FigureQuery
 from apps.analytics.operators.selectors import check_tree
-from apps.notices import reading
-from apps.notices.evaluating import evaluate
+from apps.notices import selectors
+from apps.notices.evaluation import evaluate
 from apps.notices.kinds import kinds
 from apps.notices.kinds.base import Sentence
 from apps.notices.models import Notice
-from apps.policies.allocations.giving import give_allocation
+from apps.policies.allocations.services import give_allocation
 from apps.policies.models import ChangeSet
-from apps.policies.requests.asking import ask_upward
+from apps.policies.requests.share_requests import ask_upward
 from apps.policies.services import change_settings, make_change_set, propose_change_set, publish_change_set
 from apps.priorities.models import Snapshot
 from apps.priorities.serving import store
@@ -38,7 +38,7 @@ def page(user: User) -> Actor:
 
 
 def told(user: User, kind: str, at: datetime = AT) -> list[Sentence]:
-    lines = reading.list_open_notices(page(user), at)
+    lines = selectors.list_open_notices(page(user), at)
     return sorted((line.sentence for line in lines if line.kind.name == kind), key=lambda one: (one.key, one.text))
 
 
@@ -182,7 +182,7 @@ def test_an_import_that_failed_until_the_same_file_goes_through(computed: Site) 
     for person in (computed.admin, computed.pia):
         assert says(told(person, "failed_import"), ("failed_import", "a.swf", "Cluster A", "No such file."))
     assert told(computed.ben, "failed_import") == []
-    assert "owner" not in reading.list_open_notices(page(computed.pia), AT)[0].sentence.values
+    assert "owner" not in selectors.list_open_notices(page(computed.pia), AT)[0].sentence.values
     handed_in("succeeded")
     evaluate(at=AT)
     assert told(computed.pia, "failed_import") == []
@@ -205,7 +205,9 @@ def test_every_kind_says_what_it_is() -> None:
         assert kind.watches in ("policy", "source", "site")
         assert {term.name for term in kind.terms} == set(kind.defaults())
         assert all(term.lowest <= term.default <= term.highest for term in kind.terms)
-    assert isinstance(kinds()["drift"].tell({"path": "/a", "days": 8, "deviation": -0.1, "is_starved": True}), Sentence)
+    assert isinstance(
+        kinds()["drift"].describe({"path": "/a", "days": 8, "deviation": -0.1, "is_starved": True}), Sentence
+    )
 
 
 @pytest.mark.django_db(transaction=True)

@@ -1,4 +1,4 @@
-"""Statements: the arithmetic beside a slow twin, months that are closed, and what may be told of whom."""
+"""Statements: the arithmetic beside a slow twin, closed months, and what is shown to whom."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from apps.core.errors import Invalid, NotFound
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.notices.models import Statement
-from apps.notices.statements.closing import close_months
-from apps.notices.statements.reading import get_statements, read_month
-from apps.notices.statements.reckoning import AMOUNTS, Month, corrections_of, reckon
+from apps.notices.statements.arithmetic import AMOUNTS, Month, corrections_of, reckon
+from apps.notices.statements.month_close import close_months
+from apps.notices.statements.selectors import get_statements, read_month
 from apps.policies.models import Adjustment, Policy
 from apps.policies.services import make_policy, publish_document
 from apps.policies.tree.stored import load_tree
@@ -221,7 +221,7 @@ def test_a_crash_while_closing_leaves_nothing_half(hall: Policy, monkeypatch: py
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("apps.notices.statements.closing.audit.record", dies)
+        patch.setattr("apps.notices.statements.month_close.audit.record", dies)
         with pytest.raises(KeyboardInterrupt):
             close_months(at=AT)
     assert not Statement.objects.exists()

@@ -1,4 +1,4 @@
-"""Webhooks against a real server on this machine: signed, retried, given up, and never where they may not go."""
+"""Webhooks against a real server on this machine: signed, retried, abandoned, and never to a forbidden address."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
 from apps.accounts.sign_in.sealing import seal, unseal
 from apps.core.errors import Invalid, NotAllowed, NotFound, Unavailable
-from apps.notices import calling, reading, webhooks
-from apps.notices.calling import MOST_FAILED, call_due, plan_deliveries
-from apps.notices.evaluating import evaluate
+from apps.notices import selectors, webhook_calls, webhooks
+from apps.notices.evaluation import evaluate
 from apps.notices.models import Delivery, Notice, Webhook
-from apps.notices.watching import Place
+from apps.notices.rules import Place
+from apps.notices.webhook_calls import MOST_FAILED, call_due, plan_deliveries
 from apps.notices.webhooks import make_webhook, send_test
 from apps.policies.models import Grant
 from apps.runs.models import Run
@@ -35,7 +35,7 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
 class Receiver:
-    """A server that keeps what it is sent and answers as it is told to."""
+    """A server that stores requests and answers as set."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[dict[str, str], bytes]] = []
@@ -177,7 +177,7 @@ def test_after_five_given_up_it_is_turned_off_with_a_notice(computed: Site, rece
     assert waiting.state == "dropped"
     assert AuditEvent.objects.filter(verb="webhook.gave_up", subject="Chat").exists()
     evaluate(at=AT)
-    lines = reading.list_open_notices(page(computed.admin), AT)
+    lines = selectors.list_open_notices(page(computed.admin), AT)
     (told,) = (line.sentence.text for line in lines if line.kind.name == "silenced_webhook")
     assert "Chat" in told
     webhooks.turn(id=webhook.pk, version=webhook.version, is_on=True, at=AT, actor=page(computed.admin))
@@ -255,9 +255,9 @@ def test_no_socket_ever_connects_to_a_hostile_address(computed: Site, connects: 
         except Invalid:
             pass
         else:
-            assert any(name in url for name in NAMES), url  # a name is looked up when it is called
+            assert any(name in url for name in NAMES), url  # a name is resolved when it is called
         if len(url) > 2048:
-            continue  # the database itself takes none so long
+            continue  # the database itself accepts none so long
         Webhook.objects.filter(pk=webhook.pk).update(url=url)
         Delivery.objects.all().delete()
         Webhook.objects.exclude(pk=webhook.pk).delete()
@@ -342,4 +342,4 @@ def test_the_secret_lies_sealed_and_opens_with_older_keys_too(
         unseal(webhooks.PURPOSE, webhook.secret)
     with pytest.raises(Unavailable):
         unseal("something else", seal(webhooks.PURPOSE, "x"))
-    assert calling.JITTER == (0.5, 1.5)
+    assert webhook_calls.JITTER == (0.5, 1.5)

@@ -1,4 +1,4 @@
-"""A file laid over the tree in force: which entry is which, and what stays."""
+"""A file merged into the current tree: which entry is which, and what stays."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hypothesis import given
 
 from apps.core.errors import Invalid
 from apps.policies.files.document import read_document
-from apps.policies.formats.fitting import competitors, whole_shares
+from apps.policies.formats.whole_shares import competitors, whole_shares
 from apps.policies.settings import PolicySettings
-from apps.policies.tree.adoption import adopt, indexes_of, next_revision
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.comparison import CHANGES, compare, sibling_targets
+from apps.policies.tree.document_merge import adopt, indexes_of, next_revision
 from apps.policies.tree.reshape import columns_of
 from tests.policies.share_trees import trees
 

@@ -1,4 +1,4 @@
-"""Capacities and promises of core-hours: who may, what is refused, and what is written down."""
+"""Capacities and allocations of core-hours: who may, what is refused, and what is logged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Stale
-from apps.policies.allocations import capacities, giving
+from apps.policies.allocations import capacities, services
 from apps.policies.allocations.periods import Period
 from apps.policies.models import Allocation, Capacity, Policy
 from apps.policies.tree.columns import TreeColumns
@@ -27,7 +27,7 @@ def uid(tree: TreeColumns, path: str) -> UUID:
 
 def give(actor: Actor, entry: UUID, core_h: float = 1000.0, **more: object) -> Allocation:
     given = {**YEAR, "reason": "The committee said so.", **more}
-    return giving.give_allocation(
+    return services.give_allocation(
         policy_slug="grid", entry_uid=entry, core_h=core_h, at=AT, actor=actor, **given  # type: ignore[arg-type]
     )  # fmt: skip
 
@@ -43,7 +43,7 @@ def test_a_promise_is_written_down_with_who_gave_it_and_why(policy: Policy, tree
     event = AuditEvent.objects.latest("id")
     assert (event.verb, event.entry_uid, event.subject) == ("allocation.given", made.entry_uid, "/physics")
     assert event.details["core_h"] == 5000
-    listed = giving.list_allocations(policy_slug="grid", at=AT, actor=alice)
+    listed = services.list_allocations(policy_slug="grid", at=AT, actor=alice)
     assert [(found.uid, path) for found, path in listed] == [(made.uid, "/physics")]
 
 
@@ -103,14 +103,14 @@ def test_the_same_promise_sent_twice_is_given_once(policy: Policy, tree: TreeCol
 
 def test_a_promise_is_changed_by_whoever_saw_its_latest_state(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
     made = give(alice, uid(tree, "/physics"))
-    seen = giving.tag_of(made)
-    changed = giving.change_allocation(
+    seen = services.tag_of(made)
+    changed = services.change_allocation(
         policy_slug="grid", allocation_uid=made.uid, tag=seen, core_h=800, reason="Cut.", at=AT, actor=alice
     )
     assert (changed.core_h, changed.ends_on) == (800, YEAR["ends_on"])
     assert AuditEvent.objects.latest("id").details["before"]["core_h"] == 1000
     with pytest.raises(Stale):
-        giving.change_allocation(
+        services.change_allocation(
             policy_slug="grid", allocation_uid=made.uid, tag=seen, core_h=700, reason="More.", at=AT, actor=alice
         )
     assert Allocation.objects.get().core_h == 800
@@ -120,12 +120,12 @@ def test_what_is_withdrawn_is_gone_from_lists_and_kept_in_the_log(
     policy: Policy, tree: TreeColumns, alice: Actor
 ) -> None:
     made = give(alice, uid(tree, "/physics"))
-    giving.withdraw_allocation(
-        policy_slug="grid", allocation_uid=made.uid, tag=giving.tag_of(made), reason="A mistake.", at=AT, actor=alice
+    services.withdraw_allocation(
+        policy_slug="grid", allocation_uid=made.uid, tag=services.tag_of(made), reason="A mistake.", at=AT, actor=alice
     )
-    assert giving.list_allocations(policy_slug="grid", at=AT, actor=alice) == []
+    assert services.list_allocations(policy_slug="grid", at=AT, actor=alice) == []
     with pytest.raises(NotFound):
-        giving.get_allocation(policy_slug="grid", allocation_uid=made.uid, at=AT, actor=alice)
+        services.get_allocation(policy_slug="grid", allocation_uid=made.uid, at=AT, actor=alice)
     event = AuditEvent.objects.latest("id")
     assert (event.verb, event.reason) == ("allocation.withdrawn", "A mistake.")
 
@@ -133,13 +133,13 @@ def test_what_is_withdrawn_is_gone_from_lists_and_kept_in_the_log(
 def test_who_holds_less_changes_nothing_of_others(policy: Policy, tree: TreeColumns, alice: Actor, bob: Actor) -> None:
     of_physics, of_biology = give(alice, uid(tree, "/physics")), give(alice, uid(tree, "/biology"))
     with pytest.raises(NotAllowed):
-        giving.withdraw_allocation(
-            policy_slug="grid", allocation_uid=of_physics.uid, tag=giving.tag_of(of_physics), reason="Mine.", at=AT,
+        services.withdraw_allocation(
+            policy_slug="grid", allocation_uid=of_physics.uid, tag=services.tag_of(of_physics), reason="Mine.", at=AT,
             actor=bob,
         )  # fmt: skip
     with pytest.raises(NotFound):
-        giving.get_allocation(policy_slug="grid", allocation_uid=of_biology.uid, at=AT, actor=bob)
-    seen = giving.list_allocations(policy_slug="grid", at=AT, actor=bob)
+        services.get_allocation(policy_slug="grid", allocation_uid=of_biology.uid, at=AT, actor=bob)
+    seen = services.list_allocations(policy_slug="grid", at=AT, actor=bob)
     assert [path for _, path in seen] == ["/physics"]
 
 
@@ -147,11 +147,11 @@ def test_lists_are_narrowed_by_entry_and_by_days(policy: Policy, tree: TreeColum
     give(alice, uid(tree, "/physics"))
     give(alice, uid(tree, "/physics/bob"), starts_on=date(2027, 1, 1), ends_on=date(2027, 3, 31))
     whole = {"policy_slug": "grid", "at": AT, "actor": alice, "entry_uid": uid(tree, "/physics")}
-    assert [path for _, path in giving.list_allocations(**whole)] == ["/physics"]  # type: ignore[arg-type]
-    below = giving.list_allocations(**whole, below=True)  # type: ignore[arg-type]
+    assert [path for _, path in services.list_allocations(**whole)] == ["/physics"]  # type: ignore[arg-type]
+    below = services.list_allocations(**whole, below=True)  # type: ignore[arg-type]
     assert [path for _, path in below] == ["/physics", "/physics/bob"]
     march = Period(date(2027, 3, 1), date(2027, 3, 31))
-    later = giving.list_allocations(policy_slug="grid", period=march, at=AT, actor=alice)
+    later = services.list_allocations(policy_slug="grid", period=march, at=AT, actor=alice)
     assert [path for _, path in later] == ["/physics/bob"]
 
 

@@ -1,4 +1,4 @@
-"""Asking upward: sent by whoever leads a group, decided above it, and never a way to give oneself more."""
+"""Requests upward: sent by leads of a group, decided above it, and never a way to raise one's own share."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from apps.accounts.models import AuditEvent
 from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound
 from apps.policies import services
 from apps.policies.access.roles import VERBS_OF_ROLE
-from apps.policies.changesets.reviewing import comment_on
+from apps.policies.changesets.lifecycle import comment_on
 from apps.policies.models import ChangeSet, Comment, Grant, Policy, Revision
-from apps.policies.requests import asking
-from apps.policies.requests.asking import RequestState, Wish
+from apps.policies.requests import share_requests
 from apps.policies.requests.inbox import count_waiting, get_inbox, last_words
 from apps.policies.requests.request_rules import MOST_OPEN, target_of
+from apps.policies.requests.share_requests import RequestState, Wish
 from apps.policies.selectors import get_change_set
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
@@ -67,7 +67,7 @@ def ask(policy: Policy, actor: Actor, path: str = "/physics", **wish: Any) -> Ch
     if "percent" in given:
         del given["shares"]
     entry = uid_of(load_tree(policy), path)
-    return asking.ask_upward(policy_slug="grid", entry_uid=entry, at=AT, actor=actor, **given)
+    return share_requests.ask_upward(policy_slug="grid", entry_uid=entry, at=AT, actor=actor, **given)
 
 
 def test_a_request_is_a_proposed_change_set_about_the_own_entry(policy: Policy, lead: Actor) -> None:
@@ -76,7 +76,7 @@ def test_a_request_is_a_proposed_change_set_about_the_own_entry(policy: Policy, 
     assert (asked.state, asked.origin, asked.asks_entry_uid) == ("proposed", "request", physics)
     assert [operation["op"] for operation in asked.operations] == ["set_shares", "set_dates"]
     assert asked.operations[1]["dates"]["at_end"] == 30.0
-    assert asking.wish_of(asked) == Wish(40.0, date(2027, 6, 30))
+    assert share_requests.wish_of(asked) == Wish(40.0, date(2027, 6, 30))
     assert shares_at(policy, "/physics") == 30.0
 
 
@@ -84,9 +84,9 @@ def test_whoever_asks_can_not_put_it_in_force(policy: Policy, lead: Actor) -> No
     asked = ask(policy, lead)
     for step in (
         lambda: services.publish_change_set(id=asked.pk, version=asked.version, at=AT, actor=lead),
-        lambda: asking.grant_request(id=asked.pk, version=asked.version, at=AT, actor=lead),
-        lambda: asking.grant_request(id=asked.pk, version=asked.version, shares=31.0, at=AT, actor=lead),
-        lambda: asking.decline_request(id=asked.pk, version=asked.version, text="No.", at=AT, actor=lead),
+        lambda: share_requests.grant_request(id=asked.pk, version=asked.version, at=AT, actor=lead),
+        lambda: share_requests.grant_request(id=asked.pk, version=asked.version, shares=31.0, at=AT, actor=lead),
+        lambda: share_requests.decline_request(id=asked.pk, version=asked.version, text="No.", at=AT, actor=lead),
     ):
         with pytest.raises(NotAllowed):
             step()
@@ -95,7 +95,7 @@ def test_whoever_asks_can_not_put_it_in_force(policy: Policy, lead: Actor) -> No
 
 def test_a_percentage_is_asked_for_as_the_shares_that_make_it(policy: Policy, lead: Actor, manager: Actor) -> None:
     asked = ask(policy, lead, percent=40.0)
-    asking.grant_request(id=asked.pk, version=asked.version, at=AT, actor=manager)
+    share_requests.grant_request(id=asked.pk, version=asked.version, at=AT, actor=manager)
     policy.refresh_from_db()
     tree = load_tree(policy)
     assert target_of(tree, uid_of(tree, "/physics")) == pytest.approx(0.4, rel=1e-5)
@@ -193,22 +193,22 @@ def test_one_request_an_entry_and_ten_a_person(policy: Policy, lead: Actor) -> N
 
 def test_granted_as_it_was_asked(policy: Policy, lead: Actor, manager: Actor) -> None:
     asked = ask(policy, lead)
-    revision = asking.grant_request(id=asked.pk, version=asked.version, text="Fine.", at=AT, actor=manager)
+    revision = share_requests.grant_request(id=asked.pk, version=asked.version, text="Fine.", at=AT, actor=manager)
     asked.refresh_from_db()
     assert (revision.author_name, asked.author_name, asked.state) == ("maria", "lena", "published")
-    assert asking.state_of_request(asked) is RequestState.GRANTED
+    assert share_requests.state_of_request(asked) is RequestState.GRANTED
     assert shares_at(policy, "/physics") == 40.0
     assert Comment.objects.get(change_set=asked).text == "Fine."
 
 
 def test_another_amount_is_a_new_version_that_the_asker_sees(policy: Policy, lead: Actor, manager: Actor) -> None:
     asked = ask(policy, lead, until=date(2027, 6, 30))
-    asking.grant_request(id=asked.pk, version=asked.version, shares=35.0, until=None, at=AT, actor=manager)
+    share_requests.grant_request(id=asked.pk, version=asked.version, shares=35.0, until=None, at=AT, actor=manager)
     seen = get_change_set(id=asked.pk, actor=lead, at=AT)
     assert seen.version > asked.version
-    assert asking.state_of_request(seen) is RequestState.GRANTED_OTHER
-    assert asking.wish_of(seen) == Wish(40.0, date(2027, 6, 30))
-    assert asking.offer_of(seen) == Wish(35.0, None)
+    assert share_requests.state_of_request(seen) is RequestState.GRANTED_OTHER
+    assert share_requests.wish_of(seen) == Wish(40.0, date(2027, 6, 30))
+    assert share_requests.offer_of(seen) == Wish(35.0, None)
     assert shares_at(policy, "/physics") == 35.0
     assert AuditEvent.objects.filter(verb="changeset.counter_offered", subject=f"change set {asked.pk}").count() == 1
 
@@ -221,22 +221,22 @@ def test_another_amount_is_on_top_of_what_somebody_changed_meanwhile(
         policy_slug="grid", entry_uid=uid_of(load_tree(policy), "/physics"), shares=32, reason="r", at=AT, actor=COMMAND
     )  # fmt: skip
     with pytest.raises(Conflict):
-        asking.grant_request(id=asked.pk, version=asked.version, at=AT, actor=manager)
+        share_requests.grant_request(id=asked.pk, version=asked.version, at=AT, actor=manager)
     assert shares_at(policy, "/physics") == 32.0
-    asking.grant_request(id=asked.pk, version=asked.version, shares=36.0, at=AT, actor=manager)
+    share_requests.grant_request(id=asked.pk, version=asked.version, shares=36.0, at=AT, actor=manager)
     assert shares_at(policy, "/physics") == 36.0
 
 
 def test_declined_with_words(policy: Policy, lead: Actor, manager: Actor) -> None:
     asked = ask(policy, lead)
     with pytest.raises(Invalid):
-        asking.decline_request(id=asked.pk, version=asked.version, text=" ", at=AT, actor=manager)
-    asking.decline_request(id=asked.pk, version=asked.version, text="Not this year.", at=AT, actor=manager)
+        share_requests.decline_request(id=asked.pk, version=asked.version, text=" ", at=AT, actor=manager)
+    share_requests.decline_request(id=asked.pk, version=asked.version, text="Not this year.", at=AT, actor=manager)
     seen = get_change_set(id=asked.pk, actor=lead, at=AT)
-    assert asking.state_of_request(seen) is RequestState.DECLINED
+    assert share_requests.state_of_request(seen) is RequestState.DECLINED
     assert last_words([seen])[seen.pk].text == "Not this year."
     with pytest.raises(Conflict):
-        asking.grant_request(id=asked.pk, version=seen.version, at=AT, actor=manager)
+        share_requests.grant_request(id=asked.pk, version=seen.version, at=AT, actor=manager)
     assert shares_at(policy, "/physics") == 30.0
 
 
@@ -254,7 +254,7 @@ def test_withdrawn_by_whoever_asked(policy: Policy, lead: Actor, manager: Actor)
         services.withdraw_change_set(id=asked.pk, version=asked.version, at=AT, actor=manager)
     services.withdraw_change_set(id=asked.pk, version=asked.version, at=AT, actor=lead)
     asked.refresh_from_db()
-    assert asking.state_of_request(asked) is RequestState.WITHDRAWN
+    assert share_requests.state_of_request(asked) is RequestState.WITHDRAWN
     assert count_waiting(at=AT, actor=manager) == 0
 
 
@@ -268,7 +268,7 @@ def test_a_request_lands_with_whoever_decides_above_it(
     assert get_inbox(at=AT, actor=lead).sent == [asked]
     viewer = person("vera")
     grant(policy, "/", viewer, ["view_aggregate", "view_members", "edit_shares"])
-    assert count_waiting(at=AT, actor=viewer) == 0  # may write it, and not put it in force
+    assert count_waiting(at=AT, actor=viewer) == 0  # may write it, and not publish it
 
 
 def test_a_locked_entry_is_decided_by_whoever_locked_it(
@@ -281,7 +281,7 @@ def test_a_locked_entry_is_decided_by_whoever_locked_it(
     asked = ask(policy, lead)
     assert (count_waiting(at=AT, actor=manager), count_waiting(at=AT, actor=alice)) == (0, 1)
     with pytest.raises(NotAllowed):
-        asking.grant_request(id=asked.pk, version=asked.version, at=AT, actor=manager)
+        share_requests.grant_request(id=asked.pk, version=asked.version, at=AT, actor=manager)
 
 
 def test_changes_of_others_wait_for_whoever_may_approve_them(
@@ -307,16 +307,16 @@ def test_granting_is_a_second_persons_yes_and_another_amount_is_not(
     services.change_settings(policy_slug="grid", settings=guard, reason="r", at=AT, actor=COMMAND)
     asked = ask(policy, lead, shares=60.0)
     with pytest.raises(Conflict) as alone:
-        asking.grant_request(id=asked.pk, version=asked.version, shares=50.0, at=AT, actor=manager)
+        share_requests.grant_request(id=asked.pk, version=asked.version, shares=50.0, at=AT, actor=manager)
     assert alone.value.code == "needs_approval"
-    assert asking.grant_request(id=asked.pk, version=asked.version, at=AT, actor=manager).number == 4
+    assert share_requests.grant_request(id=asked.pk, version=asked.version, at=AT, actor=manager).number == 4
 
 
 def test_shares_that_end_soon_are_listed_for_whoever_divides(
     policy: Policy, lead: Actor, manager: Actor, charlie: Actor
 ) -> None:
     asked = ask(policy, lead, until=AT.date() + timedelta(days=30))
-    asking.grant_request(id=asked.pk, version=asked.version, at=AT, actor=manager)
+    share_requests.grant_request(id=asked.pk, version=asked.version, at=AT, actor=manager)
     for actor, n in ((manager, 1), (lead, 1), (charlie, 0)):
         assert len(get_inbox(at=AT, actor=actor).shares) == n
     tree = load_tree(Policy.objects.get(pk=policy.pk))
@@ -333,7 +333,7 @@ def test_grants_that_end_soon_are_listed_for_their_holder(policy: Policy, lead: 
 def test_a_stale_version_decides_nothing(policy: Policy, lead: Actor, manager: Actor) -> None:
     asked = ask(policy, lead)
     with pytest.raises(DomainError) as stale:
-        asking.grant_request(id=asked.pk, version=asked.version - 1, at=AT, actor=manager)
+        share_requests.grant_request(id=asked.pk, version=asked.version - 1, at=AT, actor=manager)
     assert stale.value.code == "stale"
     assert not Revision.objects.filter(change_set=asked).exists()
 
@@ -346,4 +346,4 @@ def test_an_archived_entry_can_not_be_given_anything(policy: Policy, lead: Actor
     services.publish_change_set(id=gone.pk, version=gone.version, at=AT, actor=COMMAND)
     assert count_waiting(at=AT, actor=manager) == 0
     with pytest.raises((Conflict, NotFound)):
-        asking.grant_request(id=asked.pk, version=asked.version, at=AT, actor=manager)
+        share_requests.grant_request(id=asked.pk, version=asked.version, at=AT, actor=manager)

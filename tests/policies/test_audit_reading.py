@@ -1,4 +1,4 @@
-"""Who reads what of the log: one's own deeds, what happened within one's grants, and administrators everything."""
+"""Who reads what of the log: one's own actions, events within one's grants, and administrators everything."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_paths_are_looked_up_only_within_reach(policy: Policy, bob: Actor, charl
 def test_a_page_stops_looking_at_some_point_and_says_where_to_go_on(
     alice: Actor, bob: Actor, policy: Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apps.policies.history.audit_reading._MOST_LOOKED_AT", 200)
+    monkeypatch.setattr("apps.policies.history.audit_reading._MOST_CHECKED", 200)
     publish(policy, edit("/physics/bob", 5), actor=alice, reason="long ago")
     for n in range(250):
         audit.record(actor=alice, verb="recompute.requested", at=AT, policy_slug="grid", reason=str(n))

@@ -1,4 +1,4 @@
-"""Hours of days, sums of promises, and core-hours as shares: pure arithmetic against slow and readable twins."""
+"""Hours of days, sums of allocations, and core-hours as shares: pure arithmetic against slow and readable twins."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.core.errors import Invalid
+from apps.policies.allocations.allocation_sums import add_up, allocated_in
 from apps.policies.allocations.capacities import core_hours
-from apps.policies.allocations.converting import Conversion, convert, operations_of, shares_beside, walk_down
+from apps.policies.allocations.conversion import Conversion, convert, operations_of, shares_beside, walk_down
 from apps.policies.allocations.periods import DAY, Period, begins_at, day_of, uncovered, whole_year
-from apps.policies.allocations.promises import add_up, promised_in
 from apps.policies.models import Allocation, Capacity
 from apps.policies.operations.apply import apply
 from apps.policies.tree.columns import Node, TreeColumns
@@ -89,7 +89,7 @@ def test_capacities_of_a_site_that_grows_add_up() -> None:
     assert core_hours(rows, Period(date(2025, 1, 1), date(2025, 1, 31)), STOCKHOLM) == 0
 
 
-# --- Promises ---------------------------------------------------------------------------------------------------------
+# --- Allocations ------------------------------------------------------------------------------------------------------
 def promise(uid: UUID, core_h: float, period: Period) -> Allocation:
     return Allocation(entry_uid=uid, core_h=core_h, starts_on=period.starts_on, ends_on=period.ends_on)
 
@@ -100,19 +100,19 @@ def test_a_promise_is_spread_evenly_over_its_own_hours(
 ) -> None:
     uid = new_uid()
     given_to = promise(uid, core_h, whole)
-    found = promised_in([given_to], period, zone).get(uid, 0.0)
+    found = allocated_in([given_to], period, zone).get(uid, 0.0)
     begin = max(whole.instants(zone)[0], period.instants(zone)[0])
     end = min(whole.instants(zone)[1], period.instants(zone)[1])
     shared_h = Fraction(max((end - begin) / timedelta(hours=1), 0.0))
     expected = Fraction(core_h) * shared_h / Fraction(whole.hours(zone))
     assert found == pytest.approx(float(expected), rel=1e-9, abs=1e-9)
     until = begin + timedelta(hours=hours)
-    assert promised_in([given_to], period, zone, until=until).get(uid, 0.0) <= found * (1 + 1e-12)
+    assert allocated_in([given_to], period, zone, until=until).get(uid, 0.0) <= found * (1 + 1e-12)
 
 
 @st.composite
 def promised_trees(draw: st.DrawFn) -> tuple[TreeColumns, dict[UUID, float], float | None]:
-    """A tree of up to 14 entries, some of which are promised something."""
+    """A tree of up to 14 entries, some of which have allocations."""
     n = draw(st.integers(1, 14))
     nodes = [Node(new_uid(), None, "root")]
     for k in range(1, n):
@@ -129,7 +129,7 @@ def needed(tree: TreeColumns, i: int, promised: dict[UUID, float]) -> float:
 
 
 def leaves_of(tree: TreeColumns, i: int, promised: dict[UUID, float]) -> Iterator[float]:
-    """What is promised to the lowest entries that are promised anything."""
+    """The allocations of the lowest entries that have any."""
     below = [each for child in tree.children(i) for each in leaves_of(tree, child, promised)]
     yield from below or ([promised[tree.uuid(i)]] if tree.uuid(i) in promised else [])
 
@@ -142,11 +142,11 @@ def test_children_never_get_more_than_there_is_without_a_flag(
     sums = add_up(tree, promised, capacity)
     for i in range(len(tree)):
         own = capacity if i == 0 else promised.get(tree.uuid(i))
-        handed_out = sum(needed(tree, child, promised) for child in tree.children(i))
-        assert sums.handed_out[i] == handed_out
-        assert bool(sums.is_over[i]) == (own is not None and handed_out > own)
+        sub_allocated = sum(needed(tree, child, promised) for child in tree.children(i))
+        assert sums.sub_allocated[i] == sub_allocated
+        assert bool(sums.is_over[i]) == (own is not None and sub_allocated > own)
         if own is not None:
-            assert sums.kept[i] - sums.over[i] == own - handed_out
+            assert sums.kept[i] - sums.over[i] == own - sub_allocated
             assert min(sums.kept[i], sums.over[i]) == 0
     if capacity is not None and not sums.is_over.any():
         assert sum(leaves_of(tree, 0, promised)) <= capacity
@@ -155,7 +155,7 @@ def test_children_never_get_more_than_there_is_without_a_flag(
 def test_promises_to_entries_that_are_gone_count_for_nothing() -> None:
     tree = columns_of([Node(new_uid(), None, "root")])
     sums = add_up(tree, {new_uid(): 500.0}, 100.0)
-    assert (sums.handed_out[0], sums.kept[0], bool(sums.is_promised[0])) == (0, 100, True)
+    assert (sums.sub_allocated[0], sums.kept[0], bool(sums.is_allocated[0])) == (0, 100, True)
 
 
 # --- Core-hours as shares ---------------------------------------------------------------------------------------------

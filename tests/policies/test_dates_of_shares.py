@@ -1,4 +1,4 @@
-"""Shares until a day, drafts made of promises, and what begins and ends: on the small policy."""
+"""Shares until a day, drafts made of allocations, and what begins and ends: on the small policy."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import pytest
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
 from apps.core.errors import Conflict, Invalid, NotAllowed
-from apps.policies.allocations.dating import change_dates
-from apps.policies.allocations.drafting import draft_shares, get_conversion
-from apps.policies.allocations.giving import allocations_of
+from apps.policies.allocations.conversion_drafts import draft_shares, get_conversion
 from apps.policies.allocations.periods import Period
+from apps.policies.allocations.services import allocations_of, change_dates
 from apps.policies.allocations.upcoming import Event, ending_soon, events_in
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.services import publish_change_set

@@ -19,8 +19,8 @@ from apps.accounts.models import AuditEvent
 from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound, Stale
 from apps.policies import services
 from apps.policies.access.delegation import DAYS, change_grant, end_grant, give_grant, given_on_with, tag_of
+from apps.policies.access.held_rights import Lineages, until_of
 from apps.policies.access.holders import GrantState, ending_soon, explain_access, list_grants
-from apps.policies.access.holdings import Lineages, until_of
 from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.access.scope import Verb
 from apps.policies.models import Grant, Policy
@@ -416,7 +416,7 @@ def test_holders_see_their_own_grants_and_delegates_those_at_their_entries(
     assert paths(person("dora")) == []
 
 
-# --- What somebody may do here, and why
+# --- A person's rights here, and why
 
 
 def test_why_somebody_may_do_something_is_told_step_by_step(
@@ -481,7 +481,7 @@ number = st.integers(0, 100)
 
 
 class Delegates(RuleBasedStateMachine):
-    """p, q and r hand rights to each other; an administrator gives the first, and takes some away."""
+    """p, q and r give rights to each other; an administrator gives the first, and withdraws some."""
 
     @initialize()
     def start(self) -> None:

@@ -21,7 +21,7 @@ from apps.policies.models import Policy
 from apps.policies.operations.apply import apply
 from apps.policies.operations.boosts import is_boost
 from apps.policies.publishing.automatic import apply_dates
-from apps.policies.requests.dividing import (
+from apps.policies.requests.group_division import (
     Division,
     MemberTerms,
     NewMember,
@@ -222,7 +222,7 @@ def outside(tree: TreeColumns, group: UUID) -> dict[UUID, tuple[float | None, UU
 
 
 def _target(tree: TreeColumns, j: int) -> float | None:
-    """Written apart from the product: shares over the sum of siblings, where nobody inherits."""
+    """Independent of the product: shares over the sum of siblings, where none inherits."""
     product = 1.0
     while j:
         siblings: Sequence[int] = tree.children(int(tree.parent[j]))

@@ -18,7 +18,7 @@ from apps.policies.changesets import drafts
 from apps.policies.changesets.conflicts import EditConflict
 from apps.policies.changesets.draft_tree import DraftTree
 from apps.policies.changesets.effects import effect_of
-from apps.policies.files.pasting import plan_paste
+from apps.policies.files.imports import plan_paste
 from apps.policies.models import ChangeSet, Grant, Policy
 from apps.policies.operations.apply import work_out
 from apps.policies.tree.columns import TreeColumns

@@ -1,4 +1,4 @@
-"""What the database refuses, whoever asks: raw SQL past every service."""
+"""What the database refuses to everyone: raw SQL past every service."""
 
 from __future__ import annotations
 

@@ -14,13 +14,13 @@ from apps.policies.files.imports import import_policy
 from apps.policies.formats.registry import dropped, get_format, read_file
 from apps.policies.models import Entry, Policy
 from apps.policies.operations.apply import apply
-from apps.policies.publishing.at_once import publish_operations
 from apps.policies.publishing.automatic import publish_automatic
-from apps.policies.publishing.reverting import revert_revision
+from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.revert import revert_revision
 from apps.policies.publishing.revisions import lock_policy
-from apps.policies.tree.adoption import next_revision
 from apps.policies.tree.columns import TreeColumns, pack_tree, unpack_tree
 from apps.policies.tree.difference import difference
+from apps.policies.tree.document_merge import next_revision
 from apps.policies.tree.stored import load_tree, node_of
 from apps.policies.tree.terms import Mounted
 from tests.policies.conftest import AT

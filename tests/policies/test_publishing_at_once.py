@@ -38,7 +38,7 @@ def publish(change_set: ChangeSet) -> Revision:
 
 
 def at_once(*calls: Callable[[], object]) -> list[object]:
-    """Each in a thread and connection of its own, let go together; what each returned or refused."""
+    """Each in a thread and connection of its own, started together; what each returned or refused."""
     barrier = threading.Barrier(len(calls))
     answers: list[object] = [None] * len(calls)
 

@@ -9,8 +9,8 @@ import pytest
 from apps.accounts.actor import Actor
 from apps.core.errors import NotFound
 from apps.policies import services
-from apps.policies.changesets import reviewing
-from apps.policies.changesets.anchoring import anchors
+from apps.policies.changesets import lifecycle
+from apps.policies.changesets.comment_anchors import anchors
 from apps.policies.changesets.conflicts import EditConflict, FieldConflict
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.tree.columns import TreeColumns
@@ -25,7 +25,7 @@ def publish(actor: Actor, *operations: dict[str, Any]) -> None:
 
 
 def rebase(change_set: ChangeSet, actor: Actor, **choices: Any) -> ChangeSet:
-    return reviewing.rebase_change_set(id=change_set.pk, version=change_set.version, at=AT, actor=actor, **choices)
+    return lifecycle.rebase_change_set(id=change_set.pk, version=change_set.version, at=AT, actor=actor, **choices)
 
 
 def publish_draft(draft: ChangeSet, actor: Actor) -> None:
@@ -36,7 +36,7 @@ def conflict_of(change_set: ChangeSet, actor: Actor) -> FieldConflict:
     with pytest.raises(EditConflict) as refused:
         rebase(change_set, actor)
     (conflict,) = refused.value.conflicts
-    assert reviewing.open_conflicts(change_set, at=AT, actor=actor) == [conflict]
+    assert lifecycle.open_conflicts(change_set, at=AT, actor=actor) == [conflict]
     return conflict
 
 
@@ -109,7 +109,7 @@ def test_an_entry_that_became_hidden_is_not_found_whether_it_changed_or_not(
 def test_comments_stay_at_their_operation(policy: Policy, alice: Actor) -> None:
     mine = drafted(alice, shares("/physics", 40), shares("/biology", 60), shares("/physics/bob", 4))
     for operation in range(3):
-        reviewing.comment_on(id=mine.pk, text=f"about {operation}", operation=operation, at=AT, actor=alice)
+        lifecycle.comment_on(id=mine.pk, text=f"about {operation}", operation=operation, at=AT, actor=alice)
     publish(alice, shares("/physics", 35))
     kept = rebase(mine, alice, choices={conflict_of(mine, alice).key: "theirs"})
     assert [(each.text, each.operation) for each in kept.comments.all()] == [

@@ -1,4 +1,4 @@
-"""Going back is a change set like any other: it brings all back, and stops where somebody changed things since."""
+"""A revert is a change set like any other: it restores everything, and stops where something changed since."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from apps.core.errors import DomainError, Invalid, NotAllowed, NotFound
 from apps.policies import services
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.changesets.conflicts import EditConflict
-from apps.policies.changesets.reviewing import open_conflicts, rebase_change_set
+from apps.policies.changesets.lifecycle import open_conflicts, rebase_change_set
 from apps.policies.models import Adjustment, ChangeSet, Policy, Revision
 from apps.policies.operations import apply as operations
-from apps.policies.publishing import reverting
-from apps.policies.publishing.reverting import restore_revision, revert_revision, revisions_reverted
+from apps.policies.publishing import revert as reverting
+from apps.policies.publishing.revert import restore_revision, revert_revision, revisions_reverted
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_archived, load_tree, load_tree_from_rows
 from tests.examples import examples

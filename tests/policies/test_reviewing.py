@@ -12,7 +12,7 @@ from apps.accounts.models import AuditEvent
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Stale
 from apps.policies import services
 from apps.policies.access.roles import VERBS_OF_ROLE
-from apps.policies.changesets import reviewing
+from apps.policies.changesets import lifecycle
 from apps.policies.changesets.conflicts import EditConflict
 from apps.policies.models import ChangeSet, Grant, Policy
 from apps.policies.tree.columns import TreeColumns
@@ -56,7 +56,7 @@ def bess(policy: Policy, tree: TreeColumns, bob: Actor) -> Actor:
 
 def test_a_second_person_approves_and_the_author_publishes(policy: Policy, bob: Actor, bess: Actor) -> None:
     asked = proposed(bob, shares("/physics/alice", 9))
-    approved = reviewing.approve_change_set(id=asked.pk, version=asked.version, at=AT, actor=bess)
+    approved = lifecycle.approve_change_set(id=asked.pk, version=asked.version, at=AT, actor=bess)
     assert approved.state == State.APPROVED
     assert [a.user_name for a in approved.approvals.all()] == ["bess"]
     services.publish_change_set(id=asked.pk, version=approved.version, at=AT, actor=bob)
@@ -68,20 +68,20 @@ def test_nobody_approves_an_own_change_set_or_what_lies_outside_their_rights(
 ) -> None:
     asked = proposed(bob, shares("/physics/alice", 9))
     with pytest.raises(NotAllowed, match="own change set"):
-        reviewing.approve_change_set(id=asked.pk, version=asked.version, at=AT, actor=bob)
+        lifecycle.approve_change_set(id=asked.pk, version=asked.version, at=AT, actor=bob)
     with pytest.raises(NotFound):
-        reviewing.approve_change_set(id=asked.pk, version=asked.version, at=AT, actor=charlie)
+        lifecycle.approve_change_set(id=asked.pk, version=asked.version, at=AT, actor=charlie)
     wider = proposed(alice, shares("/biology", 9), shares("/physics/alice", 2))
     with pytest.raises((NotAllowed, NotFound)):
-        reviewing.approve_change_set(id=wider.pk, version=wider.version, at=AT, actor=bess)
+        lifecycle.approve_change_set(id=wider.pk, version=wider.version, at=AT, actor=bess)
     Grant.objects.filter(user=bess.user).update(verbs=["view_aggregate", "edit_shares", "publish"])
     with pytest.raises(NotAllowed):
-        reviewing.approve_change_set(id=asked.pk, version=asked.version, at=AT, actor=bess)
+        lifecycle.approve_change_set(id=asked.pk, version=asked.version, at=AT, actor=bess)
 
 
 def test_an_edit_takes_the_approval_away(policy: Policy, bob: Actor, bess: Actor) -> None:
     asked = proposed(bob, shares("/physics/alice", 9))
-    approved = reviewing.approve_change_set(id=asked.pk, version=asked.version, at=AT, actor=bess)
+    approved = lifecycle.approve_change_set(id=asked.pk, version=asked.version, at=AT, actor=bess)
     edited = services.update_change_set(
         id=asked.pk, version=approved.version, operations=[shares("/physics/alice", 99)], at=AT, actor=bob
     )
@@ -91,48 +91,48 @@ def test_an_edit_takes_the_approval_away(policy: Policy, bob: Actor, bess: Actor
 def test_a_draft_is_not_approved_and_a_stale_version_neither(policy: Policy, bob: Actor, alice: Actor) -> None:
     draft = drafted(bob, shares("/physics/alice", 9))
     with pytest.raises(Conflict, match="draft"):
-        reviewing.approve_change_set(id=draft.pk, version=draft.version, at=AT, actor=alice)
+        lifecycle.approve_change_set(id=draft.pk, version=draft.version, at=AT, actor=alice)
     asked = services.propose_change_set(id=draft.pk, version=draft.version, reason="Why not.", at=AT, actor=bob)
     with pytest.raises(Stale):
-        reviewing.approve_change_set(id=draft.pk, version=draft.version, at=AT, actor=alice)
+        lifecycle.approve_change_set(id=draft.pk, version=draft.version, at=AT, actor=alice)
     assert asked.state == State.PROPOSED
 
 
 def test_what_is_sent_back_is_a_draft_with_words(policy: Policy, bob: Actor, bess: Actor) -> None:
     asked = proposed(bob, shares("/physics/alice", 9))
-    back = reviewing.request_changes(id=asked.pk, version=asked.version, text="Too much.", at=AT, actor=bess)
+    back = lifecycle.request_changes(id=asked.pk, version=asked.version, text="Too much.", at=AT, actor=bess)
     assert back.state == State.DRAFT
     assert [comment.text for comment in back.comments.all()] == ["Too much."]
     with pytest.raises(Invalid):
-        reviewing.comment_on(id=asked.pk, text="  ", at=AT, actor=bob)
-    said = reviewing.comment_on(id=asked.pk, text="Less, then.", operation=0, at=AT, actor=bob)
+        lifecycle.comment_on(id=asked.pk, text="  ", at=AT, actor=bob)
+    said = lifecycle.comment_on(id=asked.pk, text="Less, then.", operation=0, at=AT, actor=bob)
     assert said.operation == 0
     with pytest.raises(Invalid, match="operation"):
-        reviewing.comment_on(id=asked.pk, text="Where?", operation=1, at=AT, actor=bob)
+        lifecycle.comment_on(id=asked.pk, text="Where?", operation=1, at=AT, actor=bob)
 
 
 def test_what_is_scheduled_comes_into_force_when_it_is_due_and_once(policy: Policy, bob: Actor) -> None:
     draft = drafted(bob, shares("/physics/alice", 9))
     due_at = AT + timedelta(days=3)
-    set_for = reviewing.schedule_change_set(
+    set_for = lifecycle.schedule_change_set(
         id=draft.pk, version=draft.version, effective_at=due_at, reason="From Monday on.", at=AT, actor=bob
     )
     assert set_for.state == State.APPROVED
-    assert reviewing.publish_due(at=due_at - timedelta(seconds=1)) == []
-    (revision,) = reviewing.publish_due(at=due_at)
+    assert lifecycle.publish_due(at=due_at - timedelta(seconds=1)) == []
+    (revision,) = lifecycle.publish_due(at=due_at)
     assert (revision.author_name, revision.published_at) == ("bob", due_at)
-    assert reviewing.publish_due(at=due_at) == []
+    assert lifecycle.publish_due(at=due_at) == []
     assert shares_of(policy, "/physics/alice") == 9
 
 
 def test_who_has_lost_the_right_by_then_puts_nothing_in_force(policy: Policy, bob: Actor) -> None:
     draft = drafted(bob, shares("/physics/alice", 9))
     due_at = AT + timedelta(days=3)
-    reviewing.schedule_change_set(
+    lifecycle.schedule_change_set(
         id=draft.pk, version=draft.version, effective_at=due_at, reason="Later.", at=AT, actor=bob
     )
     Grant.objects.filter(user=bob.user).update(expires_at=AT + timedelta(days=1))
-    assert reviewing.publish_due(at=due_at) == []
+    assert lifecycle.publish_due(at=due_at) == []
     draft.refresh_from_db()
     assert (draft.state, draft.effective_at) == (State.PROPOSED, None)
     assert draft.held_for
@@ -143,7 +143,7 @@ def test_who_has_lost_the_right_by_then_puts_nothing_in_force(policy: Policy, bo
 def test_the_past_is_no_schedule(policy: Policy, bob: Actor) -> None:
     draft = drafted(bob, shares("/physics/alice", 9))
     with pytest.raises(Invalid, match="future"):
-        reviewing.schedule_change_set(id=draft.pk, version=draft.version, effective_at=AT, reason="x", at=AT, actor=bob)
+        lifecycle.schedule_change_set(id=draft.pk, version=draft.version, effective_at=AT, reason="x", at=AT, actor=bob)
 
 
 def test_a_rebase_asks_whose_value_stands(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
@@ -153,11 +153,11 @@ def test_a_rebase_asks_whose_value_stands(policy: Policy, tree: TreeColumns, ali
         at=AT, actor=alice,
     )  # fmt: skip
     with pytest.raises(EditConflict) as refused:
-        reviewing.rebase_change_set(id=mine.pk, version=mine.version, at=AT, actor=alice)
+        lifecycle.rebase_change_set(id=mine.pk, version=mine.version, at=AT, actor=alice)
     (conflict,) = refused.value.conflicts
     assert (conflict.path, conflict.base, conflict.mine, conflict.theirs) == ("/physics", 30.0, 40.0, 35.0)
     key = f"{conflict.entry}:{conflict.field}"
-    kept = reviewing.rebase_change_set(id=mine.pk, version=mine.version, choices={key: "mine"}, at=AT, actor=alice)
+    kept = lifecycle.rebase_change_set(id=mine.pk, version=mine.version, choices={key: "mine"}, at=AT, actor=alice)
     policy.refresh_from_db()
     assert (kept.base_number, len(kept.operations)) == (policy.head_number, 2)
     services.publish_change_set(id=mine.pk, version=kept.version, reason="Mine.", at=AT, actor=alice)
@@ -168,7 +168,7 @@ def test_theirs_drops_the_operation_and_leaves_the_others(policy: Policy, tree: 
     mine = drafted(alice, shares("/physics", 40), shares("/biology", 60))
     physics = tree.uuid(tree.index_of_path("/physics") or 0)
     services.change_shares(policy_slug="grid", entry_uid=physics, shares=35, reason="Meanwhile.", at=AT, actor=alice)
-    kept = reviewing.rebase_change_set(
+    kept = lifecycle.rebase_change_set(
         id=mine.pk, version=mine.version, choices={f"{physics}:shares": "theirs"}, at=AT, actor=alice
     )
     assert [operation["shares"] for operation in kept.operations] == [60]

@@ -15,7 +15,7 @@ from apps.accounts.models import User
 from apps.core.errors import Conflict
 from apps.policies import services
 from apps.policies.access.roles import VERBS_OF_ROLE
-from apps.policies.changesets import reviewing
+from apps.policies.changesets import lifecycle
 from apps.policies.models import Grant, Policy
 from apps.policies.publishing import size_guard
 from apps.policies.settings import PolicySettings
@@ -61,7 +61,7 @@ def test_a_change_beyond_the_limit_waits_for_a_second_person(policy: Policy, bob
         publish(bob, shares("/physics/alice", 9))
     assert refused.value.code == "needs_approval"
     asked = proposed(bob, shares("/physics/alice", 9))
-    approved = reviewing.approve_change_set(id=asked.pk, version=asked.version, at=AT, actor=bess)
+    approved = lifecycle.approve_change_set(id=asked.pk, version=asked.version, at=AT, actor=bess)
     services.publish_change_set(id=asked.pk, version=approved.version, at=AT, actor=bob)
     assert shares_of(policy, "/physics/alice") == 9
 
@@ -76,7 +76,7 @@ def test_the_quick_ways_are_no_way_round(policy: Policy, tree: TreeColumns, alic
         services.publish_document(policy_slug="grid", document=document, reason="x", at=AT, actor=alice)
     later = drafted(alice, shares("/physics", 90))
     with pytest.raises(Conflict, match="second person"):
-        reviewing.schedule_change_set(
+        lifecycle.schedule_change_set(
             id=later.pk, version=later.version, effective_at=AT + timedelta(days=1), reason="x", at=AT, actor=alice
         )
     services.publish_document(policy_slug="grid", document=document, reason="By hand.", at=AT, actor=COMMAND)
@@ -103,7 +103,7 @@ def test_the_limit_itself_is_loosened_by_two_and_tightened_by_one(policy: Policy
 def test_an_approval_counts_while_its_giver_may_approve(policy: Policy, bob: Actor, bess: Actor) -> None:
     guard(policy, points=5)
     asked = proposed(bob, shares("/physics/alice", 9))
-    approved = reviewing.approve_change_set(id=asked.pk, version=asked.version, at=AT, actor=bess)
+    approved = lifecycle.approve_change_set(id=asked.pk, version=asked.version, at=AT, actor=bess)
     Grant.objects.filter(user=bess.user).update(verbs=["view_aggregate"])
     with pytest.raises(Conflict, match="second person"):
         services.publish_change_set(id=asked.pk, version=approved.version, at=AT, actor=bob)
@@ -117,8 +117,8 @@ def test_two_approvals_stand_beside_each_other_and_an_edit_drops_both(
     policy: Policy, bob: Actor, bess: Actor, alice: Actor
 ) -> None:
     asked = proposed(bob, shares("/physics/alice", 9))
-    once = reviewing.approve_change_set(id=asked.pk, version=asked.version, at=AT, actor=bess)
-    twice = reviewing.approve_change_set(id=asked.pk, version=once.version, at=AT, actor=alice)
+    once = lifecycle.approve_change_set(id=asked.pk, version=asked.version, at=AT, actor=bess)
+    twice = lifecycle.approve_change_set(id=asked.pk, version=once.version, at=AT, actor=alice)
     assert {each.user_name for each in size_guard.second_persons(twice, AT)} == {"alice", "bess"}
     edited = services.update_change_set(
         id=asked.pk, version=twice.version, operations=[shares("/physics/alice", 10)], at=AT, actor=bob

@@ -1,4 +1,4 @@
-"""Dates, rules for members and corrections of usage: read, refused, put in force, and undone."""
+"""Dates, membership rules and corrections of usage: read, rejected, published, and undone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from apps.core.errors import Conflict, Invalid, NotFound
-from apps.policies.operations.adjusting import Adjusted
+from apps.policies.operations.adjustments import Adjusted
 from apps.policies.operations.apply import apply, work_out
 from apps.policies.tree.columns import TreeColumns, pack_tree, unpack_tree
 from apps.policies.tree.reshape import columns_of

@@ -17,7 +17,7 @@ from apps.core.errors import DomainError, Stale
 from apps.policies import services
 from apps.policies.changesets import drafts
 from apps.policies.changesets.conflicts import EditConflict
-from apps.policies.changesets.rebasing import Sides, settle
+from apps.policies.changesets.rebase import Sides, settle
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.operations.apply import work_out
 from apps.policies.settings import PolicySettings
@@ -85,7 +85,7 @@ class Writer:
 
 
 class TwoInMemory(RuleBasedStateMachine):
-    """The same decisions as the services take, on trees alone."""
+    """The services' decisions, on trees alone."""
 
     seen = published = conflicting = 0
 
@@ -221,7 +221,7 @@ class TwoEditors(RuleBasedStateMachine):
 
     @rule(name=who, kind=kinds, place=places, goal=places, entry=names, shares=st.integers(0, 50))
     def edit_more(self, name: str, kind: str, place: str, goal: str, entry: str, shares: int) -> None:
-        """The same once more, so that drafts have something in them."""
+        """One more edit, so that drafts contain something."""
         before = self._draft(name).version
         self.edit(name, kind, place, goal, entry, shares)
         if self._draft(name).version != before:

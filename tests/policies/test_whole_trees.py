@@ -9,15 +9,15 @@ import pytest
 from apps.accounts.actor import COMMAND, Actor
 from apps.core.errors import Conflict
 from apps.policies import services
-from apps.policies.changesets import drafts, reviewing
+from apps.policies.changesets import drafts, lifecycle
 from apps.policies.changesets.review import review_of
 from apps.policies.files.document import read_document
 from apps.policies.files.imports import import_policy
 from apps.policies.models import ChangeSet, Policy, ProposedTree
-from apps.policies.publishing.replacing import propose_tree, publish_tree
+from apps.policies.publishing.tree_replacement import propose_tree, publish_tree
 from apps.policies.settings import PolicySettings
-from apps.policies.tree.adoption import adopt
 from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.document_merge import adopt
 from apps.policies.tree.stored import load_tree
 from tests.policies.conftest import AT, person
 
@@ -68,7 +68,7 @@ def test_a_large_whole_tree_waits_for_a_second_person(guarded: Policy, alice: Ac
         publish(change_set, alice)
     services.propose_change_set(id=change_set.pk, version=change_set.version, at=AT, actor=alice)
     change_set.refresh_from_db()
-    reviewing.approve_change_set(id=change_set.pk, version=change_set.version, at=AT, actor=carla)
+    lifecycle.approve_change_set(id=change_set.pk, version=change_set.version, at=AT, actor=carla)
     publish(change_set, carla)
     guarded.refresh_from_db()
     assert load_tree(guarded).same_as(wanted(guarded))
@@ -100,11 +100,11 @@ def test_on_a_moved_policy_it_is_shown_as_it_was_and_can_not_be_put_in_force(pol
     review = review_of(change_set, at=AT)
     assert "It replaces the tree of revision 2, and 3 is current now" in review.problem
     assert review.outcome is not None
-    assert reviewing.open_conflicts(change_set, at=AT, actor=alice) == []
+    assert lifecycle.open_conflicts(change_set, at=AT, actor=alice) == []
     with pytest.raises(Conflict, match="import the file again"):
         publish(change_set, alice)
     with pytest.raises(Conflict, match="import the file again"):
-        reviewing.rebase_change_set(id=change_set.pk, version=change_set.version, at=AT, actor=alice)
+        lifecycle.rebase_change_set(id=change_set.pk, version=change_set.version, at=AT, actor=alice)
     policy.refresh_from_db()
     assert policy.head_number == 3
     assert load_tree(policy).index_of_path("/biology/lab") is not None
@@ -113,11 +113,11 @@ def test_on_a_moved_policy_it_is_shown_as_it_was_and_can_not_be_put_in_force(pol
 def test_scheduled_it_is_held_when_the_policy_has_moved(policy: Policy, alice: Actor) -> None:
     change_set = draft(policy, alice)
     at = AT + timedelta(days=1)
-    reviewing.schedule_change_set(
+    lifecycle.schedule_change_set(
         id=change_set.pk, version=change_set.version, effective_at=at, reason="Tomorrow.", at=AT, actor=alice
     )
     meanwhile(policy)
-    reviewing.publish_due(at=at)
+    lifecycle.publish_due(at=at)
     change_set.refresh_from_db()
     assert change_set.state == "proposed"
     assert "import the file again" in change_set.held_for

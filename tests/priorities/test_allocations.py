@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
 from apps.policies.allocations.capacities import state_capacity
-from apps.policies.allocations.giving import give_allocation
 from apps.policies.allocations.periods import Period
+from apps.policies.allocations.services import give_allocation
 from apps.policies.tree.stored import load_tree
 from apps.priorities.delivered.entries import load_delivered
 from apps.priorities.selectors.allocations.table import AllocationRow, AllocationTable, get_allocation_table
@@ -88,7 +88,7 @@ def test_what_is_expected_is_shares_times_capacity_times_time(site: Site, as_eva
     physics = rows(found)["/physics"]
     assert physics.expected_core_h == pytest.approx(0.6 * 10 * HOURS_BY_NOW)
     assert physics.expected_whole_core_h == pytest.approx(0.6 * 10 * 8760)
-    assert (physics.promised_core_h, physics.due_core_h, physics.pace) == (None, None, "behind")
+    assert (physics.allocated_core_h, physics.due_core_h, physics.pace) == (None, None, "behind")
 
 
 def test_handed_out_and_kept_are_told_level_by_level_and_too_much_is_flagged(site: Site, as_eva: Actor) -> None:
@@ -102,12 +102,12 @@ def test_handed_out_and_kept_are_told_level_by_level_and_too_much_is_flagged(sit
     assert [row.path for row in found.rows] == [
         "/biology", "/biology/carol", "/physics", "/physics/alice", "/physics/bob"
     ]  # fmt: skip
-    assert (found.group.handed_out_core_h, found.group.kept_core_h) == (8000, 760)
+    assert (found.group.sub_allocated_core_h, found.group.kept_core_h) == (8000, 760)
     assert (by_path["/physics"].over_core_h, by_path["/physics"].kept_core_h) == (500, 0)
     assert [row.path for row in found.is_over] == ["/physics"]
     assert by_path["/physics/alice"].share_of_parent == 0.8
     assert by_path["/physics"].share_of_parent == pytest.approx(5000 / 8760)
-    assert (by_path["/biology"].handed_out_core_h, by_path["/biology"].kept_core_h) == (3000, None)
+    assert (by_path["/biology"].sub_allocated_core_h, by_path["/biology"].kept_core_h) == (3000, None)
     narrow = table(site, as_eva, of=by_path["/physics"].uid)
     assert [row.path for row in narrow.rows] == ["/physics/alice", "/physics/bob"]
     assert narrow.group.over_core_h == 500
@@ -132,7 +132,7 @@ def test_what_is_due_tells_no_more_than_what_was_handed_out(site: Site, as_eva: 
     assert table(site, as_alice).group.due_core_h == pytest.approx(5000 / 8760 * HOURS_BY_NOW)
     promise(site, as_eva, "/biology", 3000)
     hidden = table(site, as_alice).group
-    assert (hidden.handed_out_core_h, hidden.due_core_h) == (None, None)
+    assert (hidden.sub_allocated_core_h, hidden.due_core_h) == (None, None)
     seen = table(site, as_eva).group
     assert seen.due_core_h == pytest.approx(8000 / 8760 * HOURS_BY_NOW)
 
@@ -144,7 +144,7 @@ def test_without_capacity_promises_or_usage_nothing_is_made_up(make_site: Callab
     found = table(site, as_eva)
     assert (found.capacity_core_h, found.has_usage, found.is_over) == (None, False, [])
     physics = rows(found)["/physics"]
-    unknown = (physics.promised_core_h, physics.kept_core_h, physics.expected_core_h, physics.delivered_core_h)
+    unknown = (physics.allocated_core_h, physics.kept_core_h, physics.expected_core_h, physics.delivered_core_h)
     assert (*unknown, physics.remaining_core_h) == (None, None, None, None, None)
     assert physics.pace == "unknown"
 
@@ -190,7 +190,7 @@ def test_a_member_reads_the_own_way_and_no_sum_that_tells_of_others(site: Site, 
     found = table(site, as_alice)
     assert [row.path for row in found.rows] == ["/physics", "/physics/alice"]
     physics = rows(found)["/physics"]
-    assert (physics.promised_core_h, physics.handed_out_core_h, physics.kept_core_h, physics.over_core_h) == (
+    assert (physics.allocated_core_h, physics.sub_allocated_core_h, physics.kept_core_h, physics.over_core_h) == (
         5000, None, None, None
     )  # fmt: skip
     assert not any(row.may_give for row in found.rows)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 from apps.mapping.rules.rule import Rule
 from apps.policies.files.document import read_document
 from apps.policies.settings import PolicySettings
@@ -86,7 +86,7 @@ def _inputs(case: Case) -> Inputs:
             **{name: floats(name, case.opened) for name in _OPEN_NUMBERS},
             site_code=ints("site", case.opened),
             sites=SITES,
-            told_epoch=np.array([TOLD_S[row["source_id"]] for row in case.opened], dtype=np.float64),
+            known_until_epoch=np.array([TOLD_S[row["source_id"]] for row in case.opened], dtype=np.float64),
         ),
     )
 

@@ -11,7 +11,7 @@ import pytest
 from apps.accounts.actor import COMMAND, Actor
 from apps.core.errors import Conflict, NotFound
 from apps.policies import services
-from apps.policies.changesets import reviewing
+from apps.policies.changesets import lifecycle
 from apps.policies.models import ChangeSet
 from apps.policies.tree.stored import load_tree
 from apps.priorities.change_effects import runs as effect_runs
@@ -138,7 +138,7 @@ def test_leaves_that_change_rank_are_counted_for_the_size_guard(computed: Site, 
     )
     mine = services.make_change_set(policy_slug=computed.slug, operations=[LESS], at=AS_OF, actor=as_eva)
     with pytest.raises(Conflict) as refused:
-        reviewing.schedule_change_set(
+        lifecycle.schedule_change_set(
             id=mine.pk, version=mine.version, effective_at=AS_OF + timedelta(days=1), reason="x", at=AS_OF,
             actor=as_eva,
         )  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 import orjson
 import pytest
 
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 from apps.mapping.rules.placement import AccountPlaces, unpack_places
 from apps.mapping.rules.resolver import Resolver
 from apps.mapping.rules.rule import Rule

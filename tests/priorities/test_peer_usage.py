@@ -17,8 +17,8 @@ from django.test import Client
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, AuditEvent, User
+from apps.accounts.names.account_ids import AccountKey, account_ids
 from apps.accounts.names.entry_names import ENTRY_NAMESPACE, entry_account, uid_of_account
-from apps.accounts.names.intern import AccountKey, account_ids
 from apps.analytics.series.builder import Builder
 from apps.analytics.series.calendar import days_of, site_zone
 from apps.core.errors import Conflict, Invalid

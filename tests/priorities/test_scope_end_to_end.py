@@ -20,7 +20,7 @@ from apps.priorities.serving import store
 from apps.usage.models import Record, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.records.listing import take_listing
+from apps.usage.records.queue_listing import ingest_listing
 from apps.usage.services import make_source
 from tests.priority_site import AS_OF, NO_AGING, Site
 
@@ -156,7 +156,7 @@ def test_a_running_job_is_refreshed_and_counts_as_finished_once_it_has_vanished(
             "job": "1", "user": "alice", "group": "", "state": "running", "submit_at": AS_OF - timedelta(hours=4),
             "start_at": AS_OF - timedelta(hours=4), "end_at": None, "cpus": 2, "requested_s": 6 * 3600.0, **more,
         })  # fmt: skip
-        take_listing(site.source, [row] if more.get("job") != "gone" else [], at)
+        ingest_listing(site.source, [row] if more.get("job") != "gone" else [], at)
 
     def core_hours() -> float:
         snapshot = store.newest(site.slug)

@@ -27,7 +27,8 @@ def test_a_number_that_is_given_again_is_another_snapshot_where_the_tree_is_anot
     policy: Any = None
     memory = settled._Remembered()
     for _ in range(2):
-        assert [memory.of(policy, each) for each in snapshots] == ["amounts of a", "amounts of b"]
+        found: list[Any] = [memory.of(policy, each) for each in snapshots]
+        assert found == ["amounts of a", "amounts of b"]
 
 
 def test_what_is_remembered_is_forgotten_between_two_databases() -> None:

@@ -67,7 +67,7 @@ def test_it_says_who_it_is_for_and_stands_in_the_log(site: Site) -> None:  # noq
     [line] = list_grants(policy_slug="grid", entry_uid=site.uid("/biology"), at=AT, actor=by(site.admin))[-1:]
     assert (line.grant.reason, line.grant.people) == ("The department wants it open.", EVERYBODY)
     found = explain_access(
-        policy_slug="grid", entry_uid=site.uid("/biology"), username="", at=AT, actor=by(site.nobody), sight=see
+        policy_slug="grid", entry_uid=site.uid("/biology"), username="", at=AT, actor=by(site.nobody), visibility=see
     )
     [answer] = [each for each in found.verbs if each.verb == Verb.VIEW_MEMBERS]
     assert answer.is_held

@@ -28,7 +28,7 @@ from urllib.parse import quote
 import psycopg
 
 from apps.cli.stack import definitions
-from apps.cli.stack.lifeline import dying_with_parent
+from apps.cli.stack.parent_watch import dying_with_parent
 from apps.cli.stack.paths import REPOSITORY
 
 PATIENCE_S = 120.0  # for a start, on cores that others use as well

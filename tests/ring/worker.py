@@ -27,15 +27,15 @@ from apps.core import clock  # noqa: E402
 from apps.core.errors import DomainError  # noqa: E402
 from apps.federation import fetch_schedule as fetching  # noqa: E402
 from apps.federation.documents.keys import load_keys  # noqa: E402
-from apps.federation.fetching import looking  # noqa: E402
+from apps.federation.fetching import fetch_log  # noqa: E402
 from apps.federation.models import Fetch, Mount, Subscription  # noqa: E402
-from apps.federation.mounts import mounting  # noqa: E402
+from apps.federation.mounts import services as mounts  # noqa: E402
 from apps.federation.publications import services as publications  # noqa: E402
-from apps.federation.usage_feeds import feeds, subscribing  # noqa: E402
+from apps.federation.usage_feeds import feeds, subscriptions  # noqa: E402
 from apps.mapping.rules.rule import Rule  # noqa: E402
 from apps.mapping.services import set_rules  # noqa: E402
 from apps.policies.models import Policy  # noqa: E402
-from apps.policies.publishing.at_once import publish_operations  # noqa: E402
+from apps.policies.publishing.quick_publish import publish_operations  # noqa: E402
 from apps.policies.services import make_policy, publish_document  # noqa: E402
 from apps.policies.tree.stored import load_tree  # noqa: E402
 from apps.priorities.recompute.staleness import recompute_stale  # noqa: E402
@@ -94,10 +94,10 @@ def manage(arguments: list[str]) -> str:
 def mount(entry: str, url: str, fingerprint: str, settings: dict[str, Any]) -> int:
     """After a look at what lies there: its key must be the one that was told by another way."""
     at = clock.now()
-    seen = mounting.preview(url=url, policy_slug=POLICY, at=at, actor=COMMAND)
+    seen = mounts.preview(url=url, policy_slug=POLICY, at=at, actor=COMMAND)
     assert seen.key.fingerprint == fingerprint, "another key than its authority told us"
     head = seen.document.head
-    made = mounting.make_mount(
+    made = mounts.make_mount(
         policy_slug=POLICY, entry=entry, url=url, issuer=head.issuer, publication=head.publication,
         fingerprint=fingerprint, settings=settings, reason=_WHY, at=at, actor=COMMAND,
     )  # fmt: skip
@@ -116,10 +116,10 @@ def subscribe(peers: list[tuple[str, str, str, float]], settings: dict[str, Any]
     """To each (entry, address, fingerprint, cores): after a look, and by the key that was told by another way."""
     at = clock.now()
     for entry, url, fingerprint, cores in peers:
-        seen = subscribing.preview_feed(url=url, policy_slug=POLICY, entry=entry, at=at, actor=COMMAND)
+        seen = subscriptions.preview_feed(url=url, policy_slug=POLICY, entry=entry, at=at, actor=COMMAND)
         assert seen.key.fingerprint == fingerprint, "another key than its site told us"
         head = seen.document.head
-        subscribing.subscribe(
+        subscriptions.subscribe(
             policy_slug=POLICY, entry=entry, url=url, issuer=head.issuer, feed=head.feed, fingerprint=fingerprint,
             capacity_cores=cores, settings=settings, reason=_WHY, at=at, actor=COMMAND,
         )  # fmt: skip
@@ -149,7 +149,7 @@ def change(operations: list[dict[str, Any]]) -> None:
 @command
 def wait_at_most(total_s: float) -> None:
     """For a whole answer of a peer, where the product's own limit would make a day of faults a long one."""
-    looking.TOTAL_S = total_s
+    fetch_log.TOTAL_S = total_s
 
 
 # --- A round ----------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ import numpy as np
 
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.models import Account, User
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 from apps.accounts.request_cache import cache_for_request
 from apps.engine.algorithms import compute
 from apps.mapping.membership.plan import apply_members

@@ -94,8 +94,8 @@ def attempts() -> dict[str, Callable[[], str]]:
     from apps.core import clock
     from apps.core.errors import DomainError
     from apps.core.outbound import Limits, fetch
-    from apps.notices.calling import call_due
     from apps.notices.models import Delivery, Webhook
+    from apps.notices.webhook_calls import call_due
     from apps.runs.services import work_run_now
     from apps.usage.models import Source
     from apps.usage.sources.schedule import ask_for as ask_source

@@ -11,7 +11,7 @@ from django.test import Client
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 from apps.api.v1.mapping.serializers import plan_json
 from apps.core.errors import NotAllowed
 from apps.mapping.changes import AddRule, Assign, RemoveRule, ReplaceRules, make_change, preview_change
@@ -23,8 +23,8 @@ from apps.mapping.selectors import get_mapping_page
 from apps.policies.changesets.checks import Check, list_checks
 from apps.policies.changesets.review import review_of
 from apps.policies.models import ChangeSet, Policy, Revision
-from apps.policies.publishing.at_once import publish_operations
-from apps.policies.publishing.reverting import restore_revision
+from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.revert import restore_revision
 from apps.policies.services import make_change_set, propose_change_set, publish_change_set
 from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import Members

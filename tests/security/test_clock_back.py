@@ -10,7 +10,7 @@ from django.test import Client
 from apps.accounts.actor import COMMAND
 from apps.accounts.audit.check import check_chain
 from apps.core import clock
-from apps.notices.evaluating import evaluate
+from apps.notices.evaluation import evaluate
 from apps.policies import services
 from apps.policies.models import Policy, Revision
 from apps.policies.recompute_runs import nudge

@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 from apps.accounts.request_cache import cache_for_request
 from apps.api.v1.mapping.serializers import plan_json
 from apps.core.errors import DomainError
@@ -35,13 +35,13 @@ from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.rule_set import load_rules
 from apps.policies.access.delegation import give_grant
 from apps.policies.changesets.checks import list_checks
+from apps.policies.changesets.lifecycle import approve_change_set, publish_due, schedule_change_set
 from apps.policies.changesets.review import review_of
-from apps.policies.changesets.reviewing import approve_change_set, publish_due, schedule_change_set
 from apps.policies.files.imports import import_policy
 from apps.policies.models import ChangeSet, Grant
 from apps.policies.operations.apply import KINDS
-from apps.policies.publishing.at_once import publish_operations
-from apps.policies.publishing.reverting import restore_revision, revert_revision
+from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.revert import restore_revision, revert_revision
 from apps.policies.services import make_change_set, propose_change_set, publish_change_set
 from apps.policies.tree.terms import Members
 from apps.priorities.selectors.members import preview_members

@@ -17,8 +17,8 @@ from django.test import Client
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.core.disk_space import full_disks, no_room_message
-from apps.notices.evaluating import evaluate
-from apps.notices.reading import list_open_notices
+from apps.notices.evaluation import evaluate
+from apps.notices.selectors import list_open_notices
 from apps.runs import registry
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run, work_due_runs

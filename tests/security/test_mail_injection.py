@@ -11,7 +11,7 @@ import pytest
 
 from apps.accounts.models import User
 from apps.notices.digests import plan_mails, send_mails
-from apps.notices.evaluating import evaluate
+from apps.notices.evaluation import evaluate
 from apps.notices.models import Mail, Notice
 from apps.usage.models import Source
 from tests.api.small_site import Site

@@ -23,14 +23,14 @@ def test_pieces_follow_each_other_and_are_whole_months_whole_days_or_of_one_day(
     found = spans(first, first + n)
     assert [begin for begin, _end in found] == ([first, *(end for _begin, end in found[:-1])] if n else [])
     assert (found[-1][1] if n else first) == first + n
-    odd = 0
+    issues = 0
     for begin, end in found:
         whole_month = at(begin).day == 1 and at(begin).hour == 0 and at(end).day == 1 and at(end).hour == 0
         whole_day = at(begin).hour == 0 and end - begin == 24
         assert end > begin
         assert (whole_month and end - begin <= 31 * 24) or whole_day or at(begin).date() == at(end - 1).date()
-        odd += not (whole_month or whole_day)
-    assert odd <= 2, "the hours at both ends"
+        issues += not (whole_month or whole_day)
+    assert issues <= 2, "the hours at both ends"
     months = {(at(begin).year, at(begin).month) for begin, end in found if end - begin > 24}
     whole = {
         (day.year, day.month) for day in map(at, range(first, first + n)) if (day.day, day.hour) == (1, 0)

@@ -1,4 +1,4 @@
-"""Commands of a scheduler, stood in for by small programs that print what real ones printed."""
+"""Commands of a scheduler, replaced by small programs that print what real ones printed."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Import, Record, RejectedLine, Source
 from apps.usage.services import make_source
+from apps.usage.sources.command import windows
 from apps.usage.sources.programs import environment
 from apps.usage.sources.schedule import ask_for, ask_for_due
-from apps.usage.sources.terms import checked_terms
-from apps.usage.sources.windows import windows
+from apps.usage.sources.source_settings import checked_terms
 from apps.usage.tasks import collect_due_usage
 
 pytestmark = pytest.mark.django_db

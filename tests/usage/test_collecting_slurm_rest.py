@@ -1,4 +1,4 @@
-"""Slurm's REST daemon, stood in for by a server on this machine that gives what a real one gave."""
+"""Slurm's REST daemon, replaced by a server on this machine that answers as a real one did."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever order records come in, by whichever way, repeated, corrected, withdrawn, listed or taken back: one truth."""
+"""Records in any order, by any way, repeated, corrected, withdrawn, listed or undone: one result."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Bucket, Import, Record, Source
 from apps.usage.parsers.base import RecordRow
-from apps.usage.quality.proof import prove
+from apps.usage.quality.bucket_audit import prove
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.records.listing import take_listing
+from apps.usage.records.queue_listing import ingest_listing
 from apps.usage.records.undo import undo_import
 from tests.examples import examples
 from tests.usage import oracle
@@ -127,11 +127,11 @@ def test_any_order_any_repetition_and_listings_in_between_come_to_what_one_clean
     random.shuffle(shuffled)
     for first in range(0, len(shuffled), 3):
         ingest_batch(source=mixed, rows=shuffled[first : first + 3], at=AT - timedelta(hours=2))
-        take_listing(mixed, [row for row in shuffled if row.state in ("running", "pending")][:first], AT)
-        take_listing(mixed, [], AT + timedelta(seconds=first))  # everything open has vanished, and comes again below
+        ingest_listing(mixed, [row for row in shuffled if row.state in ("running", "pending")][:first], AT)
+        ingest_listing(mixed, [], AT + timedelta(seconds=first))  # everything open has vanished, and comes again below
     open_jobs = [row for row in whole if row.state in ("running", "pending")]
     ingest_batch(source=mixed, rows=whole, at=AT)
-    take_listing(mixed, open_jobs, AT + timedelta(days=1))
+    ingest_listing(mixed, open_jobs, AT + timedelta(days=1))
     newest, _ = oracle.newest(whole)
     assert buckets(clean) == oracle.buckets_of(newest.values())
     assert buckets(mixed) == buckets(clean)

@@ -1,4 +1,4 @@
-"""What holds for every format of the registry, whoever adds one."""
+"""What holds for every format of the registry."""
 
 from __future__ import annotations
 

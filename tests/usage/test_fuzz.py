@@ -49,7 +49,7 @@ _NASTY = (
 
 
 def mutated(rng: random.Random, data: bytes) -> bytes:
-    """The same with one to three things wrong."""
+    """The line with one to three errors."""
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         data = rng.choice(_MUTATIONS)(rng, data)
     return data

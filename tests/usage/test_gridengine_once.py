@@ -1,4 +1,4 @@
-"""A job that qstat listed while it ran, and that the accounting file tells when it is over, counts once."""
+"""A job that qstat listed while it ran, and that the accounting file reports at its end, counts once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from apps.usage.models import Bucket, Record, Source
 from apps.usage.parsers.gridengine import GridEngine
 from apps.usage.parsers.gridengine_queue import GridEngineQueue
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.records.listing import take_listing
+from apps.usage.records.queue_listing import ingest_listing
 from tests.usage.reading import read
 from tests.usage.test_gridengine import START, line
 from tests.usage.test_gridengine_queue import listing, pending, running
@@ -24,7 +24,7 @@ ZONE = ZoneInfo("Europe/Stockholm")
 def listed(source: Source, *jobs: str, minutes: float) -> None:
     at = datetime.fromtimestamp(START, UTC) + timedelta(minutes=minutes)
     pieces = read(GridEngineQueue(), listing(*jobs), zone=ZONE, at=at).pieces
-    take_listing(source, pieces[0].batch if pieces else [], at)
+    ingest_listing(source, pieces[0].batch if pieces else [], at)
 
 
 def local(seconds: float) -> str:

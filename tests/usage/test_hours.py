@@ -36,7 +36,7 @@ def of_sacct(start: str, end: str) -> tuple[str, str]:
 
 
 def of_pbs(start: str, end: str) -> tuple[str, str]:
-    """Where no field tells the end, the local time in front of the line does."""
+    """Where no field has the end, the local time in front of the line does."""
     epoch = int(datetime.fromisoformat(start).replace(tzinfo=ZoneInfo(ZONE)).timestamp())
     head = f"{datetime.fromisoformat(end):%m/%d/%Y %H:%M:%S}"
     return "pbs", f"{head};E;1.pbs;user=ada ctime={epoch} start={epoch} Resource_List.ncpus=1\n"

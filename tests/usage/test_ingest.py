@@ -16,7 +16,7 @@ from apps.accounts.actor import COMMAND
 from apps.usage.buckets.hourly import Finished, delta_of
 from apps.usage.models import Bucket, Record, Source
 from apps.usage.parsers.base import MOST_JOB_S, MOST_RATE, RecordBatch, RecordRow
-from apps.usage.records.dry_run import DryRun
+from apps.usage.records.imports import DryRun
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.versions import Counts
 from apps.usage.services import make_source
@@ -302,7 +302,7 @@ def test_a_failure_in_the_middle_leaves_nothing(
     before = stored()
     for place in ("after_keys", "after_copy", "after_buckets", "before_commit"):
         monkeypatch.setenv("FAULT", f"usage.ingest.{place}:raise:1")
-        monkeypatch.setattr("apps.runs.faults._passed", __import__("collections").Counter())
+        monkeypatch.setattr("apps.runs.fault_points._passed", __import__("collections").Counter())
         with pytest.raises(RuntimeError, match=place):
             take(source, row("lost"), row("kept", revision=1))
         assert stored() == before

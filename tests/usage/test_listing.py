@@ -1,4 +1,4 @@
-"""Listings of running and waiting jobs: what they miss has vanished, until accounting tells the truth."""
+"""Listings of running and waiting jobs: jobs they lack have vanished, until accounting reports their end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from apps.usage.models import Bucket, Record, ReplacedRecord, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.records.listing import take_listing
+from apps.usage.records.queue_listing import ingest_listing
 from apps.usage.selectors import load_open_records
 
 MIDNIGHT = datetime(2026, 11, 1, tzinfo=UTC)
@@ -35,7 +35,7 @@ def waiting(job: str = "1", **given: Any) -> RecordRow:
 
 
 def listed(source: Source, n: float, *rows: RecordRow) -> dict[str, int]:
-    counts = take_listing(source, rows, hour(n))
+    counts = ingest_listing(source, rows, hour(n))
     told = {**counts.as_dict(), "vanished": counts.vanished}
     return {name: n for name, n in told.items() if n}
 

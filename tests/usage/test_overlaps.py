@@ -1,4 +1,4 @@
-"""The same hours of a site from two sources: found, held, and decided by somebody who says why."""
+"""Hours of a site that two sources cover: found, held, and decided with a reason."""
 
 from __future__ import annotations
 

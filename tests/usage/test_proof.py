@@ -18,7 +18,7 @@ from apps.core import clock
 from apps.runs.services import work_run_now
 from apps.usage.models import Bucket, Record, SealedHour, Source
 from apps.usage.parsers.base import RecordRow
-from apps.usage.quality.proof import prove
+from apps.usage.quality.bucket_audit import prove
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.retention import ask_for_retention
 

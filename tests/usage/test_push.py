@@ -29,7 +29,7 @@ def push(records: list[Any] | bytes, **given: Any) -> dict[str, Any]:
     body = records if isinstance(records, bytes) else json.dumps(records).encode()
     options = {"source_slug": "cluster", "content_type": "application/json", "at": AT, "actor": COMMAND, **given}
     answer = push_records(body_stream=io.BytesIO(body), **options)
-    assert all(isinstance(number, int) for number in answer.pop("account_ids"))  # for the faces to look up
+    assert all(isinstance(number, int) for number in answer.pop("account_ids"))  # for the faces to name
     return answer
 
 

@@ -175,7 +175,7 @@ NAMED = {expected.path.rpartition("/")[2] for expected in FILES}
 
 
 def test_every_sample_of_accounting_is_among_them(golden_dir: Path) -> None:
-    """A new file in this folder fails this test until somebody says what it holds."""
+    """A new file in this folder fails this test until its contents are listed."""
     samples = {path.name for path in (golden_dir / SLURM).glob("sacct[.-]*")}
     assert samples
     assert samples <= NAMED

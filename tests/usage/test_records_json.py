@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.core.errors import Invalid, TooLarge
-from apps.usage.parsers.records_fields import FIELDS
 from apps.usage.parsers.records_json import Records, parse_records
+from apps.usage.parsers.records_plain import FIELDS
 from tests.usage.reading import Job, jobs_of
 
 GOOD = {"job": "1", "user": "alice", "start": "2026-11-01T01:00:00Z", "end": "2026-11-01T02:00:00Z", "cpus": 8}

@@ -60,7 +60,7 @@ usual = st.fixed_dictionaries(
     },
 )
 odd_or_usual: st.SearchStrategy[dict[str, Any]] = st.one_of(st.just({}), usual)
-records = st.lists(odd_or_usual.map(lambda odd: {**GOOD, **odd}), max_size=4)
+records = st.lists(odd_or_usual.map(lambda issues: {**GOOD, **issues}), max_size=4)
 
 
 @examples(400)
@@ -77,8 +77,8 @@ def test_all_at_once_and_one_by_one_say_the_same(given_records: list[dict[str, A
         {"requested_s": 7200, "mem_mb": 0.1, "restart": 3, "revision": 2**62, "queue": "batch", "fqan": "/vo"},
     ],
 )
-def test_usual_records_are_taken_all_at_once(odd: dict[str, Any]) -> None:
-    values = [GOOD, {**GOOD, **odd}]
+def test_usual_records_are_taken_all_at_once(issues: dict[str, Any]) -> None:
+    values = [GOOD, {**GOOD, **issues}]
     batch = plain_records(values, [1, 2])
     assert batch is not None
     assert jobs_of(batch) == jobs_of(one_by_one(values).batch)

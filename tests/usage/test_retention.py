@@ -113,7 +113,7 @@ def test_old_records_go_and_no_sum_of_usage_changes(
     n_gone = SealedHour.objects.aggregate(n=Sum("n_records"))["n"]
     assert n_gone == 200 - len(kept)
     assert let_go() is None
-    assert AuditEvent.objects.filter(verb="usage.records_let_go").count() == 1
+    assert AuditEvent.objects.filter(verb="usage.records_removed").count() == 1
 
 
 @pytest.mark.django_db(transaction=True)

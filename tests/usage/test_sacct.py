@@ -8,7 +8,7 @@ import pytest
 
 from apps.core.errors import Invalid
 from apps.usage.parsers.base import NO_TIME, Reading, instant
-from apps.usage.parsers.slurm_words import count_tasks, read_duration_s, read_tres
+from apps.usage.parsers.slurm_values import count_tasks, read_duration_s, read_tres
 from tests.usage.slurm_files import AT, STOCKHOLM, only, read, refused, sacct, states
 
 LOCAL = {"Submit": "2026-10-24T20:00:00", "ElapsedRaw": ""}
@@ -129,7 +129,7 @@ def test_a_requeued_job_is_several_records() -> None:
     second = {"Submit": "1767226000", "Start": "1767226100", "End": "1767226200", "ElapsedRaw": "100"}
     assert only(sacct(first, second)).restart.tolist() == [0, 0]  # a new submit time, as Slurm has it
     again = {"Start": "1767226100", "End": "1767226200", "ElapsedRaw": "100"}
-    batch = only(sacct(again, first, first))  # the same submit time: by start
+    batch = only(sacct(again, first, first))  # equal submit times: by start
     assert batch.restart.tolist() == [1, 0, 0]
 
 

@@ -1,4 +1,4 @@
-"""Real files of Slurm. Each count was worked out from the file by hand, as told beside it."""
+"""Real files of Slurm. Each count was computed from the file by hand, as noted beside it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_steps_stand_beside_39_jobs_and_are_not_counted(golden_dir: Path) -> Non
     ("name", "n_lines", "n_bars"),
     [
         ("sacct-X-P.txt", 40, 0),  # a header and 39 jobs
-        ("sacct-X-P-epoch-noheader.txt", 39, 0),  # the same jobs, and no header
+        ("sacct-X-P-epoch-noheader.txt", 39, 0),  # these jobs, and no header
         # Jobs 5 (we|ird name), 27, 28, 29 (quick|1 to quick|3) and 40 (pend|pipe) have a bar in their name.
         ("sacct-X-P-more.txt", 40, 5),
     ],

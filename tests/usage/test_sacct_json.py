@@ -15,7 +15,7 @@ from apps.usage.parsers import json_items, slurm_json
 from apps.usage.parsers.base import instant
 from apps.usage.parsers.json_items import JsonItems
 from apps.usage.parsers.sacct_json import SacctJson
-from apps.usage.parsers.slurm_words import number_of
+from apps.usage.parsers.slurm_values import number_of
 from tests.usage.slurm_files import READING, facts, read, states
 
 T0 = 1_767_225_600
@@ -27,7 +27,7 @@ def number(value: float | None, *, infinite: bool = False) -> dict[str, Any]:
 
 
 def old(job_id: Any = 4711, **given: Any) -> dict[str, Any]:
-    """A job as 21.08 and 22.05 tell it."""
+    """A job in the format of 21.08 and 22.05."""
     time = {"elapsed": 3600, "submission": T0, "start": T0 + 60, "end": T0 + 3660, "suspended": 0, "limit": 120}
     allocated = [
         {"type": "cpu", "name": None, "id": 1, "count": 8},
@@ -58,7 +58,7 @@ def old(job_id: Any = 4711, **given: Any) -> dict[str, Any]:
 
 
 def new(job_id: int = 4711, **given: Any) -> dict[str, Any]:
-    """The same job as 23.02 to 24.11 tell it."""
+    """That job in the format of 23.02 to 24.11."""
     job = old(job_id)
     job["time"] |= {"limit": number(120), "start": T0 + 60, "planned": number(60)}
     job["state"] = {"current": ["COMPLETED"], "reason": "None"}
@@ -94,7 +94,7 @@ def test_every_version_tells_the_same_record(job: Callable[..., dict[str, Any]],
     ("state", "times", "expected"),
     [
         ("RUNNING", {"end": 0}, [0, 1, 0, 0]),
-        (["RUNNING"], {}, [0, 1, 0, 0]),  # slurmrestd tells the time of asking as the end
+        (["RUNNING"], {}, [0, 1, 0, 0]),  # slurmrestd reports the time of the request as the end
         (["COMPLETED", "COMPLETING"], {}, [0, 0, 1, 0]),
         (["RUNNING", "COMPLETING"], {"end": 0}, [0, 1, 0, 0]),
         (["PENDING"], {"start": T0 + 99, "end": T0 + 99}, [1, 0, 0, 0]),

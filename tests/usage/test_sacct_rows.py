@@ -1,4 +1,4 @@
-"""How rows are told apart: bars and line ends in free text, cuts anywhere, lines of any length."""
+"""How rows are separated: bars and line ends in free text, cuts anywhere, lines of any length."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_one_column_of_free_text_hides_no_job_wherever_it_stands(place: int, nam
     assert found.batch.cpus.tolist() == [float(job["AllocCPUS"]) for job in jobs]
 
 
-@example(places=(7, 3), names=[("\n;", ""), ("", "|")])  # a row that can't be told is not the end of a name
+@example(places=(7, 3), names=[("\n;", ""), ("", "|")])  # an ambiguous row is not the end of a name
 @given(
     places=st.tuples(*[st.integers(1, len(NEEDED))] * 2),
     names=st.lists(st.tuples(FREE, FREE), min_size=1, max_size=6),

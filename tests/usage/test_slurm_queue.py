@@ -50,7 +50,7 @@ def running(job_id: int = 4711, **given: Any) -> dict[str, Any]:
 
 
 def newer(job_id: int = 4711, **given: Any) -> dict[str, Any]:
-    """The same as 23.11 and 24.05 list it."""
+    """The job as 23.11 and 24.05 list it."""
     told = {name: number(running()[name]) for name in ("cpus", "end_time", "start_time", "submit_time", "time_limit")}
     return running(job_id, **told, job_state=["RUNNING"]) | given
 

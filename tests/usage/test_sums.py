@@ -1,4 +1,4 @@
-"""What another site tells by hour: taken in whatever order and however often, and proved like everything else."""
+"""Another site's hourly sums: ingested in any order and any number of times, and audited like everything else."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from hypothesis import strategies as st
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import Account, AuditEvent
+from apps.accounts.names.account_ids import account_ids
 from apps.accounts.names.entry_names import ENTRY_NAMESPACE, entry_account
-from apps.accounts.names.intern import account_ids
 from apps.core.errors import Conflict, Invalid
 from apps.usage.buckets.changed_hours import earliest_change
 from apps.usage.buckets.hourly import HOUR_US
 from apps.usage.models import Bucket, Overlap, Record, SealedHour, SiteDay, Source
 from apps.usage.parsers.base import RecordRow
-from apps.usage.quality.proof import prove
+from apps.usage.quality.bucket_audit import prove
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.peer_sums import (
     HourSums,
     Running,
     forget_peer,
     make_peer_source,
-    note_heard,
+    note_contact,
     replace_running,
     replace_sums,
 )
@@ -216,9 +216,9 @@ def test_whatever_ran_before_the_last_ones_told_are_those_that_run(
 
 def test_jobs_of_a_peer_are_known_to_run_until_it_was_heard_last(peer: Source) -> None:
     run_jobs(peer, (0, 1.0, 60.0))
-    assert load_open_records(sources=[peer.pk]).told_epoch == pytest.approx([AT.timestamp()])
-    note_heard(peer.pk, at=AT + timedelta(hours=2))
-    assert load_open_records(sources=[peer.pk]).told_epoch == pytest.approx([AT.timestamp() + 7_200])
+    assert load_open_records(sources=[peer.pk]).known_until_epoch == pytest.approx([AT.timestamp()])
+    note_contact(peer.pk, at=AT + timedelta(hours=2))
+    assert load_open_records(sources=[peer.pk]).known_until_epoch == pytest.approx([AT.timestamp() + 7_200])
 
 
 # --- Beside other sources ---------------------------------------------------------------------------------------------

@@ -103,7 +103,7 @@ def test_it_goes_piece_by_piece_and_on_where_it_was_stopped(stored: Stored, monk
     before = stored()
     made = bring(*(record(n, revision=1) for n in range(10)))
     monkeypatch.setenv("FAULT", "usage.undo.after_commit:raise:2")
-    monkeypatch.setattr("apps.runs.faults._passed", __import__("collections").Counter())
+    monkeypatch.setattr("apps.runs.fault_points._passed", __import__("collections").Counter())
     asked = undo_import(import_id=made.pk, at=AT, actor=COMMAND)
     assert undo_import(import_id=made.pk, at=AT, actor=COMMAND).undone_run_id == asked.undone_run_id
     run = work_run_now(asked.undone_run_id or 0)
@@ -224,7 +224,7 @@ def test_all_or_nothing_takes_nothing_of_a_file_with_a_bad_line() -> None:
 
 def test_all_or_nothing_takes_all_of_a_good_file_also_after_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAULT", "usage.import.after_check:raise")
-    monkeypatch.setattr("apps.runs.faults._passed", __import__("collections").Counter())
+    monkeypatch.setattr("apps.runs.fault_points._passed", __import__("collections").Counter())
     run = start_whole(json.dumps(record(1)), json.dumps(record(2)))
     assert (run.state, run.attempts, run.counts["new"], run.counts["lines"]) == ("succeeded", 2, 2, 2)
     assert run.progress_done == run.progress_total

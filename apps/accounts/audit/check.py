@@ -1,4 +1,4 @@
-"""Does the log still say what it said: each row against its hash, the row before, and earlier looks."""
+"""Verification of the log: each row against its hash, the row before, and earlier checks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from apps.accounts.models import AuditCheck
 
 _CHUNK = 5_000
 _DETAILS = FIELDS.index("details")
-# Written out by the server as the hash has it: a million instants take Python longer than all the rest.
+# Formatted by the server as the hash has it: a million instants take Python longer than everything else.
 _AS_TEXT = {
     "at": """to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US') || '+00:00'""",
     "entry_uid": "entry_uid::text",
@@ -38,7 +38,7 @@ class Verdict:
 
 
 def check_chain(*, at: datetime) -> AuditCheck:
-    """Look at all of it, and remember what was found, for the page and for later looks."""
+    """Check all of it, and store the result, for the page and for later checks."""
     begun = time.monotonic()
     with transaction.atomic():
         verdict = verify(_rows(), _earlier())
@@ -96,7 +96,7 @@ def _rows() -> Iterator[Row]:
 
 
 def _earlier() -> dict[int, tuple[bytes, datetime]]:
-    """Looks that found everything in order; of many on as many rows the first."""
+    """Checks that passed; of many on as many rows the first."""
     found: dict[int, tuple[bytes, datetime]] = {}
     rows = AuditCheck.objects.filter(broken_id=None, n_rows__gt=0).order_by("pk")
     for n_rows, head_hash, checked_at in rows.values_list("n_rows", "head_hash", "checked_at").iterator():

@@ -37,7 +37,7 @@ def record(
     details: Mapping[str, Any] | None = None,
     outcome: str = AuditEvent.Outcome.DONE,
 ) -> AuditEvent:
-    """Append one event in the caller's transaction, so that the deed and its row stand or fall together.
+    """Append one event in the caller's transaction, so that action and row commit together.
 
     Call it late in the transaction: the chain is locked from here to the commit.
     """
@@ -96,5 +96,5 @@ def hash_of(event: AuditEvent) -> bytes:
 
 
 def digest_of(previous: bytes, fields: dict[str, Any]) -> bytes:
-    """The same of what JSON can say: an instant and an entry as text."""
+    """The detail as JSON: instants and entries as text."""
     return hashlib.sha256(previous + _JSON.encode(fields).encode()).digest()

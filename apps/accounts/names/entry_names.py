@@ -1,13 +1,13 @@
-"""Accounts that stand for entries of policies: under these names sums come in that other sites tell by entry.
+"""Accounts that represent entries of policies, for sums that other sites report by entry.
 
-A namespace that begins with @ is ours alone: nobody's records, rules or names can be in one.
+A namespace that begins with @ is reserved: records, rules and names can't use one.
 """
 
 from __future__ import annotations
 
 from uuid import UUID
 
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 from apps.core.errors import FieldProblem, Invalid
 
 ENTRY_NAMESPACE = "@entries"
@@ -15,12 +15,12 @@ RESERVED = "@"  # how a namespace of ours begins
 
 
 def entry_account(uid: UUID) -> AccountKey:
-    """The account of what others tell of an entry."""
+    """The account for the usage that others report of an entry."""
     return AccountKey(ENTRY_NAMESPACE, user_name=str(uid))
 
 
 def uid_of_account(key: AccountKey) -> UUID | None:
-    """The entry that an account stands for; None for one under which jobs run."""
+    """The entry that an account represents; None for one under which jobs run."""
     if key.namespace != ENTRY_NAMESPACE:
         return None
     try:
@@ -36,9 +36,8 @@ def is_reserved(namespace: str) -> bool:
 
 
 def refuse_reserved(namespace: str, *, where: str = "namespace") -> None:
-    """
-    Raises:
-        Invalid: somebody gave a namespace that is ours alone.
+    """Raises:
+    Invalid: the namespace is reserved.
     """
     if is_reserved(namespace):
         message = "Namespaces that begin with @ are reserved for usage of other sites: choose another name."

@@ -140,7 +140,7 @@ def _read_commas(text: str) -> list[Rdn] | None:
 
 
 def _pieces(text: str) -> Iterator[tuple[str, str]]:
-    """What stands between separators that aren't escaped or quoted, with the one after it."""
+    """The text between separators that aren't escaped or quoted, with the separator that follows."""
     start = at = 0
     quoted = False
     while at < len(text):
@@ -213,7 +213,7 @@ def _write(parts: list[Rdn]) -> str:
 
 
 def _escaped(value: str) -> str:
-    """With a backslash where reading it again would end the value, or take it for an escape."""
+    """With a backslash where a parser would end the value, or see an escape."""
     found = []
     for at, one in enumerate(value):
         if one == "\\" or (one in "/+" and _BEGINS.match(value, at + 1)):

@@ -25,7 +25,7 @@ class DirectoryBackend(ModelBackend):
 
 
 class ElsewhereBackend(ModelBackend):
-    """Somebody whom an OIDC issuer or a proxy vouches for: it keeps sessions, and checks no password."""
+    """A person verified by an OIDC issuer or a proxy: it keeps sessions, and checks no password."""
 
     def authenticate(self, request: Any, **_credentials: Any) -> None:  # type: ignore[override]
         return None

@@ -1,4 +1,4 @@
-"""A directory asked over LDAP: who somebody is, whether the password is theirs, and their groups."""
+"""LDAP directory: a person's identity, password check, and groups."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def server() -> Server:
 
 
 def _connect(dn: str, password: str) -> Connection:
-    """Open, protected and signed in as dn ("" for nobody); an exception otherwise."""
+    """Open, protected and signed in as dn ("" for anonymous); an exception otherwise."""
     connection = Connection(
         server(), user=dn or None, password=password or None, receive_timeout=PATIENCE_S, auto_referrals=False,
         raise_exceptions=False, read_only=True,

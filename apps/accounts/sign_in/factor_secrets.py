@@ -1,4 +1,4 @@
-"""Secrets of second factors lie in the database sealed: a copy of it alone lets nobody in."""
+"""Secrets of second factors are stored sealed: a copy of the database alone lets no one in."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFou
 PERIOD_S = 30
 DIGITS = 6
 _DRIFT = 1  # periods by which the clock of a phone may be ahead or behind
-_MOST_FAILURES, _WITHIN_S = 20, 3_600  # whoever has the password guesses no further, from however many addresses
+_MOST_FAILURES, _WITHIN_S = 20, 3_600  # an attacker with the password guesses no further, from however many addresses
 _TOTP, _CODES = Authenticator.Type.TOTP, Authenticator.Type.RECOVERY_CODES
 
 
@@ -71,9 +71,9 @@ def add_second_factor(*, user: User, secret: str, code: str, at: datetime, actor
 
 
 def check_second_factor(*, user: User, code: str, at: datetime, actor: Actor) -> bool:
-    """Whether the code is the app's of now, or a recovery code that nobody used. Each holds once; failures are counted.
+    """Whether the code is the app's present one, or an unused recovery code. Each is valid once; failures are counted.
 
-    Raises NotAllowed after too many that didn't fit.
+    Raises NotAllowed after too many failures.
     """
     text = "".join(code.split()).replace("-", "")
     with transaction.atomic():
@@ -110,14 +110,14 @@ def renew_recovery_codes(*, user: User, code: str, at: datetime, actor: Actor) -
 
 
 def remove_second_factor(*, user: User, code: str, at: datetime, actor: Actor) -> None:
-    """By whoever it belongs to, with a code of it."""
+    """By its owner, with one of its codes."""
     _require_own(user, actor)
     _require_code(user, code, at, actor)
     _forget(user, at, actor)
 
 
 def forget_second_factor(*, username: str, at: datetime, actor: Actor) -> None:
-    """For somebody who lost the app and the recovery codes. Who they are was looked at elsewhere: operators only."""
+    """For people without their app and recovery codes. The operator has verified who they are."""
     if not actor.is_system:
         raise NotAllowed(_("Only an operator can do this, on the server: manage.py forget_second_factor."))
     user = User.objects.filter(username=username).first()
@@ -136,7 +136,7 @@ def _fits_app(found: Authenticator, code: str, at: datetime) -> bool:
     """A code that was used, or one before it, holds no more."""
     try:
         secret = decrypt(found.data["secret"])
-    except Unavailable:  # sealed with a SECRET_KEY that is gone: nothing fits, and an operator has to take it away
+    except Unavailable:  # sealed with a lost SECRET_KEY: no code fits, and an operator has to remove it
         return False
     counter = _counter_of(secret, code, at, after=found.data["counter"])
     if counter is None:

@@ -21,7 +21,7 @@ from apps.analytics.series.storage.tiles import empty_month
 from apps.analytics.series.stored_series import series_of
 from apps.core.errors import TooLarge
 from apps.policies.models import Policy
-from apps.policies.tree.adoption import indexes_of
+from apps.policies.tree.document_merge import indexes_of
 from apps.policies.tree.stored import load_tree
 
 MOST_DAYS = 100

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from django.db import connection
 
-from apps.accounts.names.roll import Roll, load_roll
+from apps.accounts.names.account_index import Roll, load_roll
 from apps.analytics.series.calendar import HOUR_S, Day, day_at, days_of, site_zone
 from apps.analytics.series.later_entries import LaterTree, later_tree
 from apps.analytics.series.revision_state import Standing, stand

@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.accounts.models import Account
-from apps.accounts.names.intern import AccountKey
-from apps.accounts.names.roll import Roll
+from apps.accounts.names.account_ids import AccountKey
+from apps.accounts.names.account_index import Roll
 from apps.mapping.rules.placement import match_accounts, place_accounts
 from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule_set import load_rulebook
 from apps.policies.models import Policy
-from apps.policies.tree.adoption import indexes_of
+from apps.policies.tree.document_merge import indexes_of
 from apps.policies.tree.stored import TreeColumns, load_tree
 
 I4 = npt.NDArray[np.int32]

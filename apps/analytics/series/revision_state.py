@@ -11,7 +11,7 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 from apps.analytics.series.later_entries import LaterTree, with_later_entries
 from apps.analytics.series.storage.fields import COMPETES, EXISTS, KNOWS_WAITING, DayValues
 from apps.engine import decay, sweep

@@ -19,7 +19,7 @@ from apps.analytics.series.revision_state import Standing
 from apps.analytics.series.storage.fields import KNOWS_WAITING
 from apps.analytics.series.storage.tiles import Month, Slots, empty_month, put_day, read_month, widened, write_month
 from apps.policies.models import Policy
-from apps.runs.faults import fault_point
+from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run, let_others_go_first

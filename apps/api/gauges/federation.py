@@ -10,11 +10,11 @@ from prometheus_client.core import Metric
 
 from apps.api.gauges.family import gauge
 from apps.core import clock
-from apps.federation.fallback.stale import heard_at
 from apps.federation.models import HeldHour, Mount, Remote, Subscription
+from apps.federation.staleness import last_contact_at
 
 _LABELS = ("kind", "policy", "issuer", "name")
-_MOST = 500  # of each kind: what is told stays bounded, however much somebody mounts
+_MOST = 500  # of each kind: the output stays bounded with any number of mounts
 
 
 def federation_families() -> Iterator[Metric]:
@@ -29,12 +29,12 @@ def federation_families() -> Iterator[Metric]:
 
 
 def _ages(told: list[tuple[list[str], Mount | Subscription]], at: datetime) -> Iterator[Metric]:
-    age = gauge("fairshare_peer_age_seconds", "Since what it tells was confirmed last", *_LABELS)
+    age = gauge("fairshare_peer_age_seconds", "Since its data was last confirmed", *_LABELS)
     allowed = gauge("fairshare_peer_allowed_age_seconds", "How old that may become", *_LABELS)
-    failed = gauge("fairshare_peer_failed_looks", "Looks in a row that brought nothing good", *_LABELS)
-    blocked = gauge("fairshare_peer_blocked", "1 while somebody has to look: a fork, or another key", *_LABELS)
+    failed = gauge("fairshare_peer_failed_fetches", "Failed fetches in a row", *_LABELS)
+    blocked = gauge("fairshare_peer_blocked", "1 while a manager has to decide: a fork, or another key", *_LABELS)
     for labels, row in told:
-        age.add_metric(labels, (at - heard_at(row)).total_seconds())
+        age.add_metric(labels, (at - last_contact_at(row)).total_seconds())
         allowed.add_metric(labels, row.max_age_s)
         failed.add_metric(labels, row.n_failed)
         blocked.add_metric(labels, float(row.state == Remote.State.BLOCKED))
@@ -43,7 +43,7 @@ def _ages(told: list[tuple[list[str], Mount | Subscription]], at: datetime) -> I
 
 def _waiting(told: list[tuple[list[str], Mount | Subscription]]) -> Iterator[Metric]:
     review = gauge("fairshare_mount_held_for_review", "1 while a document waits for a decision", *_LABELS[1:])
-    hours = gauge("fairshare_peer_held_hours", "Hours in which it tells of more than it has", *_LABELS[1:])
+    hours = gauge("fairshare_peer_held_hours", "Hours in which it reports more than its capacity", *_LABELS[1:])
     counts = HeldHour.objects.values_list("subscription_id").annotate(n=Count("pk")).order_by()
     held: dict[int, int] = dict(counts)
     for (_kind, *labels), row in told:

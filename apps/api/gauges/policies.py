@@ -1,4 +1,4 @@
-"""Per policy: how old its newest snapshot is, what it took, and how far the tree is from its targets."""
+"""Per policy: age of its newest snapshot, duration of its computation, and the tree's distance from its targets."""
 
 from __future__ import annotations
 
@@ -123,9 +123,9 @@ def count_outside(snapshot: ServedSnapshot) -> tuple[int, int]:
 
 
 def mean_deviation_points(snapshot: ServedSnapshot) -> float | None:
-    """100 · Σ target_global · |actual − target| / Σ target_global over entries whose group has used anything.
+    """100 · Σ target_global · |actual − target| / Σ target_global over entries whose group has any usage.
 
-    None where nobody has: 0/0 is no deviation.
+    None without any usage: 0/0 is no deviation.
     """
     values = snapshot.values
     measured = compared(snapshot)
@@ -137,7 +137,32 @@ def mean_deviation_points(snapshot: ServedSnapshot) -> float | None:
 
 
 def compared(snapshot: ServedSnapshot) -> Mask:
-    """Entries whose actual share exists: somebody in their group has used something."""
+    """Entries whose actual share exists: their group has some usage."""
     values, parent = snapshot.values, snapshot.tree.parent
     found: Mask = values.competes & (values.group_usage[np.maximum(parent, 0)] > 0)
     return found
+
+
+def entry_families(served: Mapping[str, ServedSnapshot], most: int) -> Iterator[Metric]:
+    """The `most` groups of each policy with the highest targets of the total; with 0 none."""
+    target = gauge("fairshare_entry_target_ratio", "Target within its group", "policy", "entry")
+    actual = gauge("fairshare_entry_actual_ratio", "Share of its group's usage that it had", "policy", "entry")
+    deviation = gauge("fairshare_entry_deviation_points", "Actual less target; above 0 is over", "policy", "entry")
+    for slug, snapshot in sorted(served.items()):
+        values, known = snapshot.values, compared(snapshot)
+        for i in greatest_groups(snapshot, most):
+            label = [slug, snapshot.tree.path(i)]
+            target.add_metric(label, float(values.target[i]))
+            if known[i]:
+                actual.add_metric(label, float(values.actual[i]))
+                deviation.add_metric(label, 100 * float(values.actual[i] - values.target[i]))
+    yield from (target, actual, deviation)
+
+
+def greatest_groups(snapshot: ServedSnapshot, most: int) -> list[int]:
+    """By target of the total, equals in the order of the tree. Entries that represent a person are left out: scraped
+    values are open to every reader of a dashboard.
+    """
+    groups = np.flatnonzero(snapshot.values.competes & snapshot.tree.is_group)
+    order = np.argsort(-snapshot.values.target_global[groups], kind="stable")
+    return [int(i) for i in groups[order][: max(most, 0)]]

@@ -1,4 +1,4 @@
-"""Per usage source: how fresh, against its own rhythm, and what became of its records."""
+"""Per usage source: freshness against its interval, and the results of its records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.api.gauges.family import counter, gauge
 from apps.core import clock
 from apps.priorities.selectors import count_unmapped_by_source
 from apps.usage.models import Source, SourceDay
-from apps.usage.quality import lateness as late
+from apps.usage.quality import gaps as late
 
 _UNMAPPED_EVERY_S = 300  # this one reads buckets: not at every scrape
 _OUTCOMES = ("new", "duplicate", "corrected", "late", "too_late", "rejected")
@@ -29,11 +29,13 @@ def source_families() -> Iterator[Metric]:
 
 
 def _ages(sources: list[Source], now_s: float) -> Iterator[Metric]:
-    records = gauge("fairshare_usage_records", "Records taken", "source")
-    lag = gauge("fairshare_source_lag_seconds", "Since the end of the last job heard of", "source")
+    records = gauge("fairshare_usage_records", "Records accepted", "source")
+    lag = gauge("fairshare_source_lag_seconds", "Since the end of the last reported job", "source")
     silent = gauge("fairshare_source_silent_seconds", "Since it last sent anything", "source")
     rhythm = gauge("fairshare_source_expected_seconds", "How often it should send, where that was said", "source")
-    lateness = gauge("fairshare_source_lateness_ratio", "Age of the newest record by rhythm: above 2 is late", "source")
+    lateness = gauge(
+        "fairshare_source_lateness_ratio", "Age of the newest record in intervals: above 2 is late", "source"
+    )
     for source in sources:
         label = [source.slug]
         records.add_metric(label, source.n_records)
@@ -58,7 +60,7 @@ def _collecting(sources: list[Source]) -> Iterator[Metric]:
 
 
 def _received(slugs: dict[int, str]) -> Iterator[Metric]:
-    """Sums of the days that are counted when records are taken: no record is looked at."""
+    """Sums of the daily counts of ingest: no record is read."""
     received = counter(
         "fairshare_usage_received_records", "Records received, by what became of them", "source", "outcome"
     )
@@ -75,7 +77,7 @@ def _received(slugs: dict[int, str]) -> Iterator[Metric]:
 
 
 class _Unmapped:
-    """The last count, for as long as it may be told again."""
+    """The last count, for as long as it may be repeated."""
 
     def __init__(self) -> None:
         self.found: dict[str, tuple[int, float]] = {}

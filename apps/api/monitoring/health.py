@@ -29,7 +29,7 @@ from apps.policies.models import Policy
 from apps.priorities.serving import store
 from apps.runs.models import Run
 from apps.usage.models import Source
-from apps.usage.quality.lateness import LATE_INTERVALS, lateness
+from apps.usage.quality.gaps import LATE_INTERVALS, lateness
 
 _BEAT_SILENT = timedelta(minutes=10)  # beat notes its last run every three
 _SNAPSHOT_OLD = timedelta(minutes=15)
@@ -85,7 +85,7 @@ def _why_not_by_address(request: HttpRequest) -> str:
 
 
 def _require_whole_site(bounds: TokenBounds) -> None:
-    """A token for one place isn't told how the others do."""
+    """A token for one policy or entry can't read the state of others."""
     require_scope(bounds, frozenset({PRIORITIES_READ}))
     if bounds.policy_slug or bounds.subtree_uid or bounds.source_slug:
         message = "Metrics tell of the whole site, and the token is for one place only: make one without a policy."

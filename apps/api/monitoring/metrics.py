@@ -17,14 +17,13 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from apps.api.gauges.entries import entry_families
 from apps.api.gauges.federation import federation_families
-from apps.api.gauges.policies import policy_families
+from apps.api.gauges.policies import entry_families, policy_families
 from apps.api.gauges.runs import run_families, token_families
 from apps.api.gauges.sources import source_families
 from apps.priorities.serving import store
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # one more series for each counter that nobody reads
+disable_created_metrics()  # type: ignore[no-untyped-call]  # one unused series more for each counter
 registry = CollectorRegistry(auto_describe=False)
 lookups = Counter("fairshare_lookups", "Look-ups answered from memory, by this process", ["status"], registry=registry)
 lookup_s = Histogram(
@@ -37,7 +36,7 @@ _by_status: dict[int, Counter] = {}
 
 
 def count_lookup(status: int, took_s: float) -> None:
-    """Labels are looked up once: this is on the hot path."""
+    """Labels are resolved once: this is on the hot path."""
     counter = _by_status.get(status)
     if counter is None:
         counter = _by_status[status] = lookups.labels(str(status))

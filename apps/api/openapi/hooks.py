@@ -67,7 +67,7 @@ _ANYWHERE = {
     "503": "Not now: no snapshot yet, or no database; see Retry-After",
 }
 _WITH_BODY = {
-    "409": "Somebody else changed it first, or the state doesn't allow it",
+    "409": "It changed meanwhile, or the state doesn't allow it",
     "412": "If-Match is of an older version",
     "428": "If-Match is missing",
 }

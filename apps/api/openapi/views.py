@@ -1,6 +1,6 @@
-"""The OpenAPI description: made once a release, at the start of the stack, and sent as the file that it left.
+"""The OpenAPI description: made once a release, at the start of the stack, and sent as a file.
 
-Making it takes seconds of CPU and anybody may ask for it, so a process makes it in one thread at most.
+Making it takes seconds of CPU and the route is open, so a process makes it in one thread at most.
 """
 
 from __future__ import annotations
@@ -10,8 +10,11 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from csp.decorators import csp_update
 from django.contrib.auth.decorators import login_not_required
 from django.http import FileResponse, HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.renderers import OpenApiJsonRenderer, OpenApiYamlRenderer
 
@@ -19,6 +22,15 @@ from apps.api import errors
 from apps.api.packing import is_known
 from apps.core.errors import Unavailable
 from apps.core.release import schema_file
+
+
+@login_not_required
+@require_safe
+@csp_update({"img-src": ["data:"]})  # Swagger UI's own style sheet draws its arrows and locks that way
+def docs(request: HttpRequest) -> HttpResponse:
+    """Open, as the schema is: it says how to ask, and nothing about this site."""
+    return render(request, "api/docs.html")
+
 
 _RENDERERS: dict[str, Any] = {"yaml": OpenApiYamlRenderer, "json": OpenApiJsonRenderer}
 _SUFFIXES = {
@@ -34,7 +46,7 @@ _making = threading.Lock()
 
 @login_not_required
 def schema(request: HttpRequest) -> HttpResponseBase:
-    """The same for everybody, as YAML or JSON. Parameters change nothing."""
+    """The schema as YAML or JSON, equal for all callers. Parameters change nothing."""
     if request.method not in ("GET", "HEAD"):
         return errors.problem(request, 405, "method_not_allowed", "This is only read.", headers={"Allow": "GET, HEAD"})
     media_type = request.get_preferred_type(list(_SUFFIXES))

@@ -14,8 +14,8 @@ from rest_framework.views import APIView
 from apps.accounts.audit.check import last_check
 from apps.accounts.models import AuditEvent
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, SELF_READ, Scopes, actor_of
+from apps.api.v1.instants import InstantField
 from apps.api.v1.lists import asked, decode_cursor, encode_cursor
-from apps.api.v1.moments import InstantField
 from apps.core import clock
 from apps.policies.history.audit_reading import AuditFilter, AuditPage, AuditReader
 
@@ -65,7 +65,7 @@ class AuditCheckSerializer(serializers.Serializer[Any]):
 class AuditPageSerializer(serializers.Serializer[Any]):
     results = AuditEventSerializer(many=True)
     next = serializers.CharField(allow_null=True)
-    chain = AuditCheckSerializer(allow_null=True, help_text="What the last look at the whole chain found")
+    chain = AuditCheckSerializer(allow_null=True, help_text="Result of the last check of the whole chain")
 
 
 class AuditFilterSerializer(serializers.Serializer[Any]):
@@ -111,7 +111,7 @@ class AuditListView(APIView):
 
 
 def _entries(text: str, policy_slug: str, reader: AuditReader) -> frozenset[UUID]:
-    """By uid, also what is archived; by path what stands there now. What the caller may not see is nowhere."""
+    """By uid, also archived ones; by path the present one. Entries hidden from the caller are left out."""
     try:
         return frozenset([UUID(text)])
     except ValueError:

@@ -1,4 +1,4 @@
-"""Priorities of jobs, taken apart: a pure answer to what was sent, nothing of the site is in it."""
+"""Priorities of jobs, term by term: a pure function of the request, without data of the site."""
 
 from __future__ import annotations
 
@@ -7,14 +7,54 @@ from typing import Any, ClassVar
 
 import orjson
 from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from apps.api.authentication import ANY, Scopes
+from apps.api.authentication import ANY, POLICIES_READ, PRIORITIES_READ, Scopes, actor_of
 from apps.api.parsing import StrictJSONParser
+from apps.api.v1.lists import asked
+from apps.core import clock
 from apps.engine.jobs import all_job_algorithms
 from apps.priorities.job_cases import MOST_CASES, MOST_JOBS, explain_jobs, refuse_many
+from apps.priorities.sam_case import sam_case
+
+
+class SamCaseFilterSerializer(serializers.Serializer[Any]):
+    path = serializers.CharField(
+        max_length=4096,
+        required=False,
+        default="/",
+        help_text="The entry whose children are the groups; / unless given",
+    )
+
+
+class SamAlgorithmSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    benefit = serializers.DictField(
+        child=serializers.FloatField(),
+        required=False,
+        help_text="The metric's weights; absent: jobs give their benefit",
+    )
+
+
+class SamCaseSerializer(serializers.Serializer[Any]):
+    id = serializers.CharField()
+    algorithm = SamAlgorithmSerializer()
+    shares = serializers.DictField(child=serializers.FloatField(), help_text="Targets by group")
+    benefit = serializers.DictField(child=serializers.FloatField(), help_text="Usage by group, in the policy's metric")
+    jobs = serializers.ListField(child=serializers.DictField(), help_text="Empty: put yours here")
+
+
+class SamCaseView(APIView):
+    scopes: ClassVar[Scopes] = {"GET": frozenset({PRIORITIES_READ, POLICIES_READ})}
+
+    @extend_schema(operation_id="get_sam_case", parameters=[SamCaseFilterSerializer], responses=SamCaseSerializer)
+    def get(self, request: Request, policy: str) -> Response:
+        """Shares and usage of the entries below one, as a case of SAM's queue that lacks only its jobs."""
+        given = asked(SamCaseFilterSerializer, request)
+        return Response(sam_case(policy_slug=policy, path=given["path"], actor=actor_of(request), at=clock.now()))
 
 
 def _case_schema() -> dict[str, Any]:
@@ -86,7 +126,7 @@ _ANSWERS = {"oneOf": [_ANSWER, {"type": "array", "items": _ANSWER}]}
 
 
 class JobCaseParser(StrictJSONParser):
-    """Counts with the fast reader first: what asks for too much isn't read strictly, which takes ten times as long."""
+    """Counts with the fast reader first: an oversized case isn't read strictly, which takes ten times as long."""
 
     def load(self, body: bytes) -> Any:
         with contextlib.suppress(ValueError):  # the strict reader names the place
@@ -105,9 +145,9 @@ class JobExplanationView(APIView):
         responses={(200, "application/json"): _ANSWERS},
     )
     def post(self, request: Request) -> Response:
-        """One case or a list, as `manage.py jobs` takes them; every term of every job, and the lines that add up.
+        """One case or a list, as `manage.py jobs` accepts them; every term of every job, and the lines that add up.
 
-        A case that can't be meant refuses the call as a whole, with its place.
+        An invalid case rejects the request as a whole, with its location.
         """
         given: Any = request.data
         return Response(explain_jobs(given) if isinstance(given, list) else explain_jobs([given])[0])

@@ -46,7 +46,7 @@ def decode_cursor(text: str, kind: type[Place]) -> Place:
 
 
 def asked(kind: type[serializers.Serializer[Any]], request: Request) -> dict[str, Any]:
-    """What stands behind the question mark, checked; unknown names are refused, because a typo would be ignored."""
+    """The query string, checked; unknown names are rejected, because a typo would be ignored."""
     lists = [name for name, field in kind().fields.items() if isinstance(field, serializers.ListField)]
     several = {name: request.query_params.getlist(name) for name in lists if name in request.query_params}
     return _checked(kind, {**request.query_params.dict(), **several})

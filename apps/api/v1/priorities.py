@@ -18,8 +18,8 @@ from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, PRIORITIES_RE
 from apps.api.tables import TABLE_ANSWERS, TableFormatField, table_response
 from apps.api.throttling import READS
 from apps.api.v1 import answers
+from apps.api.v1.instants import InstantField
 from apps.api.v1.lists import asked, decode_cursor, list_of, listed, sent
-from apps.api.v1.moments import InstantField
 from apps.api.v1.usage.views import StreamParser
 from apps.core import clock
 from apps.priorities import selectors
@@ -37,7 +37,7 @@ _PAGE = 100
 @extend_schema_field(
     {
         "type": "object",
-        "description": "The algorithm with its parameters; GET /api/v1/algorithms tells of all of them.",
+        "description": "The algorithm with its parameters; GET /api/v1/algorithms lists all of them.",
         "required": ["name"],
         "properties": {"name": {"type": "string"}},
         "additionalProperties": {"oneOf": [{"type": "string"}, {"type": "number"}]},

@@ -1,4 +1,4 @@
-"""A sentence as REST tells it: a stable key, its values, and the rendered text."""
+"""A sentence in REST: a stable key, its values, and the rendered text."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from apps.core import clock
 
 
 class TokenSerializer(serializers.Serializer[Any]):
-    """Without the secret: nobody can read that a second time."""
+    """Without the secret, which can't be read again."""
 
     id = serializers.IntegerField()
     name = serializers.CharField()
@@ -64,7 +64,7 @@ class TokenListView(APIView):
 
     @extend_schema(operation_id="make_token", request=NewTokenSerializer, responses={201: MadeTokenSerializer})
     def post(self, request: Request) -> Response:
-        """A new token of mine; the answer is the only place where it stands."""
+        """A new token of the caller; only this answer contains the secret."""
         given, actor = sent(NewTokenSerializer, request), actor_of(request)
         token, text = services.make_token(
             name=given["name"],

@@ -1,1 +1,1 @@
-"""A synthetic grid that tells a story, so that every page of a fresh installation has something to show."""
+"""A synthetic grid with something to show on every page of a fresh installation."""

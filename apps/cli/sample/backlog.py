@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from apps.accounts.actor import Actor
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 from apps.cli.sample.grid import NAMESPACE, POLICY_SLUG, Grid
 from apps.mapping.attachments import attach_account
 from apps.runs.services import claim_run, work_lease
@@ -35,7 +35,7 @@ def import_backlog(*, at: datetime, admin: Actor) -> None:
 
 
 def attach_robots(uid_of: Callable[[str], UUID], *, at: datetime, admin: Actor, manager: Actor) -> None:
-    """Accounts of programs count where somebody said; `commissioning` stays without an entry."""
+    """Service accounts are attached by hand; `commissioning` stays unmapped."""
     for account, path, reason, actor in (
         (MONITORING, "/operations/tests", "Checks the clusters every hour.", admin),
         (ENSEMBLE, "/climate/seasonal", "Runs the ensemble of the seasonal forecast.", manager),

@@ -1,4 +1,4 @@
-"""What the sample grid's sites have, and what its committee promised: one organisation handed out too much."""
+"""Capacities of the sample grid's sites, and its committee's allocations: one organisation sub-allocated too much."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from apps.accounts.actor import Actor
 from apps.cli.sample.grid import POLICY_SLUG, SITES, Grid
 from apps.cli.sample.jobs import DAYS
 from apps.policies.allocations.capacities import state_capacity
-from apps.policies.allocations.giving import give_allocation
 from apps.policies.allocations.periods import DAY, Period, day_of
+from apps.policies.allocations.services import give_allocation
 
 PART = 16  # of each machine; the rest works for others
 _NOTE = "A sixteenth of the machine belongs to the grid."
 _ROUND = "Autumn round of the allocation committee."
-_PROMISED = ("climate", "lattice-qcd", "genomics", "radio-sky", "materials", "fusion")
+_ALLOCATED_TO = ("climate", "lattice-qcd", "genomics", "radio-sky", "materials", "fusion")
 _WITHIN = {"genomics/assembly": 0.6, "genomics/variants": 0.3, "genomics/pathogens": 0.2, "climate/seasonal": 0.5,
            "climate/sea-ice": 0.3}  # fmt: skip
 
 
-def promise_core_hours(grid: Grid, uid_of: Callable[[str], UUID], *, at: datetime, admin: Actor) -> None:
-    """Capacity by site from the first day on; promises for half a year in proportion to shares; one ends next month."""
+def allocate_core_hours(grid: Grid, uid_of: Callable[[str], UUID], *, at: datetime, admin: Actor) -> None:
+    """Capacity by site from the first day on; allocations for half a year in proportion to shares; one ends next
+    month.
+    """
     zone = ZoneInfo(settings.TIME_ZONE)
     first, today = day_of(at - timedelta(days=DAYS), zone), day_of(at, zone)
     for site in SITES:
@@ -37,16 +39,16 @@ def promise_core_hours(grid: Grid, uid_of: Callable[[str], UUID], *, at: datetim
     whole_core_h = sum(site.cores for site in SITES) / PART * half_year.hours(zone)
     shares = grid.vo_shares
 
-    def promise(path: str, core_h: float, period: Period) -> None:
+    def allocate(path: str, core_h: float, period: Period) -> None:
         give_allocation(
             policy_slug=POLICY_SLUG, entry_uid=uid_of(f"/{path}"), starts_on=period.starts_on, ends_on=period.ends_on,
             core_h=round(core_h, -3), reason=_ROUND, at=at, actor=admin,
         )  # fmt: skip
 
-    amounts = {name: whole_core_h * shares[name] / sum(shares.values()) for name in _PROMISED}
+    amounts = {name: whole_core_h * shares[name] / sum(shares.values()) for name in _ALLOCATED_TO}
     for name, core_h in amounts.items():
-        promise(name, core_h, half_year)
+        allocate(name, core_h, half_year)
     for path, part in _WITHIN.items():
-        promise(path, amounts[path.partition("/")[0]] * part, half_year)
-    promise("climate/seasonal", 15_000, Period(today.replace(day=1), today.replace(day=1) + 60 * DAY))
-    promise("training", 5_000, Period(first, today + 20 * DAY))
+        allocate(path, amounts[path.partition("/")[0]] * part, half_year)
+    allocate("climate/seasonal", 15_000, Period(today.replace(day=1), today.replace(day=1) + 60 * DAY))
+    allocate("training", 5_000, Period(first, today + 20 * DAY))

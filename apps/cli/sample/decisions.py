@@ -13,13 +13,13 @@ from apps.accounts.services import make_token
 from apps.cli.sample.backlog import GUESTS
 from apps.cli.sample.grid import POLICY_SLUG
 from apps.mapping.membership.plan import apply_members
-from apps.notices.watching import Place
+from apps.notices.rules import Place
 from apps.notices.webhooks import make_webhook, turn
 from apps.policies.changesets.drafts import add_operations, open_draft
-from apps.policies.changesets.reviewing import comment_on, schedule_change_set
+from apps.policies.changesets.lifecycle import comment_on, schedule_change_set
 from apps.policies.models import ChangeSet, Policy
-from apps.policies.publishing.at_once import publish_operations
-from apps.policies.requests.asking import ask_upward
+from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.requests.share_requests import ask_upward
 from apps.policies.services import make_change_set, propose_change_set
 
 UidOf = Callable[[str], UUID]

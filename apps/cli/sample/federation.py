@@ -11,15 +11,15 @@ from apps.cli.sample import peers
 from apps.cli.sample.core_hours import PART
 from apps.cli.sample.grid import POLICY_SLUG, SITES
 from apps.cli.sample.jobs import DAYS
-from apps.federation.fetch_schedule import take_answer
+from apps.federation.fetch_schedule import ingest_answer
 from apps.federation.fetching import inline
 from apps.federation.models import Mount, Subscription
-from apps.federation.mounts.mounting import make_mount
+from apps.federation.mounts.services import make_mount
 from apps.federation.publications.readers import note_reading
 from apps.federation.publications.services import issue, make_publication
-from apps.federation.usage_feeds.feeds import make_feed, tell
-from apps.federation.usage_feeds.subscribing import subscribe
-from apps.federation.usage_feeds.taking import address_since
+from apps.federation.usage_feeds.feeds import issue_usage, make_feed
+from apps.federation.usage_feeds.subscriptions import subscribe
+from apps.federation.usage_feeds.usage_ingest import address_since
 
 _PUBLISHED_FOR_S = 90 * 86_400  # Turku reads once, when the sample is loaded
 
@@ -36,7 +36,7 @@ def mount_vo(*, at: datetime, begins: datetime, admin: Actor) -> Mount:
         publication=peers.VO, fingerprint=peers.key_of(peers.VO_ISSUER).public.fingerprint,
         reason="The VO maintains its projects itself; fingerprint compared by telephone.", at=at, actor=admin,
     )  # fmt: skip
-    take_document(mount, at=at)
+    ingest_document(mount, at=at)
     return mount
 
 
@@ -47,7 +47,7 @@ def subscribe_to_site(*, at: datetime, begins: datetime, admin: Actor) -> None:
         feed=peers.VO, fingerprint=peers.key_of(peers.SITE_ISSUER).public.fingerprint,
         capacity_cores=float(peers.SITE_CORES), reason="Turku runs jobs of the neutrino VO, too.", at=at, actor=admin,
     )  # fmt: skip
-    take_document(row, at=at)
+    ingest_document(row, at=at)
 
 
 def publish_own(*, at: datetime, admin: User) -> None:
@@ -68,16 +68,16 @@ def publish_own(*, at: datetime, admin: User) -> None:
     _user, bounds = verify_token(text, at=at)
     reader = Actor(user=admin, via="api", token=bounds)
     note_reading(publication, number=issue(publication, at=at).document.version, actor=reader, at=at)
-    told = tell(feed, since=0, at=at)
+    told = issue_usage(feed, since=0, at=at)
     note_reading(feed, number=told.number if told is not None else 0, actor=reader, at=at)
 
 
-def take_document(remote: Mount | Subscription, *, at: datetime) -> None:
+def ingest_document(remote: Mount | Subscription, *, at: datetime) -> None:
     """As the worker would at that instant; refused documents stop the load."""
     url = remote.url if isinstance(remote, Mount) else address_since(remote.url, remote.number, remote.seen_number)
     answer = inline.answer(url, at=at)
     if answer is None:
         raise LookupError(f"{url} isn't published here")
-    look = take_answer(remote, answer, at=at)
-    if look.code:
-        raise ValueError(f"{remote}: {look.message}")
+    fetched = ingest_answer(remote, answer, at=at)
+    if fetched.code:
+        raise ValueError(f"{remote}: {fetched.message}")

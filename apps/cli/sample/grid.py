@@ -16,7 +16,7 @@ SEED = 20_050_120
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A cluster: bigger ones take more of the work; `silent_h` tells how long its accounting has been stuck."""
+    """A cluster: bigger ones run more of the work; `silent_h` is how long its accounting has been stuck."""
 
     slug: str
     name: str

@@ -19,7 +19,7 @@ _HOUR_S = 3600
 
 @dataclass(frozen=True, slots=True)
 class SampleJob:
-    """One job as a site's accounting tells it; `end_at` is None while it runs."""
+    """One job in a site's accounting; `end_at` is None while it runs."""
 
     site: str
     number: int

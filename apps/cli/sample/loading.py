@@ -17,7 +17,7 @@ from apps.accounts.models import Account, User
 from apps.accounts.services import make_user
 from apps.analytics.series.runs import ask_for_series
 from apps.cli.sample import backlog, federation
-from apps.cli.sample.core_hours import promise_core_hours
+from apps.cli.sample.core_hours import allocate_core_hours
 from apps.cli.sample.decisions import connect_programs, on, put_decisions, refund
 from apps.cli.sample.grid import NAMESPACE, POLICY_NAME, POLICY_SLUG, SITES, Grid
 from apps.cli.sample.jobs import DAYS, SampleJob, jobs
@@ -26,7 +26,7 @@ from apps.core.errors import Conflict
 from apps.federation.models import Mount
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
-from apps.notices.evaluating import evaluate
+from apps.notices.evaluation import evaluate
 from apps.policies.access.delegation import give_grant
 from apps.policies.files.imports import import_policy
 from apps.policies.models import Grant, Policy
@@ -46,7 +46,7 @@ _EXPECTED_EVERY_S = 6 * 3600
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody to sign in as, and what they are there to show."""
+    """A sample sign-in, and what it is there to show."""
 
     username: str
     first_name: str
@@ -78,7 +78,7 @@ def load_sample(*, at: datetime) -> None:
         mount = _publish_first(grid, at=at, admin=admin)
         _give_roles(at=at, admin=admin)
         _publish_since(grid, mount, at=at, admin=admin, manager=manager)
-        promise_core_hours(grid, _uid, at=at, admin=admin)
+        allocate_core_hours(grid, _uid, at=at, admin=admin)
         _send_usage(jobs(grid, end_at=at), at=at)
         Account.objects.filter(namespace=NAMESPACE, user_name="kimberg").update(person=people["kimberg"])
         backlog.import_backlog(at=at, admin=admin)
@@ -88,7 +88,7 @@ def load_sample(*, at: datetime) -> None:
         put_decisions(people, _uid, at=at)
         connect_programs(people, _uid, at=at)
     backlog.work_at(request_recompute(policy_slug=POLICY_SLUG, at=at, actor=COMMAND).pk, at)
-    ask_for_series(Policy.objects.get(slug=POLICY_SLUG), at=at)  # takes seconds: the first work of the workers
+    ask_for_series(Policy.objects.get(slug=POLICY_SLUG), at=at)  # takes seconds: the workers' first task
     evaluate(at=at)
 
 
@@ -150,13 +150,13 @@ def _publish_since(grid: Grid, mount: Mount, *, at: datetime, admin: Actor, mana
         _uid("/genomics/assembly"), 1_200, at=on(at, 21, 11, 15), reason="Refund after the failure at Linköping.",
         note="The file system failed: 38 jobs are run again", actor=admin,
     )  # fmt: skip
-    federation.take_document(mount, at=federation.begins_at(at) + timedelta(days=74))
+    federation.ingest_document(mount, at=federation.begins_at(at) + timedelta(days=74))
     refund(
         _uid("/climate/seasonal"), 300, at=on(at, 13, 9, 40), reason="Refund for a forecast with wrong input data.",
         note="The forecast is run again", actor=manager,
     )  # fmt: skip
     _admit(grid.root(), at=on(at, 10, 13, 40), admin=admin)
-    federation.take_document(mount, at=at)
+    federation.ingest_document(mount, at=at)
 
 
 def _admit(whole: dict[str, Any], *, at: datetime, admin: Actor) -> None:

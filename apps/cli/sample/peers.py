@@ -138,7 +138,7 @@ class _Feed:
         return max(1, (self.at - self.begins_at) // _HOUR)
 
     def document(self, since: int, seen: int) -> UsageDocument:
-        """What a reader of number `since` hasn't been told yet."""
+        """The usage after number `since`."""
         since, seen = min(since, self.number), min(max(since, seen), self.number)
         first = (self.begins_at - _EPOCH) // _HOUR
         cores = self._cores()[since:]

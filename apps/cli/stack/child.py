@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Protocol
 
 from apps.cli.stack.definitions import Definition
-from apps.cli.stack.lifeline import dying_with_parent
 from apps.cli.stack.logs import open_private_log
+from apps.cli.stack.parent_watch import dying_with_parent
 from apps.cli.stack.paths import REPOSITORY
 
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 15.0
-_HEALTHY_S = 30.0  # who lived this long starts again without a pause
+_HEALTHY_S = 30.0  # a process that ran this long restarts without a pause
 
 
 class Program(Protocol):
@@ -66,7 +66,7 @@ class GroupProgram:
             os.killpg(process.pid, signal.SIGKILL)
 
     def clean_up(self, process: subprocess.Popen[bytes]) -> None:
-        """Called before the dead leader is reaped: until then its number can't be anybody else's group."""
+        """Called before the dead leader is reaped: until then its number can't be another process group's."""
         self.make_stop(process)
 
 
@@ -134,7 +134,7 @@ class Child:
 
 
 def has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Without reaping it, where the system allows to look first."""
+    """Without reaping it, where the system can check first."""
     if process.returncode is not None:
         return True
     if not hasattr(os, "waitid"):

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from apps.cli.stack.lifeline import SUPERVISED
+from apps.cli.stack.parent_watch import SUPERVISED
 from apps.cli.stack.paths import REPOSITORY
 
-HOST = "127.0.0.1"  # the first run is nobody else's business; a reverse proxy serves the world
+HOST = "127.0.0.1"  # the first run is private; a reverse proxy serves the world
 # Django's checks are made once a start, in `prepare`; every worker would repeat them.
 _CELERY = ("-m", "celery", "--quiet", "--skip-checks", "-A", "fairshare_web")
 _WORKERS = 2  # a long import leaves one for recomputes
@@ -59,13 +59,13 @@ def workers(port: int) -> list[Definition]:
 
 def worker(name: str, node: str) -> Definition:
     """A single process, not a pool: a pool process killed while it holds the queue's lock stops all the others."""
-    # Gossip, mingling and heartbeats would fill the file broker with messages nobody needs.
+    # Gossip, mingling and heartbeats would fill the file broker with useless messages.
     quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")
     return Definition(name, python(*_CELERY, "worker", "--loglevel", "WARNING", "--pool", "solo", *quiet, "-n", node))
 
 
 def bell() -> Definition:
-    """Wakes the workers that live: one of them takes over what a dead one worked on, before that one is back."""
+    """Wakes the running workers: one takes over a dead one's work before that one is back."""
     code = "from fairshare_web.celery import app; app.send_task('apps.runs.tasks.work_runs', ignore_result=True)"
     return Definition("bell", python("-c", code))
 

@@ -17,7 +17,7 @@ _WAIT_S = 0.2
 class Channel(filesystem.Channel):
     # The two classes above name the second argument differently.
     def _put(self, queue: str, payload: Any, **_: Any) -> None:  # type: ignore[override]
-        """Written beside and renamed; readers look at names that end in `<queue>.msg` only."""
+        """Written beside and renamed; readers list names that end in `<queue>.msg` only."""
         folder = self.data_folder_out
         name = f"{time.monotonic_ns() // 1_000_000}_{uuid.uuid4()}.{queue}.msg"
         draft = os.path.join(folder, f".{name}.part")

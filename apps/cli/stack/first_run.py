@@ -28,7 +28,7 @@ def password_for(name: str, *, var: Path | None = None) -> str:
 
 
 def sign_ins(*, var: Path | None = None) -> dict[str, str]:
-    """Names and passwords made here; what somebody changed since then is not known."""
+    """Names and passwords made here; later changes are unknown."""
     try:
         return _parse(((var or var_dir()) / SIGN_INS).read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -51,7 +51,7 @@ class VarLock:
 
 @contextlib.contextmanager
 def held(lock: VarLock) -> Iterator[None]:
-    """Keep a lock that is already taken until the block ends."""
+    """Keep an acquired lock until the block ends."""
     try:
         yield
     finally:

@@ -31,7 +31,7 @@ class LogEcho:
 
     def pump(self) -> None:
         size = self.path.stat().st_size
-        if size < self._read:  # truncated by somebody
+        if size < self._read:  # truncated from outside
             self._read = 0
         if size > self._read:
             with self.path.open("rb") as file:

@@ -15,7 +15,7 @@ _SOCKET_NAME = ".s.PGSQL.5432.lock"
 
 
 class InsecureDirectory(Exception):
-    """Somebody else owns a directory that has to be private."""
+    """Another user owns a directory that has to be private."""
 
 
 def var_dir() -> Path:

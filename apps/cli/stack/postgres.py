@@ -1,7 +1,7 @@
 """Own launcher of an embedded PostgreSQL: no service to install, as root and as an ordinary user, no TCP.
 
-What may have happened before a start is survived: a kill at any moment, a lost postmaster whose backends live on,
-a stale lock file whose number now belongs to somebody else.
+It recovers from a kill at any moment, a lost postmaster whose backends live on, and a stale lock file whose number now
+belongs to another process.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import psycopg
 from psycopg import sql
 
 from apps.cli.stack import processes
-from apps.cli.stack.lifeline import dying_with_parent
 from apps.cli.stack.logs import open_private_log
+from apps.cli.stack.parent_watch import dying_with_parent
 from apps.cli.stack.paths import private_dir, socket_dir
 from apps.core.errors import Unavailable
 
@@ -33,7 +33,7 @@ USER = "fairshare"
 DATABASE = "fairshare"
 OLDEST_VERSION = 15
 
-_START_S = 60.0  # crash recovery of a large log takes a while
+_START_S = 60.0  # crash recovery of a large log takes long
 _STOP_S = 30.0
 _ORPHAN_STOP_S = 10.0
 
@@ -82,7 +82,8 @@ class PostgresServer:
         self._identity: tuple[int, int] | None = None  # whom files are given to, when root can't map users
         self._prefix = self._unprivileged_prefix()
 
-    # --- Becoming somebody PostgreSQL accepts -------------------------------------------------------------------------
+    # --- Running as an unprivileged user
+    # ----------------------------------------------------------------------------------
 
     def _unprivileged_prefix(self) -> list[str]:
         """PostgreSQL refuses root: map root to nobody in a user namespace, else change to nobody for real."""
@@ -271,7 +272,7 @@ class PostgresServer:
         self.end_strays()
 
     def end_strays(self) -> None:
-        """End what is left of an earlier server, and a lock file whose number belongs to somebody else by now."""
+        """End the remains of an earlier server, and remove a lock file whose number belongs to another process."""
         if self.process is not None:
             self.process.poll()  # an unreaped postmaster would look alive to the next one
         lock_file = self.data / "postmaster.pid"

@@ -30,7 +30,7 @@ def working_in(directory: Path, name: str) -> list[int]:
     for pid in pids():
         try:
             inside = os.readlink(_PROC / str(pid) / "cwd") == str(directory)
-        except OSError:  # gone, a zombie, or somebody else's
+        except OSError:  # gone, a zombie, or another user's
             continue
         if inside and name_of(pid).startswith(name):
             found.append(pid)

@@ -16,8 +16,8 @@ from types import FrameType
 
 from apps.cli.stack.child import Child, Program, has_ended
 from apps.cli.stack.definitions import STOP_S
-from apps.cli.stack.lifeline import dying_with_parent
 from apps.cli.stack.logs import LogEcho
+from apps.cli.stack.parent_watch import dying_with_parent
 from apps.cli.stack.postgres import CannotStart, PostgresServer
 
 _ROUND_S = 0.5  # a death and a signal wake the loop at once; the round is for logs and pauses
@@ -32,7 +32,7 @@ def say(line: str) -> None:
 
 
 class PostgresProgram:
-    """The database as one of the children: told to stop fast, cleaned up by its launcher."""
+    """The database as one of the children: stopped fast, cleaned up by its launcher."""
 
     name = "postgres"
 
@@ -136,7 +136,7 @@ class Supervisor:
             raise CannotStart("Preparing the database failed; the lines above say where.")
 
     def run(self, when_ready: Callable[[], bool]) -> None:
-        """Until somebody asks to stop. `when_ready` is asked each round until it returns True."""
+        """Until a stop is requested. `when_ready` is called each round until it returns True."""
         is_ready = False
         while not self.signals.stopping():
             self._tend_database()

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.core.errors import DomainError, Stale
 from apps.policies.access.delegation import LONGEST_REASON
-from apps.policies.access.holdings import FOREVER
+from apps.policies.access.held_rights import FOREVER
 from apps.policies.models import Grant
 
 _NAMES = {"username": "person", "entry_uid": "entry", "expires_at": "ends_on"}

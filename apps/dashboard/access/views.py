@@ -86,7 +86,7 @@ def why(request: HttpRequest, policy: str) -> HttpResponse:
 def of_entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """The part of an entry's page: what I may do here, and who else holds something."""
     now, actor = clock.now(), actor_of(request)
-    answer = access.explain_access(policy_slug=policy, entry_uid=uid, username="", at=now, actor=actor, sight=see)
+    answer = access.explain_access(policy_slug=policy, entry_uid=uid, username="", at=now, actor=actor, visibility=see)
     here = {step.uid for step in answer.steps}
     lines = access.list_grants(policy_slug=policy, at=now, actor=actor)
     wanted = [line for line in lines if line.grant.entry_uid in here and line.state is not GrantState.EXPIRED]
@@ -132,7 +132,7 @@ def _why_context(request: HttpRequest, policy: Policy, now: datetime, place: str
     try:
         uid = entry_uid(request, policy, path)
         found = access.explain_access(
-            policy_slug=policy.slug, entry_uid=uid, username=person, at=now, actor=actor, sight=see
+            policy_slug=policy.slug, entry_uid=uid, username=person, at=now, actor=actor, visibility=see
         )
         context["why"] = access_lines.draw_why(found, now)
         context["path"] = found.path

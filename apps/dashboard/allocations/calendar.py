@@ -27,8 +27,8 @@ from apps.dashboard.allocations.forms import typed_amount
 from apps.dashboard.figures.plan import Span, draw_plan, first_days, months_around
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.actor import actor_of
-from apps.policies.allocations.giving import period_of, successor_of
 from apps.policies.allocations.periods import DAY, FIRST_DAY, LAST_DAY, Period
+from apps.policies.allocations.services import period_of, successor_of
 from apps.policies.allocations.upcoming import SOON_DAYS, Event
 from apps.policies.models import Allocation
 from apps.policies.tree.terms import Dates

@@ -46,7 +46,7 @@ def capacities(request: HttpRequest, policy: str) -> HttpResponse:
         else:
             messages.success(request, _("Capacity added."))
             return SeeOther(_url(policy))
-    rows = services.list_capacities(policy_slug=policy, at=now, actor=actor, sight=see)
+    rows = services.list_capacities(policy_slug=policy, at=now, actor=actor, visibility=see)
     year = whole_year(today(now))
     context = {
         "policy": policy, "policy_name": found.name, "form": form, "rows": [_row(policy, each) for each in rows],
@@ -63,7 +63,7 @@ def capacities(request: HttpRequest, policy: str) -> HttpResponse:
 def capacity(request: HttpRequest, policy: str, capacity_id: int) -> HttpResponse:
     """One row: changed, or removed as if it had never been there."""
     now, actor = clock.now(), actor_of(request)
-    found = services.get_capacity(policy_slug=policy, capacity_id=capacity_id, at=now, actor=actor, sight=see)
+    found = services.get_capacity(policy_slug=policy, capacity_id=capacity_id, at=now, actor=actor, visibility=see)
     changed, gone = CapacityForm(initial=_initial(found)), WithdrawForm()
     if request.method != "POST":
         return _page(request, found, changed, gone)

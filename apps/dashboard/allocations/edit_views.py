@@ -16,16 +16,16 @@ from apps.core import clock
 from apps.core.errors import Conflict, Invalid, Stale
 from apps.dashboard.allocations import presenters as allocation_lines
 from apps.dashboard.allocations.days import asked_period, neighbours, period_words, query_of, zone
-from apps.dashboard.allocations.forms import DraftForm, PromiseForm, WithdrawForm, typed_amount
+from apps.dashboard.allocations.forms import AllocationForm, DraftForm, WithdrawForm, typed_amount
 from apps.dashboard.allocations.views import crumbs_of, page_url
 from apps.dashboard.drafts.pages import draft_url
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.htmx import SeeOther
 from apps.mapping.visibility import see
-from apps.policies.allocations import giving
-from apps.policies.allocations.converting import RESTS, Conversion, ConvertedLine
-from apps.policies.allocations.drafting import draft_shares, get_conversion
+from apps.policies.allocations import services
+from apps.policies.allocations.conversion import RESTS, Conversion, ConvertedLine
+from apps.policies.allocations.conversion_drafts import draft_shares, get_conversion
 from apps.policies.allocations.records import may_decide
 from apps.policies.models import Allocation, Policy
 from apps.policies.selectors import get_policy
@@ -38,20 +38,22 @@ _REFUSALS = (Invalid, Conflict, Stale)
 def allocation(request: HttpRequest, policy: str, allocation: UUID) -> HttpResponse:
     """Changed or withdrawn; each form says which state of it was seen."""
     now, actor = clock.now(), actor_of(request)
-    found, path = giving.get_allocation(policy_slug=policy, allocation_uid=allocation, at=now, actor=actor, sight=see)
-    changed, gone = PromiseForm(initial=_initial(found)), WithdrawForm()
+    found, path = services.get_allocation(
+        policy_slug=policy, allocation_uid=allocation, at=now, actor=actor, visibility=see
+    )
+    changed, gone = AllocationForm(initial=_initial(found)), WithdrawForm()
     if request.method != "POST":
         return _allocation_page(request, found, path, changed, gone)
     whole: dict[str, Any] = {"policy_slug": policy, "allocation_uid": allocation, "at": now, "actor": actor}
     whole |= {"tag": request.POST.get("tag", ""), "sight": see}
-    form: PromiseForm | WithdrawForm
+    form: AllocationForm | WithdrawForm
     if request.POST.get("step") == "withdraw":
         form = gone = WithdrawForm(request.POST)
-        done = form.is_valid() and _try(form, giving.withdraw_allocation, {**whole, **form.cleaned_data})
+        done = form.is_valid() and _try(form, services.withdraw_allocation, {**whole, **form.cleaned_data})
         told = _("Allocation withdrawn.")
     else:
-        form = changed = PromiseForm(request.POST)
-        done = form.is_valid() and _try(form, giving.change_allocation, {**whole, **form.cleaned_data})
+        form = changed = AllocationForm(request.POST)
+        done = form.is_valid() and _try(form, services.change_allocation, {**whole, **form.cleaned_data})
         told = _("Allocation changed.")
     if done:
         messages.success(request, told)
@@ -59,7 +61,7 @@ def allocation(request: HttpRequest, policy: str, allocation: UUID) -> HttpRespo
     return _allocation_page(request, found, path, changed, gone, status=412 if form.is_stale else 422)
 
 
-def _try(form: PromiseForm | WithdrawForm, step: Any, given: dict[str, Any]) -> bool:
+def _try(form: AllocationForm | WithdrawForm, step: Any, given: dict[str, Any]) -> bool:
     """Whether it was done; if not, the form says why."""
     try:
         step(**given)
@@ -74,7 +76,7 @@ def _initial(found: Allocation) -> dict[str, Any]:
 
 
 def _allocation_page(
-    request: HttpRequest, found: Allocation, path: str, form: PromiseForm, gone: WithdrawForm, *, status: int = 200
+    request: HttpRequest, found: Allocation, path: str, form: AllocationForm, gone: WithdrawForm, *, status: int = 200
 ) -> HttpResponse:
     policy, actor = found.policy, actor_of(request)
     tree = load_tree(policy)
@@ -82,7 +84,7 @@ def _allocation_page(
     words = {"n": allocation_lines.core_h(found.core_h), "entry": tree.name[i]}
     context = {
         "policy": policy.slug, "policy_name": policy.name, "allocation": found, "path": path, "form": form,
-        "gone": gone, "tag": giving.tag_of(found), "period": period_words(giving.period_of(found)),
+        "gone": gone, "tag": services.tag_of(found), "period": period_words(services.period_of(found)),
         "title": _("%(n)s core-hours for %(entry)s") % words,
         "may_change": may_decide(policy=policy, tree=tree, i=i, at=clock.now(), actor=actor),
         "entry_url": allocation_lines.tab_url(policy.slug, found.entry_uid, tree.name[i]),
@@ -151,7 +153,7 @@ def _group(request: HttpRequest, policy: Policy) -> UUID:
 def _facts(found: Conversion) -> list[tuple[str, str]]:
     """The sum, step by step."""
     core_h = allocation_lines.core_h
-    facts = [(_("Allocated to its children"), core_h(found.promised_core_h))]
+    facts = [(_("Allocated to its children"), core_h(found.allocated_core_h))]
     if found.has_core_h is not None:
         facts.insert(0, (_("Allocated to %(name)s") % {"name": found.parent_name}, core_h(found.has_core_h)))
         if found.over_core_h:

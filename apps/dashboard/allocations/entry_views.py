@@ -28,13 +28,12 @@ from apps.dashboard.allocations.days import (
     today,
     zone,
 )
-from apps.dashboard.allocations.forms import NUMBER, DatesForm, EndlessForm, PromiseForm
+from apps.dashboard.allocations.forms import NUMBER, AllocationForm, DatesForm, EndlessForm
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.htmx import SeeOther, is_htmx
 from apps.mapping.visibility import see
-from apps.policies.allocations.dating import change_dates
-from apps.policies.allocations.giving import give_allocation, period_of
+from apps.policies.allocations.services import change_dates, give_allocation, period_of
 from apps.policies.models import Allocation
 from apps.policies.publishing.automatic import is_over
 from apps.policies.tree.terms import AT_END, Dates
@@ -71,12 +70,12 @@ def promise(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     back = allocation_lines.tab_url(policy, uid, found.entry.name)
     if request.method != "POST":
         return SeeOther(back)
-    form = PromiseForm(request.POST)
+    form = AllocationForm(request.POST)
     if form.is_valid():
         given = form.cleaned_data
         try:
             give_allocation(
-                policy_slug=policy, entry_uid=uid, **given, at=clock.now(), actor=actor_of(request), sight=see
+                policy_slug=policy, entry_uid=uid, **given, at=clock.now(), actor=actor_of(request), visibility=see
             )
         except (Invalid, Conflict) as refusal:
             form.add_refusal(refusal)
@@ -84,7 +83,7 @@ def promise(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
             told = {"n": allocation_lines.core_h(given["core_h"]), "entry": found.entry.name}
             messages.success(request, _("%(n)s core-hours are allocated to %(entry)s.") % told)
             return SeeOther(back)
-    return _page(request, found, promise_form=form, status=422)
+    return _page(request, found, allocation_form=form, status=422)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -120,7 +119,7 @@ def _found(request: HttpRequest, policy: str, uid: UUID) -> EntryCoreHours:
 
 
 def _page(
-    request: HttpRequest, found: EntryCoreHours, *, promise_form: PromiseForm | None = None,
+    request: HttpRequest, found: EntryCoreHours, *, allocation_form: AllocationForm | None = None,
     dates_form: DatesForm | None = None, status: int = 200,
 ) -> HttpResponse:  # fmt: skip
     now, policy, name = clock.now(), found.table.policy_slug, found.entry.name
@@ -132,7 +131,7 @@ def _page(
         "period": found.table.period, "years": neighbours(found.table.period, now), "title": _title(found),
         "promises": [_promise(policy, each) for each in found.allocations], "steps": _steps(found),
         "capacity": allocation_lines.core_h(found.table.capacity_core_h), "dates": _dates_words(found),
-        "promise_form": promise_form or PromiseForm(initial=_usual(request, found)),
+        "allocation_form": allocation_form or AllocationForm(initial=_usual(request, found)),
         "dates_form": dates_form or DatesForm(initial=_dates_initial(request, found)),
         "entry_url": lines.entry_url(policy, found.entry.uid, name),
         "crumbs": [
@@ -146,8 +145,8 @@ def _page(
 
 def _title(found: EntryCoreHours) -> str:
     row, when = found.row, period_words(found.table.period)
-    words = {"name": found.entry.name, "n": allocation_lines.core_h(row.promised_core_h), "when": when}
-    if row.promised_core_h is not None:
+    words = {"name": found.entry.name, "n": allocation_lines.core_h(row.allocated_core_h), "when": when}
+    if row.allocated_core_h is not None:
         if not found.table.above:
             return _("There are %(n)s core-hours in %(when)s") % words
         return _("%(name)s has an allocation of %(n)s core-hours in %(when)s") % words

@@ -12,8 +12,8 @@ from django.utils.translation import gettext_lazy as _
 from apps.core.errors import DomainError, Stale
 from apps.dashboard.entry.forms import read_shares
 from apps.policies.allocations.capacities import MOST_CORES
-from apps.policies.allocations.giving import MOST_CORE_H
 from apps.policies.allocations.records import LONGEST_TEXT
+from apps.policies.allocations.services import MOST_CORE_H
 
 _GROUPED = re.compile(r"[1-9][0-9]{0,2}(?:([ ,.'\u00a0\u202f\u2019])[0-9]{3})(?:\1[0-9]{3})*(?:[.,][0-9]+)?", re.ASCII)
 _PLAIN = re.compile(r"[0-9]+(?:[.,][0-9]+)?", re.ASCII)
@@ -97,7 +97,7 @@ def _reason(help_text: Any = _IN_LIST) -> forms.CharField:
     return forms.CharField(label=_("Reason"), max_length=LONGEST_TEXT, help_text=help_text, widget=_text())
 
 
-class PromiseForm(_Refusable):
+class AllocationForm(_Refusable):
     """How many core-hours, from which day to which, and why."""
 
     core_h = AmountField(MOST_CORE_H, label=_("Core-hours"))
@@ -106,7 +106,7 @@ class PromiseForm(_Refusable):
     reason = _reason()
 
 
-class GiveForm(PromiseForm):
+class GiveForm(AllocationForm):
     """The same, and to whom."""
 
     entry = forms.CharField(

@@ -37,7 +37,7 @@ class AllocationLine:
     ended: str  # "ended 30 Nov"
     promised: str
     share: str
-    handed_out: str
+    sub_allocated: str
     meter: Meter | None
     kept: str
     over: str
@@ -46,7 +46,7 @@ class AllocationLine:
     bar: Bullet | None
     remaining: str
     pace: Balance
-    promise_url: str
+    allocation_url: str
 
     @property
     def indent(self) -> range:
@@ -69,27 +69,27 @@ def draw_lines(table: AllocationTable) -> list[AllocationLine]:
 
 
 def draw_line(table: AllocationTable, row: AllocationRow) -> AllocationLine:
-    own, out = row.promised_core_h, row.handed_out_core_h
+    own, out = row.allocated_core_h, row.sub_allocated_core_h
     url = tab_url(table.policy_slug, row.uid, row.name)
     return AllocationLine(
         row=row, url=url, period=_period(table, row), ended=_ended(table, row),
-        promised=core_h(own) if own is not None else "", handed_out=_handed_out(row),
+        promised=core_h(own) if own is not None else "", sub_allocated=_sub_allocated(row),
         share=presentation.percent(row.share_of_parent) if row.share_of_parent is not None else "",
         meter=draw_meter(out / own) if own and out is not None and row.hands_out else None,
         kept=core_h(row.kept_core_h) if row.kept_core_h is not None and row.hands_out else "",
         over=_("%(n)s over-allocated") % {"n": core_h(row.over_core_h)} if row.over_core_h else "",
         expected=core_h(row.expected_core_h) if row.expected_core_h is not None else "",
         delivered=core_h(row.delivered_core_h), bar=_bar(row), remaining=remaining_words(row), pace=pace_of(row),
-        promise_url=f"{url}?{query_of(table.period)}#promise" if row.may_give else "",
+        allocation_url=f"{url}?{query_of(table.period)}#promise" if row.may_give else "",
     )  # fmt: skip
 
 
-def _handed_out(row: AllocationRow) -> str:
+def _sub_allocated(row: AllocationRow) -> str:
     """Of its own in percent, else in core-hours; nothing where it hands out nothing or this isn't for the reader."""
-    if not row.hands_out or row.handed_out_core_h is None:
+    if not row.hands_out or row.sub_allocated_core_h is None:
         return ""
-    own = row.promised_core_h
-    return presentation.percent(row.handed_out_core_h / own, 0) if own else core_h(row.handed_out_core_h)
+    own = row.allocated_core_h
+    return presentation.percent(row.sub_allocated_core_h / own, 0) if own else core_h(row.sub_allocated_core_h)
 
 
 def _period(table: AllocationTable, row: AllocationRow) -> str:
@@ -108,8 +108,8 @@ def _ended(table: AllocationTable, row: AllocationRow) -> str:
 
 def _bar(row: AllocationRow) -> Bullet | None:
     """Delivered of the promise, or of what its shares come to; the tick is where an even pace would be."""
-    whole = row.promised_core_h or row.expected_whole_core_h
-    has_promise = row.promised_core_h and row.parent_uid is not None
+    whole = row.allocated_core_h or row.expected_whole_core_h
+    has_promise = row.allocated_core_h and row.parent_uid is not None
     due = row.due_core_h if has_promise else row.expected_core_h
     if not whole or row.delivered_core_h is None or due is None:
         return None
@@ -160,20 +160,21 @@ def verdict(table: AllocationTable) -> Verdict:
     when, group = period_words(table.period), table.group
     if table.is_over:
         return _too_much(table)
-    promised = [row for row in table.rows if row.promised_core_h is not None]
+    promised = [row for row in table.rows if row.allocated_core_h is not None]
     if not promised:
         text = _("Shares decide how much each entry gets. Allocate core-hours to state the intended amount.")
         return Verdict("none", _("No core-hours are allocated in %(when)s") % {"when": when}, text)
-    if group.promised_core_h is None:
+    if group.allocated_core_h is None:
         if table.above:
             text = _("%(name)s has no allocation, so its sub-allocations draw on the entry above.")
             return Verdict("amount", _amount_title(group, when), text % {"name": group.name})
         text = _("No capacity is recorded: the allocations can’t be checked.")
         return Verdict("no_capacity", _amount_title(group, when), text)
     words = {
-        "out": core_h(group.handed_out_core_h), "own": core_h(group.promised_core_h), "kept": core_h(group.kept_core_h)
+        "out": core_h(group.sub_allocated_core_h), "own": core_h(group.allocated_core_h), "kept":
+        core_h(group.kept_core_h)
     }  # fmt: skip
-    if group.handed_out_core_h is None:
+    if group.sub_allocated_core_h is None:
         return Verdict(
             "part", _("Allocations visible to you in %(when)s") % {"when": when}, _("You see part of this group.")
         )
@@ -182,9 +183,9 @@ def verdict(table: AllocationTable) -> Verdict:
 
 
 def _amount_title(group: AllocationRow, when: str) -> str:
-    if group.handed_out_core_h is None:
+    if group.sub_allocated_core_h is None:
         return _("Allocations visible to you in %(when)s") % {"when": when}
-    return _("%(n)s core-hours are allocated in %(when)s") % {"n": core_h(group.handed_out_core_h), "when": when}
+    return _("%(n)s core-hours are allocated in %(when)s") % {"n": core_h(group.sub_allocated_core_h), "when": when}
 
 
 def _too_much(table: AllocationTable) -> Verdict:
@@ -198,14 +199,14 @@ def _too_much(table: AllocationTable) -> Verdict:
     text = _(
         "Sub-allocations of %(name)s total %(out)s core-hours, %(over)s more than it has. Shares are "
         "unaffected, but not all allocations can be met."
-    ) % {"name": name, "out": core_h(worst.handed_out_core_h), "over": core_h(worst.over_core_h)}
+    ) % {"name": name, "out": core_h(worst.sub_allocated_core_h), "over": core_h(worst.over_core_h)}
     return Verdict("over", title, text, is_bad=True)
 
 
 def kpis(table: AllocationTable) -> list[dict[str, str]]:
     """Four numbers of the group: what it has, what it handed out, what is due by now, what was delivered."""
     group = table.group
-    own, out, due = group.promised_core_h, group.handed_out_core_h, group.due_core_h
+    own, out, due = group.allocated_core_h, group.sub_allocated_core_h, group.due_core_h
     label = _("Allocated") if table.above else _("Capacity")
     note = _("core-h") if own is not None else _("not recorded")
     out_note = presentation.percent(out / own, 0) if out is not None and own else _("core-h")
@@ -242,7 +243,7 @@ def gap_words(table: AllocationTable) -> str:
 
 def csv_header() -> list[str]:
     return [
-        "path", "kind", "first_day", "last_day", "promised_core_h", "share_of_parent", "handed_out_core_h",
+        "path", "kind", "first_day", "last_day", "allocated_core_h", "share_of_parent", "sub_allocated_core_h",
         "kept_core_h", "over_committed_core_h", "expected_core_h", "due_core_h", "delivered_core_h",
         "remaining_core_h", "pace",
     ]  # fmt: skip
@@ -251,7 +252,7 @@ def csv_header() -> list[str]:
 def csv_row(row: AllocationRow) -> Sequence[Any]:
     days = row.days
     numbers = (
-        row.promised_core_h, row.share_of_parent, row.handed_out_core_h, row.kept_core_h, row.over_core_h,
+        row.allocated_core_h, row.share_of_parent, row.sub_allocated_core_h, row.kept_core_h, row.over_core_h,
         row.expected_core_h, row.due_core_h, row.delivered_core_h, row.remaining_core_h,
     )  # fmt: skip
     first, last = (days.starts_on.isoformat(), days.ends_on.isoformat()) if days else ("", "")

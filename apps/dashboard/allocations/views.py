@@ -28,8 +28,8 @@ from apps.dashboard.shell.figure_frames import FigureFrame, answer_figure, frame
 from apps.dashboard.shell.htmx import SeeOther, fragment
 from apps.figures.core_hours.answers import FIGURE_STATE, FIGURES, make_figure
 from apps.mapping.visibility import see
-from apps.policies.allocations.drafting import try_core_hours
-from apps.policies.allocations.giving import give_allocation
+from apps.policies.allocations.conversion_drafts import try_core_hours
+from apps.policies.allocations.services import give_allocation
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
 from apps.priorities.records.core_hours import CoreHourWeeks
@@ -58,7 +58,7 @@ def allocations(request: HttpRequest, policy: str) -> HttpResponse:
             give_allocation(
                 policy_slug=policy, entry_uid=_entry(request, policy, given["entry"]), starts_on=given["starts_on"],
                 ends_on=given["ends_on"], core_h=given["core_h"], reason=given["reason"], at=now,
-                actor=actor_of(request), sight=see,
+                actor=actor_of(request), visibility=see,
             )  # fmt: skip
         except (Invalid, Conflict) as refusal:
             form.add_refusal(refusal)
@@ -197,18 +197,18 @@ def table_context(request: HttpRequest, policy: str) -> dict[str, Any]:
         "figures": _figures(request, policy), "figure_state": " ".join(FIGURE_STATE),
         "query": asked.query + group, "group_query": group, "gap": allocation_lines.gap_words(found),
         "places": [line.row.path for line in drawn if line.row.may_give],
-        "has_promises": any(line.row.promised_core_h is not None for line in drawn),
+        "has_allocations": any(line.row.allocated_core_h is not None for line in drawn),
         "unmapped": allocation_lines.core_h(found.unmapped_core_h) if found.unmapped_core_h else "",
     }  # fmt: skip
 
 
 def trial_context(request: HttpRequest, policy: str, found: AllocationTable) -> dict[str, Any]:
     typed = request.GET.get("core_h", "").strip()[:40]
-    groups = [{"value": str(found.group.uid), "label": _group_label(found.group.name, found.group.promised_core_h)}]
+    groups = [{"value": str(found.group.uid), "label": _group_label(found.group.name, found.group.allocated_core_h)}]
     groups += [
-        {"value": str(row.uid), "label": _group_label(row.path, row.promised_core_h)}
+        {"value": str(row.uid), "label": _group_label(row.path, row.allocated_core_h)}
         for row in found.rows
-        if row.promised_core_h is not None and row.hands_out
+        if row.allocated_core_h is not None and row.hands_out
     ]
     chosen = request.GET.get("part_of") or groups[0]["value"]
     context: dict[str, Any] = {
@@ -223,7 +223,7 @@ def trial_context(request: HttpRequest, policy: str, found: AllocationTable) -> 
         made = try_core_hours(
             policy_slug=policy, parent_uid=asked_uid(chosen) or found.group.uid, core_h=read_amount(typed),
             period=found.period, zone=zone(),
-            at=clock.now(), actor=actor_of(request), sight=see,
+            at=clock.now(), actor=actor_of(request), visibility=see,
         )  # fmt: skip
     except ValidationError as problem:
         return {**context, "trial_problem": problem.messages[0], "trial_code": problem.code}

@@ -80,7 +80,7 @@ SENTENCES = {
     "usage.import_undone": gettext_lazy("undid an import of %(what)s"),
     "usage.overlap_decided": gettext_lazy("resolved overlapping hours of %(what)s and another source"),
     "usage.repaired": gettext_lazy("rebuilt totals of %(what)s from its records"),
-    "usage.records_let_go": gettext_lazy("deleted expired records: %(what)s"),
+    "usage.records_removed": gettext_lazy("deleted expired records: %(what)s"),
     "usage.sealed": gettext_lazy("sealed old usage of %(what)s"),
     "notice_rule.set": gettext_lazy("set a notice rule: %(what)s"),
     "notice_rule.removed": gettext_lazy("removed a notice rule: %(what)s"),
@@ -117,7 +117,7 @@ SENTENCES = {
     "federation.subscribed": gettext_lazy("subscribed to usage of %(what)s"),
     "federation.unsubscribed": gettext_lazy("unsubscribed from usage of %(what)s"),
     "federation.usage_held": gettext_lazy("held usage of %(what)s: it exceeds the site’s capacity"),
-    "federation.strangers_dropped": gettext_lazy("dropped usage of %(what)s for entries outside its scope"),
+    "federation.out_of_scope_dropped": gettext_lazy("dropped usage of %(what)s for entries outside its scope"),
     "federation.capacity_agreed": gettext_lazy("approved the capacity of %(what)s"),
     "federation.key_rotated": gettext_lazy("replaced the signing key %(what)s"),
 }

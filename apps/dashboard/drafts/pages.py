@@ -20,7 +20,7 @@ from apps.dashboard.figures import bullet
 from apps.dashboard.shell import lines
 from apps.dashboard.shell.actor import actor_of
 from apps.policies.changesets import drafts
-from apps.policies.changesets.change_sets import Sight
+from apps.policies.changesets.change_sets import ChangeSetAccess
 from apps.policies.models import ChangeSet
 from apps.policies.selectors import get_change_set
 from apps.policies.tree.columns import Node
@@ -268,7 +268,7 @@ def archived_lines(view: DraftView) -> list[dict[str, Any]]:
 def neighbours(view: DraftView) -> list[str]:
     """Who else is changing the same entries, in words."""
     mine = drafts.named_uids(view.draft.operations)
-    sight = Sight(view.policy, view.actor, view.at)
+    access = ChangeSetAccess(view.policy, view.actor, view.at)
     found = []
     for other in drafts.list_neighbours(view.draft, since=view.at - _NEIGHBOURS_FOR)[:3]:
         shared = [view.tree.get(UUID(uid)) for uid in sorted(mine & drafts.named_uids(other.operations))]
@@ -278,7 +278,7 @@ def neighbours(view: DraftView) -> list[str]:
         told = {"who": other.author_name, "entry": names[0], "title": draft_words.title_of(other)}
         text = (
             _("%(who)s is also changing %(entry)s in “%(title)s”.")
-            if sight.may_see(other)
+            if access.may_see(other)
             else _("%(who)s is also changing %(entry)s.")
         )
         found.append(text % told)

@@ -17,7 +17,7 @@ from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.htmx import SeeOther
 from apps.policies import services
 from apps.policies.models import Policy, Revision
-from apps.policies.publishing import reverting
+from apps.policies.publishing import revert
 
 _OFFERED_FOR = timedelta(days=1)
 
@@ -31,7 +31,7 @@ def undo(request: HttpRequest, policy: str) -> HttpResponse:
     at, actor = clock.now(), actor_of(request)
     number = _number(request)
     reason = _("Undoes revision %(n)s.") % {"n": number}
-    draft = reverting.revert_revision(policy_slug=policy, number=number, reason=reason, at=at, actor=actor)
+    draft = revert.revert_revision(policy_slug=policy, number=number, reason=reason, at=at, actor=actor)
     try:
         revision = services.publish_change_set(id=draft.pk, version=draft.version, reason=reason, at=at, actor=actor)
     except (Conflict, Invalid, NotAllowed) as error:

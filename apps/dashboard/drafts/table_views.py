@@ -24,7 +24,7 @@ from apps.dashboard.shell import presentation
 from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.htmx import SeeOther
 from apps.policies.changesets import drafts
-from apps.policies.files.pasting import PastePlan, plan_paste
+from apps.policies.files.imports import PastePlan, plan_paste
 from apps.policies.operations.apply import Operation
 from apps.policies.settings import RESOURCES
 from apps.priorities.selectors.changesets.draft import DraftView

@@ -198,7 +198,7 @@ def entry_context(page: EntryPage) -> dict[str, Any]:
         "against_target": against_target,
         "rows": [difference_lines.history_row(line) for line in page.history],
         "scale": presentation.percent(scale, 0),
-        "handed_out": lines.whole_of(page.children),
+        "sub_allocated": lines.whole_of(page.children),
         "sibling_shares": lines.whole_of([page.entry, *page.siblings]),
         "crumbs": [*crumbs, {"label": page.entry.name}],
         "own_numbers": algorithm_words.own_numbers(page.entry.columns, page.algorithm, tolerance),

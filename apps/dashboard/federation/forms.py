@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 from apps.core.errors import DomainError, Invalid
 from apps.dashboard.notices.forms import RefusedForm
 from apps.federation.models import Mount
-from apps.federation.mounts.mounting import clean_fingerprint
+from apps.federation.mounts.services import clean_fingerprint
 
 _MINUTE_S, _HOUR_S = 60, 3600
 _NAMES = {"every_s": "every", "max_age_s": "max_age", "fingerprint": "told"}

@@ -12,10 +12,9 @@ from django.utils.translation import gettext_lazy, ngettext
 from apps.dashboard.federation import presenters as federation_lines
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.keyed import Keyed, joined
-from apps.federation.fallback.conditions import Condition, age_of
-from apps.federation.fallback.stale import is_stale
 from apps.federation.models import Fetch, Mount
 from apps.federation.mounts.differences import Differences, Stated
+from apps.federation.staleness import Condition, age_of, is_stale
 
 _OUTCOMES = {
     Fetch.Outcome.SAME.value: ("ok", gettext_lazy("Unchanged")),

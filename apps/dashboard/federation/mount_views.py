@@ -31,11 +31,11 @@ from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.htmx import SeeOther, fragment
 from apps.federation import control
-from apps.federation.fallback.conditions import Condition, age_of, condition_of, is_held
 from apps.federation.grid.peers import Place
 from apps.federation.models import Fetch, Mount
 from apps.federation.mounts.differences import load_differences
-from apps.federation.mounts.mounting import get_mount, unmount
+from apps.federation.mounts.services import get_mount, unmount
+from apps.federation.staleness import Condition, age_of, condition_of, is_held
 from apps.policies.tree.stored import load_tree
 from apps.runs.models import Run
 

@@ -24,7 +24,7 @@ from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.htmx import SeeOther
 from apps.federation.control import fetch_now
 from apps.federation.grid.peers import list_mountable, list_places, require_federation
-from apps.federation.mounts.mounting import Preview, make_mount, preview
+from apps.federation.mounts.services import Preview, make_mount, preview
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 

@@ -14,9 +14,9 @@ from django.utils.translation import gettext_lazy, ngettext
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.keyed import Keyed, Standing, joined
 from apps.dashboard.sources.presenters import Meter
-from apps.federation.fallback.conditions import NEEDS_A_LOOK, Condition
 from apps.federation.grid.peers import Direction, Peer
 from apps.federation.models import Remote
+from apps.federation.staleness import NEEDS_ATTENTION, Condition
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.target_moves import target_moves
 
@@ -129,7 +129,7 @@ def meter(age_s: float | None, allowed_s: float) -> Meter | None:
 def headline(peers: Sequence[Peer]) -> Keyed:
     """The verdict over the table: about what we take, because what others read is theirs to worry about."""
     taken = [peer for peer in peers if peer.direction is not Direction.READS]
-    odd = sum(peer.condition in NEEDS_A_LOOK for peer in taken)
+    odd = sum(peer.condition in NEEDS_ATTENTION for peer in taken)
     if odd:
         text = ngettext("%(n)s of %(all)s needs attention", "%(n)s of %(all)s need attention", odd)
         return Keyed("needs_a_look", text % {"n": odd, "all": len(taken)})
@@ -157,7 +157,7 @@ def alarms(peers: Sequence[Peer]) -> list[dict[str, Any]]:
     """What needs somebody, each in one sentence with where to go."""
     found = []
     for peer in peers:
-        if peer.direction is not Direction.READS and peer.condition in NEEDS_A_LOOK:
+        if peer.direction is not Direction.READS and peer.condition in NEEDS_ATTENTION:
             found.append(
                 {"key": peer.condition, "title": _title(peer), "text": consequence(peer), "url": _url_of(peer)}
             )

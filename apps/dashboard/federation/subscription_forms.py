@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.core.errors import DomainError, Invalid
 from apps.dashboard.publications.forms import number, reason_field, text, whole
 from apps.federation.models import Subscription
-from apps.federation.mounts.mounting import clean_fingerprint
+from apps.federation.mounts.services import clean_fingerprint
 
 _MINUTE_S, _HOUR_S = 60, 3_600
 STALE_ACTIONS = (

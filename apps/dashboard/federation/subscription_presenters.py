@@ -15,10 +15,9 @@ from apps.dashboard.federation.presenters import STANDINGS
 from apps.dashboard.grid.presenters import METER
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.keyed import Keyed, Standing, joined
-from apps.federation.fallback.conditions import Condition, condition_of, is_held
-from apps.federation.fallback.stale import is_stale
 from apps.federation.models import Fetch, Subscription
-from apps.federation.usage_feeds.told_hours import ToldHour, ToldUsage
+from apps.federation.staleness import Condition, condition_of, is_held, is_stale
+from apps.federation.usage_feeds.reported_hours import ReportedHour, ReportedUsage
 from apps.policies.settings import PolicySettings
 from apps.priorities.metering.metric import site_factor
 
@@ -45,7 +44,7 @@ class LookLine:
 
 @dataclass(frozen=True, slots=True)
 class HourLine:
-    hour: ToldHour
+    hour: ReportedHour
     told: str
     possible: str
     meter: str
@@ -66,7 +65,7 @@ def site_name(row: Subscription) -> str:
     return row.source.site or row.issuer
 
 
-def story(row: Subscription, told: ToldUsage, path: str, now: datetime) -> Story:
+def story(row: Subscription, told: ReportedUsage, path: str, now: datetime) -> Story:
     condition = condition_of(row, is_held=is_held(row), at=now)
     words = {"site": site_name(row), "path": path, "age": ""}
     if row.good_at is not None:
@@ -76,7 +75,7 @@ def story(row: Subscription, told: ToldUsage, path: str, now: datetime) -> Story
     return Story(condition, STANDINGS[condition], sentence, _follows(row, told, condition, now))
 
 
-def _heard(row: Subscription, told: ToldUsage, condition: Condition) -> Keyed:
+def _heard(row: Subscription, told: ReportedUsage, condition: Condition) -> Keyed:
     """Once it has been, as words with %(site)s, %(path)s and %(age)s."""
     if condition is Condition.HELD and not _holds(row, told):
         text = _("%(site)s reported usage of %(path)s %(age)s ago, and declares more cores than approved")
@@ -108,7 +107,7 @@ def _chosen() -> dict[Condition, str]:
     }
 
 
-def _follows(row: Subscription, told: ToldUsage, condition: Condition, now: datetime) -> Keyed:
+def _follows(row: Subscription, told: ReportedUsage, condition: Condition, now: datetime) -> Keyed:
     if condition is Condition.EXPIRED:
         until = presentation.clock_time(row.expires_at, now) if row.expires_at is not None else ""
         ended = Keyed(condition, _("It was valid until %(time)s, and nothing newer arrived.") % {"time": until})
@@ -157,7 +156,7 @@ def _meanwhile(row: Subscription) -> Keyed:
     return Keyed(f"meanwhile.{row.stale_action}", text)
 
 
-def _holds(row: Subscription, told: ToldUsage) -> bool:
+def _holds(row: Subscription, told: ReportedUsage) -> bool:
     """Something doesn't count, and not only would a larger capacity be declared."""
     return bool(told.n_held) or row.running_held
 
@@ -166,15 +165,15 @@ def look_lines(rows: Sequence[Fetch]) -> list[LookLine]:
     return [_look(row) for row in rows]
 
 
-def hour_lines(told: ToldUsage) -> list[HourLine]:
+def hour_lines(told: ReportedUsage) -> list[HourLine]:
     return [_hour(hour) for hour in told.hours]
 
 
-def capacity_words(row: Subscription, told: ToldUsage) -> Keyed:
+def capacity_words(row: Subscription, told: ReportedUsage) -> Keyed:
     """What somebody may agree to, and why."""
     found, agreed = [], cores(row.capacity_cores)
-    if row.told_capacity_cores is not None and row.told_capacity_cores > row.capacity_cores:
-        words = {"told": cores(row.told_capacity_cores), "agreed": agreed}
+    if row.reported_capacity_cores is not None and row.reported_capacity_cores > row.capacity_cores:
+        words = {"told": cores(row.reported_capacity_cores), "agreed": agreed}
         text = _("It now declares %(told)s; %(agreed)s are approved, and more is ignored.") % words
         found.append(Keyed("declares_more", text))
     elif told.doubted_from is not None:
@@ -192,7 +191,7 @@ def capacity_words(row: Subscription, told: ToldUsage) -> Keyed:
     return joined(found)
 
 
-def _doubt_words(told: ToldUsage, agreed: str) -> str:
+def _doubt_words(told: ReportedUsage, agreed: str) -> str:
     """One hour is so far beyond that the others can't be right either."""
     text = ngettext(
         "One hour far exceeds %(agreed)s. Usage after it is ignored: %(n)s hour doesn’t count.",
@@ -209,7 +208,7 @@ def cores(value: float) -> str:
 
 def suggested_cores(row: Subscription) -> float:
     """As declared now, if that is more than is agreed."""
-    return max(row.told_capacity_cores or 0.0, row.capacity_cores)
+    return max(row.reported_capacity_cores or 0.0, row.capacity_cores)
 
 
 def speed(settings: PolicySettings, site: str) -> str:
@@ -235,9 +234,9 @@ def _look(row: Fetch) -> LookLine:
     return LookLine(row, badge, dot, words, federation_lines.took(row.duration_s), size)
 
 
-def _hour(hour: ToldHour) -> HourLine:
-    part = hour.told_s / hour.possible_s if hour.possible_s else 0.0
+def _hour(hour: ReportedHour) -> HourLine:
+    part = hour.reported_s / hour.possible_s if hour.possible_s else 0.0
     return HourLine(
-        hour=hour, told=presentation.core_hours(hour.told_s), possible=presentation.core_hours(hour.possible_s),
+        hour=hour, told=presentation.core_hours(hour.reported_s), possible=presentation.core_hours(hour.possible_s),
         meter=f"{min(max(part * METER * 0.65, 1.5), METER):.1f}", is_held=hour.held_s is not None,
     )  # fmt: skip

@@ -34,8 +34,14 @@ from apps.federation import control
 from apps.federation.grid.peers import require_federation
 from apps.federation.grid.totals import GridChoice, list_grid_entries
 from apps.federation.models import Fetch, Subscription
-from apps.federation.usage_feeds.subscribing import FeedPreview, get_subscription, preview_feed, subscribe, unsubscribe
-from apps.federation.usage_feeds.told_hours import load_told
+from apps.federation.usage_feeds.reported_hours import load_reported_usage
+from apps.federation.usage_feeds.subscriptions import (
+    FeedPreview,
+    get_subscription,
+    preview_feed,
+    subscribe,
+    unsubscribe,
+)
 from apps.policies.models import Revision
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
@@ -208,7 +214,7 @@ def _page(
     problem: DomainError | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    now, told = clock.now(), load_told(row)
+    now, told = clock.now(), load_reported_usage(row)
     tree = load_tree(row.policy)
     i = tree.index_of_uid(row.entry_uid)
     path = tree.path(i) if i is not None else ""

@@ -235,15 +235,15 @@ def _capacity(site: SiteColumn) -> tuple[str, str]:
     if site.capacity_cores is None:
         return presentation.UNKNOWN, _("not declared")
     cores = _("%(n)s cores") % {"n": presentation.count(round(site.capacity_cores))}
-    if site.told_capacity_cores is None:
+    if site.reported_capacity_cores is None:
         return cores, ""
-    return cores, _("declares %(n)s now") % {"n": presentation.count(round(site.told_capacity_cores))}
+    return cores, _("declares %(n)s now") % {"n": presentation.count(round(site.reported_capacity_cores))}
 
 
 def _age(site: SiteColumn, at: datetime) -> tuple[str, str]:
-    if site.heard_at is None:
+    if site.last_contact_at is None:
         return presentation.UNKNOWN, ""
-    age = presentation.age(presentation.seconds_between(site.heard_at, at))
+    age = presentation.age(presentation.seconds_between(site.last_contact_at, at))
     note = "" if site.max_age_s is None else _("of %(time)s") % {"time": presentation.duration(site.max_age_s)}
     return age, note
 

@@ -25,7 +25,7 @@ from apps.dashboard.shell.keyed import Keyed
 from apps.dashboard.shell.navigation import current_policy_slug
 from apps.federation.grid.peers import may_federate
 from apps.federation.grid.totals import Grid, GridChoice, list_grid_entries, load_grid
-from apps.federation.usage_feeds.subscribing import get_subscription, list_subscriptions
+from apps.federation.usage_feeds.subscriptions import get_subscription, list_subscriptions
 from apps.figures.flow import grid_flow
 
 LEVELS = (1, 2, 3)

@@ -25,8 +25,8 @@ from apps.dashboard.shell.actor import actor_of
 from apps.policies.changesets.conflicts import EditConflict
 from apps.policies.models import Comment, Policy
 from apps.policies.operations.apply import Operation
-from apps.policies.requests.asking import RequestState, requests_for
-from apps.policies.requests.dividing import latest_divisions, list_led_groups, plan_division
+from apps.policies.requests.group_division import latest_divisions, list_led_groups, plan_division
+from apps.policies.requests.share_requests import RequestState, requests_for
 from apps.priorities.change_effects.requests import get_request_evidence
 from apps.priorities.selectors.changesets.group import GroupPage, get_group_page
 

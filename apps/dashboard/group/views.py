@@ -23,8 +23,8 @@ from apps.dashboard.group.forms import GroupInput, read_group, read_number, take
 from apps.dashboard.requests.forms import AskForm
 from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.htmx import SeeOther, fragment
-from apps.policies.requests.asking import ask_upward, plan_request
-from apps.policies.requests.dividing import divide_group, list_led_groups, undo_division
+from apps.policies.requests.group_division import divide_group, list_led_groups, undo_division
+from apps.policies.requests.share_requests import ask_upward, plan_request
 from apps.priorities.change_effects.requests import preview_request
 from apps.priorities.selectors.changesets.group import load_members
 

@@ -21,9 +21,9 @@ from apps.dashboard.review import words as change_words
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.actor import actor_of
 from apps.policies.changesets import drafts
-from apps.policies.changesets.change_sets import Sight
+from apps.policies.changesets.change_sets import ChangeSetAccess
 from apps.policies.models import Policy, Revision
-from apps.policies.publishing.reverting import revisions_reverted
+from apps.policies.publishing.revert import revisions_reverted
 from apps.policies.selectors import list_revisions
 
 PAGE = 50
@@ -50,8 +50,8 @@ def revision_rows(
     older = found[PAGE - 1].number if len(found) > PAGE else None
     shown = found[:PAGE]
     undone = revisions_reverted(policy, [revision.number for revision in shown])
-    sight = Sight(policy, actor_of(request), clock.now())
-    return [_row(revision, undone, sight.may_see(revision.change_set)) for revision in shown], older
+    access = ChangeSetAccess(policy, actor_of(request), clock.now())
+    return [_row(revision, undone, access.may_see(revision.change_set)) for revision in shown], older
 
 
 def _row(revision: Revision, undone: dict[int, int], may_see: bool) -> RevisionRow:

@@ -22,7 +22,7 @@ from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.htmx import SeeOther, fragment
 from apps.policies.models import ChangeSet, Policy
-from apps.policies.publishing import reverting
+from apps.policies.publishing import revert
 from apps.policies.selectors import get_policy, get_revision
 from apps.priorities.selectors import RevisionDiff, diff_revisions, get_entry_history
 
@@ -93,7 +93,7 @@ def undo(request: HttpRequest, policy: str, revision: int) -> HttpResponse:
     """What undoing it would change; POST makes the change set that does."""
 
     def draft(reason: str) -> ChangeSet:
-        return reverting.revert_revision(
+        return revert.revert_revision(
             policy_slug=policy, number=revision, reason=reason, at=clock.now(), actor=actor_of(request)
         )
 
@@ -109,7 +109,7 @@ def restore(request: HttpRequest, policy: str, revision: int) -> HttpResponse:
     """What leads from the tree in force to that of a revision; POST makes the change set that does."""
 
     def draft(reason: str) -> ChangeSet:
-        return reverting.restore_revision(
+        return revert.restore_revision(
             policy_slug=policy, number=revision, with_settings="tree_only" not in request.POST, reason=reason,
             at=clock.now(), actor=actor_of(request),
         )  # fmt: skip

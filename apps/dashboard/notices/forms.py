@@ -95,7 +95,7 @@ class PlaceForm(forms.Form):
 class MailForm(RefusedForm):
     """How often, at which hour, and about what not."""
 
-    rhythm = forms.ChoiceField(label=_("Send me mail"), choices=Preference.Rhythm.choices, widget=_select())
+    interval = forms.ChoiceField(label=_("Send me mail"), choices=Preference.Interval.choices, widget=_select())
     hour = forms.TypedChoiceField(
         label=_("At"), coerce=int, choices=[(hour, f"{hour:02}:00") for hour in range(24)], widget=_select()
     )

@@ -25,11 +25,11 @@ def mail(request: HttpRequest) -> HttpResponse:
     found = preferences.get_mail_settings(actor=actor)
     chosen = found.preference
     wanted = [name for name in kinds() if name not in chosen.muted]
-    form = MailForm(request.POST or None, initial={"rhythm": chosen.rhythm, "hour": chosen.hour, "kinds": wanted})
+    form = MailForm(request.POST or None, initial={"interval": chosen.interval, "hour": chosen.hour, "kinds": wanted})
     if request.method == "POST" and form.is_valid():
         given = form.cleaned_data
         try:
-            preferences.set_preference(rhythm=given["rhythm"], hour=given["hour"], muted=form.muted(), actor=actor)
+            preferences.set_preference(interval=given["interval"], hour=given["hour"], muted=form.muted(), actor=actor)
         except Invalid as error:
             form.add_refusal(error)
         else:

@@ -12,7 +12,7 @@ from django.utils.translation import ngettext
 
 from apps.dashboard.shell import lines, presentation
 from apps.notices.models import Notice
-from apps.notices.reading import NoticeLine
+from apps.notices.selectors import NoticeLine
 
 ICONS = {"info": "info-circle", "warn": "alert-triangle", "bad": "alert-octagon"}
 BADGES = {"info": "", "warn": "warn", "bad": "bad"}

@@ -19,10 +19,10 @@ from apps.dashboard.notices.forms import PlaceForm, RuleForm
 from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.htmx import SeeOther
 from apps.mapping.visibility import see
-from apps.notices import watching
+from apps.notices import rules as watching
 from apps.notices.kinds import kind_of, kinds
 from apps.notices.kinds.base import Kind
-from apps.notices.watching import NEW, Place, RuleLine
+from apps.notices.rules import NEW, Place, RuleLine
 from apps.policies.selectors import get_policy, list_policies
 from apps.policies.tree.stored import load_tree
 from apps.usage.selectors import list_sources

@@ -20,7 +20,7 @@ from apps.core.errors import Invalid
 from apps.dashboard.notices.presenters import draw, headline
 from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.htmx import SeeOther, fragment
-from apps.notices import reading
+from apps.notices import selectors
 from apps.notices.kinds import kinds
 from apps.policies.selectors import list_policies
 
@@ -43,7 +43,7 @@ def page_url(**_kwargs: Any) -> str:
 def notices(request: HttpRequest) -> HttpResponse:
     """The worst first; each leads to the page that shows the matter."""
     actor, now = actor_of(request), clock.now()
-    own = reading.list_notices(at=now, actor=actor)
+    own = selectors.list_notices(at=now, actor=actor)
     n_unread = sum(line.is_unread for line in own)
     context = {
         "headline": headline(len(own), n_unread),
@@ -67,14 +67,14 @@ def read(request: HttpRequest) -> HttpResponse:
     """One, or all up to the newest that the page showed."""
     actor, now = actor_of(request), clock.now()
     if "up_to" in request.POST:
-        n = reading.mark_all_read(up_to=_number(request, "up_to"), at=now, actor=actor)
+        n = selectors.mark_all_read(up_to=_number(request, "up_to"), at=now, actor=actor)
         messages.success(
             request, ngettext("%(n)s notice marked as read.", "%(n)s notices marked as read.", n) % {"n": n}
         )
     elif request.POST.get("unread"):
-        reading.mark_unread(id=_number(request, "notice"), at=now, actor=actor)
+        selectors.mark_unread(id=_number(request, "notice"), at=now, actor=actor)
     else:
-        reading.mark_read(ids=[_number(request, "notice")], at=now, actor=actor)
+        selectors.mark_read(ids=[_number(request, "notice")], at=now, actor=actor)
     return SeeOther(_back(request))
 
 
@@ -83,7 +83,7 @@ def snooze(request: HttpRequest) -> HttpResponse:
     """Put off for some days, or shown again."""
     actor, now, id = actor_of(request), clock.now(), _number(request, "notice")
     days = _number(request, "days")
-    reading.snooze(id=id, until=now + timedelta(days=min(days, 3660)) if days else None, at=now, actor=actor)
+    selectors.snooze(id=id, until=now + timedelta(days=min(days, 3660)) if days else None, at=now, actor=actor)
     said = _("Snoozed; listed under “Snoozed” until then.") if days else _("Shown again.")
     messages.success(request, said)
     return SeeOther(_back(request))
@@ -91,12 +91,12 @@ def snooze(request: HttpRequest) -> HttpResponse:
 
 def _list_context(request: HttpRequest, actor: Actor) -> dict[str, Any]:
     state = request.GET.get("state", "open")
-    state = state if state in reading.STATES else "open"
+    state = state if state in selectors.STATES else "open"
     kind = request.GET.get("kind", "")
     kind = kind if kind in kinds() else ""
     policy = request.GET.get("of", "")[:64]
     now = clock.now()
-    found = reading.list_notices(state=state, kind=kind, policy=policy, limit=SHOWN + 1, at=now, actor=actor)
+    found = selectors.list_notices(state=state, kind=kind, policy=policy, limit=SHOWN + 1, at=now, actor=actor)
     shown = found[:SHOWN]
     if state != "closed":
         shown = sorted(shown, key=lambda line: (_FIRST[line.notice.level], -line.notice.pk))

@@ -21,7 +21,7 @@ from apps.dashboard.shell.htmx import SeeOther, fragment
 from apps.notices import webhooks as room
 from apps.notices.kinds import kinds
 from apps.notices.models import Delivery
-from apps.notices.watching import place_of
+from apps.notices.rules import place_of
 from apps.notices.webhooks import WebhookLine
 
 _BADGES = {"sent": "ok", "failed": "bad", "waiting": "warn", "dropped": ""}

@@ -11,7 +11,7 @@ from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 from apps.dashboard.figures import bullet
 from apps.dashboard.figures.bullet import Bullet, State, Tolerance
 from apps.dashboard.mapping.presenters import WHY

@@ -21,14 +21,14 @@ from apps.dashboard.notices import presenters as notice_lines
 from apps.dashboard.overview.words import compared, distance
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.lines import Line
-from apps.federation.fallback.conditions import Condition, age_of, condition_of
 from apps.federation.grid.peers import Place
 from apps.federation.models import Mount, Remote, Subscription
+from apps.federation.staleness import Condition, age_of, condition_of
 from apps.mapping.attachments import key_of
 from apps.mapping.claims import list_claims
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.rule_set import load_rulebook
-from apps.notices.reading import list_open_notices
+from apps.notices.selectors import list_open_notices
 from apps.policies.access.holders import name_of
 from apps.policies.models import ChangeSet
 from apps.policies.operations.boosts import is_boost

@@ -36,7 +36,7 @@ from apps.dashboard.shell.lines import Line
 from apps.dashboard.sources.pages import lines_of
 from apps.engine import convergence
 from apps.explain.my_priority import get_my_priority
-from apps.policies.requests.dividing import list_led_groups
+from apps.policies.requests.group_division import list_led_groups
 from apps.priorities.pins import list_pinned, pinned_among
 from apps.priorities.selectors import Overview
 from apps.priorities.selectors.overview import overview_of

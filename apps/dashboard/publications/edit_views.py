@@ -125,8 +125,8 @@ def _page(
     drop = "dashboard:federation-feed-drop" if kind.is_feed else "dashboard:federation-publication-drop"
     context = {
         "form": form,
-        "fields": [form[name] for name in form.fields if name not in ("tells_running", "is_open")],
-        "ticks": [form[name] for name in form.fields if name in ("tells_running", "is_open")],
+        "fields": [form[name] for name in form.fields if name not in ("sends_running", "is_open")],
+        "ticks": [form[name] for name in form.fields if name in ("sends_running", "is_open")],
         "is_feed": kind.is_feed,
         "line": line,
         "title": line.name if line else kind.title,

@@ -33,7 +33,7 @@ def feed(request: HttpRequest, name: str) -> HttpResponse:
     line = published_lines.feed_line(row, clock.now())
     initial = {
         "name": row.name, "capacity": whole(row.capacity_cores), "keeps": row.keeps_days,
-        "expires": whole(row.expires_after_s / 3_600), "tells_running": row.tells_running, "is_open": row.is_open,
+        "expires": whole(row.expires_after_s / 3_600), "sends_running": row.sends_running, "is_open": row.is_open,
     }  # fmt: skip
     return change_one(request, _feeds(), line, initial)
 

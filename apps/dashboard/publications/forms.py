@@ -94,14 +94,14 @@ class FeedForm(ToldForm):
     )
     keeps = number(_("Days published"), 1, 3_660, _("Older hours are not published."), initial=400)
     expires = number(_("Documents expire after (hours)"), 1, 8_784, initial=24)
-    tells_running = forms.BooleanField(label=_("Publish running jobs, too"), required=False, initial=True)
+    sends_running = forms.BooleanField(label=_("Publish running jobs, too"), required=False, initial=True)
     is_open = forms.BooleanField(label=_("Anyone may fetch it, without a token"), required=False)
 
     def given(self) -> dict[str, Any]:
         cleaned = self.cleaned_data
         return {
             **super().given(), "capacity_cores": cleaned["capacity"], "keeps_days": int(cleaned["keeps"]),
-            "tells_running": cleaned["tells_running"],
+            "sends_running": cleaned["sends_running"],
         }  # fmt: skip
 
 

@@ -90,7 +90,7 @@ def publication_line(row: Publication, now: datetime) -> ToldLine:
 def feed_line(row: UsageFeed, now: datetime) -> ToldLine:
     n = round(row.capacity_cores) if row.capacity_cores >= 10 else row.capacity_cores
     cores = _("%(n)s cores declared") % {"n": presentation.count(n) if isinstance(n, int) else f"{n:g}"}
-    running = _("with running jobs") if row.tells_running else _("without running jobs")
+    running = _("with running jobs") if row.sends_running else _("without running jobs")
     return _line(
         row, now, newest=row.number, told_at=None, facts=(cores, running),
         url=reverse("dashboard:federation-feed", args=[row.name]), address=f"/api/v1/feeds/{row.name}",

@@ -13,7 +13,7 @@ from django.utils.translation import ngettext
 from apps.dashboard.shell import presentation
 from apps.dashboard.sources.presenters import SourceLine, Timeliness
 from apps.usage.quality.coverage import Coverage
-from apps.usage.quality.findings import Odd
+from apps.usage.quality.findings import DataIssues
 
 _BAD, _WARN, _INFO = "bad", "warn", "info"
 _ORDER = {_BAD: 0, _WARN: 1, _INFO: 2}
@@ -35,9 +35,9 @@ class Finding:
         return {_BAD: "alert-octagon", _WARN: "alert-triangle"}.get(self.level, "info-circle")
 
 
-def findings_of(lines: Sequence[SourceLine], odd: Mapping[str, Odd]) -> list[Finding]:
+def findings_of(lines: Sequence[SourceLine], issues: Mapping[str, DataIssues]) -> list[Finding]:
     """The worst first, then by source."""
-    found = [one for line in lines for one in _of_source(line, odd[line.source.slug])]
+    found = [one for line in lines for one in _of_source(line, issues[line.source.slug])]
     return sorted(found, key=lambda one: (_ORDER[one.level], one.source))
 
 
@@ -56,16 +56,16 @@ def n_worth(found: Sequence[Finding]) -> int:
     return sum(one.level != _INFO for one in found)
 
 
-def _of_source(line: SourceLine, odd: Odd) -> list[Finding]:
+def _of_source(line: SourceLine, issues: DataIssues) -> list[Finding]:
     """Every rule looks on its own; each gives one finding or none."""
     rules = {
         "silence": _silence, "holes": _holes, "held": _held, "ahead": _ahead, "rejected": _rejected,
         "unmapped": _unmapped, "too_late": _too_late, "changed": _changed, "vanished": _vanished,
     }  # fmt: skip
-    return [replace(one, key=key) for key, rule in rules.items() if (one := rule(line, odd)) is not None]
+    return [replace(one, key=key) for key, rule in rules.items() if (one := rule(line, issues)) is not None]
 
 
-def _silence(line: SourceLine, odd: Odd) -> Finding | None:
+def _silence(line: SourceLine, issues: DataIssues) -> Finding | None:
     if not line.is_behind:
         return None
     level = _BAD if line.state is Timeliness.SILENT else _WARN
@@ -74,11 +74,11 @@ def _silence(line: SourceLine, odd: Odd) -> Finding | None:
     return _finding(level, line, text, _("Check whether its collector runs and its token is valid."))
 
 
-def _holes(line: SourceLine, odd: Odd) -> Finding | None:
-    hours = sum(day.n_missing for day in odd.days)
+def _holes(line: SourceLine, issues: DataIssues) -> Finding | None:
+    hours = sum(day.n_missing for day in issues.days)
     if not hours:
         return None
-    days = sum(day.state is not Coverage.FULL for day in odd.days if day.n_missing)
+    days = sum(day.state is not Coverage.FULL for day in issues.days if day.n_missing)
     text = ngettext(
         "%(n)s hour without expected usage, on %(days)s of the days shown.",
         "%(n)s hours without expected usage, on %(days)s of the days shown.",
@@ -87,40 +87,40 @@ def _holes(line: SourceLine, odd: Odd) -> Finding | None:
     return _finding(_WARN, line, text, _("If the system was running, send that period again: duplicates don’t count."))
 
 
-def _held(line: SourceLine, odd: Odd) -> Finding | None:
-    if not odd.n_held:
+def _held(line: SourceLine, issues: DataIssues) -> Finding | None:
+    if not issues.n_held:
         return None
     text = ngettext(
         "%(n)s stretch of hours also came from another source; it doesn’t count before a decision.",
         "%(n)s stretches of hours also came from another source; they don’t count before a decision.",
-        odd.n_held,
-    ) % {"n": presentation.count(odd.n_held)}
+        issues.n_held,
+    ) % {"n": presentation.count(issues.n_held)}
     finding = _finding(_BAD, line, text, _("Decide whether these are the same jobs."))
     return replace(finding, url=reverse("dashboard:overlaps"))
 
 
-def _ahead(line: SourceLine, odd: Odd) -> Finding | None:
-    if not odd.received.ahead:
+def _ahead(line: SourceLine, issues: DataIssues) -> Finding | None:
+    if not issues.received.ahead:
         return None
     text = ngettext(
         "%(n)s record ended in the future by our clock and was rejected.",
         "%(n)s records ended in the future by our clock and were rejected.",
-        odd.received.ahead,
-    ) % {"n": presentation.count(odd.received.ahead)}
+        issues.received.ahead,
+    ) % {"n": presentation.count(issues.received.ahead)}
     return _finding(_BAD, line, text, _("Set the clocks of both machines, or the source's time zone."))
 
 
-def _rejected(line: SourceLine, odd: Odd) -> Finding | None:
-    n = odd.received.rejected - odd.received.ahead
+def _rejected(line: SourceLine, issues: DataIssues) -> Finding | None:
+    n = issues.received.rejected - issues.received.ahead
     if n <= 0:
         return None
-    total = odd.received.new + odd.received.duplicate + odd.received.corrected + odd.received.rejected
+    total = issues.received.new + issues.received.duplicate + issues.received.corrected + issues.received.rejected
     level = _BAD if n > total * 0.05 else _WARN
     text = ngettext("%(n)s line was rejected.", "%(n)s lines were rejected.", n) % {"n": presentation.count(n)}
     return _finding(level, line, text, _("See the reasons below and with each import; correct and send them again."))
 
 
-def _unmapped(line: SourceLine, odd: Odd) -> Finding | None:
+def _unmapped(line: SourceLine, issues: DataIssues) -> Finding | None:
     if line.unmapped is None or not line.unmapped.n_accounts:
         return None
     n, core_s = line.unmapped.n_accounts, line.unmapped.core_s
@@ -138,8 +138,8 @@ def _unmapped(line: SourceLine, odd: Odd) -> Finding | None:
     )
 
 
-def _too_late(line: SourceLine, odd: Odd) -> Finding | None:
-    n, core_s = odd.too_late
+def _too_late(line: SourceLine, issues: DataIssues) -> Finding | None:
+    n, core_s = issues.too_late
     if not n:
         return None
     if core_s is None:
@@ -158,8 +158,8 @@ def _too_late(line: SourceLine, odd: Odd) -> Finding | None:
     return _finding(_WARN, line, text, _("If it matters, add a usage adjustment."))
 
 
-def _changed(line: SourceLine, odd: Odd) -> Finding | None:
-    n, core_s = odd.changed
+def _changed(line: SourceLine, issues: DataIssues) -> Finding | None:
+    n, core_s = issues.changed
     if not n:
         return None
     if core_s is None:
@@ -173,14 +173,14 @@ def _changed(line: SourceLine, odd: Odd) -> Finding | None:
     return _finding(_INFO, line, text, _("The newest version counts; see the list below."))
 
 
-def _vanished(line: SourceLine, odd: Odd) -> Finding | None:
-    if not odd.n_vanished:
+def _vanished(line: SourceLine, issues: DataIssues) -> Finding | None:
+    if not issues.n_vanished:
         return None
     text = ngettext(
         "%(n)s running job vanished from the listing and was closed at its last report.",
         "%(n)s running jobs vanished from the listing and were closed at their last report.",
-        odd.n_vanished,
-    ) % {"n": presentation.count(odd.n_vanished)}
+        issues.n_vanished,
+    ) % {"n": presentation.count(issues.n_vanished)}
     return _finding(_INFO, line, text, _("Their accounting records will replace this."))
 
 

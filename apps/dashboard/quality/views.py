@@ -35,20 +35,20 @@ def data_quality(request: HttpRequest) -> HttpResponse:
     since_at = now - span
     lines = lines_of(actor)
     sources = [line.source for line in lines]
-    odd = quality.look_at(sources=sources, span=span, at=now, zone=ZoneInfo(settings.TIME_ZONE), actor=actor)
-    found = findings_of(lines, odd)
+    issues = quality.look_at(sources=sources, span=span, at=now, zone=ZoneInfo(settings.TIME_ZONE), actor=actor)
+    found = findings_of(lines, issues)
     context = {
         "verdict": verdict(found, len(lines)),
         "findings": found,
         "n_worth": n_worth(found),
-        "lines": [(line, odd[line.source.slug]) for line in lines],
-        "total": quality.together([one.received for one in odd.values()]),
+        "lines": [(line, issues[line.source.slug]) for line in lines],
+        "total": quality.together([one.received for one in issues.values()]),
         "days": span.days,
         "since": since_words(span),
         "periods": PERIODS_DAYS,
         "reasons": [(one, reason(one.code)) for one in quality.list_reasons(since_at=since_at, actor=actor)],
         "changed": quality.list_changed(since_at=since_at, limit=_LISTED, actor=actor),
-        "n_changed": sum(one.changed[0] for one in odd.values()),
+        "n_changed": sum(one.changed[0] for one in issues.values()),
         "too_late": quality.list_too_late(since_at=since_at, limit=_LISTED, actor=actor),
         "reads_all": actor.is_admin,
         "now": now,

@@ -27,8 +27,8 @@ from apps.policies.access.holders import GrantState, name_of
 from apps.policies.access.scope import visible_entries
 from apps.policies.models import ChangeSet, Comment
 from apps.policies.operations.whole_trees import is_document
-from apps.policies.requests.asking import RequestState, state_of_request, wish_of
 from apps.policies.requests.inbox import EndingGrant, EndingShares, Inbox, get_inbox, last_words
+from apps.policies.requests.share_requests import RequestState, state_of_request, wish_of
 from apps.policies.tree.stored import load_tree
 from apps.priorities.change_effects.requests import get_request_evidence
 

@@ -19,10 +19,10 @@ from apps.dashboard.requests.forms import AnswerForm
 from apps.dashboard.requests.words import group_url, ranks_words
 from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.htmx import SeeOther, fragment
-from apps.policies.changesets.reviewing import comment_on
+from apps.policies.changesets.lifecycle import comment_on
 from apps.policies.models import ChangeSet
-from apps.policies.requests.asking import decline_request, grant_request
 from apps.policies.requests.inbox import get_inbox
+from apps.policies.requests.share_requests import decline_request, grant_request
 from apps.policies.selectors import get_change_set
 from apps.policies.services import withdraw_change_set
 from apps.priorities.change_effects.requests import get_request_evidence

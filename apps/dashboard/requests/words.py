@@ -17,7 +17,7 @@ from apps.dashboard.group.presenters import long_day
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.presentation import Balance
 from apps.policies.models import ChangeSet, Comment
-from apps.policies.requests.asking import RequestState, Wish
+from apps.policies.requests.share_requests import RequestState, Wish
 from apps.priorities.change_effects.requests import RequestEvidence, Week
 
 _STATES = {

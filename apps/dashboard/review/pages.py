@@ -18,7 +18,7 @@ from apps.dashboard.figures import dumbbell, moves
 from apps.dashboard.review import words as change_words
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.actor import actor_of
-from apps.policies.changesets.change_sets import Sight
+from apps.policies.changesets.change_sets import ChangeSetAccess
 from apps.policies.changesets.checks import Check
 from apps.policies.models import ChangeSet
 from apps.policies.publishing.size_guard import second_persons
@@ -57,7 +57,7 @@ class Decision:
     @cached_property
     def is_mine(self) -> bool:
         """Its author, and who rules the whole policy."""
-        return Sight(self.page.review.policy, self.page.actor, self.page.now).is_of(self._change_set)
+        return ChangeSetAccess(self.page.review.policy, self.page.actor, self.page.now).is_of(self._change_set)
 
     @cached_property
     def blocks(self) -> list[Check]:

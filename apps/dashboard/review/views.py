@@ -23,9 +23,9 @@ from apps.dashboard.review.pages import Decision, open_page, page_context, tab_c
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.htmx import SeeOther, fragment, is_htmx
 from apps.policies import services
-from apps.policies.changesets import reviewing
+from apps.policies.changesets import lifecycle
 from apps.policies.changesets.conflicts import EditConflict, FieldConflict
-from apps.policies.changesets.rebasing import Side
+from apps.policies.changesets.rebase import Side
 from apps.priorities.change_effects import runs as effect_runs
 
 
@@ -108,12 +108,12 @@ def _take(page: ReviewPage, form: DecisionForm) -> str:
     common: dict[str, Any] = {"id": change_set.pk, "version": form.version, "at": page.now, "actor": page.actor}
     reason: dict[str, Any] = {"reason": change_set.reason if change_set.reason.strip() else form.text}
     if form.step == "approve":
-        reviewing.approve_change_set(**common)
+        lifecycle.approve_change_set(**common)
         if form.text:
-            reviewing.comment_on(id=change_set.pk, text=form.text, at=page.now, actor=page.actor)
+            lifecycle.comment_on(id=change_set.pk, text=form.text, at=page.now, actor=page.actor)
         return _("Approved. It isn’t published yet.")
     if form.step == "request-changes":
-        reviewing.request_changes(**common, text=form.text)
+        lifecycle.request_changes(**common, text=form.text)
         return _("Sent back to its author, with your message.")
     if form.step == "withdraw":
         services.withdraw_change_set(**common, reason=form.text)
@@ -124,7 +124,7 @@ def _take(page: ReviewPage, form: DecisionForm) -> str:
             effect_runs.request_effect(change_set_id=change_set.pk, at=page.now, actor=page.actor)
         return _("Submitted for a decision by the managers of these entries.")
     if form.step == "schedule" and form.effective_at is not None:
-        reviewing.schedule_change_set(**common, **reason, effective_at=form.effective_at)
+        lifecycle.schedule_change_set(**common, **reason, effective_at=form.effective_at)
         at = presentation.clock_time(form.effective_at, page.now)
         return _("Scheduled for %(at)s; it is checked again then.") % {"at": at}
     if form.step == "publish":
@@ -140,12 +140,12 @@ def conflicts(request: HttpRequest, change_set: int) -> HttpResponse:
     page = open_page(request, change_set)
     choices: dict[str, Side] = {}
     refusal, status = "", 200
-    found = reviewing.open_conflicts(page.review.change_set, at=page.now, actor=page.actor)
+    found = lifecycle.open_conflicts(page.review.change_set, at=page.now, actor=page.actor)
     if request.method == "POST":
         choices = _choices(request.POST)
         form = read_decision(request.POST)
         try:
-            reviewing.rebase_change_set(
+            lifecycle.rebase_change_set(
                 id=change_set, version=form.version, choices=choices, at=page.now, actor=page.actor
             )
         except EditConflict as error:
@@ -215,7 +215,7 @@ def comment(request: HttpRequest, change_set: int) -> HttpResponse:
     page = open_page(request, change_set)
     text, on = request.POST.get("text", ""), request.POST.get("on", "")
     try:
-        reviewing.comment_on(
+        lifecycle.comment_on(
             id=change_set, text=text, operation=int(on) if on.isdecimal() and len(on) < 6 else None, at=page.now,
             actor=page.actor,
         )  # fmt: skip

@@ -21,10 +21,10 @@ from apps.core.errors import DomainError
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.actor import actor_of
 from apps.federation.grid.peers import count_alarming, may_federate
-from apps.notices.reading import count_unread
+from apps.notices.selectors import count_unread
 from apps.policies import selectors as policies
 from apps.policies.models import Policy
-from apps.policies.requests.dividing import leads_any
+from apps.policies.requests.group_division import leads_any
 from apps.policies.requests.inbox import count_waiting
 from apps.priorities import selectors as priorities
 

@@ -13,9 +13,9 @@ from apps.dashboard.federation import presenters as federation_lines
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.keyed import Keyed
 from apps.dashboard.shell.lines import Origin
-from apps.federation.fallback.conditions import Condition
 from apps.federation.grid.peers import Place
 from apps.federation.mounts.provenance import Provenance, load_provenance, provenance_of
+from apps.federation.staleness import Condition
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.columns import TreeColumns

@@ -14,7 +14,7 @@ from apps.core import clock
 from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.htmx import SeeOther
 from apps.policies.changesets import drafts
-from apps.policies.publishing.at_once import publish_operations
+from apps.policies.publishing.quick_publish import publish_operations
 
 Operations = Sequence[Mapping[str, Any]]
 

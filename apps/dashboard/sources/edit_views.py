@@ -22,7 +22,7 @@ from apps.usage import selectors
 from apps.usage.authority import refuse_peer
 from apps.usage.models import Source
 from apps.usage.sources import services as sources
-from apps.usage.sources.selectors import newest_collection
+from apps.usage.sources.services import newest_collection
 
 _REFUSALS = (Invalid, Conflict, Stale)
 

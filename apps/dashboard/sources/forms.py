@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.core.errors import DomainError, Stale
 from apps.usage.models import Source
 from apps.usage.parsers.registry import AUTO, FORMATS
-from apps.usage.sources.terms import PREFIX
+from apps.usage.sources.source_settings import PREFIX
 
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
 _IN_UNITS = {

@@ -12,8 +12,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from apps.dashboard.shell import lines, presentation
-from apps.notices.statements.reading import StatementLine, StatementPage
-from apps.notices.statements.reckoning import AMOUNTS, Month
+from apps.notices.statements.arithmetic import AMOUNTS, Month
+from apps.notices.statements.selectors import StatementLine, StatementPage
 
 HOUR_S = 3600.0
 # Each amount with its formula, one a line: the page and the documents say the same.

@@ -16,7 +16,7 @@ from apps.dashboard.shell import lines
 from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.downloads import csv_response
 from apps.dashboard.statements import presenters as statement_lines
-from apps.notices.statements.reading import StatementLine, get_statements
+from apps.notices.statements.selectors import StatementLine, get_statements
 
 
 @require_safe

@@ -1,1 +1,1 @@
-"""Wire formats, keys, and whether a document is taken."""
+"""Wire formats, keys, and whether a document is accepted."""

@@ -43,7 +43,7 @@ def load_keys(*, at: datetime) -> OwnKeys:
 
 @transaction.atomic
 def rotate_key(*, reason: str, at: datetime, actor: Actor) -> PublicKey:
-    """A new key, which the present one hands over to: whoever trusts this one follows.
+    """Make a new key, signed by the present one: sites that trust this one follow.
 
     Raises:
         NotAllowed: only administrators.
@@ -70,10 +70,11 @@ def _lock() -> None:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_ONE_AT_A_TIME])
 
 
-def _store(key: SigningKey, number: int, handed_over: bytes, at: datetime) -> SiteKey:
+def _store(key: SigningKey, number: int, rotation_signature: bytes, at: datetime) -> SiteKey:
     public = key.public
     return SiteKey.objects.create(
-        number=number, fingerprint=public.fingerprint, public=public.raw, handed_over=handed_over, made_at=at,
+        number=number, fingerprint=public.fingerprint, public=public.raw, rotation_signature=rotation_signature,
+        made_at=at,
         sealed=seal(_PURPOSE, key.raw.hex()),
     )  # fmt: skip
 
@@ -84,5 +85,5 @@ def _opened(row: SiteKey) -> SigningKey:
 
 def _chain(rows: Sequence[SiteKey]) -> list[Link]:
     keys = [PublicKey(bytes(row.public)) for row in rows]
-    signatures = [bytes(row.handed_over) for row in rows]
+    signatures = [bytes(row.rotation_signature) for row in rows]
     return [Link(older, newer, by) for older, newer, by in zip(keys, keys[1:], signatures[1:], strict=False)]

@@ -1,6 +1,6 @@
-"""Whether a document is taken: by the key that was pinned, newer than the last one, of its line, in time, no circle.
+"""Whether a document is accepted: signed by the pinned key, newer than the last one, of its lineage, valid, no loop.
 
-What is trusted changes only after everything was checked, and is kept where no document can write.
+The trusted state changes only after every check, and is kept where no document can write.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Trusted:
-    """What is known of the other side. version 0: nothing was taken yet; digest: of the last one taken."""
+    """The known state of the other side. version 0: nothing accepted yet; digest: of the last accepted document."""
 
     issuer: str
     publication: str
@@ -36,7 +36,7 @@ class Trusted:
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """`document` may be put in force; `trusted` is what is known from then on, the newer key included."""
+    """`document` may be applied; `trusted` is the state known afterwards, a newer key included."""
 
     verdict: Verdict
     document: PolicyDocument
@@ -48,11 +48,11 @@ def judge(
     data: bytes, trusted: Trusted, *, own_name: str, publishes: bool, names_above: Collection[str],
     limits: PolicyLimits, at: datetime,
 ) -> Judged:  # fmt: skip
-    """Check a fetched document against what is trusted.
+    """Check a fetched document against the trusted state.
 
-    own_name: of this authority. publishes: it tells others of its policies. Who doesn't is mounted nowhere: where a
-    document lists its name as one that lies below, somebody on the way lies, and that keeps nobody else's document out.
-    names_above: authorities whose documents the mount itself lies in.
+    own_name: of this authority. publishes: whether it publishes policies. An authority that publishes nothing is
+    mounted nowhere: a document that lists it below is wrong, and the lie must not block other documents. names_above:
+    authorities whose documents contain this mount.
 
     Raises:
         BadDocument: codes of signing, and older_version, forked, expired, issued_ahead, other_publication, mount_loop.

@@ -1,12 +1,11 @@
-"""What one authority tells others of its policy: a versioned, expiring document that a signature covers.
+"""The document that publishes a policy: versioned, expiring and signed.
 
-The document is one object (times are RFC 3339 in UTC, to the second):
-`{"format": "fairshare-policy/1", "issuer", "publication", "version", "previous", "issued_at", "expires_at", "issuers",
-"root": {"uid", "name", "kind", "children": […]}}`. Entries are those of a policy document (uid, name, kind, shares,
-scope, children), each with its uid; the root's own shares are left out, because whoever mounts it decides them. What a
-site settles for itself isn't told: locks, rules for members, names of sources; nor are dates, which make a new version
-when they are reached. `previous` is the SHA-256 of the version before; `issuers` are the authorities whose documents
-are mounted somewhere below, by which a circle is found.
+The document is one object (times are RFC 3339 in UTC, to the second): `{"format": "fairshare-policy/1", "issuer",
+"publication", "version", "previous", "issued_at", "expires_at", "issuers", "root": {"uid", "name", "kind", "children":
+[…]}}`. Entries are those of a policy document (uid, name, kind, shares, scope, children), each with its uid; the root
+has no shares, because the mounting site sets them. Local settings are left out: locks, membership rules, names of
+sources; so are dates, which make a new version when they are reached. `previous` is the SHA-256 of the version before;
+`issuers` are the authorities whose documents are mounted below, which reveals loops.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ import numpy as np
 
 from apps.core.errors import FieldProblem, Invalid, TooLarge
 from apps.core.signing import BadDocument
-from apps.policies.files.declared import Declared
 from apps.policies.files.document import plain, read_document
+from apps.policies.files.parsed_document import Declared
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import PARENT, has_markup
 from apps.policies.tree.terms import clean_authority
@@ -37,7 +36,7 @@ _MOST_NAMED = 50
 
 @dataclass(frozen=True)
 class Head:
-    """What stands over the entries. issuer, publication: lower-case names as hosts have them."""
+    """The header above the entries. issuer, publication: lower-case names in the form of host names."""
 
     issuer: str
     publication: str
@@ -50,7 +49,7 @@ class Head:
 
 @dataclass(frozen=True)
 class PolicyLimits:
-    """What a mount takes at most; levels count from the mounted root's children, which are level 1."""
+    """Upper limits of what a mount accepts; levels count from the mounted root's children, which are level 1."""
 
     entries: int = 200_000
     levels: int = 32
@@ -84,10 +83,10 @@ def write_policy(head: Head, tree: TreeColumns, entry: int) -> dict[str, Any]:
 
 
 def read_policy(document: Mapping[str, Any], limits: PolicyLimits) -> PolicyDocument:
-    """Check everything that the document says about itself; whoever mounts it looks at what it means here.
+    """Check a document's own consistency; the mounting site checks what it means there.
 
     Raises:
-        BadDocument: something is missing, unknown or wrong; the place is named.
+        BadDocument: something is missing, unknown or wrong; the message has its location.
         TooLarge: more entries or levels than the limits.
     """
     head = _read_head(document)

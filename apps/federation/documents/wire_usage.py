@@ -1,4 +1,4 @@
-"""What a document of usage looks like: hourly sums by the uids of entries, and the jobs that run now.
+"""Format of a usage document: hourly sums by the uids of entries, and the jobs running now.
 
 Version 1 of the format, as canonical JSON (see apps/core/signing.py); no names of accounts, groups or jobs are in it:
 
@@ -6,16 +6,17 @@ Version 1 of the format, as canonical JSON (see apps/core/signing.py); no names 
 "seen":null or {"number","mark"}, "issued_at", "expires_at", "site", "capacity":{"cores"}, "enforces":null or
 {"issuer","publication","version"}, "entries":[uid…], "hours":[…], "running":null or {…}}`
 
-Each number gets a random mark (32 hexadecimal digits) when the feed comes to it, and another one when it comes to it
-again, because the site was restored from an older state. `newest` is the state of the feed when this was told; it is
-`number` where all was told, and later where there is more. `seen` is the newest state that the reader had heard of when
-it asked (null for a reader of nothing): where its mark is another one, what the reader took is of another line.
+Each number gets a random mark (32 hexadecimal digits) when the feed reaches it, and another one when it reaches it
+again, because the site was restored from an older state. `newest` is the state of the feed when this was sent; it
+equals `number` where everything was sent, and is later where there is more. `seen` is the newest state known to the
+reader at its request (null for a reader of nothing): a different mark there means that the reader's usage is of another
+lineage.
 
-An hour: `{"hour":"2026-11-20T12:00:00Z", "entry":[…], "cpu_s":[…], …}`: its sums are all there is of this hour, so an
-hour without rows says that it is empty. `entry` holds indexes into `entries`, ascending; gpu_s, mem_gb_s, node_s,
-billing and jobs are there unless they are 0 throughout. Amounts are seconds of the resource in multiples of 2^-10, jobs
-whole numbers. Running jobs: `entry`, `start` (seconds since 1970), `cpus`, `requested_s` (seconds or null), and gpus,
-mem_gb, nodes, billing (a second) unless 0 throughout. Entries and hours ascend, without repetition.
+An hour: `{"hour":"2026-11-20T12:00:00Z", "entry":[…], "cpu_s":[…], …}`: its sums are complete, so an hour without rows
+is empty. `entry` holds indexes into `entries`, ascending; gpu_s, mem_gb_s, node_s, billing and jobs are present unless
+they are 0 throughout. Amounts are seconds of the resource in multiples of 2^-10, jobs whole numbers. Running jobs:
+`entry`, `start` (seconds since 1970), `cpus`, `requested_s` (seconds or null), and gpus, mem_gb, nodes, billing (a
+second) unless 0 throughout. Entries and hours ascend, without repetition.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ _HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class Enforced:
-    """The version of another authority's document that is in force at the entry told of."""
+    """The version of another authority's document that is active at the feed's entry."""
 
     issuer: str
     publication: str
@@ -87,9 +88,9 @@ class State:
 
 @dataclass(frozen=True)
 class UsageHead:
-    """What stands over the sums. number: the state that it brings a reader of state `since` to; more: there is a later
-    one, to be asked for with this number. newest: the state of the feed when this was told; seen: the newest that its
-    reader had heard of before, None for 0.
+    """The header above the sums. number: the state that a reader of state `since` reaches with it; more: a later one
+    exists, to be fetched with this number. newest: the state of the feed when this was sent; seen: the newest state
+    that its reader knew before, None for 0.
     """
 
     issuer: str
@@ -126,7 +127,7 @@ class RunningRows:
 
 @dataclass(frozen=True, eq=False)
 class UsageDocument:
-    """Sums as columns, by hour and entry ascending. hours: all that are told, those without rows too.
+    """Sums as columns, by hour and entry ascending. hours: all reported ones, those without rows too.
 
     hours, row_hour: hours since 1970; row_entry: index into entries; amounts: (n, 6) in the order of AMOUNTS.
     """
@@ -168,10 +169,10 @@ def write_usage(document: UsageDocument) -> dict[str, Any]:
 
 
 def read_usage(document: Mapping[str, Any]) -> UsageDocument:
-    """Check everything that the document says about itself; whoever takes it looks at what it means there.
+    """Check a document's own consistency; the reading site checks what it means there.
 
     Raises:
-        BadDocument: something is missing, unknown or wrong; the place is named.
+        BadDocument: something is missing, unknown or wrong; the message has its location.
         TooLarge: more rows, entries, hours or running jobs than a document may have.
     """
     head = _read_head(document)
@@ -252,7 +253,7 @@ def _read_head(document: Mapping[str, Any]) -> UsageHead:
 
 
 def _read_line(document: Mapping[str, Any], number: int, since: int) -> tuple[State, State | None]:
-    """The newest state of the feed, and the newest that the reader had heard of."""
+    """The newest state of the feed, and the newest one that the reader knew."""
     newest = _read_state(document["newest"], "newest")
     if newest.number < number:
         raise bad_place("newest.number", "is earlier than number")
@@ -345,7 +346,7 @@ def _read_hours(value: object, n_entries: int, head: UsageHead) -> tuple[I8, I8,
 
 
 def _read_hour(one: object, at: int, head: UsageHead) -> int:
-    """Its number since 1970, after all that a single hour tells."""
+    """The number of one hour since 1970, after its own checks."""
     where = f"hours[{at}]"
     given = read_object(one, _HOUR_NEEDS, ("hour", "entry", *AMOUNTS), where)
     begins_at = read_instant(given["hour"], f"{where}.hour")

@@ -23,7 +23,7 @@ def register(host: str, publisher: Publisher) -> None:
     """Answer for a host from now on, in this process.
 
     Raises:
-        ValueError: the name may be somebody's.
+        ValueError: the name could be a real host's.
     """
     if not host.endswith(_RESERVED):
         raise ValueError(f"{host} doesn't end in {_RESERVED}.")
@@ -31,7 +31,7 @@ def register(host: str, publisher: Publisher) -> None:
 
 
 def answer(url: str, *, at: datetime | None = None) -> Answer | None:
-    """None for a host that nobody has registered: it is asked over the network. at: now, if not given."""
+    """The answer; None for a host that isn't registered: it is fetched over the network. at: now, if not given."""
     try:
         publisher = _publishers.get(urlsplit(url).hostname or "")
     except ValueError:

@@ -1,4 +1,4 @@
-"""Every authority that this site has to do with: what we mount and take of theirs, and what they read of ours."""
+"""All peers of this site: mounts and usage that it fetches, and readers of what it publishes."""
 
 from __future__ import annotations
 
@@ -17,15 +17,6 @@ from django.db.models import OuterRef, Q, QuerySet, Subquery
 from apps.accounts.actor import Actor
 from apps.accounts.selectors import groups_of
 from apps.core.errors import NotAllowed
-from apps.federation.fallback.conditions import (
-    NEEDS_A_LOOK,
-    Condition,
-    age_of,
-    condition_of,
-    is_held,
-    mounts_with_held,
-    usage_with_held,
-)
 from apps.federation.models import (
     Fetch,
     Mount,
@@ -34,6 +25,15 @@ from apps.federation.models import (
     Reading,
     Subscription,
     UsageFeed,
+)
+from apps.federation.staleness import (
+    NEEDS_ATTENTION,
+    Condition,
+    age_of,
+    condition_of,
+    is_held,
+    mounts_with_held,
+    usage_with_held,
 )
 from apps.policies.access.scope import EVERYBODY, Rights, Verb, held_by, rules_all
 from apps.policies.models import Grant, Policy
@@ -55,11 +55,12 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True)
 class Peer:
-    """One line of the table. age_s: since the last good look, None before the first; allowed_s: how old it may be.
+    """One row of the table. age_s: since the last successful fetch, None before the first; allowed_s: the oldest it may
+    be.
 
-    theirs: the newest version that was told, or the number of a feed; in_force: the one that holds on the side that
-    reads. effect: the target of the entry, of the whole tree, 0..1; None where the entry is gone. took_s: the last
-    look, from question to answer or to giving up; None before the first, and for who reads ours.
+    theirs: the newest version published, or the number of a feed; in_force: the one active at the reading side. effect:
+    the entry's target in the whole tree, 0..1; None where the entry is gone. took_s: duration of the last fetch,
+    answered or not; None before the first, and for readers of ours.
     """
 
     direction: Direction
@@ -131,25 +132,25 @@ def list_peers(*, at: datetime, actor: Actor) -> list[Peer]:
     """
     require_federation(at=at, actor=actor)
     places: dict[int, Place] = {}
-    mounts = _mounts().annotate(took_s=_newest_look("mount")).order_by("issuer", "publication", "id")
-    taken = _subscriptions().annotate(took_s=_newest_look("subscription")).order_by("issuer", "feed", "id")
+    mounts = _mounts().annotate(took_s=_newest_fetch("mount")).order_by("issuer", "publication", "id")
+    taken = _subscriptions().annotate(took_s=_newest_fetch("subscription")).order_by("issuer", "feed", "id")
     found = [_mounted(row, place, at) for row, place in _decided(mounts, places, at, actor)]
-    found += [_taken(row, place, at) for row, place in _decided(taken, places, at, actor)]
+    found += [_subscribed(row, place, at) for row, place in _decided(taken, places, at, actor)]
     if rules_all(actor, SCOPE):
         found += _readers(places, at, actor)
     return found
 
 
 def count_alarming(*, at: datetime, actor: Actor) -> int:
-    """Of what the actor decides about and we fetch, how much needs a look; who reads ours too seldom is their matter.
+    """How many fetches that the actor decides about need attention; peers that read ours too seldom aren't counted.
 
-    Asked for on every page: by one short query where nothing is fetched, by two more where something is. Nobody's
-    rights are looked at where nothing needs a look.
+    Every page calls it: one short query where nothing is fetched, two more where something is. Rights are checked only
+    where something needs attention.
     """
     if not Mount.objects.values("pk").union(Subscription.objects.values("pk"), all=True).exists():
         return 0
     fetched: list[Mount | Subscription] = [*_mounts(), *_subscriptions()]
-    odd = [row for row in fetched if _condition_of(row, at) in NEEDS_A_LOOK]
+    odd = [row for row in fetched if _condition_of(row, at) in NEEDS_ATTENTION]
     if rules_all(actor, SCOPE) and actor.token is None:
         return len(odd)
     places: dict[int, Place] = {}
@@ -157,7 +158,7 @@ def count_alarming(*, at: datetime, actor: Actor) -> int:
 
 
 class Place:
-    """One policy as one actor may mount in it: the tree in force, where, and what each entry comes to."""
+    """One policy in which an actor may mount: the current tree, its entries, and each entry's target."""
 
     def __init__(self, policy: Policy, at: datetime, actor: Actor) -> None:
         self.policy, self._at, self._actor = policy, at, actor
@@ -225,8 +226,8 @@ def _condition_of(row: Mount | Subscription, at: datetime) -> Condition:
     return condition_of(row, is_held=is_held(row), at=at)
 
 
-def _newest_look(kind: str) -> Subquery:
-    """How long it took, by the index that timelines have."""
+def _newest_fetch(kind: str) -> Subquery:
+    """Duration of the newest fetch, by the index of timelines."""
     return Subquery(Fetch.objects.filter(**{kind: OuterRef("pk")}).order_by("-id").values("duration_s")[:1])
 
 
@@ -254,7 +255,7 @@ def _mounted(row: Mount, place: Place, at: datetime) -> Peer:
     )  # fmt: skip
 
 
-def _taken(row: Subscription, place: Place, at: datetime) -> Peer:
+def _subscribed(row: Subscription, place: Place, at: datetime) -> Peer:
     path, effect = place.where(row.entry_uid)
     return Peer(
         direction=Direction.USAGE, id=row.pk, name=row.issuer, what=row.feed, policy_slug=row.policy.slug,
@@ -295,7 +296,7 @@ def _reading(
 
 
 def _reading_condition(age_s: float, allowed_s: float, *, is_behind: bool) -> Condition:
-    """What somebody read holds on their side until it expires there."""
+    """A document is current at its reader until it expires there."""
     if age_s > allowed_s:
         return Condition.EXPIRED
     return Condition.LATE if is_behind else Condition.FRESH

@@ -11,8 +11,8 @@ from uuid import UUID
 from django.conf import settings as site_settings
 from django.db.models import Count, Max, Sum
 
-from apps.federation.fallback.conditions import Condition, condition_of, is_held, usage_with_held
 from apps.federation.models import Mount, Publication, PublishedDocument, Subscription, UsageFeed
+from apps.federation.staleness import Condition, condition_of, is_held, usage_with_held
 from apps.policies.models import Policy
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.priorities.models import Fallback
@@ -22,7 +22,7 @@ _Measured = Callable[[str, float | None], tuple[float | None, float | None]]
 
 
 class Unasked(StrEnum):
-    """Of a site that isn't subscribed to; all others stand as conditions say."""
+    """State of a site without a subscription; all other states come from conditions."""
 
     HERE = "here"
     UNTOLD = "untold"  # usage of that origin without a subscription at this entry
@@ -33,21 +33,22 @@ SiteState = Condition | Unasked
 
 @dataclass(frozen=True, slots=True)
 class SiteColumn:
-    """One site; origin "" is this one. capacity_cores: as agreed; told_capacity_cores: as declared now, if larger.
+    """One site; origin "" is this one. capacity_cores: as agreed; reported_capacity_cores: as declared now, if larger.
 
-    core_s: what it delivered to the entry, None where that isn't told. possible_core_s: what its capacity allows from
+    core_s: what it delivered to the entry, None where that is hidden. possible_core_s: what its capacity allows from
     the window's beginning, or from its first hour if that is later. enforced: the version of the entry's document that
-    it has in force, against the newest one, published, of published_at. heard_at: when its data was confirmed last.
+    is active there, against the newest one, published, of published_at. last_contact_at: when its data was last
+    confirmed.
     """
 
     origin: str
     name: str
     state: SiteState
     capacity_cores: float | None
-    told_capacity_cores: float | None
+    reported_capacity_cores: float | None
     core_s: float | None
     possible_core_s: float | None
-    heard_at: datetime | None
+    last_contact_at: datetime | None
     max_age_s: int | None
     enforced: int | None
     published: int | None
@@ -63,10 +64,10 @@ class SiteColumn:
         return not self.origin
 
     def is_old(self, at: datetime) -> bool:
-        """What it told is older than it may be, whatever else is the matter with it."""
-        if self.heard_at is None or self.max_age_s is None:
+        """Its data is older than allowed, whatever other problem it has."""
+        if self.last_contact_at is None or self.max_age_s is None:
             return self.state is Condition.STALE
-        return self.heard_at + timedelta(seconds=self.max_age_s) <= at
+        return self.last_contact_at + timedelta(seconds=self.max_age_s) <= at
 
     @property
     def is_behind(self) -> bool:
@@ -74,7 +75,7 @@ class SiteColumn:
 
     @property
     def part_of_capacity(self) -> float | None:
-        """0..1 and beyond; None where nothing is declared or told."""
+        """0..1 and beyond; None where the capacity isn't declared or the amount is hidden."""
         if self.core_s is None or not self.possible_core_s:
             return None
         return self.core_s / self.possible_core_s
@@ -82,7 +83,7 @@ class SiteColumn:
 
 @dataclass(frozen=True)
 class _Newest:
-    """The newest version of an entry's document that this site knows of, and which of them it has in force itself."""
+    """The newest version of an entry's document known to this site, and the ones active here."""
 
     version: int | None = None
     at: datetime | None = None
@@ -95,8 +96,8 @@ def load_sites(
 ) -> tuple[tuple[SiteColumn, ...], datetime | None]:  # fmt: skip
     """This site first, then subscribed ones by name, then other origins with usage here.
 
-    amounts: core-seconds of the entry by origin, empty where they aren't told. The second answer: since when the entry
-    is compared by this site's usage alone because others weren't heard.
+    amounts: core-seconds of the entry by origin, empty where they are hidden. The second result: since when the entry
+    uses local usage only because peers are unreachable.
     """
     way = [tree.uuid(i) for i in (*tree.ancestors(entry), entry)]
     below = tree.subtree_mask(entry)
@@ -142,10 +143,11 @@ def _here(
     feed = next((feeds[uid] for uid in reversed(way) if uid in feeds), None)
     capacity = feed.capacity_cores if feed is not None else None
     core_s, possible = measured("", capacity)
-    heard_at = Source.objects.filter(origin="").aggregate(at=Max("last_received_at"))["at"]
+    last_contact_at = Source.objects.filter(origin="").aggregate(at=Max("last_received_at"))["at"]
     return SiteColumn(
         origin="", name=str(site_settings.FAIRSHARE_SITE), state=Unasked.HERE, capacity_cores=capacity,
-        told_capacity_cores=None, core_s=core_s, possible_core_s=possible, heard_at=heard_at, max_age_s=None,
+        reported_capacity_cores=None, core_s=core_s, possible_core_s=possible, last_contact_at=last_contact_at,
+        max_age_s=None,
         enforced=newest.in_force, published=newest.version, published_at=newest.at,
     )  # fmt: skip
 
@@ -158,12 +160,12 @@ def _peer(
     hours = one.held_hours.all() if since is None else one.held_hours.filter(hour_at__gte=since)
     held = hours.aggregate(n=Count("pk"), cpu_s=Sum("cpu_s"))
     there = tree.index_of_uid(one.entry_uid)
-    told = one.told_capacity_cores
+    told = one.reported_capacity_cores
     return SiteColumn(
         origin=one.source.origin, name=one.source.site or one.issuer,
         state=condition_of(one, is_held=is_held(one), at=at), capacity_cores=one.capacity_cores,
-        told_capacity_cores=told if told and told > one.capacity_cores else None, core_s=core_s,
-        possible_core_s=possible, heard_at=one.good_at, max_age_s=one.max_age_s,
+        reported_capacity_cores=told if told and told > one.capacity_cores else None, core_s=core_s,
+        possible_core_s=possible, last_contact_at=one.good_at, max_age_s=one.max_age_s,
         enforced=one.enforced_version, published=newest.version if one.enforced_version is not None else None,
         published_at=newest.at if one.enforced_version is not None else None,
         n_held=int(held["n"] or 0), held_core_s=float(held["cpu_s"] or 0.0), running_held=one.running_held,
@@ -175,9 +177,9 @@ def _other(origin: str, measured: _Measured) -> SiteColumn:
     core_s, _possible = measured(origin, None)
     name = Source.objects.filter(origin=origin).exclude(site="").values_list("site", flat=True).first()
     return SiteColumn(
-        origin=origin, name=name or origin, state=Unasked.UNTOLD, capacity_cores=None, told_capacity_cores=None,
+        origin=origin, name=name or origin, state=Unasked.UNTOLD, capacity_cores=None, reported_capacity_cores=None,
         core_s=core_s, possible_core_s=None, enforced=None, published=None, published_at=None, max_age_s=None,
-        heard_at=Source.objects.filter(origin=origin).aggregate(at=Max("last_received_at"))["at"],
+        last_contact_at=Source.objects.filter(origin=origin).aggregate(at=Max("last_received_at"))["at"],
     )  # fmt: skip
 
 

@@ -1,9 +1,9 @@
-"""The grid view: an entry's targets against what was used over all sites, and which site delivered how much of it.
+"""The grid view: an entry's targets against usage over all sites, and how much of it each site delivered.
 
-Targets, actual shares and balance are the newest snapshot's own; what sites delivered are core-hours as recorded in the
-policy's window up to that snapshot. Whoever sees sums only is told of the end of the last finished day, and what a site
-delivered to a group only where the rule of five holds for every site: for all of the window, and for what was added in
-each of the last days (see `priorities.settled`); else one site's number would tell what one person ran there.
+Targets, actual shares and balance are the newest snapshot's; deliveries are core-hours as recorded in the policy's
+window up to that snapshot. Viewers who may see sums only get the state of the last finished day, and a group's
+deliveries only where the rule of five holds at every site: for the whole window, and for the increase of each of the
+last days (see `priorities.settled`). Otherwise one site's number could reveal one person's usage.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class GridChoice:
 
 @dataclass(frozen=True, slots=True)
 class GridRow:
-    """The entry (depth 0) or one below it. core_s: what each site delivered, in the order of the sites; None: not told.
+    """The entry (depth 0) or one below it. core_s: what each site delivered, in the order of the sites; None: hidden.
 
     `entry` has target, actual, deviation and state of the newest snapshot.
     """
@@ -75,10 +75,11 @@ class GridRow:
 
 @dataclass(frozen=True)
 class Grid:
-    """as_of: of snapshot and amounts; None where nothing is computed yet. since: the window's beginning, None: ever.
+    """as_of: of snapshot and amounts; None where nothing is computed yet. since: the window's beginning, None:
+    unlimited.
 
-    scope: by which usage the entry's children are compared, "global" or "local". fallback_since: local for now, because
-    others haven't been heard for too long. n_more: rows that aren't listed.
+    scope: whose usage the entry's children are compared by, "global" or "local". fallback_since: local only for now,
+    because peers are unreachable for too long. n_more: rows that aren't listed.
     """
 
     policy_slug: str
@@ -146,7 +147,7 @@ def load_grid(*, policy_slug: str, entry: str, actor: Actor, at: datetime, level
     since = _window_start(view)
     found = None if view.as_of is None else _load(view, since)
     below = found.below if found is not None else np.zeros((1, len(view.tree)))
-    told = _told(view, found)
+    told = _described(view, found)
     amounts = dict(zip(found.origins, below[:, top].tolist(), strict=True)) if found is not None and told[top] else {}
     sites, fallback_since = load_sites(
         policy=view.policy, tree=view.tree, entry=top, amounts=amounts, since=since, as_of=view.as_of,
@@ -207,7 +208,7 @@ def _load(view: PolicyView, since: datetime | None) -> BySite:
 
 
 def _days_before(view: PolicyView) -> list[datetime]:
-    """The instants of which sums were told before: what came since then could be worked out."""
+    """The instants whose sums were shown before: the increase since then could be computed."""
     found: list[datetime] = []
     day = view.snapshot.computed_at if view.snapshot is not None else view.now
     for _ in range(_DAYS_BEFORE):
@@ -221,11 +222,11 @@ def _days_before(view: PolicyView) -> list[datetime]:
     return found
 
 
-def _told(view: PolicyView, found: BySite | None) -> Mask:
+def _described(view: PolicyView, found: BySite | None) -> Mask:
     """Entries of which is told what each site delivered."""
     if found is None or not view.shows_sums:
         return view.visibility.mask if found is not None else np.zeros(len(view.tree), dtype=np.bool_)
-    own = found.own[:, found.own.sum(axis=(0, 2)) > 0]  # a site without any use tells nothing of anybody
+    own = found.own[:, found.own.sum(axis=(0, 2)) > 0]  # a site without any usage reveals nothing
     if not own.shape[1]:
         return view.visibility.outright & view.visibility.mask
     since = np.cumsum(own[::-1], axis=0)[::-1]  # since each cut, the first of all time

@@ -20,7 +20,7 @@ from apps.policies.tree.revision_diff import TreeDiff, diff_trees
 from apps.policies.tree.stored import load_tree
 from apps.policies.tree.target_moves import TargetMoves, target_moves
 
-_MOST_SORTED = 5_000  # a longer list is told level by level
+_MOST_SORTED = 5_000  # a longer list is shown level by level
 _SAME = 1e-9
 
 
@@ -56,7 +56,7 @@ class Stated:
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """The newest good document of a mount, and the tree in force. The tree is seen by who may mount there.
+    """The newest good document of a mount against the current tree, for managers who may mount there.
 
     diff: what laying the document over the tree would change; None where it can't be, for which `problem` says why.
     """
@@ -131,7 +131,7 @@ def load_differences(mount: Mount) -> Differences | None:
     document = read_policy(opened.document, PolicyLimits(entries=1_000_000, levels=64))
     diff, problem = None, ""
     try:
-        laid = lay_over(tree, mount.entry_uid, document, lived_elsewhere=lambda uids: ())
+        laid = lay_over(tree, mount.entry_uid, document, owned_elsewhere=lambda uids: ())
         everything = np.ones(len(tree), dtype=np.bool_)
         diff = diff_trees(tree, laid.tree, sees_before=everything, sees_after=np.ones(len(laid.tree), dtype=np.bool_))
     except DomainError as error:

@@ -1,4 +1,4 @@
-"""A mounted document laid over the tree in force: all below the mount is the other authority's, and nothing else is."""
+"""Lays a mounted document over the current tree: everything below the mount is the other authority's, nothing else."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from apps.core.errors import FieldProblem
 from apps.core.invisible import shown
 from apps.core.signing import BadDocument
 from apps.federation.documents.wire import PolicyDocument
-from apps.policies.tree.adoption import differs, indexes_of, new_name_problems
 from apps.policies.tree.columns import Mask, TreeColumns
+from apps.policies.tree.document_merge import differs, indexes_of, new_name_problems
 from apps.policies.tree.names import MAX_DEPTH, MOST_ENTRIES
 from apps.policies.tree.reshape import breadth_first, only_used
 from apps.policies.tree.target_moves import TargetMoves, target_moves
 
-LivedElsewhere = Callable[[Collection[UUID]], Collection[UUID]]
+OwnedElsewhere = Callable[[Collection[UUID]], Collection[UUID]]
 Value = TypeVar("Value")
 _MOST_NAMED = 50
 _MOST_SAID = 5  # in the message itself
@@ -44,12 +44,12 @@ class Landing:
 
 
 def lay_over(
-    head: TreeColumns, mount_uid: UUID, document: PolicyDocument, *, lived_elsewhere: LivedElsewhere
+    head: TreeColumns, mount_uid: UUID, document: PolicyDocument, *, owned_elsewhere: OwnedElsewhere
 ) -> Landing:
     """Everything below the mount becomes what the document says. The mount keeps its name, shares, locks and dates;
     the scope that its children are compared by is the document's, where that states one.
 
-    lived_elsewhere: which of some uids, none of which is in the tree, this policy had outside of the mount.
+    owned_elsewhere: which of some uids, none of which is in the tree, this policy had outside of the mount.
 
     Raises:
         BadDocument: an entry of the document is another one of this policy, or the tree would be too deep or large.
@@ -59,7 +59,7 @@ def lay_over(
         raise BadDocument("The entry that the document is mounted at is no longer in the policy.", code="mount_gone")
     below = head.subtree_mask(at)
     below[at] = False
-    _refuse_strangers(head, at, below, document, lived_elsewhere)
+    _refuse_foreign_uids(head, at, below, document, owned_elsewhere)
     _refuse_size(head, at, below, document)
     _refuse_new_names(head, document.tree)
     tree = _laid(head, at, below, document.tree)
@@ -67,9 +67,9 @@ def lay_over(
 
 
 def _laid(head: TreeColumns, at: int, below: Mask, theirs: TreeColumns) -> TreeColumns:
-    """Columns of both, without a look at single entries. Rows: ours that stay in their order, then theirs but the root.
+    """Columns of both, without a loop over entries. Rows: ours that stay in their order, then theirs but the root.
 
-    What a document can't say (see `wire`) isn't asked of theirs: locks, dates, members, mounts, sources.
+    Theirs get no fields that a document can't carry (see `wire`): locks, dates, members, mounts, sources.
     """
     kept, n_new = np.flatnonzero(~below), len(theirs) - 1
     row_of = np.full(len(head) + 1, -1, dtype=np.int64)  # the last: the root's parent −1
@@ -107,10 +107,10 @@ def _laid(head: TreeColumns, at: int, below: Mask, theirs: TreeColumns) -> TreeC
     )  # fmt: skip
 
 
-def _refuse_strangers(
-    head: TreeColumns, at: int, below: Mask, document: PolicyDocument, lived_elsewhere: LivedElsewhere
+def _refuse_foreign_uids(
+    head: TreeColumns, at: int, below: Mask, document: PolicyDocument, owned_elsewhere: OwnedElsewhere
 ) -> None:  # fmt: skip
-    """Uids of entries that aren't the mount's: a document can't take over what others decide."""
+    """Reject uids of entries outside the mount: a document can't take over what others decide."""
     theirs = document.tree
     here = indexes_of(theirs.uid, head)
     here[0] = -1  # the root, in whose place the mount is
@@ -120,7 +120,7 @@ def _refuse_strangers(
         what = "the mount itself" if here[i] == at else head.path(int(here[i]))
         problems.append(FieldProblem(theirs.path(i), f"has the uid of {what}, which isn't the mount's to describe"))
     fresh = {theirs.uuid(i): i for i in (1 + np.flatnonzero(here[1:] < 0)).tolist()}
-    known = set(lived_elsewhere(list(fresh))) if fresh else set()
+    known = set(owned_elsewhere(list(fresh))) if fresh else set()
     message = "has the uid of an entry that this site has or had outside of the mount"
     problems += [FieldProblem(theirs.path(i), message) for uid, i in fresh.items() if uid in known]
     if problems:
@@ -163,9 +163,7 @@ def _compared(head: TreeColumns, tree: TreeColumns, at: int, below: Mask) -> Lan
 
 
 def _emptied(moves: TargetMoves, tree: TreeColumns, at: int) -> float:
-    """Points by which targets move that leave nobody behind who gains by it: those of the whole; of a mount that is
-    left without anything, all.
-    """
+    """The largest whole-tree target, in points, of an entry that leaves; 100 where the mount becomes empty."""
     mount = int(np.flatnonzero(moves.place == at)[0])
     if len(moves.gone) and not tree.n_children[mount]:
         return 100.0

@@ -1,4 +1,4 @@
-"""Where an entry's terms come from: which authority, which version, how old, for whoever sees the entry."""
+"""Provenance of an entry's settings for its viewers: which authority, which version, how old."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from apps.federation.fallback.conditions import Condition, age_of, condition_of, is_held, mounts_with_held
-from apps.federation.fallback.stale import is_stale
 from apps.federation.models import Mount, Remote
+from apps.federation.staleness import Condition, age_of, condition_of, is_held, is_stale, mounts_with_held
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.mounts import mount_of
@@ -40,7 +39,7 @@ def load_provenance(policy: Policy, tree: TreeColumns, *, at: datetime) -> Mappi
         return {}
     rows = mounts_with_held(Mount.objects.filter(policy=policy))
     mounts = {row.entry_uid: row for row in rows}
-    found = [_told(tree, i, mounts.get(tree.uuid(i)), at) for i in tree.mount]
+    found = [_described(tree, i, mounts.get(tree.uuid(i)), at) for i in tree.mount]
     return {each.entry_uid: each for each in found}
 
 
@@ -49,7 +48,7 @@ def mounted_at(policy: Policy, tree: TreeColumns, i: int, *, at: datetime) -> Pr
     if i not in tree.mount:
         return None
     rows = mounts_with_held(Mount.objects.filter(policy=policy, entry_uid=tree.uuid(i)))
-    return _told(tree, i, rows.first(), at)
+    return _described(tree, i, rows.first(), at)
 
 
 def provenance_of(found: Mapping[UUID, Provenance], tree: TreeColumns, i: int) -> Provenance | None:
@@ -58,7 +57,7 @@ def provenance_of(found: Mapping[UUID, Provenance], tree: TreeColumns, i: int) -
     return None if mount is None else found.get(tree.uuid(mount))
 
 
-def _told(tree: TreeColumns, i: int, row: Mount | None, at: datetime) -> Provenance:
+def _described(tree: TreeColumns, i: int, row: Mount | None, at: datetime) -> Provenance:
     told = tree.mount[i]
     return Provenance(
         entry_uid=tree.uuid(i), entry_path=tree.path(i), issuer=told.issuer, publication=told.publication,

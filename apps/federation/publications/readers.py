@@ -1,4 +1,4 @@
-"""Who may read what this site tells others, and who did last."""
+"""Who may read what this site publishes, and who read it last."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def get_feed(*, name: str, actor: Actor, at: datetime) -> UsageFeed:
 
 
 def note_reading(of: Publication | UsageFeed, *, number: int, actor: Actor, at: datetime) -> None:
-    """Remember who read how far, at most once a minute for each reader and number.
+    """Log who read how far, at most once a minute for each reader and number.
 
-    Administrators who look at it themselves are no readers.
+    Administrators who view it themselves are no readers.
     """
     if actor.token is None and (actor.is_system or actor.is_admin):
         return

@@ -1,4 +1,4 @@
-"""Subtrees that are told to others: which, and the series of signed documents of each."""
+"""Published subtrees, and the series of signed documents of each."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SAMPLE_NAME = "nordgrid.example"
 
 @dataclass(frozen=True)
 class Issued:
-    """The document in force of a publication; is_new: made just now."""
+    """The current document of a publication; is_new: made just now."""
 
     publication: Publication
     document: PublishedDocument
@@ -52,11 +52,11 @@ def make_publication(
     *, policy_slug: str, entry: str, name: str, expires_after_s: int = 7 * 86_400, is_open: bool = False,
     at: datetime, actor: Actor,
 ) -> Publication:  # fmt: skip
-    """Tell others of an entry (a path) and all below it, under a name.
+    """Publish an entry (a path) and all below it, under a name.
 
     Raises:
         NotAllowed: only administrators decide what leaves the site.
-        Invalid, NotFound, Conflict: the name, the entry, or the name is taken.
+        Invalid, NotFound, Conflict: the name, the entry, or the name exists already.
     """
     _require_admin(actor)
     refuse_name(name)
@@ -83,9 +83,9 @@ def make_publication(
 
 
 def issue(publication: Publication, *, at: datetime) -> Issued:
-    """The document in force; a new version where the tree has changed, or half of the last one's time is over.
+    """The current document; a new version where the tree has changed, or half of the last one's lifetime is over.
 
-    Nothing is built, nor the tree loaded, while nothing has happened that it could depend on.
+    Nothing is built and no tree is loaded while its inputs are unchanged.
 
     Raises:
         NotFound: its entry has left the tree. Invalid: the site has no name (code no_issuer).
@@ -131,15 +131,16 @@ def _issue_anew(publication: Publication, at: datetime) -> Issued:
 
 
 def issuers_below(policy: Policy, tree: TreeColumns, entry: int) -> tuple[str, ...]:
-    """Authorities that what is told of an entry comes from: of what is mounted at it, around it or below it, and of
-    what those have mounted in turn. By them whoever mounts it finds a circle, however long."""
+    """Authorities behind the published entry: of what is mounted at, around or below it, and of what those mount in
+    turn. The mounting site finds loops of any length by them.
+    """
     below = tree.subtree_mask(entry)
     mounted = [i for i in tree.mount if below[i]]
     around = mount_of(tree, entry)
     found = {tree.mount[i].issuer for i in mounted} | ({tree.mount[around].issuer} if around is not None else set())
     uids = [tree.uuid(i) for i in mounted]
     nested = Mount.objects.filter(policy=policy, entry_uid__in=uids).order_by("pk").values_list("issuers", flat=True)
-    for names in sorted(nested, key=len):  # who names more than there is room for is left out, and nobody else
+    for names in sorted(nested, key=len):  # one that names more than there is room for is left out alone
         if len(found.union(names)) <= MOST_ISSUERS:
             found.update(names)
     return tuple(sorted(found))
@@ -147,7 +148,7 @@ def issuers_below(policy: Policy, tree: TreeColumns, entry: int) -> tuple[str, .
 
 @transaction.atomic
 def drop_publication(*, name: str, reason: str = "", at: datetime, actor: Actor) -> None:
-    """Tell nobody of it any more; all its versions go. Those who mounted it keep what they have, with its age.
+    """Stop publishing and delete all versions. Sites that mounted it keep theirs, with its age.
 
     Raises:
         NotAllowed, NotFound.
@@ -165,7 +166,7 @@ def drop_publication(*, name: str, reason: str = "", at: datetime, actor: Actor)
 
 
 def issue_into(folder: Path, publications: Sequence[Publication], *, at: datetime) -> list[tuple[Path, Issued]]:
-    """Write each document as a file that any web server may hand out; a reader never sees half of one."""
+    """Write each document as a file for any web server; a reader never sees half of one."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for publication in publications:
@@ -215,7 +216,7 @@ def _last(row: Publication) -> PublishedDocument | None:
 
 
 def _basis(row: Publication) -> str:
-    """All that a document depends on, besides the time, as one digest: cheap to ask for on each look."""
+    """Everything a document depends on besides the time, as one digest: cheap to compare on each fetch."""
     mounts = Mount.objects.filter(policy=row.policy).order_by("pk").values_list("entry_uid", "issuers")
     key = SiteKey.objects.order_by("-number").values_list("fingerprint", flat=True).first()
     told = [own_name(), row.name, str(row.entry_uid), row.policy_id, row.policy.head_number, key or ""]

@@ -1,1 +1,1 @@
-"""Usage told to other sites, and taken from them."""
+"""Usage sent to and ingested from other sites."""

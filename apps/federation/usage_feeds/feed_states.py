@@ -1,16 +1,17 @@
-"""How far a feed has come: what changed since it was looked at last, and the numbers that changed hours get."""
+"""Progress of a feed: what changed since the last check, and the numbers that changed hours get."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Any
+from uuid import uuid4
 
 from apps.core.errors import NotFound
-from apps.federation.models import FeedHour, UsageFeed
-from apps.federation.usage_feeds.feed_marks import add_marks
+from apps.federation.documents.wire_usage import State
+from apps.federation.models import FeedHour, FeedMark, UsageFeed
 from apps.federation.usage_feeds.feed_sums import (
     EMPTY,
     Places,
@@ -28,10 +29,30 @@ from apps.priorities.recompute.fingerprint import read_fingerprint
 from apps.usage.buckets.changed_hours import earliest_change
 from apps.usage.models import Source
 
-MOST_LOOKED_AT = 1_500_000  # rows that are compared while a reader waits
+KEPT = 100_000  # numbers that a reader may be behind: almost a year of one in five minutes
+_MOST_DROPPED = 10_000  # at once
+
+
+def add_marks(feed_id: int, *, after: int, upto: int) -> None:
+    """The numbers that the feed comes to now; the oldest ones go. In the transaction that changes its number."""
+    if upto == after:
+        return
+    made = [FeedMark(feed_id=feed_id, number=number, mark=uuid4()) for number in range(after + 1, upto + 1)]
+    FeedMark.objects.bulk_create(made, batch_size=5_000)
+    old = FeedMark.objects.filter(feed_id=feed_id, number__lte=upto - KEPT).order_by("number")[:_MOST_DROPPED]
+    FeedMark.objects.filter(pk__in=old.values("pk")).delete()
+
+
+def load_states(feed_id: int, numbers: Iterable[int]) -> dict[int, State]:
+    """Those that are remembered, by number."""
+    rows = FeedMark.objects.filter(feed_id=feed_id, number__in=set(numbers)).values_list("number", "mark")
+    return {number: State(number, mark.hex) for number, mark in rows}
+
+
+MOST_CHECKED = 1_500_000  # rows that are compared while a reader waits
 MOST_ROWS = 500_000  # of one document, and of the hours that get one number
 _MOST_NAMED = 150_000  # entries of a feed, above which a document has no more rows than this: it could name as many
-_UNTOLD = "-"  # in place of a digest: this feed tells no running jobs
+_NOT_SENT = "-"  # in place of a digest: this feed sends no running jobs
 
 
 @dataclass
@@ -42,7 +63,7 @@ class View:
     tree: TreeColumns = field(repr=False)
     entry: int
     sources: list[int]
-    foreign: Mapping[str, int]  # watermarks of others' sources, whose usage isn't told
+    foreign: Mapping[str, int]  # watermarks of others' sources, whose usage isn't sent
     basis: dict[str, Any]
     this_hour: int
     remembers: bool
@@ -52,8 +73,8 @@ class View:
         return load_places(self.row.policy, self.tree, self.entry, remembers=self.remembers)
 
     def is_current(self, since: int) -> bool:
-        """Whether a reader of this number can be told from here: the feed stands for this very state, as far as it was
-        looked at.
+        """Whether a reader of this number can be answered from here: the feed describes this very state, as far as it
+        was checked.
         """
         is_same = _is_same(self.row.basis, self.basis, *self.basis) and not self.has_come
         return is_same and (self.is_complete or since < self.row.number)
@@ -92,18 +113,18 @@ def read_view(feed_id: int, *, at: datetime, remembers: bool, lock: bool = False
         "people": fingerprint.people,
         "watermarks": {slug: n for slug, n in fingerprint.watermarks.items() if slug in own},
         "keeps_days": row.keeps_days,
-        "tells_running": row.tells_running,
+        "sends_running": row.sends_running,
     }
     foreign = {slug: n for slug, n in fingerprint.watermarks.items() if slug not in own}
     return View(row, tree, entry, list(own.values()), foreign, basis, hour_of(at), remembers)
 
 
 def bring_up_to_date(view: View, *, since: int) -> None:
-    """Give the next number to the hours that came to something else, and to the running jobs if those did.
+    """Give the next number to the hours whose sums changed, and to the running jobs if those did.
 
-    No more hours at a time than somebody waits for; `left` says from where on there is more to do. since: what the
-    reader has, who is to get something new unless there is nothing. In a transaction that sees one state of the
-    database and has locked the feed's row.
+    At most as many hours as a reader waits for; `left` says where the rest begins. since: the reader's number; there is
+    something new for it unless nothing changed. In a transaction that sees one state of the database and has locked the
+    feed's row.
     """
     if view.is_current(since):
         return
@@ -114,7 +135,7 @@ def bring_up_to_date(view: View, *, since: int) -> None:
     changed, left = ([], None) if begin is None else _changed(view, max(begin, first))
     most_rows = MOST_ROWS if len(places.uids) <= _MOST_NAMED else _MOST_NAMED
     number = _number(row, changed, most_rows)
-    digest = running_digest(load_running(view.sources, places), places.uids) if row.tells_running else _UNTOLD
+    digest = running_digest(load_running(view.sources, places), places.uids) if row.sends_running else _NOT_SENT
     if digest != row.running_digest:
         number = max(number, row.number + 1)
         row.running_digest, row.running_number = digest, number
@@ -131,7 +152,7 @@ def bring_up_to_date(view: View, *, since: int) -> None:
 
 
 def _changed_since(view: View, first: int) -> int | None:
-    """The first hour that may come to something else than it was told as, None for none."""
+    """The first hour that may differ from what was sent, None for none."""
     before = view.row.basis
     if not before or not _is_same(before, view.basis, "keeps_days"):
         return first
@@ -163,7 +184,7 @@ def _changed(view: View, from_hour: int) -> tuple[list[tuple[int, int, str]], in
             if before.pop(hour, EMPTY) != digest:
                 changed.append((hour, n, digest))
         n_rows, reached = n_rows + len(sums.hour), sums.to_hour
-        if n_rows >= MOST_LOOKED_AT and changed and reached < end:
+        if n_rows >= MOST_CHECKED and changed and reached < end:
             break
     else:
         reached = end

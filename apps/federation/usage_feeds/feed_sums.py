@@ -1,4 +1,4 @@
-"""What a feed tells, as arrays: which accounts belong to which of its entries, their hourly sums, and what runs now."""
+"""The content of a feed as arrays: which accounts belong to which of its entries, their hourly sums, running jobs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import numpy.typing as npt
 
-from apps.accounts.names.roll import load_roll
+from apps.accounts.names.account_index import load_roll
 from apps.federation.documents.wire_usage import RunningRows
 from apps.mapping.rules.placement import place_accounts
 from apps.mapping.rules.rule_set import load_rulebook
@@ -31,9 +31,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """The accounts whose usage is told, by id ascending; entry: index into uids, which ascend.
+    """The accounts whose usage is sent, by id ascending; entry: index into uids, which ascend.
 
-    last_account: the newest account that was known, told or not; 0 for none.
+    last_account: the newest known account, sent or not; 0 for none.
     """
 
     account_id: I8
@@ -56,7 +56,7 @@ class Sums:
     hour: I8
     entry: I8
     amounts: F8
-    to_hour: int  # before which it was looked for
+    to_hour: int  # the last check was before it
 
     def digests(self, uids: U1) -> Iterator[tuple[int, int, str]]:
         """Each hour that has rows: which, how many, and a digest of what it came to."""
@@ -74,15 +74,15 @@ def load_places(policy: Policy, tree: TreeColumns, i: int, *, remembers: bool) -
     roll = load_roll(remembers=remembers)
     book = load_rulebook(policy, tree)
     entry, _joins = place_accounts(tree, book.rules, book.known, roll.keys)
-    is_told = (entry >= 0) & tree.subtree_mask(i)[entry]
-    nodes, place = np.unique(entry[is_told], return_inverse=True)
+    is_sent = (entry >= 0) & tree.subtree_mask(i)[entry]
+    nodes, place = np.unique(entry[is_sent], return_inverse=True)
     uids = np.ascontiguousarray(tree.uid[nodes]).reshape(len(nodes), 16)
     halves = uids.view(">u8")
     order = np.lexsort((halves[:, 1], halves[:, 0]))
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     last_account = int(roll.ids[-1]) if len(roll.ids) else 0
-    return Places(roll.ids[is_told], rank[place], uids[order], last_account)
+    return Places(roll.ids[is_sent], rank[place], uids[order], last_account)
 
 
 _LOAD = f"""
@@ -117,7 +117,7 @@ def load_sums(sources: Sequence[int], places: Places, *, from_hour: int, to_hour
 
 
 def load_sums_in_turn(sources: Sequence[int], places: Places, *, from_hour: int, to_hour: int) -> Iterator[Sums]:
-    """The same, some hours after the other: as many at a time as memory has room for."""
+    """Load the sums by groups of hours: as many at a time as memory has room for."""
     begin, n_hours = from_hour, 6
     while begin < to_hour:
         end = min(begin + n_hours, to_hour)
@@ -140,12 +140,12 @@ def load_running(sources: Sequence[int], places: Places) -> RunningRows:
     found = load_open_records(sources=list(sources))
     at = np.searchsorted(places.account_id, found.account_id)
     at[at == len(places.account_id)] = 0
-    is_told = found.is_running.copy()
-    is_told &= places.account_id[at] == found.account_id if len(places.account_id) else False
-    entry = places.entry[at[is_told]] if is_told.any() else np.zeros(0, np.int64)
-    start_us = np.rint(found.start_epoch[is_told] * 1e6).astype(np.int64)
-    rates = [column[is_told] for column in (found.cpus, found.gpus, found.mem_gb, found.nodes, found.billing)]
-    requested_s = found.requested_s[is_told]
+    is_sent = found.is_running.copy()
+    is_sent &= places.account_id[at] == found.account_id if len(places.account_id) else False
+    entry = places.entry[at[is_sent]] if is_sent.any() else np.zeros(0, np.int64)
+    start_us = np.rint(found.start_epoch[is_sent] * 1e6).astype(np.int64)
+    rates = [column[is_sent] for column in (found.cpus, found.gpus, found.mem_gb, found.nodes, found.billing)]
+    requested_s = found.requested_s[is_sent]
     order = np.lexsort((requested_s, *rates[::-1], start_us, entry))
     return RunningRows(entry[order], start_us[order], *(column[order] for column in (*rates, requested_s)))
 

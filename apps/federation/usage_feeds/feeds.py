@@ -1,8 +1,8 @@
-"""Usage that this site tells others: of which entries, to whom, and the documents themselves.
+"""Usage that this site sends to others: of which entries, to whom, and the documents themselves.
 
-A feed is a series of numbered states. With each hour is kept what it came to when it was told last and the number since
-which it stands, so that a reader who names the last number it took gets the hours that changed since, whole, and takes
-them in place of what it had. What accounts used is worked out from the buckets each time; nothing is kept twice.
+A feed is a series of numbered states. Each hour keeps the digest of what was last sent and the number since which that
+holds, so that a reader who names its last number gets the hours that changed since, whole, and replaces its own. Usage
+is computed from the buckets each time; nothing is stored twice.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ from apps.federation.documents.wire_usage import (
 from apps.federation.models import FeedHour, Mount, SiteKey, UsageFeed
 from apps.federation.own_names import refuse_look_alike, refuse_name
 from apps.federation.publications.services import own_name
-from apps.federation.usage_feeds.feed_marks import add_marks, load_states
-from apps.federation.usage_feeds.feed_states import View, bring_up_to_date, read_view
+from apps.federation.usage_feeds.feed_states import View, add_marks, bring_up_to_date, load_states, read_view
 from apps.federation.usage_feeds.feed_sums import hour_of, load_running, load_sums
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
@@ -51,8 +50,8 @@ _MOST_TRIES = 50  # of a reader among others who read the same feed at once
 
 
 @dataclass(frozen=True)
-class Told:
-    """A signed document as it is sent. number: up to which it tells."""
+class SignedFeed:
+    """A signed document as sent. number: the state that it reaches."""
 
     data: bytes
     etag: str
@@ -61,8 +60,8 @@ class Told:
 
 @dataclass(frozen=True)
 class _Asked:
-    """A reader's question. seen: the newest number that it has heard of, from `since` on. key: fingerprint of the key
-    that will sign the answer.
+    """A reader's request. seen: the newest number it knows, from `since` on. key: fingerprint of the key that will sign
+    the answer.
     """
 
     since: int
@@ -74,14 +73,14 @@ class _Asked:
 
 @transaction.atomic
 def make_feed(
-    *, policy_slug: str, entry: str, name: str, capacity_cores: float, tells_running: bool = True,
+    *, policy_slug: str, entry: str, name: str, capacity_cores: float, sends_running: bool = True,
     is_open: bool = False, keeps_days: int = 400, expires_after_s: int = 86_400, at: datetime, actor: Actor,
 ) -> UsageFeed:  # fmt: skip
-    """Tell others what an entry (a path) and all below it used here, under a name; or change how.
+    """Send the local usage of an entry (a path) and all below it to others, under a name; or change how.
 
     Raises:
         NotAllowed: only administrators decide what leaves the site.
-        Invalid, NotFound, Conflict: a value, the entry, or the name is taken.
+        Invalid, NotFound, Conflict: a value, the entry, or the name exists already.
     """
     _require_admin(actor)
     _check(name, capacity_cores, keeps_days, expires_after_s)
@@ -96,14 +95,14 @@ def make_feed(
     others = UsageFeed.objects.exclude(policy=policy, entry_uid=tree.uuid(i))
     refuse_look_alike(name, others.values_list("name", flat=True))
     values = {
-        "name": name, "capacity_cores": float(capacity_cores), "tells_running": tells_running, "is_open": is_open,
+        "name": name, "capacity_cores": float(capacity_cores), "sends_running": sends_running, "is_open": is_open,
         "keeps_days": keeps_days, "expires_after_s": expires_after_s,
     }  # fmt: skip
     found, is_new = UsageFeed.objects.update_or_create(
         policy=policy, entry_uid=tree.uuid(i), defaults=values,
         create_defaults={**values, "made_at": at, "number": _number_before(name)},
     )  # fmt: skip
-    if is_new and found.number:  # who has that number of the one before is told that this is another line
+    if is_new and found.number:  # a reader with that number of the one before learns that this is another lineage
         add_marks(found.pk, after=found.number - 1, upto=found.number)
     verb = "federation.feed_made" if is_new else "federation.feed_changed"
     details = {"entry": entry, **values}
@@ -113,7 +112,7 @@ def make_feed(
 
 @transaction.atomic
 def drop_feed(*, name: str, at: datetime, actor: Actor) -> None:
-    """Tell nothing any more; what others have taken stays with them.
+    """Stop sending; readers keep what they have.
 
     Raises:
         NotAllowed: only administrators decide what leaves the site.
@@ -135,19 +134,19 @@ def list_feeds(*, actor: Actor) -> list[UsageFeed]:
     return list(UsageFeed.objects.select_related("policy").order_by("name"))
 
 
-def tell(
+def issue_usage(
     feed: UsageFeed, *, since: int, seen: int | None = None, known_etag: str = "", at: datetime
-) -> Told | None:  # fmt: skip
-    """What has changed since a number, or all that is told for 0; None where the caller has just that already.
+) -> SignedFeed | None:  # fmt: skip
+    """What has changed since a number, or everything for 0; None where the caller has just that already.
 
-    seen: the newest number that the reader has heard of, where that is past `since` because there was more to tell.
+    seen: the newest number that the reader knows, where that is past `since` because there was more to send.
 
     Raises:
-        Invalid, Conflict: these are no such numbers, or some that this feed hasn't come to (code since_ahead), or came
-            to so long ago that it doesn't know how (code since_forgotten).
+        Invalid, Conflict: invalid numbers, or some that this feed hasn't reached (code since_ahead), or reached so long
+        ago that it doesn't know how (code since_forgotten).
         NotFound: the feed or its entry is gone (code entry_gone).
         TooLarge: more entries or running jobs than a document may have.
-        Unavailable: too many readers at once; ask again.
+        Unavailable: too many readers at once; retry.
     """
     if type(since) is not int or since < 0:
         raise Invalid("since must be a whole number from 0.", fields=[FieldProblem("since", "must be from 0")])
@@ -170,16 +169,16 @@ def tell(
                 found = _answer(view, asked)
             break
         except OperationalError as error:
-            if getattr(error.__cause__, "sqlstate", "") != "40001":  # somebody else was first: look again
+            if getattr(error.__cause__, "sqlstate", "") != "40001":  # another process was first: check again
                 raise
     else:
         raise Unavailable("Too many ask for this feed at once. Ask again.", code="feed_busy")
     return found and _signed(*found, at)
 
 
-def _signed(document: UsageDocument, etag: str, at: datetime) -> Told:
+def _signed(document: UsageDocument, etag: str, at: datetime) -> SignedFeed:
     keys = load_keys(at=at)
-    return Told(sign_document(write_usage(document), keys.key, keys.chain), etag, document.head.number)
+    return SignedFeed(sign_document(write_usage(document), keys.key, keys.chain), etag, document.head.number)
 
 
 def _answer(view: View, asked: _Asked) -> tuple[UsageDocument, str] | None:
@@ -216,11 +215,11 @@ def _answer(view: View, asked: _Asked) -> tuple[UsageDocument, str] | None:
 
 
 def _state_of(head: UsageHead, row: UsageFeed, asked: _Asked) -> str:
-    """A mark of all that a reader has who took this document; it is made anew when half of its time is over."""
+    """A mark of all that a reader of this document has; it is renewed when half of its lifetime is over."""
     enforces = head.enforces and [head.enforces.issuer, head.enforces.publication, head.enforces.version]
     said = [
         head.issuer, head.feed, str(head.root), head.number, row.number, head.newest.mark, head.more, head.site,
-        head.capacity_cores, enforces, asked.key, row.tells_running, row.expires_after_s, row.made_at.isoformat(),
+        head.capacity_cores, enforces, asked.key, row.sends_running, row.expires_after_s, row.made_at.isoformat(),
         int(asked.at.timestamp()) // (row.expires_after_s // 2),
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]
@@ -252,7 +251,7 @@ def _document(view: View, head: UsageHead) -> UsageDocument:
     places = view.places
     first, last = (int(hours[0]), int(hours[-1])) if len(hours) else (0, -1)
     sums = load_sums(view.sources if len(hours) else [], places, from_hour=first, to_hour=last + 1, only=hours)
-    running = load_running(view.sources, places) if row.tells_running else None
+    running = load_running(view.sources, places) if row.sends_running else None
     named = [sums.entry] if running is None else [sums.entry, running.entry]
     used = np.unique(np.concatenate(named))
     if len(used) > MOST_ENTRIES or (running is not None and len(running) > MOST_RUNNING):
@@ -265,7 +264,7 @@ def _document(view: View, head: UsageHead) -> UsageDocument:
 
 
 def _enforced(row: UsageFeed) -> Enforced | None:
-    """The mount in force at the feed's entry."""
+    """The active mount at the feed's entry."""
     mount = Mount.objects.filter(policy_id=row.policy_id, entry_uid=row.entry_uid, landed_version__gt=0)
     found = mount.values_list("issuer", "publication", "landed_version").first()
     return Enforced(*found) if found else None

@@ -1,8 +1,8 @@
-"""More than a peer has: such hours, and such running jobs, don't count until somebody decides.
+"""Quarantine of usage beyond a peer's capacity: such hours and running jobs don't count until a manager decides.
 
-An hour that is a little beyond is held alone. One that is far beyond says that the site counts by another measure, by
-which its idle hours are as wrong as its busy ones, though they stay within what it has: from that hour on nothing that
-it tells is believed, until it tells the hour within its capacity, or somebody agrees to a larger one.
+An hour slightly beyond is held alone. One far beyond means that the site measures in another unit, which makes its idle
+hours as wrong as its busy ones, though they stay within the capacity: from that hour on nothing it reports counts,
+until it reports the hour within its capacity, or a manager agrees to a larger one.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, eq=False)
 class Sifted:
-    """hours: since 1970, those that count as told. held_cpu_s, most_cpu_s: of those that don't, by hour.
+    """hours: since 1970, those that count as reported. held_cpu_s, most_cpu_s: of those that don't, by hour.
 
-    doubted_from: the first hour that is far beyond, from which on nothing is believed; None for none.
+    doubted_from: the first hour that is far beyond, from which on nothing counts; None for none.
     """
 
     hours: I8
@@ -48,24 +48,24 @@ class Sifted:
 
 
 def load_far(subscription: Subscription) -> I8:
-    """Hours since 1970, ascending, that were far beyond when they were told last."""
+    """Hours since 1970, ascending, that were far beyond at the last report."""
     found = [(at - _EPOCH) // timedelta(hours=1) for at in _far(subscription).values_list("hour_at", flat=True)]
     return np.array(found, dtype=np.int64)
 
 
 def doubted_from(subscription: Subscription) -> datetime | None:
-    """The first of these hours: from there on nothing that the site tells counts."""
+    """The first of these hours: from there on nothing that the site reports counts."""
     return _far(subscription).values_list("hour_at", flat=True).first()
 
 
 def _far(subscription: Subscription) -> QuerySet[HeldHour]:
-    far_cpu_s = _far_cpu_s(subscription.capacity_cores, subscription.told_capacity_cores)
+    far_cpu_s = _far_cpu_s(subscription.capacity_cores, subscription.reported_capacity_cores)
     return HeldHour.objects.filter(subscription=subscription, cpu_s__gt=far_cpu_s).order_by("hour_at")
 
 
-def _far_cpu_s(agreed_cores: float, told_cores: float | None) -> float:
+def _far_cpu_s(agreed_cores: float, reported_cores: float | None) -> float:
     """In an hour, also in one that isn't over. A site that says that it has grown counts by the same measure."""
-    return _FAR * _TOLERANCE * _HOUR_S * max(told_cores or 0.0, agreed_cores)
+    return _FAR * _TOLERANCE * _HOUR_S * max(reported_cores or 0.0, agreed_cores)
 
 
 def sift(document: UsageDocument, capacity_cores: float, far_before: I8) -> Sifted:
@@ -102,9 +102,9 @@ def _are_too_many(running: RunningRows | None, capacity_cores: float, *, is_doub
 def keep_held(
     subscription: Subscription, document: UsageDocument, sifted: Sifted, empty: I8, at: datetime
 ) -> None:  # fmt: skip
-    """What is held is listed until it is told within the capacity; what is new is in the audit log once.
+    """List held hours until they are reported within the capacity; log new ones once.
 
-    empty: hours since 1970 that aren't told any more.
+    empty: hours since 1970 that are no longer reported.
     """
     mine = HeldHour.objects.filter(subscription=subscription)
     mine.filter(hour_at__in=[hour_at(hour) for hour in [*sifted.hours.tolist(), *empty.tolist()]]).delete()

@@ -50,13 +50,13 @@ def burn_down(found: CoreHourWeeks, query: QueryDict) -> Figure:
 
 
 def _part(one: AllocationLeft, at: int) -> float:
-    return round(100 * one.left_core_h[at] / one.promised_core_h, 2)
+    return round(100 * one.left_core_h[at] / one.allocated_core_h, 2)
 
 
 def _line(found: CoreHourWeeks, one: AllocationLeft, color: str) -> dict[str, Any]:
     x = [words.place(at, found) for at in one.at]
     y = [_part(one, at) for at in range(len(x))]
-    said = [_left_words(left, one.promised_core_h) for left in one.left_core_h]
+    said = [_left_words(left, one.allocated_core_h) for left in one.left_core_h]
     return traces.line(x, y, name=one.name, color=color, words=said)
 
 
@@ -122,11 +122,11 @@ def _note(found: CoreHourWeeks) -> str:
 
 def _sentence(found: CoreHourWeeks, shown: Sequence[AllocationLeft]) -> str:
     """The one that is farthest ahead of an even pace, in percent of its allocation."""
-    one = max(shown, key=lambda each: (each.delivered_core_h - each.due_core_h) / each.promised_core_h)
-    left, even = one.left_core_h[-1], one.promised_core_h - one.due_core_h
+    one = max(shown, key=lambda each: (each.delivered_core_h - each.due_core_h) / each.allocated_core_h)
+    left, even = one.left_core_h[-1], one.allocated_core_h - one.due_core_h
     said = {
-        "name": one.name, "n": words.hours(abs(left)), "of": words.hours(one.promised_core_h),
-        "even": words.hours(even), "part": percent(abs(left) / one.promised_core_h),
+        "name": one.name, "n": words.hours(abs(left)), "of": words.hours(one.allocated_core_h),
+        "even": words.hours(even), "part": percent(abs(left) / one.allocated_core_h),
     }  # fmt: skip
     if left < 0:
         return _("%(name)s used %(n)s core-hours more than the %(of)s allocated, %(part)s over.") % said
@@ -146,7 +146,7 @@ def _ends_early(found: CoreHourWeeks, one: AllocationLeft) -> date | None:
     if found.now >= begins_at(one.days.ends_on + DAY, found.zone) or one.delivered_core_h <= 0:
         return None
     passed = one.at[-1] - one.at[0]
-    seconds = passed.total_seconds() * one.promised_core_h / one.delivered_core_h
+    seconds = passed.total_seconds() * one.allocated_core_h / one.delivered_core_h
     if seconds > 200 * 366 * 86_400:
         return None
     ends = date.fromordinal(one.at[0].astimezone(found.zone).date().toordinal() + int(seconds // 86_400))

@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db import connection
 
 from apps.accounts.models import Account, User
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 from apps.mapping.rules.rule import Person
 from apps.policies.models import ChangeSet, Policy
 

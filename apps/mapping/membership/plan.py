@@ -18,8 +18,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.accounts.models import Account
+from apps.accounts.names.account_ids import AccountKey
 from apps.accounts.names.entry_names import is_reserved
-from apps.accounts.names.intern import AccountKey
 from apps.mapping.membership.activity import (
     Activity,
     Someone,

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache
 
+from apps.accounts.names.account_ids import AccountKey
 from apps.accounts.names.entry_names import is_reserved
-from apps.accounts.names.intern import AccountKey
 from apps.core import blobs
 from apps.mapping.rules.resolver import UNMAPPED, Decided, KnownAccounts, Match, Resolver
 from apps.mapping.rules.rule import Rule

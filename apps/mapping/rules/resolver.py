@@ -14,8 +14,8 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
+from apps.accounts.names.account_ids import AccountKey, canonical
 from apps.accounts.names.entry_names import is_reserved, uid_of_account
-from apps.accounts.names.intern import AccountKey, canonical
 from apps.mapping.rules.rule import Person, Rule, entry_name
 from apps.mapping.rules.rule_index import RuleIndex
 from apps.policies.tree.stored import TreeColumns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 from apps.mapping.rules.rule import Person, Rule, has_wild
 
 _Place = tuple[str, str, str]  # which field, what of it is certain, and its text

@@ -1,4 +1,4 @@
-"""Every kind of notice, found by looking into this folder: adding one is one file and one test."""
+"""Every kind of notice, found by listing this folder: adding one is one file and one test."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cache
 from apps.core.errors import NotFound
 from apps.notices.kinds.base import Kind
 from apps.notices.models import Notice
-from apps.notices.sight import Reader
+from apps.notices.visibility import Reader
 
 
 @cache
@@ -30,8 +30,8 @@ def kind_of(name: str) -> Kind:
     return kinds()[name]
 
 
-def is_told(reader: Reader, notice: Notice) -> bool:
-    """Whether the notice is for this reader. A kind that is gone is told to nobody."""
+def is_visible(reader: Reader, notice: Notice) -> bool:
+    """Whether the notice is for this reader. Notices of a removed kind are for no one."""
     kind = kinds().get(notice.kind)
     if kind is None or (reader.actor.user is not None and not reader.actor.user.is_active):
         return False

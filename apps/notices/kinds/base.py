@@ -17,7 +17,7 @@ from apps.usage.models import Source
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
-    from apps.notices.sight import Reader
+    from apps.notices.visibility import Reader
 
 Words = str | Promise
 Terms = Mapping[str, float]
@@ -58,7 +58,7 @@ class Finding:
 
 @dataclass(frozen=True, eq=False)
 class PolicyPlace:
-    """A policy to look at: its tree in force, and the terms that decide about each entry; None where it is off."""
+    """A policy to check: its current tree, and the terms at each entry; None where the rule is off."""
 
     policy: Policy
     tree: TreeColumns
@@ -69,7 +69,7 @@ class PolicyPlace:
 
 @dataclass(frozen=True, eq=False)
 class SourcePlace:
-    """A usage source to look at, with the terms for it."""
+    """A usage source to check, with its terms."""
 
     source: Source
     terms: Terms
@@ -88,10 +88,10 @@ class SitePlace:
 
 @dataclass(frozen=True)
 class Kind:
-    """find: everything that is the case at a place now; what isn't found any more is closed.
+    """find: everything that is the case at a place now; notices that are no longer found are closed.
 
-    is_for: whether a reader is told; it must hold back what the reader couldn't see on a page. leads_to: which page
-    shows the matter, as the faces call it.
+    is_for: whether a reader gets it; it must hide what no page shows the reader. leads_to: which page shows the matter,
+    as the faces call it.
     """
 
     name: str
@@ -100,10 +100,10 @@ class Kind:
     watches: Literal["policy", "source", "site"]
     find: Callable[[Any], Iterable[Finding]]
     is_for: Callable[[Reader, Notice], bool]
-    tell: Callable[[Mapping[str, Any]], Sentence]
+    describe: Callable[[Mapping[str, Any]], Sentence]
     leads_to: str
     terms: tuple[Term, ...] = field(default_factory=tuple)
-    is_on: bool = True  # until somebody says otherwise
+    is_on: bool = True  # until it is changed
 
     def defaults(self) -> dict[str, float]:
         return {term.name: term.default for term in self.terms}

@@ -1,4 +1,4 @@
-"""Another authority that isn't followed any more, because its key or its line changed: somebody has to look."""
+"""Another authority that is no longer followed, because its key or lineage changed: a manager has to check."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
             yield Finding(key_of(remote), "bad", facts, remote.entry_uid)
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     given = {"what": what(facts)}
     if facts["code"] == "forked":
         text = (
@@ -44,6 +44,6 @@ KIND = Kind(
     watches="policy",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="remote",
 )

@@ -17,7 +17,7 @@ from apps.priorities.serving import store
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
-    from apps.notices.sight import Reader
+    from apps.notices.visibility import Reader
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:
@@ -53,7 +53,7 @@ def is_for(reader: Reader, _notice: Notice) -> bool:
     return reader.is_admin
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     given = {
         "policy": facts["policy"], "operator": operator_text(facts["operator"], facts["k"]),
         "resolution": resolution_text(facts["resolution"]), "n": count(facts["n"]), "of": count(facts["of"]),
@@ -78,7 +78,7 @@ KIND = Kind(
     watches="policy",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="operators",
     terms=(Term("percent", gettext_lazy("From"), gettext_lazy("percent of the leaves"), 10, 1, 100),),
 )

@@ -14,7 +14,7 @@ from apps.priorities.snapshots.stored import is_damaged
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
-    from apps.notices.sight import Reader
+    from apps.notices.visibility import Reader
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:
@@ -31,7 +31,7 @@ def is_for(reader: Reader, _notice: Notice) -> bool:
     return reader.is_admin
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     text = _("Snapshot %(snapshot)s of %(policy)s is damaged. An older one is served until the next recompute.")
     return Sentence("damaged_snapshot", facts, text % facts)
 
@@ -43,6 +43,6 @@ KIND = Kind(
     watches="policy",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="policy",
 )

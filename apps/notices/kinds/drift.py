@@ -15,22 +15,21 @@ from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from apps.notices.daily import last_days, newest_day
-from apps.notices.drifting import drift_of
+from apps.notices.drift_days import drift_of, last_days, newest_day
 from apps.notices.kinds.base import Finding, Kind, Level, PolicyPlace, Sentence, Term
 from apps.policies.changesets.change_sets import settings_of
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
-    from apps.notices.sight import Reader
+    from apps.notices.visibility import Reader
 
 _LEAST_FAMILY = 2  # groups beside each other
 _NAMED = 3
-_LEAST_DAYS = 30  # are looked back, so that a sentence can say for how long
+_LEAST_DAYS = 30  # days searched, so that a sentence can say for how long
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:
-    """Groups that were starved, or pushed others aside, on each of the last days. Entries of people aren't told."""
+    """Groups that were starved, or displaced others, on each of the last days. Never entries of people."""
     through_on = newest_day(place.policy, place.today)
     if through_on is None:
         return
@@ -89,28 +88,29 @@ def _finding(place: PolicyPlace, i: int, least: int, days: tuple[int, int], devi
 
 
 def is_for(reader: Reader, notice: Notice) -> bool:
-    """Whoever has to do with the entry and is told its numbers; that it pushes others aside says something of these
-    too, so for that all of them must be told."""
+    """People concerned with the entry who see its numbers; displacing others reveals something of these too, so for
+    that all of their numbers must be visible.
+    """
     sight, uid = reader.of(notice.policy), notice.entry_uid
     if sight is None or uid is None:
         return False
     if "groups" in notice.facts:
-        return sight.is_told_all_children(uid)
-    if not sight.concerns(uid) or not sight.is_told_outright(uid):
+        return sight.sees_all_children(uid)
+    if not sight.concerns(uid) or not sight.sees_exact_numbers(uid):
         return False
     family = notice.facts.get("family")
-    if family is not None and sight.is_told_all_children(UUID(family)):
+    if family is not None and sight.sees_all_children(UUID(family)):
         return False
     if notice.facts["is_starved"]:
         return True
     tree = sight.view.tree
     parent = int(tree.parent[tree.index_of_uid(uid) or 0])
-    return all(sight.is_told_outright(tree.uuid(child)) for child in (tree.children(parent) if parent >= 0 else ()))
+    return all(sight.sees_exact_numbers(tree.uuid(child)) for child in (tree.children(parent) if parent >= 0 else ()))
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     if "groups" in facts:
-        return _tell_family(facts)
+        return _describe_family(facts)
     given = {"path": facts["path"], "n": facts["days"], "points": _points(facts)}
     if facts["is_starved"]:
         text = _("%(path)s has had waiting jobs and been under its share for %(n)s days (now %(points)s points).")
@@ -119,7 +119,7 @@ def tell(facts: Mapping[str, Any]) -> Sentence:
     return Sentence("drift.pushing", facts, text % given)
 
 
-def _tell_family(facts: Mapping[str, Any]) -> Sentence:
+def _describe_family(facts: Mapping[str, Any]) -> Sentence:
     """The groups that are away furthest, by name; the others by number."""
     groups = facts["groups"]
     under = _("%(name)s under by %(points)s points for %(n)s days")
@@ -151,7 +151,7 @@ KIND = Kind(
     watches="policy",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="entry",
     terms=(Term("days", gettext_lazy("For"), gettext_lazy("days"), 7, 2, 180),),
 )

@@ -1,4 +1,4 @@
-"""Promises of core-hours that end with nothing after them."""
+"""Allocations that end without a successor."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, Term, day_words, days_until
-from apps.policies.allocations.giving import allocations_of
+from apps.policies.allocations.services import allocations_of
 from apps.policies.allocations.upcoming import ending_soon
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
-    from apps.notices.sight import Reader
+    from apps.notices.visibility import Reader
 
 _CLOSE = 7
 _FURTHEST = 366
@@ -38,12 +38,12 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
 
 
 def is_for(reader: Reader, notice: Notice) -> bool:
-    """Whoever has to do with the entry: promises are told wherever it is seen."""
+    """People concerned with the entry: allocations are shown wherever it is visible."""
     sight = reader.of(notice.policy)
     return sight is not None and sight.concerns(notice.entry_uid)
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     given = {"path": facts["path"], "day": day_words(facts["ends_on"]), "hours": f"{facts['core_h']:,.0f}"}
     if facts["is_over"]:
         text = _("The allocation of %(hours)s core-hours to %(path)s ended on %(day)s; no renewal is planned.")
@@ -59,7 +59,7 @@ KIND = Kind(
     watches="policy",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="allocations",
     terms=(Term("days", gettext_lazy("Days ahead"), gettext_lazy("days"), 30, 1, _FURTHEST),),
 )

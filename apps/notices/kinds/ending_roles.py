@@ -16,14 +16,16 @@ from apps.policies.models import Grant
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
-    from apps.notices.sight import Reader
+    from apps.notices.visibility import Reader
 
 _CLOSE = 7
 _AFTERWARDS = timedelta(days=14)
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:
-    """Within so many days, and for two weeks after the end; one at an archived entry has no effect and isn't told."""
+    """Within so many days, and for two weeks after the end; a grant at an archived entry has no effect and is left
+    out.
+    """
     grants = Grant.objects.filter(policy=place.policy, expires_at__gte=place.at - _AFTERWARDS)
     for grant in grants.select_related("user").order_by("expires_at", "pk"):
         i = place.tree.index_of_uid(grant.entry_uid)
@@ -48,7 +50,7 @@ def is_for(reader: Reader, notice: Notice) -> bool:
     return line is not None and (line.is_own or line.may_change)
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     role = str(dict(Grant.Role.choices).get(facts["role"], facts["role"]))
     given = {"who": facts["who"], "role": role, "path": facts["path"], "day": day_words(facts["ends_on"])}
     if facts["is_over"]:
@@ -63,7 +65,7 @@ KIND = Kind(
     watches="policy",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="access",
     terms=(Term("days", gettext_lazy("Days ahead"), gettext_lazy("days"), 30, 1, 366),),
 )

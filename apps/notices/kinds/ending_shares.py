@@ -13,13 +13,13 @@ from apps.policies.operations.boosts import is_boost
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
-    from apps.notices.sight import Reader
+    from apps.notices.visibility import Reader
 
 _CLOSE = 7  # days: from here on it is more than to know
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:
-    """Entries with a last day within so many days; those past it keep their shares until somebody acts."""
+    """Entries with a last day within so many days; past it they keep their shares until a manager acts."""
     tree = place.tree
     for i, dates in tree.dates.items():
         terms = place.terms_at(i)
@@ -36,12 +36,12 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
 
 
 def is_for(reader: Reader, notice: Notice) -> bool:
-    """Whoever divides the group it is in, or what lies below it; shares and dates are told wherever it is seen."""
+    """Managers of the group it is in, or of what lies below it; shares and dates are shown wherever it is visible."""
     sight = reader.of(notice.policy)
     return sight is not None and sight.divides_around(notice.entry_uid)
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     given = {"name": facts["name"], "path": facts["path"], "day": day_words(facts["ends_on"])}
     if facts["is_over"]:
         text = _("The shares of %(path)s expired on %(day)s and were kept: a decision is missing.")
@@ -58,7 +58,7 @@ KIND = Kind(
     watches="policy",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="entry",
     terms=(Term("days", gettext_lazy("Days ahead"), gettext_lazy("days"), 30, 1, 366),),
 )

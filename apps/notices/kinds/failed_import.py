@@ -1,4 +1,4 @@
-"""Files of usage that could not be taken in."""
+"""Files of usage whose import failed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from apps.usage.models import Import
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
-    from apps.notices.sight import Reader
+    from apps.notices.visibility import Reader
 
 
 def find(place: SourcePlace) -> Iterable[Finding]:
@@ -32,12 +32,12 @@ def find(place: SourcePlace) -> Iterable[Finding]:
 
 
 def is_for(reader: Reader, notice: Notice) -> bool:
-    """Whoever handed the file in, and administrators."""
+    """The uploader, and administrators."""
     is_own = reader.user_id is not None and notice.facts.get("owner") == reader.user_id
     return reader.is_admin or (is_own and reader.actor.token is None)
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     given = {"file": facts["file"], "source": facts["source"], "error": facts["error"]}
     text = _("The import of %(file)s into %(source)s failed: %(error)s") % given
     return Sentence("failed_import", {name: value for name, value in facts.items() if name != "owner"}, text)
@@ -50,7 +50,7 @@ KIND = Kind(
     watches="source",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="import",
     terms=(Term("days", gettext_lazy("Shown for"), gettext_lazy("days"), 7, 1, 366),),
 )

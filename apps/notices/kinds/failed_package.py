@@ -14,7 +14,7 @@ from apps.policies.recompute_runs import newest_ended
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
-    from apps.notices.sight import Reader
+    from apps.notices.visibility import Reader
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:
@@ -30,7 +30,7 @@ def is_for(reader: Reader, _notice: Notice) -> bool:
     return reader.is_admin
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     text = _("The priorities of %(policy)s are no longer computed; the last ones stay. %(error)s") % dict(facts)
     return Sentence("failed_package", facts, text)
 
@@ -42,6 +42,6 @@ KIND = Kind(
     watches="policy",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="algorithm",
 )

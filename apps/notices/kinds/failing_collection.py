@@ -13,7 +13,7 @@ from apps.usage.sources.schedule import n_failures
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
-    from apps.notices.sight import Reader
+    from apps.notices.visibility import Reader
 
 
 def find(place: SourcePlace) -> Iterable[Finding]:
@@ -28,11 +28,11 @@ def find(place: SourcePlace) -> Iterable[Finding]:
 
 
 def is_for(reader: Reader, _notice: Notice) -> bool:
-    """What went wrong may name machines: for whoever keeps sources."""
+    """Errors may name machines: for the keepers of sources."""
     return reader.is_admin
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     given = {"source": facts["source"], "n": facts["n"]}
     text = _("The last %(n)s collections of %(source)s failed.") % given
     if facts["error"]:
@@ -47,7 +47,7 @@ KIND = Kind(
     watches="source",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="source",
     terms=(Term("failures", gettext_lazy("Failures in a row"), gettext_lazy("times"), 3, 1, 20),),
 )

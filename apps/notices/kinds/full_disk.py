@@ -13,7 +13,7 @@ from apps.notices.kinds.base import Finding, Kind, Sentence, SitePlace
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
-    from apps.notices.sight import Reader
+    from apps.notices.visibility import Reader
 
 
 def find(_place: SitePlace) -> Iterable[Finding]:
@@ -27,7 +27,7 @@ def is_for(reader: Reader, _notice: Notice) -> bool:
     return reader.is_admin
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     text = _("The disk of %(path)s has %(free_mb)s MB left. Imports and recomputes fail when it is full.")
     return Sentence("full_disk", facts, text % facts)
 
@@ -39,6 +39,6 @@ KIND = Kind(
     watches="site",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="site",
 )

@@ -8,8 +8,8 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from apps.federation.fallback.conditions import STILL_OPEN
 from apps.federation.models import Mount
+from apps.federation.staleness import STILL_OPEN
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence
 from apps.notices.kinds.remotes import facts_of, is_for, watched, what
 
@@ -22,7 +22,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
             yield Finding(f"{remote.pk}:{held.pk}", "warn", facts, remote.entry_uid)
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     given = {"what": what(facts), "version": facts["version"]}
     text = _("Version %(version)s of %(what)s exceeds the limits and waits for a decision.") % given
     return Sentence("held_document", facts, text)
@@ -35,6 +35,6 @@ KIND = Kind(
     watches="policy",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="change_set",
 )

@@ -1,4 +1,4 @@
-"""A peer that tells of more usage than it has, or of more than was agreed."""
+"""A peer that reports more usage than its capacity, or than was agreed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
         if not isinstance(remote, Subscription):
             continue
         n_hours = HeldHour.objects.filter(subscription=remote).count()
-        told = remote.told_capacity_cores or 0.0
+        told = remote.reported_capacity_cores or 0.0
         is_larger = told > remote.capacity_cores
         if n_hours or remote.running_held or is_larger:
             level = "bad" if n_hours or remote.running_held else "info"
@@ -29,12 +29,12 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
             facts = {
                 **facts_of(remote), "doubted_from": since and since.isoformat(), "hours": n_hours,
                 "running": remote.running_held, "agreed_cores": remote.capacity_cores,
-                "told_cores": told if is_larger else None,
+                "reported_cores": told if is_larger else None,
             }  # fmt: skip
             yield Finding(key_of(remote), level, facts, remote.entry_uid)  # type: ignore[arg-type]  # one of the two
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     given = {"what": what(facts), "n": int(facts["hours"]), "agreed": f"{facts['agreed_cores']:,.0f}"}
     texts = []
     if facts.get("doubted_from"):
@@ -50,8 +50,8 @@ def tell(facts: Mapping[str, Any]) -> Sentence:
         ) % given)  # fmt: skip
     if facts["running"]:
         texts.append(_("%(what)s reports running jobs on more than its %(agreed)s cores: they don’t count.") % given)
-    if facts["told_cores"]:
-        given["told"] = f"{facts['told_cores']:,.0f}"
+    if facts["reported_cores"]:
+        given["told"] = f"{facts['reported_cores']:,.0f}"
         texts.append(_("%(what)s now declares %(told)s cores; %(agreed)s are approved.") % given)
     return Sentence("held_usage", facts, " ".join(texts))
 
@@ -63,6 +63,6 @@ KIND = Kind(
     watches="policy",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="remote",
 )

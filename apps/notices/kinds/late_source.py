@@ -10,17 +10,17 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from apps.notices.kinds.base import Finding, Kind, Sentence, SourcePlace, Term
-from apps.usage.quality.lateness import LATE_INTERVALS
+from apps.usage.quality.gaps import LATE_INTERVALS
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
-    from apps.notices.sight import Reader
+    from apps.notices.visibility import Reader
 
 _HOUR = timedelta(hours=1)
 
 
 def find(place: SourcePlace) -> Iterable[Finding]:
-    """Late after twice its rhythm and the grace; a paused source, and one without rhythm, never is."""
+    """Late after twice its interval and the grace; a paused source, and one without an interval, never is."""
     source = place.source
     if not source.expected_every_s or source.is_paused:
         return
@@ -36,11 +36,11 @@ def find(place: SourcePlace) -> Iterable[Finding]:
 
 
 def is_for(reader: Reader, _notice: Notice) -> bool:
-    """Everybody may look at sources; whoever keeps them is told."""
+    """Everyone may see sources; their keepers get the notice."""
     return reader.is_admin
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     hours = int(facts["hours"])
     days = hours // 24
     age = (
@@ -62,7 +62,7 @@ KIND = Kind(
     watches="source",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="source",
     terms=(Term("grace_h", gettext_lazy("Grace time"), gettext_lazy("hours"), 1, 0, 8784),),
 )

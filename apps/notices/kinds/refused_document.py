@@ -1,4 +1,4 @@
-"""A document of another site that is refused as a whole, so that the last good one stays until somebody mends it."""
+"""A rejected document of another site: the last good one stays until the cause is fixed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from apps.federation.fetching.looking import NOT_ASKED
+from apps.federation.fetching.fetch_log import NOT_FETCHED
 from apps.federation.models import Fetch
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence
 from apps.notices.kinds.remotes import facts_of, is_for, key_of, watched, what
@@ -20,7 +20,7 @@ _MOST_MESSAGE = 600
 def find(place: PolicyPlace) -> Iterable[Finding]:
     """As long as the newest fetch was refused; `blocked_peer` is for those that aren't asked any more."""
     for remote, _terms in watched(place):
-        if remote.error_code in ("", _PASSES) or remote.state in NOT_ASKED:
+        if remote.error_code in ("", _PASSES) or remote.state in NOT_FETCHED:
             continue
         newest = remote.fetches.order_by("-id").values_list("outcome", flat=True).first()
         if newest == Fetch.Outcome.REFUSED:
@@ -28,7 +28,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
             yield Finding(key_of(remote), "warn", facts, remote.entry_uid)
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     given = {"what": what(facts), "error": facts["error"]}
     text = _("The newest document of %(what)s was rejected; the last valid one stays. %(error)s") % given
     return Sentence("refused_document", facts, text)
@@ -41,6 +41,6 @@ KIND = Kind(
     watches="policy",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="remote",
 )

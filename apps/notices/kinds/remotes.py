@@ -1,4 +1,4 @@
-"""What kinds about other authorities share: which mounts and feeds a policy has, and who is told of them."""
+"""What kinds about other authorities share: the mounts and feeds of a policy, and who gets notices of them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from apps.federation.models import Mount, Subscription
-from apps.federation.mounts.mounting import may_mount_at
+from apps.federation.mounts.services import may_mount_at
 from apps.notices.kinds.base import PolicyPlace, Terms
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
-    from apps.notices.sight import Reader
+    from apps.notices.visibility import Reader
 
 Other = Mount | Subscription
 
@@ -36,7 +36,7 @@ def facts_of(remote: Other) -> dict[str, Any]:
 
 
 def is_for(reader: Reader, notice: Notice) -> bool:
-    """Whoever decides about it: addresses and troubles of others are nobody else's business."""
+    """The managers who decide about it: peers' addresses and troubles are hidden from others."""
     uid = notice.entry_uid
     return notice.policy is not None and uid is not None and may_mount_at(notice.policy, uid, reader.actor, reader.at)
 

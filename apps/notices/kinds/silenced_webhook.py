@@ -1,4 +1,4 @@
-"""Webhooks that were turned off because nobody took what they brought."""
+"""Webhooks that were turned off because their receiver accepted nothing."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from apps.notices.kinds.base import Finding, Kind, Sentence, SitePlace
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
-    from apps.notices.sight import Reader
+    from apps.notices.visibility import Reader
 
 
 def find(_place: SitePlace) -> Iterable[Finding]:
-    """Until somebody turns it on, changes or removes it."""
+    """Until it is turned on, changed or removed."""
     from apps.notices.models import Webhook
 
     for webhook in Webhook.objects.filter(is_on=False).exclude(off_because="").order_by("pk"):
@@ -25,12 +25,12 @@ def find(_place: SitePlace) -> Iterable[Finding]:
 
 
 def is_for(reader: Reader, notice: Notice) -> bool:
-    """Whoever made it, and administrators."""
+    """Its owner, and administrators."""
     is_own = reader.user_id is not None and notice.facts.get("owner") == reader.user_id
     return reader.is_admin or (is_own and reader.actor.token is None)
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     given = {"name": facts["name"], "why": facts["why"]}
     text = _("The webhook %(name)s was turned off. %(why)s") % given
     return Sentence("silenced_webhook", {"webhook": facts["webhook"], **given}, text)
@@ -43,6 +43,6 @@ KIND = Kind(
     watches="site",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="webhook",
 )

@@ -1,4 +1,4 @@
-"""Another authority that hasn't been heard for longer than is allowed."""
+"""Another authority without contact for longer than allowed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from apps.federation.fallback.stale import heard_at, is_stale
 from apps.federation.models import Remote
+from apps.federation.staleness import is_stale, last_contact_at
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence
 from apps.notices.kinds.remotes import facts_of, is_for, key_of, watched, what
 
@@ -18,17 +18,17 @@ _HOUR = timedelta(hours=1)
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:
-    """By the age that is allowed for each; what is done about it is told with it."""
+    """By the age allowed for each; the chosen action is reported with it."""
     for remote, _terms in watched(place):
         if not is_stale(remote, place.at):
             continue
-        hours = int((place.at - heard_at(remote)) / _HOUR)
+        hours = int((place.at - last_contact_at(remote)) / _HOUR)
         level = "warn" if remote.stale_action == Remote.StaleAction.KEEP else "bad"
         facts = {**facts_of(remote), "hours": hours, "action": remote.stale_action}
         yield Finding(key_of(remote), level, facts, remote.entry_uid)  # type: ignore[arg-type]  # one of the two
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     hours = int(facts["hours"])
     given = {"what": what(facts), "n": hours}
     text = ngettext(
@@ -49,6 +49,6 @@ KIND = Kind(
     watches="policy",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="remote",
 )

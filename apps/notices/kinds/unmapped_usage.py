@@ -17,7 +17,7 @@ from apps.priorities.serving import store
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
-    from apps.notices.sight import Reader
+    from apps.notices.visibility import Reader
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:
@@ -39,12 +39,12 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
 
 
 def is_for(reader: Reader, notice: Notice) -> bool:
-    """Whoever says for the whole policy which account counts where."""
+    """People who map accounts for the whole policy."""
     sight = reader.of(notice.policy)
     return sight is not None and sight.holds_over_all(Verb.MAP_ACCOUNTS)
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     n = int(facts["n"])
     text = ngettext(
         "%(part)s %% of the usage in %(policy)s is from %(n)s unmapped account.",
@@ -62,7 +62,7 @@ KIND = Kind(
     watches="policy",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="mappings",
     terms=(Term("percent", gettext_lazy("More than"), gettext_lazy("%"), 5, 0, 100, is_whole=False),),
 )

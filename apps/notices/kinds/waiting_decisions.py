@@ -14,7 +14,7 @@ from apps.policies.requests.request_rules import OPEN
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
-    from apps.notices.sight import Reader
+    from apps.notices.visibility import Reader
 
 _LONG = 3  # times what the rule says
 
@@ -36,7 +36,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
 
 
 def is_for(reader: Reader, notice: Notice) -> bool:
-    """Whoever can decide it now."""
+    """People who can decide it now."""
     sight = reader.of(notice.policy)
     one = ChangeSet.objects.filter(pk=notice.facts["change_set"]).first() if sight else None
     if sight is None or one is None or not sight.decider.may_decide_at_all:
@@ -46,7 +46,7 @@ def is_for(reader: Reader, notice: Notice) -> bool:
     return sight.decider.may_approve(one) or (one.author_id != reader.user_id and sight.decider.may_publish(one))
 
 
-def tell(facts: Mapping[str, Any]) -> Sentence:
+def describe(facts: Mapping[str, Any]) -> Sentence:
     days = int(facts["days"])
     given = {"who": facts["who"], "n": days}
     if facts["is_request"]:
@@ -71,7 +71,7 @@ KIND = Kind(
     watches="policy",
     find=find,
     is_for=is_for,
-    tell=tell,
+    describe=describe,
     leads_to="change_set",
     terms=(Term("days", gettext_lazy("Pending for"), gettext_lazy("days"), 3, 1, 366),),
 )

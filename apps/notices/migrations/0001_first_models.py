@@ -81,7 +81,7 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 (
-                    "rhythm",
+                    "interval",
                     models.CharField(
                         choices=[
                             ("off", "Never"),
@@ -174,7 +174,7 @@ class Migration(migrations.Migration):
                 ("is_on", models.BooleanField(default=True)),
                 ("off_because", models.CharField(blank=True, default="", max_length=256)),
                 ("n_failed", models.PositiveIntegerField(default=0)),
-                ("told_until", models.DateTimeField()),
+                ("queued_until", models.DateTimeField()),
                 ("version", models.PositiveIntegerField(default=1)),
                 ("created_at", models.DateTimeField()),
                 (

@@ -1,4 +1,4 @@
-"""May this actor do this operation, here, now: asked when it is drafted, and again when it is put in force."""
+"""Whether an actor may do an operation at an instant: checked when it is drafted, and again when it is published."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from apps.policies.access.scope import (
     visible_entries,
 )
 from apps.policies.models import Policy
-from apps.policies.operations.editing import Unguarded
 from apps.policies.operations.rule_reach import Author
+from apps.policies.operations.tree_edits import Unguarded
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.terms import WHOLE_POLICY
 from apps.policies.tree.working_tree import WorkingTree
@@ -41,10 +41,10 @@ class AuthorGuard(Unguarded):
 
 
 class ActorGuard:
-    """Asks of every operation, at the moment it is applied, whether this actor may do it.
+    """Checks every operation, when it is applied, against the actor's rights.
 
-    only_see: a draft may hold what its author may only ask for. besides: verbs that are needed on top of the
-    operation's own, to put it in force. instead: the one verb that is asked for in place of the operation's own.
+    only_see: a draft may hold what its author may only request. besides: verbs that publishing needs on top of the
+    operation's own. instead: the one verb checked in place of the operation's own.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class ActorGuard:
             step = tree.get(step.parent_uid) if step.parent_uid else None
 
     def may_divide(self, tree: WorkingTree, parent: Node, index: int, verb: str) -> None:
-        """What lies below an entry: whoever has the verb there, or above."""
+        """Below an entry: holders of the verb there, or above."""
         place = _competing_at(tree, parent) if verb in _OF_THE_TREE else parent
         self._demand(verb, [step.uid for step in tree.lineage(place)], tree, parent, index)
 
@@ -89,7 +89,7 @@ class ActorGuard:
         return self._sees.may_name_below(next(i for i in nearest if i is not None))
 
     def may_change(self, tree: WorkingTree, node: Node, index: int, verb: str) -> None:
-        """An entry's own shares, name and place: whoever has the verb above it, never at it alone."""
+        """An entry's own shares, name and parent: holders of the verb above it, never at it alone."""
         above = tree.lineage(node)[:-1]
         if above and verb in _OF_THE_TREE:
             above = tree.lineage(_competing_at(tree, above[-1]))
@@ -102,7 +102,7 @@ class ActorGuard:
                 raise NotAllowed(f"{locked}; ask the person who locked it, or an administrator.", code="locked")
 
     def may_set_policy(self, index: int) -> None:
-        """Settings decide for everybody: they belong to whoever shapes the whole tree."""
+        """Settings affect every entry: only holders of rights at the root set them."""
         if not self._only_see and not all(
             self._reaches(verb, [self._root]) for verb in self._verbs(Verb.EDIT_STRUCTURE)
         ):

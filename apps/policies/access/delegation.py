@@ -1,7 +1,7 @@
-"""Grants given, changed, extended and ended: nobody hands on more than they hold, nor for longer.
+"""Grants given, changed, extended and ended: nobody passes on more than they hold, nor for longer.
 
-A grant is changed by whoever gave it, or from above its entry; giving up a part of one's own is always possible.
-Each service locks the policy, so that a right can't be taken from somebody while they hand it on.
+A grant is changed by its giver, or from above its entry; its holder may always drop a part of it. Each service locks
+the policy, so that no right is withdrawn while its holder passes it on.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from apps.accounts.models import User
 from apps.accounts.people import clean_group
 from apps.accounts.selectors import groups_of
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound, Stale
-from apps.policies.access.holdings import FOREVER, Holding, Lineages, Standing, until_of
+from apps.policies.access.held_rights import FOREVER, GrantDependencies, Holding, Lineages, until_of
 from apps.policies.access.roles import VERBS_OF_ROLE
 from apps.policies.access.scope import EVERYBODY, WRITE, Verb, grants_of, require_scope, rules_all, visible_entries
 from apps.policies.changesets.change_sets import require_reason
@@ -58,7 +58,7 @@ class Setting:
         return rules_all(self.actor)
 
     def may_change(self, grant: Grant) -> bool:
-        """Whoever gave it and may hand it on still; else whoever could have given it from above its entry."""
+        """Its giver, while able to pass it on; else anyone who could have given it from above its entry."""
         lineage = self.lineages.of(grant.entry_uid)
         if self.is_own(grant) and not self.rules:
             return False
@@ -75,7 +75,7 @@ class Setting:
         return grant.user_id == user.pk or (grant.user_id is None and grant.people in self._groups)
 
     def may_know(self, grant: Grant) -> bool:
-        """Its holder and its giver, and whoever delegates or sees people by name at its entry."""
+        """Its holder and its giver, and managers who delegate or see names at its entry."""
         if self.is_own(grant) or self.may_change(grant):
             return True
         gave = self.actor.user is not None and grant.granted_by_id == self.actor.user.pk
@@ -154,9 +154,9 @@ def end_grant(
 
 
 def given_on_with(*, policy_slug: str, grant_id: int, at: datetime, actor: Actor) -> list[Grant]:
-    """Grants that rest on this one: they end with it, unless somebody keeps them."""
+    """Grants that depend on this one: they end with it, unless they are adopted."""
     setting, grant = _found(policy_slug, grant_id, actor, at)
-    return [each for each in _standing(setting).resting_on(grant) if setting.may_know(each)]
+    return [each for each in _grant_dependencies(setting).resting_on(grant) if setting.may_know(each)]
 
 
 def get_grant(*, policy_slug: str, grant_id: int, at: datetime, actor: Actor) -> Grant:
@@ -164,7 +164,7 @@ def get_grant(*, policy_slug: str, grant_id: int, at: datetime, actor: Actor) ->
 
 
 def tag_of(grant: Grant) -> str:
-    """Names one state of one grant: whoever changes it says which state they saw."""
+    """Names one state of one grant, which an editor sends back to prove that it is current."""
     state = [str(grant.role), sorted(map(str, grant.verbs)), grant.reason, until_of(grant).timestamp()]
     return f"{grant.pk}-{sha256(repr(state).encode()).hexdigest()[:12]}"
 
@@ -228,12 +228,12 @@ def _refuse_to_everybody(setting: Setting, grant: Grant) -> None:
         return
     if not setting.rules:
         raise NotAllowed("Only an administrator can open a part of a policy to all signed-in users.", code="site_only")
-    if more := [verb for verb in grant.verbs if verb not in _SIGHT]:
+    if more := [verb for verb in grant.verbs if verb not in _SEES_NAMES]:
         label = Verb(more[0]).label.lower()
         raise _invalid("verbs", f"may only let all users see it (view_aggregate, view_members), not {label}")
 
 
-_SIGHT = (Verb.VIEW_AGGREGATE, Verb.VIEW_MEMBERS)
+_SEES_NAMES = (Verb.VIEW_AGGREGATE, Verb.VIEW_MEMBERS)
 
 
 def _verbs(role: str, chosen: Sequence[str] | None) -> list[str]:
@@ -299,7 +299,7 @@ def _refuse_change(setting: Setting, before: Grant, after: Grant) -> None:
 
 def _settle(setting: Setting, grant: Grant, instead: Grant | None, given_on: GivenOn) -> None:
     """End what would rest on nothing; or adopt of it what the actor could have given, from above downward."""
-    while resting := _standing(setting).resting_on(grant, instead):
+    while resting := _grant_dependencies(setting).resting_on(grant, instead):
         kept = _adoptable(setting, grant, resting) if given_on == "keep" else None
         if kept is None:
             for each in resting:
@@ -311,7 +311,7 @@ def _settle(setting: Setting, grant: Grant, instead: Grant | None, given_on: Giv
 
 
 def _adoptable(setting: Setting, grant: Grant, resting: Sequence[Grant]) -> Grant | None:
-    """Given by the holder of the grant to somebody else, and covered by what the actor holds without all of these."""
+    """Given by the grant's holder to another person, and covered by what the actor holds without all of these."""
     gone = {grant.pk, *(each.pk for each in resting)}
     actor = setting.actor
     own = [] if actor.user is None else grants_of(setting.policy, actor.user, setting.at).exclude(pk__in=gone)
@@ -334,9 +334,9 @@ def _same_people(one: Grant, other: Grant) -> bool:
     return (one.user_id, one.people) == (other.user_id, other.people)
 
 
-def _standing(setting: Setting) -> Standing:
+def _grant_dependencies(setting: Setting) -> GrantDependencies:
     grants = Grant.objects.filter(policy=setting.policy).select_related("user", "granted_by")
-    return Standing([each for each in grants if until_of(each) > setting.at], setting.lineages)
+    return GrantDependencies([each for each in grants if until_of(each) > setting.at], setting.lineages)
 
 
 def _copy(grant: Grant) -> Grant:

@@ -1,4 +1,4 @@
-"""Who holds what where, and why somebody may do something: read, never written."""
+"""Read-only: who holds which right where, and why a person may do something."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.core.errors import NotAllowed, NotFound
 from apps.policies.access.delegation import Setting, get_grant, tag_of
-from apps.policies.access.holdings import until_of
+from apps.policies.access.held_rights import until_of
 from apps.policies.access.scope import EVERYBODY, Rights, Verb, Visibility, grants_of, rules_all, visible_entries
 from apps.policies.models import Grant, Policy
 from apps.policies.selectors import get_policy
 
 SOON = timedelta(days=60)
-Sight = Callable[..., Visibility]
+VisibilityOf = Callable[..., Visibility]
 
 
 class GrantState(StrEnum):
@@ -131,16 +131,22 @@ def name_of(grant: Grant) -> str:
 
 
 def explain_access(
-    *, policy_slug: str, entry_uid: UUID, username: str, at: datetime, actor: Actor, sight: Sight = visible_entries
+    *,
+    policy_slug: str,
+    entry_uid: UUID,
+    username: str,
+    at: datetime,
+    actor: Actor,
+    visibility: VisibilityOf = visible_entries,
 ) -> Access:
     """Everybody may ask about themselves; about others, who delegates or sees people by name at that entry.
 
-    sight: who sees which entries; a room that knows accounts adds the entries of their own.
+    visibility: who sees which entries; a room that knows accounts adds the entries of their own.
     """
     policy = get_policy(slug=policy_slug, actor=actor)
     setting = Setting.of(policy, actor, at)
     tree = setting.lineages.tree
-    i = sight(policy=policy, tree=tree, actor=actor, at=at).require(tree.index_of_uid(entry_uid))
+    i = visibility(policy=policy, tree=tree, actor=actor, at=at).require(tree.index_of_uid(entry_uid))
     lineage = setting.lineages.of(entry_uid)
     person = _person(username, setting, lineage)
     held = list(grants_of(policy, person, at).select_related("granted_by", "user")) if person.is_active else []
@@ -150,7 +156,7 @@ def explain_access(
     return Access(
         policy.slug, person, entry_uid, *_place(setting, entry_uid), rules,
         is_open=policy.visibility == Policy.Visibility.TREE,
-        may_see=_sees(sight, policy, setting, person, i),
+        may_see=_sees(visibility, policy, setting, person, i),
         may_divide=rules or any(verb in grant.verbs for step in steps for grant in step.grants for verb in _DIVIDES),
         may_change_own=i > 0
         and (rules or any(Verb.EDIT_SHARES in grant.verbs for step in steps[:-1] for grant in step.grants)),
@@ -173,11 +179,11 @@ def _person(username: str, setting: Setting, lineage: Sequence[UUID]) -> User:
     return person
 
 
-def _sees(sight: Sight, policy: Policy, setting: Setting, person: User, i: int) -> bool:
+def _sees(visibility: VisibilityOf, policy: Policy, setting: Setting, person: User, i: int) -> bool:
     if not person.is_active:
         return False
     actor = Actor(user=person, via="page")
-    return sight(policy=policy, tree=setting.lineages.tree, actor=actor, at=setting.at).may_see(i)
+    return visibility(policy=policy, tree=setting.lineages.tree, actor=actor, at=setting.at).may_see(i)
 
 
 def _step(setting: Setting, uid: UUID, held: Sequence[Grant]) -> Step:

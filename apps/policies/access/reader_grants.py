@@ -1,7 +1,7 @@
-"""The sight that the owner of a scheduler's token needs: a token never reads more than its owner.
+"""The read access that the owner of a scheduler's token needs: a token never reads more than its owner.
 
-Only a person who sees everybody may hand out such a token. The owner gets that right as a grant: it is listed with all
-others, ends with the token, and can be taken back at any time.
+Only a person who sees every entry may create such a token. The owner gets that right as a grant: it is listed with all
+others, ends with the token, and can be withdrawn at any time.
 """
 
 from __future__ import annotations

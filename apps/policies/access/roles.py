@@ -1,4 +1,4 @@
-"""What a role comes to: the verbs it carries unless somebody chose them singly."""
+"""The verbs of a role, unless they were chosen singly."""
 
 from __future__ import annotations
 

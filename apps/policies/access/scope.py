@@ -26,7 +26,7 @@ from apps.policies.tree.columns import Mask, TreeColumns
 
 _READS_TREES = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ, Token.Scope.POLICIES_WRITE)
 WRITE = Token.Scope.POLICIES_WRITE
-EVERYBODY = "*"  # in the place of a group of sign-in: whoever signs in
+EVERYBODY = "*"  # stands in for a sign-in group: every signed-in person
 Verb = Grant.Verb
 
 
@@ -37,7 +37,7 @@ def require_scope(actor: Actor, scope: str) -> None:
 
 
 def require_policy(actor: Actor, slug: str) -> None:
-    """A token bound to one policy knows no other; nobody who isn't signed in knows any."""
+    """A token bound to one policy sees no other; anonymous visitors see none."""
     bound = actor.token is not None and actor.token.policy_slug not in ("", slug)
     if bound or (actor.user is not None and not actor.user.is_active):
         raise no_policy(slug)
@@ -97,13 +97,13 @@ class Held(NamedTuple):
 
 
 def held_by(user: User, at: datetime) -> list[Held]:
-    """What somebody holds at an instant in all policies: in one query, for a page asks for most of them."""
+    """What a person holds at an instant in all policies: one query, since a page needs most of them."""
     rows = once_per_request(("grants", user.pk), lambda: _read_held(user))
     return [held for held in rows if held.expires_at is None or held.expires_at > at]
 
 
 def _read_held(user: User) -> list[Held]:
-    """By hand: every request asks this, and Django takes longer to write the query than PostgreSQL to answer it."""
+    """Raw SQL: every request runs it, and Django takes longer to write the query than PostgreSQL to answer it."""
     with connection.cursor() as cursor:
         cursor.execute(_HELD, {"user": user.pk, "everybody": EVERYBODY})
         return [Held(*row) for row in cursor.fetchall()]
@@ -118,7 +118,7 @@ WHERE user_id = %(user)s OR user_id IS NULL AND (people = %(everybody)s OR peopl
 
 
 def grants_of(policy: Policy, user: User, at: datetime) -> QuerySet[Grant]:
-    """What somebody holds at an instant: in person, through a group of sign-in, or as everybody who signs in."""
+    """What a person holds at an instant: in person, through a sign-in group, or as any signed-in person."""
     people = [*groups_of(user), EVERYBODY]
     is_theirs = Q(user=user) | Q(people__in=people, user=None)
     return Grant.objects.filter(is_theirs, Q(expires_at=None) | Q(expires_at__gt=at), policy=policy)
@@ -132,8 +132,8 @@ class Visibility:
     mask: Mask
     divided: Mask = field(repr=False)  # entries whose children the actor may divide
     all_visible: bool
-    unlocked: Mask = field(repr=False)  # entries that no lock of somebody else protects
-    outright: Mask = field(repr=False)  # entries whose numbers are told whatever they give away: the own path, by name
+    unlocked: Mask = field(repr=False)  # entries that no other person's lock protects
+    outright: Mask = field(repr=False)  # entries whose numbers are always shown: the own path, by name
     names_below: Mask = field(repr=False)  # entries below which the actor would see any entry, so also each name
 
     def may_see(self, i: int) -> bool:
@@ -143,7 +143,7 @@ class Visibility:
         return bool(self.divided[parent_i])
 
     def may_change(self, i: int) -> bool:
-        """Its shares, name and place: whoever divides its parent, unless somebody else locked it."""
+        """Its shares, name and parent: holders of the right at its parent, unless another person locked it."""
         parent = int(self.tree.parent[i])
         return parent >= 0 and self.may_divide(parent) and bool(self.unlocked[i])
 
@@ -190,7 +190,7 @@ def visible_entries(
         seen = (mask, names_below) if reads else (none.copy(), none.copy())
         _open_by_grants(tree, rights, *seen, divided, may_write=actor.has_scope(WRITE))
         if reads:
-            _tell_by_grants(tree, rights, outright)
+            _reveal_by_grants(tree, rights, outright)
     if actor.token is not None and actor.token.subtree_uid is not None:
         i = tree.index_of_uid(actor.token.subtree_uid)
         below = none if i is None else tree.subtree_mask(i)
@@ -218,8 +218,8 @@ def _open_by_grants(
             divided |= _divided_from(tree, i, below)
 
 
-def _tell_by_grants(tree: TreeColumns, rights: Rights, outright: Mask) -> None:
-    """Whoever sees people by name at an entry is told everything there, and what it is measured against: the way up."""
+def _reveal_by_grants(tree: TreeColumns, rights: Rights, outright: Mask) -> None:
+    """A viewer of names at an entry sees everything there, and the path up to the root that it is measured against."""
     for uid in rights.at(Verb.VIEW_MEMBERS):
         i = tree.index_of_uid(uid)
         if i is not None:
@@ -228,7 +228,7 @@ def _tell_by_grants(tree: TreeColumns, rights: Rights, outright: Mask) -> None:
 
 
 def _members(tree: TreeColumns) -> Mask:
-    """Entries that stand for somebody: they take no children, and aren't left over on purpose."""
+    """Entries that represent a person: they take no children, and are no reserve."""
     members: Mask = ~tree.is_group & ~tree.is_reserve
     return members
 

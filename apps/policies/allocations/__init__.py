@@ -1,1 +1,1 @@
-"""Core-hours: what a site has, what it promised to whom for which days, and how promises and shares convert."""
+"""Core-hours: capacity per site, allocations by entry and days, and conversion between allocations and shares."""

@@ -14,7 +14,7 @@ from apps.core.errors import Conflict, NotAllowed, NotFound, Stale
 from apps.policies.access.scope import WRITE, require_scope, visible_entries
 from apps.policies.allocations.periods import LAST_DAY, Period
 from apps.policies.allocations.records import (
-    Sight,
+    VisibilityOf,
     amount_of,
     log,
     may_decide,
@@ -52,10 +52,12 @@ def core_hours(
     return total
 
 
-def list_capacities(*, policy_slug: str, at: datetime, actor: Actor, sight: Sight = visible_entries) -> list[Capacity]:
-    """By first day and site; nothing for somebody who sees nothing of the tree."""
+def list_capacities(
+    *, policy_slug: str, at: datetime, actor: Actor, visibility: VisibilityOf = visible_entries
+) -> list[Capacity]:
+    """By first day and site; empty for a viewer who sees nothing of the tree."""
     policy = get_policy(slug=policy_slug, actor=actor)
-    visible = sight(policy=policy, tree=load_tree(policy), actor=actor, at=at)
+    visible = visibility(policy=policy, tree=load_tree(policy), actor=actor, at=at)
     return capacities_of(policy) if visible.mask.any() else []
 
 
@@ -64,7 +66,7 @@ def capacities_of(policy: Policy) -> list[Capacity]:
 
 
 def may_state(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> bool:
-    """Capacity is of the whole: whoever divides the root says what there is."""
+    """Capacity concerns the whole tree: managers of the root record it."""
     return may_decide(policy=policy, tree=tree, i=0, at=at, actor=actor)
 
 
@@ -121,9 +123,9 @@ def remove_capacity(*, policy_slug: str, capacity_id: int, tag: str, reason: str
 
 
 def get_capacity(
-    *, policy_slug: str, capacity_id: int, at: datetime, actor: Actor, sight: Sight = visible_entries
+    *, policy_slug: str, capacity_id: int, at: datetime, actor: Actor, visibility: VisibilityOf = visible_entries
 ) -> Capacity:
-    listed = list_capacities(policy_slug=policy_slug, at=at, actor=actor, sight=sight)
+    listed = list_capacities(policy_slug=policy_slug, at=at, actor=actor, visibility=visibility)
     found = next((each for each in listed if each.pk == capacity_id), None)
     if found is None:
         raise _missing()

@@ -1,4 +1,4 @@
-"""What every change of a promise or a capacity has in common: a reason, a tag of the state seen, a line in the log."""
+"""What every change of an allocation or a capacity shares: a reason, a tag of the edited state, a log row."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import clean_text
 
 LONGEST_TEXT = 512
-Sight = Callable[..., Visibility]  # who sees which entries; a room that knows accounts adds the entries of their own
+VisibilityOf = Callable[..., Visibility]  # rooms that know accounts add their owners
 
 
 def reason_of(text: str) -> str:
@@ -47,7 +47,7 @@ def amount_of(value: object, where: str, most: float) -> float:
 
 
 def refuse_days(starts_on: date, ends_on: date | None) -> None:
-    """Days that make no period, told by the field to correct."""
+    """Reject days that make no period; the error names the field to correct."""
     for where, day in (("starts_on", starts_on), ("ends_on", ends_on)):
         if day is not None and not FIRST_DAY <= day <= LAST_DAY:
             raise invalid(where, f"must be a day from {FIRST_DAY} to {LAST_DAY}")
@@ -60,7 +60,7 @@ def invalid(where: str, message: str) -> Invalid:
 
 
 def tag_of_state(key: object, *state: object) -> str:
-    """Names one state of one row: whoever changes it says which state they saw."""
+    """Names one state of one row, which an editor sends back to prove that it is current."""
     return f"{key}-{sha256(repr(state).encode()).hexdigest()[:12]}"
 
 

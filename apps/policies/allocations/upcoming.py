@@ -1,4 +1,4 @@
-"""What begins and what ends: dates of shares and promises of core-hours, by the day on which it happens. Pure."""
+"""What begins and what ends: dates of shares and allocations, by the day on which it happens. Pure."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from uuid import UUID
 
-from apps.policies.allocations.giving import successor_of
 from apps.policies.allocations.periods import Period
+from apps.policies.allocations.services import successor_of
 from apps.policies.models import Allocation
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.policies.tree.terms import Dates
 
 SOON_DAYS = (7, 30, 90)
-_LISTED_AFTERWARDS = timedelta(days=30)  # an allocation that ended is told of for so long
+_LISTED_AFTERWARDS = timedelta(days=30)  # an ended allocation is listed for so long
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Event:
 
     @property
     def is_covered(self) -> bool:
-        """It goes on by itself: another promise follows, or the shares are kept."""
+        """It continues by itself: another allocation follows, or the shares are kept."""
         return self.successor is not None
 
 
@@ -53,8 +53,9 @@ def events_in(tree: TreeColumns, mask: Mask, allocations: Sequence[Allocation], 
 def ending_soon(
     tree: TreeColumns, mask: Mask, allocations: Sequence[Allocation], today: date, days: int
 ) -> list[Event]:
-    """What ends within so many days, and what has ended and was followed by nothing: shares that were kept, and
-    promises of the last 30 days."""
+    """What ends within so many days, and what has ended without a successor: shares that were kept, and allocations of
+    the last 30 days.
+    """
     latest = today + timedelta(days=days)
     found = []
     for event in _events(tree, mask, allocations):

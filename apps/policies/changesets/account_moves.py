@@ -11,15 +11,15 @@ from apps.core.errors import NotAllowed
 from apps.policies.access.scope import rules_all
 from apps.policies.models import Policy
 from apps.policies.operations.apply import Outcome
-from apps.policies.operations.trees_to_come import trees_to_come
+from apps.policies.operations.future_trees import trees_to_come
 from apps.policies.tree.columns import Node, TreeColumns
 
 
 class AccountMoves(NamedTuple):
-    """What a change does to accounts. refusal: why this actor may not publish it, "" when they may.
+    """Effects of a change on accounts. refusal: why this actor may not publish it, "" when they may.
 
-    is_limited: it has new rules for members that take no accounts from entries outside a part of the policy. n_stay:
-    how many these are for and leave at entries of others; None where the rule of five forbids to say.
+    is_limited: it has new membership rules that don't reach accounts of entries outside a part of the policy. n_stay:
+    how many matching accounts stay at those entries; None where the rule of five hides it.
     """
 
     n: int = 0

@@ -20,7 +20,7 @@ from apps.policies.access.scope import (
     visible_entries,
 )
 from apps.policies.changesets.account_moves import refuse_account_moves
-from apps.policies.changesets.conflict_sight import refuse_hidden, shown_conflicts
+from apps.policies.changesets.conflict_visibility import refuse_hidden, shown_conflicts
 from apps.policies.changesets.conflicts import EditConflict, FieldConflict, conflicts
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.operations.apply import Outcome, work_out
@@ -35,7 +35,7 @@ _LONGEST_REASON = 4_000
 _DECIDE = (Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE, Verb.APPROVE)
 
 
-class Sight:
+class ChangeSetAccess:
     """Which change sets of one policy an actor may see: the tree and the grants are asked once, not for each."""
 
     def __init__(self, policy: Policy, actor: Actor, at: datetime) -> None:
@@ -97,8 +97,8 @@ def get_change_set_for_write(
     change_set = ChangeSet.objects.select_for_update(of=("self",)).select_related("policy").filter(pk=id).first()
     if change_set is None:
         raise missing_change_set(id)
-    require_sight_of(change_set, actor, at)
-    if not to_publish and not Sight(change_set.policy, actor, at).is_of(change_set):
+    require_visible(change_set, actor, at)
+    if not to_publish and not ChangeSetAccess(change_set.policy, actor, at).is_of(change_set):
         raise NotAllowed(f"Change set {id} belongs to another person: publish it, or create your own.")
     if change_set.state == ChangeSet.State.PUBLISHED:
         number = Revision.objects.filter(change_set=change_set).values_list("number", flat=True).first()
@@ -110,13 +110,13 @@ def get_change_set_for_write(
     return change_set
 
 
-def require_sight_of(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
-    """Whoever may not see it gets the answer of what doesn't exist."""
+def require_visible(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
+    """A change set that the actor may not see is answered as one that doesn't exist."""
     try:
         require_policy(actor, change_set.policy.slug)
     except NotFound:
         raise missing_change_set(change_set.pk) from None
-    if not Sight(change_set.policy, actor, at).may_see(change_set):
+    if not ChangeSetAccess(change_set.policy, actor, at).may_see(change_set):
         raise missing_change_set(change_set.pk)
 
 
@@ -190,7 +190,7 @@ def _require_document(guard: ActorGuard, change_set: ChangeSet, head: TreeColumn
 
 
 def conflicts_with_head(change_set: ChangeSet, policy: Policy) -> list[FieldConflict]:
-    """Where it and the head both changed something since its base, whoever may see it."""
+    """Where it and the head both changed something since its base, unfiltered by rights."""
     return conflicts(
         load_tree(policy, change_set.base_number), load_tree(policy), change_set.operations,
         base_settings=settings_of(policy, change_set.base_number),

@@ -1,4 +1,4 @@
-"""What a reviewer is told before deciding: each check passes, warns or blocks, and says what to do about it."""
+"""The checks that a reviewer reads before deciding: each passes, warns or blocks, and says what to do about it."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _algorithm(review: Review, sees: Mask) -> Check:
 
 
 def _sums(review: Review, sees: Mask) -> Check:
-    """Groups in which nobody is promised anything any more, and entries that are promised nothing any more."""
+    """Groups whose shares become all zero, and entries whose shares become zero."""
     before, after = review.before, review.after
     empty = _new(_zero_groups(after), _zero_groups(before), review)
     zero = _new(_zero_entries(after), _zero_entries(before), review)
@@ -131,7 +131,7 @@ def _new(after: Mask, before: Mask, review: Review) -> list[int]:
 
 
 def _alike(review: Review, sees: Mask) -> list[Check]:
-    """New and renamed entries that look like a sibling; nothing where there is none."""
+    """New and renamed entries that look like a sibling; empty where there is none."""
     before, after, moves = review.before, review.after, review.moves
     was = moves.place.tolist()
     is_fresh = moves.is_new | moves.came
@@ -167,7 +167,7 @@ def _locked(review: Review) -> Iterator[int]:
 
 
 def _delegation(review: Review) -> Check:
-    """Whether its author could put it in force, and who else could."""
+    """Whether its author could publish it, and who else could."""
     author = review.change_set.author
     refusal = None if author is None else review.why_not_publish(Actor(user=author, via="worker"))
     if refusal is None:
@@ -201,7 +201,7 @@ def _accounts(review: Review, actor: Actor) -> Check:
 def _limited(moves: AccountMoves) -> Check:
     title = _("New rules take no other accounts")
     text = _("They take free accounts and those that count below already; all others stay where they count.")
-    if not moves.n_stay:  # none, or too few to be told
+    if not moves.n_stay:  # none, or too few to show
         return Check("accounts", "ok", title, text)
     staying = ngettext("%(n)s account matches and stays.", "%(n)s accounts match and stay.", moves.n_stay)
     remedy = _("To move them, a person who maps accounts at both entries must publish it.")

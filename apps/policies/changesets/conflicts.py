@@ -9,7 +9,7 @@ from uuid import UUID
 
 from apps.core.errors import Conflict, DomainError, FieldProblem
 from apps.policies.operations.apply import Outcome, work_out
-from apps.policies.operations.editing import Archived, Touch
+from apps.policies.operations.tree_edits import Archived, Touch
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import FIELDS, Node, TreeColumns
 
@@ -21,8 +21,8 @@ _BACK = "restored"
 class FieldConflict:
     """One field that both sides changed; `entry` None is the policy's settings.
 
-    operation: the one that can't follow the head, where it isn't a field that stands against it. can_keep: whether
-    mine can be put over theirs at all. beside: the other entry that it may name, the parent that a name is for.
+    operation: the one that can't follow the head, where no field conflicts. can_keep: whether mine can be put over
+    theirs at all. beside: the other entry that it may name, the parent that a name is for.
     """
 
     entry: UUID | None
@@ -157,7 +157,7 @@ def index_in(error: DomainError) -> int:
 
 
 def shape_conflict(base: TreeColumns, head: TreeColumns, mine: Outcome, error: DomainError) -> FieldConflict:
-    """Each side is fine alone and both together are no tree: a name taken twice, a cycle, a parent that left."""
+    """Each side is valid alone and both together are no tree: a duplicate name, a cycle, an archived parent."""
     where = error.fields[0].where if error.fields else "operations[0]"
     index = index_in(error)
     operation = mine.operations[index]

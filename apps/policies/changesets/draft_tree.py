@@ -1,6 +1,6 @@
-"""A revision with the changes of a draft laid over it, for looking at: nothing is rebuilt that nobody looks at.
+"""A revision with a draft's changes applied, for display: only what is displayed is built.
 
-Targets are worked out group by group, so that an edit in a tree of a million entries costs what its group costs.
+Targets are computed group by group, so that an edit in a tree of a million entries costs what its group costs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Place(NamedTuple):
 
 
 class Sum(NamedTuple):
-    """What a group's shares are parts of; `passes_on`: somebody in it inherits."""
+    """The sum that a group's shares are divided by; `passes_on`: a member inherits."""
 
     total: float
     passes_on: bool
@@ -166,16 +166,16 @@ class DraftTree:
 
     # --- Targets ------------------------------------------------------------------------------------------------------
     def target(self, node: Node) -> float | None:
-        """Part of the siblings' sum as the draft has it; None for the root and for who passes shares on.
+        """Fraction of the siblings' sum in the draft; None for the root and for an entry that inherits.
 
-        Where somebody passes shares on, the entries below compete in the place of the entry itself.
+        Where an entry inherits, its children compete in its place.
         """
         if node.parent_uid is None or node.shares is None:
             return None
         return _part(node.shares, self._pool(self._competes_below(node)))
 
     def target_before(self, uid: UUID) -> float | None:
-        """The same in the revision; None where it wasn't there."""
+        """The target in the revision; None where it didn't exist."""
         return self._unchanged.target(node) if (node := self.before(uid)) else None
 
     @cached_property
@@ -189,7 +189,7 @@ class DraftTree:
         shares = self.base.shares[here.start : here.stop]
         n_inherit = int(np.count_nonzero(self.base.inherit[here.start : here.stop]))
         changes = self._by_parent.get(uid, ())
-        if changes:  # taken out before summing: subtracting afterwards would leave what rounding does to a large sum
+        if changes:  # excluded before summing: a later subtraction would leave the rounding of a large sum
             shares = shares.copy()
         added = 0.0
         for before, after in changes:
@@ -209,7 +209,7 @@ class DraftTree:
         return 0.0 if node is None else self._pool(self._dividing(node))
 
     def pool_before(self, uid: UUID) -> float:
-        """The same in the revision; 0 where the entry wasn't there."""
+        """The pool in the revision; 0 where the entry didn't exist."""
         return self._unchanged.pool_of(uid)
 
     def _competes_below(self, node: Node) -> UUID:

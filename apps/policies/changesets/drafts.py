@@ -1,6 +1,6 @@
 """Drafts: a change set that its author is still writing, operation by operation, with undo and redo.
 
-Every write names the version that it was thought out on. What was taken back waits in `undone` until the next edit.
+Every write names the version that it is based on. Undone operations wait in `undone` until the next edit.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from apps.engine.errors import BadParameter
 from apps.policies.access.authority import ActorGuard
 from apps.policies.access.scope import Verb, rules_all, visible_entries
 from apps.policies.changesets.account_moves import refuse_account_moves
-from apps.policies.changesets.anchoring import anchor_again
 from apps.policies.changesets.change_sets import clean_reason, get_change_set_for_write, settings_of
-from apps.policies.changesets.rebasing import Side
-from apps.policies.changesets.reviewing import rebase_change_set
+from apps.policies.changesets.comment_anchors import reanchor
+from apps.policies.changesets.lifecycle import rebase_change_set
+from apps.policies.changesets.rebase import Side
 from apps.policies.models import ChangeSet, Entry, Policy
 from apps.policies.operations.algorithm_fit import refuse_misfit
 from apps.policies.operations.apply import Outcome, work_out
-from apps.policies.operations.editing import Archived
+from apps.policies.operations.tree_edits import Archived
 from apps.policies.selectors import get_policy
 from apps.policies.services import move_on, new_change_set
 from apps.policies.tree.stored import load_archived, load_tree
@@ -39,9 +39,9 @@ MOST_UNDONE = 1_000
 
 
 def list_drafts(*, policy: Policy, at: datetime, actor: Actor) -> list[ChangeSet]:
-    """What I am writing by hand, or have handed in and is not in force yet; the last touched first.
+    """The actor's own manual drafts and unpublished proposals; the last edited first.
 
-    Nothing for who may change nothing here any more: the draft would tell what they no longer see.
+    Empty for an actor without edit rights here: the draft would reveal what they no longer see.
     """
     if actor.user is None or not may_edit(policy, actor, at):
         return []
@@ -56,12 +56,12 @@ def find_draft(*, policy: Policy, at: datetime, actor: Actor) -> ChangeSet | Non
 
 
 def find_draft_of(*, policy_slug: str, at: datetime, actor: Actor) -> ChangeSet | None:
-    """The same by the policy's name."""
+    """The draft, by the policy's slug."""
     return find_draft(policy=get_policy(slug=policy_slug, actor=actor, scope=_WRITE), at=at, actor=actor)
 
 
 def open_draft(*, policy_slug: str, reason: str = "", at: datetime, actor: Actor) -> ChangeSet:
-    """A new draft on the head, without an edit yet. For whoever may change something here."""
+    """A new draft on the head, without an edit yet. For actors who may change something here."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
     require_editor(policy, actor, at)
     with transaction.atomic():
@@ -105,7 +105,7 @@ def add_operations(
 def write_operations(
     *, id: int, version: int, operations: Sequence[Mapping[str, Any]], at: datetime, actor: Actor
 ) -> Written:
-    """The same, for who goes on to look at it."""
+    """Write operations, and return the tree for display."""
     with transaction.atomic():
         draft = _draft_for_write(id, version, actor, at)
         whole = [*draft.operations, *operations]
@@ -120,7 +120,7 @@ def write_operations(
 
 
 def undo(*, id: int, version: int, n: int = 1, at: datetime, actor: Actor) -> ChangeSet:
-    """Take the last edits back; they can be brought again until the next edit."""
+    """Undo the last edits; redo restores them until the next edit."""
     with transaction.atomic():
         draft = _draft_for_write(id, version, actor, at)
         if not 1 <= n <= len(draft.operations):
@@ -131,7 +131,7 @@ def undo(*, id: int, version: int, n: int = 1, at: datetime, actor: Actor) -> Ch
 
 
 def redo(*, id: int, version: int, n: int = 1, at: datetime, actor: Actor) -> ChangeSet:
-    """Bring the edits again that were taken back last."""
+    """Redo the edits that were undone last."""
     with transaction.atomic():
         draft = _draft_for_write(id, version, actor, at)
         if not 1 <= n <= len(draft.undone):
@@ -143,7 +143,7 @@ def redo(*, id: int, version: int, n: int = 1, at: datetime, actor: Actor) -> Ch
 
 
 def drop_operation(*, id: int, version: int, index: int, at: datetime, actor: Actor) -> ChangeSet:
-    """Leave one edit out, wherever it stands; refused where a later one rests on it."""
+    """Remove one edit at any position; refused where a later one depends on it."""
     with transaction.atomic():
         draft = _draft_for_write(id, version, actor, at)
         if not 0 <= index < len(draft.operations):
@@ -154,7 +154,7 @@ def drop_operation(*, id: int, version: int, index: int, at: datetime, actor: Ac
             found = check(draft, left, actor, at).operations
         except (Invalid, NotFound) as error:
             raise Conflict(f"A later edit rests on this one: {error.message}", code="rested_on") from None
-        anchor_again(draft, found)
+        reanchor(draft, found)
         draft.operations = found
         draft.undone = [*draft.undone, gone][-MOST_UNDONE:]
         return _moved_on(draft, actor, at)
@@ -192,13 +192,13 @@ def check(draft: ChangeSet, operations: Sequence[Mapping[str, Any]], actor: Acto
         return Outcome(base, settings, [], {}, ())
     guard = ActorGuard(policy=policy, tree=base, actor=actor, at=at, only_see=True)
     outcome = work_out(base, list(operations), settings=settings, guard=guard, archived=_archived(draft))
-    if not _takes_inherit(outcome) or package_of(outcome.settings.algorithm):
+    if not _accepts_inherit(outcome) or package_of(outcome.settings.algorithm):
         refuse_misfit(outcome.tree, outcome.settings.algorithm, policy)
     return outcome
 
 
 def may_publish(draft: ChangeSet, actor: Actor, at: datetime) -> bool:
-    """Whether the actor has every right that putting it in force takes, on its own base."""
+    """Whether the actor has every right that publishing needs, on its own base."""
     if not draft.operations or _is_whole(draft.operations):
         return False
     if rules_all(actor) and actor.token is None:
@@ -255,8 +255,8 @@ def _moved_on(draft: ChangeSet, actor: Actor, at: datetime) -> ChangeSet:
     return move_on(draft, ChangeSet.State.DRAFT, actor, at, "changeset.edited")
 
 
-def _takes_inherit(outcome: Outcome) -> bool:
-    """Whether the tree needs no look: almost every algorithm knows inherited shares."""
+def _accepts_inherit(outcome: Outcome) -> bool:
+    """Whether the algorithm accepts inherited shares, as almost every one does: then the tree isn't checked."""
     try:
         return get_algorithm(str(outcome.settings.algorithm["name"])).takes_inherit
     except BadParameter:

@@ -1,4 +1,4 @@
-"""What a change set does, in two layers: what it states, and whose target follows from it although nobody named it."""
+"""Effects of a change set, in two layers: what it states, and which other targets move as a result."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def effect_of(change_set: ChangeSet, *, actor: Actor, at: datetime) -> dict[str,
 
 
 def outcome_of(change_set: ChangeSet, base: TreeColumns) -> Outcome:
-    """What it leads to on its base, whoever asks."""
+    """Its result on its base, unfiltered by rights."""
     policy = change_set.policy
     if is_document(change_set):
         return document_outcome(change_set, policy, base, change_set.base_number)

@@ -28,16 +28,17 @@ from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_archived, load_tree
 from apps.policies.tree.target_moves import TargetMoves, target_moves
 
-MOST_PEOPLE = 4  # that are looked for: whom one may ask, and whether there are more
+MOST_PEOPLE = 4  # people to ask are searched up to this many, plus one that shows there are more
 _MOST_OPERATIONS = 500  # of which it is asked for each person whether they may
 _OPEN = (ChangeSet.State.DRAFT, ChangeSet.State.PROPOSED, ChangeSet.State.APPROVED)
 
 
 @dataclass(frozen=True, eq=False)
 class Review:
-    """`number` is the revision that it is laid over: the head while it merges with that, else what it was written on.
+    """`number` is the revision that it is laid over: the head while it merges with that, else its base.
 
-    outcome: None for a draft without edits. problem: why it can't follow the head. conflicts: all, whoever sees them.
+    outcome: None for a draft without edits. problem: why it can't follow the head. conflicts: all, unfiltered by
+    rights.
     """
 
     change_set: ChangeSet
@@ -86,7 +87,7 @@ class Review:
         return measure(self.policy, self.before, in_force, proposed)
 
     def why_not_publish(self, actor: Actor) -> NotAllowed | None:
-        """The refusal that putting it in force would meet for lack of a right."""
+        """The refusal that publishing it would meet for lack of a right."""
         return self._refusal(actor, besides=(Verb.PUBLISH,))
 
     def why_not_approve(self, actor: Actor) -> NotAllowed | None:
@@ -148,12 +149,12 @@ class Review:
 
 
 def open_review(*, id: int, actor: Actor, at: datetime) -> Review:
-    """For whoever may see the change set."""
+    """For actors who may see the change set."""
     return review_of(get_change_set(id=id, actor=actor, at=at), at=at)
 
 
 def review_of(change_set: ChangeSet, *, at: datetime) -> Review:
-    """On the head if it is open and follows it, on what it followed if it is in force, else on its base."""
+    """On the head if it is open and follows it, on what it followed if it is published, else on its base."""
     policy = Policy.objects.get(pk=change_set.policy_id)
     number, problem, conflicts = _follows(change_set), "", cast("Sequence[FieldConflict]", ())
     if not number:  # it began the policy: there is nothing to lay it over
@@ -166,7 +167,7 @@ def review_of(change_set: ChangeSet, *, at: datetime) -> Review:
 
 
 def _follows(change_set: ChangeSet) -> int:
-    """What it was put in force upon, which may be later than what it was written on; 0 for nothing."""
+    """The revision it was published upon, which may be later than its base; 0 for none."""
     if change_set.state != ChangeSet.State.PUBLISHED:
         return change_set.base_number
     number = Revision.objects.filter(change_set=change_set).values_list("number", flat=True).first()
@@ -174,7 +175,7 @@ def _follows(change_set: ChangeSet) -> int:
 
 
 def _place(change_set: ChangeSet, policy: Policy) -> tuple[int, str, Sequence[FieldConflict]]:
-    """Over which revision, and what stands against the head."""
+    """Over which revision, and its conflicts with the head."""
     if is_document(change_set):
         moved = f"It replaces the tree of revision {change_set.base_number}, and {policy.head_number} is current now."
         return change_set.base_number, moved, ()
@@ -198,7 +199,7 @@ def _outcome(change_set: ChangeSet, policy: Policy, number: int, settings: Polic
 
 
 def _candidates(policy: Policy, verb: str, at: datetime) -> QuerySet[User]:
-    """Administrators, and whoever has the verb anywhere in the policy."""
+    """Administrators, and holders of the verb anywhere in the policy."""
     lasting = Q(expires_at=None) | Q(expires_at__gt=at)
     grants = Grant.objects.filter(lasting, policy=policy, verbs__contains=[verb])
     people = grants.exclude(people="").values("people")

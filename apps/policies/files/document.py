@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from apps.core.errors import FieldProblem, Invalid
-from apps.policies.files.declared import Declaration, Declared
+from apps.policies.files.parsed_document import Declaration, Declared
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import MAX_DEPTH, PARENT

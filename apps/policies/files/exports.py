@@ -45,7 +45,9 @@ class Export:
 def export_policy(
     *, policy_slug: str, format: str, moment: int | datetime | None = None, at: datetime, actor: Actor
 ) -> Export:
-    """For who sees all of it: a file with holes could be imported by mistake. `moment`: a revision, or an instant."""
+    """For viewers who see all of it: an import of a partial file would archive entries. `moment`: a revision, or an
+    instant.
+    """
     found = get_format(format)
     policy = get_policy(slug=policy_slug, actor=actor)
     revision = get_revision(policy=policy, at=moment)

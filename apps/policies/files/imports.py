@@ -1,7 +1,8 @@
-"""A file becomes a change set against the tree in force: never a wipe, and never more than the file can say."""
+"""A file becomes a change set against the current tree: never a wipe, and never more than the file describes."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,32 +11,93 @@ from uuid import UUID
 import numpy as np
 
 from apps.accounts.actor import Actor
-from apps.core.errors import FieldProblem, Invalid, NotAllowed
+from apps.core.errors import FieldProblem, Invalid, NotAllowed, TooLarge
 from apps.policies.access.scope import visible_entries
 from apps.policies.changesets.change_sets import require_reason, settings_of
+from apps.policies.changesets.drafts import check
 from apps.policies.changesets.effects import outcome_of
-from apps.policies.files.declared import Declared
+from apps.policies.files.parsed_document import Declared
+from apps.policies.formats import csv_table
 from apps.policies.formats.base import Format
 from apps.policies.formats.registry import get_format, read_file
 from apps.policies.models import ChangeSet, Entry, Policy, Revision
-from apps.policies.operations.apply import MOST_OPERATIONS, Operation
-from apps.policies.publishing.replacing import propose_tree, publish_tree
+from apps.policies.operations.apply import MOST_OPERATIONS, Operation, Outcome
+from apps.policies.operations.whole_trees import is_document
+from apps.policies.publishing.tree_replacement import propose_tree, publish_tree
 from apps.policies.selectors import get_change_set, get_policy
 from apps.policies.services import make_change_set, publish_change_set
 from apps.policies.settings import PolicySettings
-from apps.policies.tree.adoption import adopt, refuse_new_names
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.comparison import Comparison, compare
 from apps.policies.tree.difference import changed_entries, difference
+from apps.policies.tree.document_merge import adopt, refuse_new_names
 from apps.policies.tree.stored import load_archived, load_tree
+
+MOST_CHARACTERS = 4_000_000
+_COLUMNS = ("path", "shares", "kind")  # of a table without a head line
+_LINE = re.compile(r"\bline (\d+)\b")
+
+
+@dataclass(frozen=True)
+class PastePlan:
+    """What a table would add to a draft; `outcome` is the draft with it, None where it changes nothing."""
+
+    operations: list[Operation]
+    outcome: Outcome | None
+
+
+def plan_paste(draft: ChangeSet, text: str, *, at: datetime, actor: Actor) -> PastePlan:
+    """Entries by path or uid; what the table leaves out stays. Invalid names every wrong line at once."""
+    if len(text) > MOST_CHARACTERS:
+        raise TooLarge("That is more than can be pasted at once: import it as a file.")
+    if is_document(draft):
+        raise Invalid("This draft replaces the whole tree: import the file again with the change in it.", code="whole")
+    headed, added = _with_head(text.replace("\r\n", "\n").replace("\r", "\n"))
+    before = check(draft, draft.operations, actor, at)
+    try:
+        declared = read_file(csv_table.FORMAT, headed.encode())
+        fitted = csv_table.FORMAT.fit(before.tree)
+        tree = adopt(declared, before.tree, fitted=fitted, keep_missing=True, was_here=lambda uids: set())
+        refuse_new_names(declared, before.tree, tree)
+    except Invalid as error:
+        raise _shifted(error, added) from None
+    operations = difference(before.tree, tree, archived=lambda uid: load_archived(draft.policy, uid, draft.base_number))
+    if not operations:
+        return PastePlan([], None)
+    if len(draft.operations) + len(operations) > MOST_OPERATIONS:
+        raise TooLarge(f"A draft holds at most {MOST_OPERATIONS:,} edits: import the table as a file.")
+    outcome = check(draft, [*draft.operations, *operations], actor, at)
+    return PastePlan(outcome.operations[len(draft.operations) :], outcome)
+
+
+def _with_head(text: str) -> tuple[str, int]:
+    """A table that begins with a path has no head: paths, shares and kinds are what its columns mean."""
+    first = next((line for line in text.split("\n") if line.strip()), "")
+    if not first.lstrip("\"' ").startswith("/"):
+        return text, 0
+    mark = max(",;\t", key=first.count)
+    n = min(first.count(mark) + 1, len(_COLUMNS))
+    return f"{mark.join(_COLUMNS[:n])}\n{text}", 1
+
+
+def _shifted(error: Invalid, by: int) -> Invalid:
+    """Lines as they were pasted."""
+    if not by:
+        return error
+
+    def renumbered(text: str) -> str:
+        return _LINE.sub(lambda match: f"line {max(int(match[1]) - by, 1)}", text)
+
+    fields = [FieldProblem(renumbered(each.where), renumbered(each.message)) for each in error.fields]
+    return Invalid(renumbered(error.message), code=error.code, fields=fields)
 
 
 @dataclass(frozen=True)
 class ImportPlan:
-    """What a file would do to the head, which stays as it is.
+    """What a file would change of the head, which stays as it is.
 
-    operations: None where they are more than a change set holds, which then has the whole tree. ignored: what stands
-    in the file and is no policy's.
+    operations: None where there are more than a change set holds, which then has the whole tree. ignored: content of
+    the file that is no policy's.
     """
 
     policy: Policy
@@ -93,9 +155,9 @@ def import_policy(
     *, policy_slug: str, format: str, content: bytes, keep_missing: bool = False, publish: bool = False,
     reason: str = "", at: datetime, actor: Actor,
 ) -> PolicyImport:  # fmt: skip
-    """A draft of what the file asks for; with `publish` it is put in force. Where that is refused, the draft stays.
+    """A draft of the file's changes; with `publish` it is published. If that is refused, the draft stays.
 
-    More than a change set holds is put in force as a whole, and leaves no draft where that is refused.
+    More changes than a change set holds are published as a whole tree, and leave no draft if that is refused.
     """
     if publish:
         reason = require_reason(reason)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from apps.core.errors import FieldProblem, Invalid
-from apps.policies.files.declared import Declared
 from apps.policies.files.document import Address
+from apps.policies.files.parsed_document import Declared
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from apps.core.invisible import visible
-from apps.policies.files.declared import Declaration, Declared
 from apps.policies.files.document import plain
+from apps.policies.files.parsed_document import Declaration, Declared
 from apps.policies.formats.base import Format, not_this, wrong
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
@@ -62,7 +62,7 @@ def read(text: str) -> Declared:
 
 
 class _Row:
-    """One line with its cells by column and its path taken apart."""
+    """One line with its cells by column and its path split."""
 
     __slots__ = ("cells", "formula", "line", "steps")
 

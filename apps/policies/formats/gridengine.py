@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from apps.policies.files.declared import Declaration, Declared
 from apps.policies.files.document import plain
+from apps.policies.files.parsed_document import Declaration, Declared
 from apps.policies.formats.base import Format, not_this, wrong
-from apps.policies.formats.fitting import coded_kinds, plain_names, plain_word, whole_shares
+from apps.policies.formats.whole_shares import coded_kinds, plain_names, plain_word, whole_shares
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 
@@ -83,7 +83,7 @@ def _children(found: Declaration, node: _Node) -> list[int]:
 
 
 def _root(found: Declaration, nodes: dict[int, _Node], children: dict[int, list[int]]) -> int:
-    """The node that is nobody's child; every other one is a child of exactly one."""
+    """The only node that is no child; every other one is a child of exactly one."""
     parent: dict[int, int] = {}
     for id, below in children.items():
         for child in below:
@@ -129,7 +129,9 @@ def _whole(text: str, line: int, key: str) -> int:
 
 
 def fit(tree: TreeColumns) -> TreeColumns:
-    """Names without blanks, whole shares (1 where they are inherited), and projects told from everything else."""
+    """Names without blanks, whole shares (1 where they are inherited), and projects distinguished from other
+    entries.
+    """
     names = plain_names(tree, [plain_word(name) for name in tree.name], np.zeros(len(tree), dtype=np.bool_))
     kind_names, kind_code = coded_kinds([PROJECT if kind == PROJECT else "" for kind in tree.kind])
     none = np.zeros(len(tree), dtype=np.bool_)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from apps.core.errors import Invalid
-from apps.policies.files.declared import Declared
 from apps.policies.files.document import Address, entry_values, head_values, read_document, walk
+from apps.policies.files.parsed_document import Declared
 from apps.policies.formats.base import Format, line_finder
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from apps.core.errors import FieldProblem, Invalid, TooLarge
-from apps.policies.files.declared import Declared
+from apps.policies.files.parsed_document import Declared
 from apps.policies.formats import csv_table, gridengine, json_document, sacctmgr, sacctmgr_script, yaml_document
 from apps.policies.formats.base import Format
 from apps.policies.settings import PolicySettings

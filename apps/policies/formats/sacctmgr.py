@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from apps.policies.files.declared import Declared
 from apps.policies.files.document import plain
+from apps.policies.files.parsed_document import Declared
 from apps.policies.formats import sacctmgr_commands
 from apps.policies.formats.base import Format, not_this, wrong
-from apps.policies.formats.fitting import plain_word
 from apps.policies.formats.slurm_tree import ROOT, USE_PARENT, Associations, fit
+from apps.policies.formats.whole_shares import plain_word
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 

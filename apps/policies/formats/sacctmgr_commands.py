@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from apps.policies.files.declared import Declared
 from apps.policies.files.document import plain
+from apps.policies.files.parsed_document import Declared
 from apps.policies.formats.base import not_this
-from apps.policies.formats.fitting import plain_word
 from apps.policies.formats.slurm_tree import ROOT, Associations
+from apps.policies.formats.whole_shares import plain_word
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import PARENT

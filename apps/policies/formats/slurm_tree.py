@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from apps.policies.files.declared import Declaration, Declared
-from apps.policies.formats.fitting import coded_kinds, plain_names, plain_word, whole_shares
+from apps.policies.files.parsed_document import Declaration, Declared
+from apps.policies.formats.whole_shares import coded_kinds, plain_names, plain_word, whole_shares
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import PARENT
 
@@ -76,7 +76,7 @@ def slurm_shares(text: str) -> float | str:
 
 
 def is_account(tree: TreeColumns) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Groups, and what is left over on purpose: an account without users has shares and never usage."""
+    """Groups and reserves: an account without users has shares and never usage."""
     return np.asarray(tree.is_group | tree.is_reserve | (tree.parent < 0))
 
 

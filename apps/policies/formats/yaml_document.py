@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 
 from apps.core.errors import Invalid
-from apps.policies.files.declared import Declared
 from apps.policies.files.document import entry_values, head_values, read_document, walk
+from apps.policies.files.parsed_document import Declared
 from apps.policies.files.yaml_text import load_yaml, yaml_places
 from apps.policies.formats.base import Format, line_finder
 from apps.policies.settings import PolicySettings

@@ -1,1 +1,1 @@
-"""The past of a policy, as far as somebody may read it."""
+"""The past of a policy, limited to what its reader may see."""

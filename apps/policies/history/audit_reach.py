@@ -1,4 +1,4 @@
-"""Which part of a policy's past somebody may read of: what lies, and always lay, within grants of now."""
+"""Which part of a policy's past a reader may see: what lies, and always lay, within present grants."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from apps.policies.tree.stored import load_tree
 
 @dataclass(frozen=True)
 class Part:
-    """Some entries and everything below them, as a tree stands."""
+    """Some entries and everything below them, in one tree."""
 
     tree: TreeColumns
     mask: Mask
@@ -37,10 +37,10 @@ class Part:
 
 
 class Reach:
-    """Entries of one policy of which somebody may read what was done to them: those within grants of now.
+    """Entries of one policy whose log rows a reader may see: those within present grants.
 
-    The log names people: a right to see sums alone opens nothing of it. An entry that was elsewhere once counts if all
-    its places are within reach, and an archived one by where it stood.
+    The log names people: a right to see sums alone opens nothing of it. A moved entry counts if all its parents are
+    within reach, and an archived one by its last parent.
     """
 
     def __init__(self, policy: Policy, actor: Actor, at: datetime) -> None:
@@ -77,8 +77,8 @@ class Reach:
         i = self._part.tree.index_of_path(path)
         return None if i is None or not self._part.mask[i] else self._part.tree.uuid(i)
 
-    def look_up(self, uids: Iterable[UUID]) -> None:
-        """All places at which these entries ever stood, and those of what they stood below: one question a level."""
+    def load_parents(self, uids: Iterable[UUID]) -> None:
+        """All parents that these entries ever had, and those of their ancestors: one query a level."""
         unknown = set() if self.is_whole else {uid for uid in uids if self._is_open(uid)}
         while unknown:
             rows = Entry.objects.filter(policy=self._policy, uid__in=unknown).values_list("uid", "parent_uid")
@@ -90,11 +90,11 @@ class Reach:
 
     def covers(self, uids: Iterable[UUID]) -> bool:
         wanted = set(uids)
-        self.look_up(wanted)
+        self.load_parents(wanted)
         return self.is_whole or all(self._covers(uid) for uid in wanted)
 
     def _is_open(self, uid: UUID) -> bool:
-        """Whether its past decides, and isn't known yet: what is elsewhere now needs no look."""
+        """Whether its past decides, and isn't loaded yet: present entries outside the reach need no query."""
         if uid in self._parents or uid in self._tops:
             return False
         return self._part.has(uid) or self._part.tree.index_of_uid(uid) is None

@@ -1,4 +1,4 @@
-"""The log of who did what, as far as somebody may read it: what they did, and what happened within their grants."""
+"""The audit log as its reader may see it: their own actions, and events within their grants."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from apps.policies.models import ChangeSet, Policy
 from apps.policies.tree.stored import load_tree
 
 _CHUNK = 200
-_MOST_LOOKED_AT = 2_000  # for one page: then it is shown as far as it goes
+_MOST_CHECKED = 2_000  # for one page: then it is shown as far as it goes
 _CHANGE_SET = re.compile(r"change set (\d{1,18})")
 _OF_CHANGE_SETS = ("changeset.", "policy.published")
 _READS_POLICIES = ("policies:read", "policies:write")
@@ -51,7 +51,7 @@ class AuditPage:
 
 @dataclass(frozen=True)
 class AuditCount:
-    """is_all: there are no older ones that weren't looked at."""
+    """is_all: no older rows are left unchecked."""
 
     n: int
     n_refused: int
@@ -77,7 +77,7 @@ class AuditReader:
     def page(self, wanted: AuditFilter, *, before: int | None = None, limit: int = 50) -> AuditPage:
         found: list[AuditEvent] = []
         place = before
-        for after, events in self._visible(wanted, before, _MOST_LOOKED_AT):
+        for after, events in self._visible(wanted, before, _MOST_CHECKED):
             found, place = [*found, *events], after
             if len(found) > limit:
                 return AuditPage(found[:limit], found[limit - 1].id)
@@ -99,7 +99,7 @@ class AuditReader:
         return AuditCount(len(page.events), n_refused, is_all=page.next_before is None)
 
     def entries_at(self, path: str, policy_slug: str = "") -> frozenset[UUID]:
-        """What stands at this path now, in each policy (or the one) of which the reader may read the log there."""
+        """The current entry at this path, in each policy (or the one) whose log the reader may see there."""
         slugs = [policy_slug] if policy_slug else list(Policy.objects.values_list("slug", flat=True))
         reaches = [reach for slug in slugs if (reach := self._reach(slug)) is not None]
         return frozenset(uid for reach in reaches if (uid := reach.uid_at(path)) is not None)
@@ -175,18 +175,18 @@ class AuditReader:
             return list(events)
         change_sets = _change_sets_of(events)
         named = {event.id: named_entries(event, change_sets) for event in events}
-        self._look_up(events, named)
+        self._load_parents(events, named)
         return [event for event in events if self._may_read(event, named[event.id], change_sets)]
 
-    def _look_up(self, events: Iterable[AuditEvent], named: dict[int, set[UUID] | None]) -> None:
-        """Where all of these entries stood, together: one by one a page would be a thousand questions."""
+    def _load_parents(self, events: Iterable[AuditEvent], named: dict[int, set[UUID] | None]) -> None:
+        """Load the former parents of all these entries at once: one by one a page would need a thousand queries."""
         wanted: dict[str, set[UUID]] = {}
         for event in events:
             wanted.setdefault(event.policy_slug, set()).update(named[event.id] or ())
         for slug, uids in wanted.items():
             reach = self._reach(slug) if slug else None
             if reach is not None:
-                reach.look_up(uids)
+                reach.load_parents(uids)
 
     def _may_read(self, event: AuditEvent, named: set[UUID] | None, change_sets: dict[int, ChangeSet]) -> bool:
         bound = self._actor.token is not None and self._actor.token.policy_slug not in ("", event.policy_slug)
@@ -197,7 +197,7 @@ class AuditReader:
             return False
         change_set = change_sets.get(_change_set_of(event) or 0)
         is_others_draft = change_set is not None and change_set.state == ChangeSet.State.DRAFT
-        if named is None or is_others_draft:  # it concerns everybody, or is nobody's business yet
+        if named is None or is_others_draft:  # it concerns every policy, or no published one
             return reach.is_whole
         return reach.covers(named)
 
@@ -241,7 +241,7 @@ def named_entries(event: AuditEvent, change_sets: dict[int, ChangeSet]) -> set[U
 
 
 def _givers(operation: dict[str, Any]) -> list[Any]:
-    """Siblings from which shares were taken."""
+    """Siblings that gave shares."""
     shares = operation.get("shares")
     source = shares.get("from") if isinstance(shares, dict) else None
     return source if isinstance(source, list) else []

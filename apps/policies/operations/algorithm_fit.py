@@ -27,8 +27,8 @@ def register_trial(trial: Trial) -> None:
 def refuse_misfit(tree: TreeColumns, algorithm: Mapping[str, Any], policy: Policy | None = None) -> None:
     """Raise Invalid for a tree that an algorithm can't compute.
 
-    `no_inherit`: the algorithm takes no inherited shares, and the tree has some. `package_failed`: the algorithm or
-    its operator is of a package that fails on this tree; with `policy` also with the usage that it has now.
+    `no_inherit`: the algorithm accepts no inherited shares, and the tree has some. `package_failed`: the algorithm or
+    its operator is of a package that fails on this tree; with `policy` also with its present usage.
     """
     if tree.inherit.any():
         refuse_inherited(tree, algorithm)
@@ -55,7 +55,7 @@ def refusing_failed_packages() -> Iterator[None]:
 
 
 def refuse_inherited(tree: TreeColumns, algorithm: Mapping[str, Any]) -> None:
-    """Raise Invalid (`no_inherit`) for an algorithm that takes no inherited shares, for a tree that has some."""
+    """Raise Invalid (`no_inherit`) for an algorithm that accepts no inherited shares, for a tree that has some."""
     try:
         chosen = get_algorithm(str(algorithm["name"]))
     except BadParameter as error:

@@ -11,10 +11,10 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from apps.core.errors import FieldProblem, Invalid, TooLarge
-from apps.policies.operations.adjusting import Adjusted, Adjusting, Revoked, read_adjustment
-from apps.policies.operations.editing import Archived, Edit, Guard, Touch, Unguarded
+from apps.policies.operations.adjustments import Adjusted, Adjusting, Revoked, read_adjustment
 from apps.policies.operations.percent import shares_for_percent
 from apps.policies.operations.rule_reach import narrow_reach, record_reach
+from apps.policies.operations.tree_edits import Archived, Edit, Guard, Touch, Unguarded
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import SCOPES, Node, TreeColumns
 from apps.policies.tree.names import (
@@ -310,7 +310,7 @@ def _set_dates(edit: Edit, operation: Mapping[str, Any]) -> Operation:
 
 def _set_members(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     node = edit.find(operation.get("entry"), "entry")
-    edit.parent_for(str(node.uid), 1)  # whoever divides an entry says who becomes its child
+    edit.parent_for(str(node.uid), 1)  # an entry's managers decide who becomes its child
     edit.guard.may_divide(edit.tree, node, edit.index, "map_accounts")  # and it says which accounts count there
     members = edit.clean("members", partial(read_members, stored=True), operation.get("members", []))
     author = edit.guard.author(edit.tree, node)

@@ -20,7 +20,7 @@ def is_boost(dates: Dates | None) -> bool:
 
 
 def former_shares(node: Node) -> float | None:
-    """What an entry has when no boost is in force; None is *inherit*."""
+    """An entry's shares without a current boost; None is *inherit*."""
     if node.dates is not None and is_boost(node.dates):
         return float(node.dates.at_end)
     return node.shares

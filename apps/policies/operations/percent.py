@@ -49,7 +49,7 @@ def _percentage(value: object) -> float:
 
 
 def _scaled(givers: Sequence[Node], left: float, pot: float) -> dict[UUID, float]:
-    """Each in proportion; the largest takes what rounding leaves, so that the sum is kept."""
+    """Each in proportion; the largest gets the rounding remainder, so that the sum is kept."""
     scaled = {giver.uid: _rounded((giver.shares or 0.0) * left / pot) for giver in givers}
     largest = max(scaled, key=lambda uid: scaled[uid])
     others = math.fsum(shares for uid, shares in scaled.items() if uid != largest)

@@ -1,6 +1,6 @@
-"""How far a rule for members reaches: recorded at publish, from the rights of the publisher.
+"""How far a membership rule reaches: recorded at publish, from the rights of the publisher.
 
-A rule takes accounts from entries below its reach, and accounts that count nowhere (see `priorities.mapping`).
+A rule moves accounts from entries below its reach, and unmapped accounts (see `priorities.mapping`).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Author(NamedTuple):
 def record_reach(
     rules: Iterable[Members], *, standing: Sequence[Members], author: Author | None, tree: WorkingTree
 ) -> tuple[Members, ...]:
-    """Rules as they are to be stored. standing: those of the entry so far, which keep their reach.
+    """Rules as they are to be stored. standing: the entry's present ones, which keep their reach.
 
-    A reach that comes with a rule (from an earlier revision) is kept as far as the author's own goes. author None:
-    nobody publishes, and what isn't recorded stays so.
+    A reach that comes with a rule (from an earlier revision) is kept within the author's own. author None: no
+    publisher, and what isn't recorded stays so.
     """
     known = {rule: rule for rule in standing}
     return tuple(known.get(rule) or _recorded(rule, author, tree) for rule in rules)

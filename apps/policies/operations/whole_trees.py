@@ -1,4 +1,4 @@
-"""Change sets of one operation, `document`, that puts a whole tree in place of the one in force."""
+"""Change sets of one operation, `document`, that replaces the whole current tree."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from apps.policies.models import ChangeSet, Policy, ProposedTree, Revision
 from apps.policies.operations.apply import Operation, Outcome
 from apps.policies.publishing.revisions import NextRevision
 from apps.policies.settings import PolicySettings
-from apps.policies.tree.adoption import indexes_of
 from apps.policies.tree.columns import TreeColumns, pack_tree, unpack_tree
 from apps.policies.tree.difference import changed_entries
+from apps.policies.tree.document_merge import indexes_of
 from apps.policies.tree.reshape import Changes
 from apps.policies.tree.stored import load_tree
 
@@ -54,7 +54,7 @@ def forget_tree(change_set: ChangeSet) -> None:
 
 
 def document_outcome(change_set: ChangeSet, policy: Policy, head: TreeColumns, number: int) -> Outcome:
-    """What it leads to. It stands for the tree it was made on: on another one it would undo what others did."""
+    """Its result. It fits only the tree it was made on: on another one it would undo other people's changes."""
     if change_set.state == ChangeSet.State.PUBLISHED:
         return _published(change_set, policy, head)
     proposed = ProposedTree.objects.filter(change_set=change_set).first()

@@ -1,1 +1,1 @@
-"""How a revision comes into force: published, scheduled, reverted."""
+"""How a revision becomes current: published, scheduled, reverted."""

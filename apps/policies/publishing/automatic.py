@@ -1,4 +1,4 @@
-"""Change sets that nobody writes: what rules and dates bring about, as visible in the history as any other."""
+"""Change sets without an author: the effects of rules and dates, listed in the history like any other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from apps.core.errors import DomainError
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.operations.apply import work_out
-from apps.policies.operations.editing import Archived
+from apps.policies.operations.tree_edits import Archived
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.services import new_change_set, publish_locked
 from apps.policies.settings import PolicySettings
@@ -32,9 +32,9 @@ Operation = Mapping[str, Any]
 def publish_automatic(
     *, policy_id: int, operations: Sequence[Mapping[str, Any]], origin: str, reason: str, at: datetime
 ) -> Revision | None:
-    """Put operations in force in the system's name, one by one leaving out what can't be; None when none is left.
+    """Publish operations in the system's name, skipping those that fail; None when none is left.
 
-    What is left out (a name taken meanwhile, an entry archived meanwhile) stands in the log with its reason.
+    Skipped ones (a name used meanwhile, an entry archived meanwhile) are logged with the reason.
     """
     with transaction.atomic():
         policy = lock_policy(policy_id)

@@ -15,14 +15,14 @@ from apps.accounts.actor import Actor
 from apps.accounts.audit.log import record
 from apps.core.errors import Conflict
 from apps.policies.models import Adjustment, ChangeSet, Policy, Revision
-from apps.policies.operations.adjusting import Adjusting, Revoked
+from apps.policies.operations.adjustments import Adjusting, Revoked
 from apps.policies.operations.algorithm_fit import refuse_misfit
 from apps.policies.operations.apply import Outcome
 from apps.policies.publishing.signals import policy_published
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Node, TreeColumns, pack_tree
 from apps.policies.tree.stored import remembered
-from apps.runs.faults import fault_point
+from apps.runs.fault_points import fault_point
 
 _COLUMNS = (
     "policy_id", "uid", "parent_uid", "name", "kind", "shares", "is_group", "scope", "scope_sources", "locked",
@@ -39,7 +39,7 @@ _ANALYZE_FROM = 50_000
 
 @dataclass(frozen=True)
 class NextRevision:
-    """What is to be in force: the whole tree, and by which entries it differs from the head."""
+    """What is to be published: the whole tree, and by which entries it differs from the head."""
 
     tree: TreeColumns
     settings: PolicySettings
@@ -170,7 +170,7 @@ _EMPTY = Jsonb([])
 
 
 def _let_the_database_check() -> None:
-    """Run the checks of the end of the transaction now, while there is somebody to hear of it."""
+    """Run the deferred checks of the transaction now, while the caller can still report a failure."""
     with connection.cursor() as cursor:
         cursor.execute(f"SET CONSTRAINTS {_GUARDS} IMMEDIATE")
         cursor.execute(f"SET CONSTRAINTS {_GUARDS} DEFERRED")

@@ -1,4 +1,4 @@
-"""Large changes need a second person: how large one is, and whether the policy lets one person put it in force."""
+"""Large changes need a second person: the size of a change, and whether the policy lets one person publish it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from apps.policies.access.authority import ActorGuard
 from apps.policies.access.scope import Verb
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.models import Approval, ChangeSet, Policy
-from apps.policies.operations.adjusting import Adjusting
+from apps.policies.operations.adjustments import Adjusting
 from apps.policies.operations.apply import Outcome, work_out
-from apps.policies.operations.trees_to_come import trees_to_come
+from apps.policies.operations.future_trees import trees_to_come
 from apps.policies.operations.whole_trees import is_document
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
@@ -26,7 +26,7 @@ from apps.policies.tree.target_moves import TargetMoves, target_moves
 
 @dataclass(frozen=True, eq=False)
 class Proposed:
-    """What is to be in force: the tree with its settings, by which entries it differs, and corrections of usage."""
+    """What is to be published: the tree with its settings, by which entries it differs, and adjustments."""
 
     tree: TreeColumns
     settings: PolicySettings
@@ -94,9 +94,9 @@ def measure(policy: Policy, before: TreeColumns, settings: PolicySettings, propo
 def require_second_person(
     change_set: ChangeSet, policy: Policy, proposed: Proposed, settings: PolicySettings, actor: Actor, at: datetime
 ) -> None:
-    """Conflict (`needs_approval`) for a change that one person may not put in force alone.
+    """Conflict (`needs_approval`) for a change that one person may not publish alone.
 
-    Rules and dates were put in force by people, and the command line is the site’s own: they aren’t asked.
+    Rules and dates were published by people, and the command line is the site’s own: they are exempt.
     """
     if actor.user is None or all(limit is None for limit in settings.review.values()):
         return

@@ -14,7 +14,7 @@ from apps.accounts.actor import Actor
 from apps.core.errors import NotFound
 from apps.policies.access.holders import GrantLine, ending_soon, list_grants
 from apps.policies.access.scope import Visibility, visible_entries
-from apps.policies.changesets.deciding import Decider
+from apps.policies.changesets.decisions import Decider
 from apps.policies.models import ChangeSet, Comment, Policy
 from apps.policies.requests.request_rules import OPEN
 from apps.policies.selectors import list_policies
@@ -74,7 +74,7 @@ def get_inbox(*, at: datetime, actor: Actor) -> Inbox:
         decider = Decider(policy, actor, at)
         for change_set in _waiting(policy, decider, actor):
             (found.requests if change_set.origin == REQUEST else found.reviews).append(change_set)
-        found.scheduled += [each for each in _open(policy, scheduled=True)[:MOST] if decider.sight.may_see(each)]
+        found.scheduled += [each for each in _open(policy, scheduled=True)[:MOST] if decider.access.may_see(each)]
         found.grants += _ending_grants(policy, actor, at)
         found.shares += _ending_shares(policy, decider, actor, at)
     found.drafts, found.sent = _own(actor)
@@ -116,7 +116,7 @@ def _waiting(policy: Policy, decider: Decider, actor: Actor) -> Iterator[ChangeS
 
 
 def _is_own_and_sent(change_set: ChangeSet, actor: Actor) -> bool:
-    """Somebody else is asked; once approved, or held when it was due, it is the author's turn again."""
+    """Another person has to decide; once approved, or held when it was due, it is the author's turn again."""
     own = actor.user is not None and change_set.author_id == actor.user.pk
     return own and change_set.state == State.PROPOSED and not change_set.held_for
 
@@ -164,6 +164,6 @@ def _ends_soon(dates: Dates, today: date) -> bool:
 
 
 def _concerns(sees: Visibility, i: int) -> bool:
-    """Whoever divides the group it is in, or what lies below it."""
+    """Managers of the group it is in, or of what lies below it."""
     parent = int(sees.tree.parent[i])
     return sees.may_see(i) and (sees.may_divide(i) or (parent >= 0 and sees.may_divide(parent)))

@@ -1,4 +1,4 @@
-"""What makes a change set a request from below: a lead asks for more for the own group, and somebody above decides."""
+"""What makes a change set a request from below: a lead requests more for the own group, and a manager above decides."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.policies.access.scope import Rights, Verb, rules_all, visible_entries
 from apps.policies.changesets.change_sets import settings_of
-from apps.policies.changesets.deciding import Decider
+from apps.policies.changesets.decisions import Decider
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.operations.apply import Operation, work_out
 from apps.policies.tree.columns import Node, TreeColumns
@@ -88,7 +88,7 @@ def _is_more(before: TreeColumns, after: TreeColumns, uid: UUID) -> bool:
 
 
 def target_of(tree: TreeColumns, uid: UUID) -> float | None:
-    """Among its siblings; None for the root, and where somebody passes shares on, so that others compete there too."""
+    """Among its siblings; None for the root, and where an entry inherits, so that others compete there too."""
     i = tree.index_of_uid(uid)
     if i is None or i == 0:
         return None

@@ -171,7 +171,7 @@ class TreeColumns:
 
     @cached_property
     def takes_members(self) -> Mask:
-        """Entries that may get children: all but those that stand for one person, and reserves."""
+        """Entries that may get children: all but those that represent one person, and reserves."""
         found: Mask = self.is_group | (self.n_children > 0) | ~(self._is_kind("user") | self.is_reserve)
         return found
 
@@ -305,7 +305,7 @@ class TreeColumns:
         return tree
 
     def engine_tree(self) -> FairshareTree:
-        """The same entries, in the same order, for the engine; siblings are listed as they were created."""
+        """These entries, in the same order, for the engine; siblings are listed as they were created."""
         return self._engine_tree
 
     def same_as(self, other: TreeColumns) -> bool:

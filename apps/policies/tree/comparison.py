@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from apps.policies.tree.adoption import IndexArray, indexes_of
 from apps.policies.tree.columns import F8, Mask, TreeColumns
 from apps.policies.tree.difference import changed_entries
+from apps.policies.tree.document_merge import IndexArray, indexes_of
 
 _SAME = 1e-12
 
@@ -21,9 +21,9 @@ CHANGES = (ADDED, ARCHIVED, MOVED, RENAMED, RESHARED, OTHERWISE, TARGET_ONLY)
 
 @dataclass(frozen=True)
 class EntryChange:
-    """What happens to one entry (a moved one may be renamed too), and its share among siblings before and after.
+    """The change of one entry (a moved one may be renamed too), and its target among siblings before and after.
 
-    before, after: None where there is no target: the entry is not there, or somebody in its group passes shares on.
+    before, after: None where there is no target: the entry doesn't exist, or a member of its group inherits.
     """
 
     path: str
@@ -77,7 +77,7 @@ def compare(before: TreeColumns, after: TreeColumns, *, most: int = 200) -> Comp
 
 
 def sibling_targets(tree: TreeColumns) -> F8:
-    """Shares as part of the siblings' sum; NaN in groups of which somebody passes shares on, and at the root."""
+    """Shares as fractions of the siblings' sum; NaN in groups with a member that inherits, and at the root."""
     parent = np.maximum(tree.parent, 0)
     own = np.where(tree.parent < 0, 0.0, tree.shares)
     total = np.bincount(parent, weights=own, minlength=len(tree))[parent]

@@ -10,9 +10,9 @@ from uuid import UUID
 import numpy as np
 
 from apps.policies.operations.apply import Operation
-from apps.policies.operations.editing import Archived
-from apps.policies.tree.adoption import differs, indexes_of
+from apps.policies.operations.tree_edits import Archived
 from apps.policies.tree.columns import Mask, Node, TreeColumns
+from apps.policies.tree.document_merge import differs, indexes_of
 from apps.policies.tree.names import LONGEST_NAME, PARENT, RESERVE
 from apps.policies.tree.working_tree import WorkingTree
 
@@ -34,11 +34,11 @@ def changed_entries(before: TreeColumns, after: TreeColumns) -> tuple[Mask, Mask
 
 
 class _Difference:
-    """Plays the operations on a tree while it finds them, so that each is possible at its turn.
+    """Applies the operations to a tree while it finds them, so that each is possible at its turn.
 
-    First goes what goes whole; then entries take their places from the root down, when everything above already
-    stands where it will (so no move can close a circle), and whoever is in the way steps aside; last comes what needs
-    empty hands: entries whose children had to leave first, reserves, leaves, locks.
+    Whole subtrees are removed first; then entries move to their parents from the root down, when everything above is
+    already in its final position (so no move can close a circle), and an entry in the way is renamed first; last come
+    operations that need an empty entry: those whose children had to leave first, reserves, leaves, locks.
     """
 
     def __init__(self, before: TreeColumns, after: TreeColumns, archived: Archived) -> None:
@@ -80,14 +80,15 @@ class _Difference:
         self.found.append({"op": "archive", "entry": str(node.uid)})
         self.tree.remove(node)
 
-    # --- Coming, and taking one's place -------------------------------------------------------------------------------
+    # --- Creating and moving entries
+    # ------------------------------------------------------------------------------------------
     def _become(self, wanted: Node) -> None:
         node = self.tree.get(wanted.uid)
         if node is None:
             node = self._come(wanted)
         elif (node.parent_uid, node.name) != (wanted.parent_uid, wanted.name):
             node = self._go_to(node, wanted)
-        self._take_values(node, wanted)
+        self._apply_values(node, wanted)
 
     def _come(self, wanted: Node) -> Node:
         self._clear(wanted)
@@ -119,7 +120,7 @@ class _Difference:
         return self.tree.replace(node, parent_uid=wanted.parent_uid, name=wanted.name)
 
     def _clear(self, wanted: Node) -> None:
-        """Whoever has the place steps aside; its own turn, or its end, comes later."""
+        """Rename the entry that has the name; its own turn, or its end, comes later."""
         if wanted.parent_uid is None:
             return
         taken = self.tree.child_named(wanted.parent_uid, wanted.name)
@@ -132,7 +133,7 @@ class _Difference:
         self.tree.replace(taken, name=name)
 
     # --- Values -------------------------------------------------------------------------------------------------------
-    def _take_values(self, node: Node, wanted: Node) -> None:
+    def _apply_values(self, node: Node, wanted: Node) -> None:
         uid = str(node.uid)
         if node.locked and not wanted.locked:
             self.found.append({"op": "lock", "entry": uid, "locked": False})

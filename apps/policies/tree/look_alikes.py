@@ -1,4 +1,4 @@
-"""Names that look like a sibling's: a reader takes one for the other, and gives shares to the wrong one."""
+"""Names that look like a sibling's: a reader confuses them, and gives shares to the wrong one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LIKE_LATIN = {ord(other): latin for latin, others in _LIKE.items() for other in
 
 
 def skeleton(name: str) -> str:
-    """The same for names that look alike: wide and styled letters, case, scripts, and 0, 1, I beside letters."""
+    """One form for names that look alike: wide and styled letters, case, scripts, and 0, 1, I beside letters."""
     text = unicodedata.normalize("NFKC", visible(name))
     if not text.isupper():  # in a word of small letters a large I is drawn like a small l
         text = text.replace("I", "l")

@@ -1,4 +1,4 @@
-"""Entries whose children come from another authority: nobody else puts anything in force below them."""
+"""Entries whose children come from another authority: no other change is published below them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from uuid import UUID
 import numpy as np
 
 from apps.core.errors import FieldProblem, NotAllowed
-from apps.policies.tree.adoption import indexes_of
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.difference import changed_entries
+from apps.policies.tree.document_merge import indexes_of
 
 _MOST_NAMED = 50
 

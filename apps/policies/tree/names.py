@@ -1,4 +1,4 @@
-"""What an entry may be called, and how much it may weigh: the rules of every way in."""
+"""Valid names and shares of an entry: the rules for every way of input."""
 
 from __future__ import annotations
 

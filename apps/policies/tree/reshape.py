@@ -116,7 +116,7 @@ def _with_new_shape(base: TreeColumns, changes: Changes) -> TreeColumns:
                 parent_row[row] = row_of(after.parent_uid)
         if after is not None and (before is None or (before.parent_uid, before.name) != (after.parent_uid, after.name)):
             touched.add(after.parent_uid)
-    rank = np.arange(len(names), dtype=np.int64)  # siblings that nobody joined keep their order
+    rank = np.arange(len(names), dtype=np.int64)  # siblings without a newcomer keep their order
     _rank_by_name(rank, parent_row, names, [row_of(uid) for uid in touched if uid is not None])
     order, parent = breadth_first(parent_row, rank)
     return _gathered(base, changes, kept, added, names, order, parent)

@@ -1,4 +1,4 @@
-"""What differs between two trees of a policy, entry by entry, as far as somebody sees both. Pure."""
+"""The difference of two trees of a policy, entry by entry, as far as the viewer sees both. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from apps.policies.tree.target_moves import TargetMoves, target_moves
 
 Change = Literal["moved", "changed", "added", "removed", "kept"]
 I8 = npt.NDArray[np.int64]
-_UNSAID = ("uid", "parent_uid")  # what place tells
+_UNSAID = ("uid", "parent_uid")  # the paths show it
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class TreeDiff:
                 return
 
     def kept(self, most: int) -> list[EntryDifference]:
-        """Entries nobody named whose target moves, the furthest first."""
+        """Unnamed entries whose target moves, the furthest first."""
         distance = np.abs(np.nan_to_num(self.moves.new[self._kept]) - np.nan_to_num(self.moves.old[self._kept]))
         order = np.argsort(-distance, kind="stable")[:most]
         return [self._row("kept", int(i)) for i in self._kept[order].tolist()]

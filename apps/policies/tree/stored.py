@@ -64,7 +64,7 @@ def load_tree(policy: Policy, number: int | None = None) -> TreeColumns:
 
 
 def load_tree_from_rows(policy: Policy, number: int | None = None) -> TreeColumns:
-    """The same tree from the entries that were valid then: for checks, and should a blob be damaged."""
+    """The tree from the entries that were valid then: for checks, and should a blob be damaged."""
     wanted = policy.head_number if number is None else number
     nodes = [node_of(entry) for entry in _valid_at(policy, wanted).iterator(chunk_size=50_000)]
     if not nodes:

@@ -1,4 +1,4 @@
-"""Whose target a change of the tree moves, and how far: every entry, also those that nobody named."""
+"""Whose target a change of the tree moves, and how far: every entry, also those that the change doesn't name."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.engine.algorithms.inputs import prepare
-from apps.policies.tree.adoption import indexes_of
 from apps.policies.tree.columns import Mask, TreeColumns
+from apps.policies.tree.document_merge import indexes_of
 
 F8 = npt.NDArray[np.float64]
 I8 = npt.NDArray[np.int64]
@@ -79,8 +79,8 @@ class TargetMoves:
     def distance(self) -> F8:
         """How far each entry moves, as a fraction: among its siblings or of the whole, whichever is more.
 
-        An entry that came from elsewhere has other siblings, and counts by the whole. One that is new counts where
-        somebody was before it.
+        An entry moved from another parent has other siblings, and counts by the whole. A new one counts where the
+        group was not empty before.
         """
         among = np.where(self.came, 0.0, np.nan_to_num(np.abs(self.new - self.old)))
         of_all = np.nan_to_num(np.abs(self.new_global - self.old_global))
@@ -90,7 +90,7 @@ class TargetMoves:
 
     @cached_property
     def gone_distance(self) -> F8:
-        """The same for entries that leave: their target, where somebody stays behind."""
+        """The distance for entries that leave: their target, where a sibling stays."""
         there = indexes_of(self.before.uid[np.maximum(self.before.parent[self.gone], 0)], self.after)
         stays = (there >= 0) & (self.after.n_children[np.maximum(there, 0)] > 0)
         return np.where(stays, np.nan_to_num(self.gone_old), 0.0)

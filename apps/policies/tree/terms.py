@@ -108,7 +108,7 @@ def clean_authority(value: object) -> str:
 
 
 def _authority_problem(name: str) -> str:
-    """What a reader can't see, or takes for another letter; "" where the rule itself says enough."""
+    """Characters that are invisible, or look like another letter; "" where the rule itself says enough."""
     if problem := new_name_problem(name):
         unseen = first_invisible(name)
         return f"{problem}: it is character {name.index(unseen) + 1}" if unseen else problem

@@ -12,7 +12,7 @@ from apps.policies.tree.names import MAX_DEPTH
 
 
 class WorkingTree:
-    """Looks entries up in the changes first, then in the revision. Knows nothing of operations or people."""
+    """Searches entries in the changes first, then in the revision. Knows nothing of operations or people."""
 
     def __init__(self, base: TreeColumns) -> None:
         self.base = base
@@ -102,7 +102,7 @@ class WorkingTree:
         self.changed[node.uid] = node
 
     def remove(self, node: Node) -> list[Node]:
-        """Take the entry and all below it out; return them, parents first."""
+        """Remove the entry and all below it; return them, parents first."""
         gone = list(self.subtree(node))
         if node.parent_uid is not None:
             self._names_of(node.parent_uid).pop(node.name)

@@ -26,10 +26,10 @@ from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule_set import load_rulebook
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.changesets.checks import Check
-from apps.policies.changesets.outcomes import outcome_on_head
+from apps.policies.changesets.projected_tree import outcome_on_head
 from apps.policies.changesets.review import Review
 from apps.policies.models import ChangeSet, Policy
-from apps.policies.operations.adjusting import Adjusted, Revoked
+from apps.policies.operations.adjustments import Adjusted, Revoked
 from apps.policies.operations.algorithm_fit import refuse_misfit
 from apps.policies.publishing.size_guard import Proposed
 from apps.policies.selectors import get_change_set

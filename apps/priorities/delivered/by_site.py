@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache
 
-from apps.accounts.names.roll import Roll, load_roll
+from apps.accounts.names.account_index import Roll, load_roll
 from apps.engine import sweep
 from apps.mapping.rules.placement import place_accounts
 from apps.mapping.rules.resolver import UNMAPPED

@@ -88,7 +88,11 @@ def usage_of_accounts(
     open_cell = cells(opened.account_id, opened.source_id)
     rate = amounts(opened, metric=metric, classes=classes)
     now_s = as_of_s if known_until_s is None else known_until_s
-    known_s = np.full(len(opened.cpus), now_s) if opened.told_epoch is None else np.minimum(opened.told_epoch, now_s)
+    known_s = (
+        np.full(len(opened.cpus), now_s)
+        if opened.known_until_epoch is None
+        else np.minimum(opened.known_until_epoch, now_s)
+    )
     is_running = opened.is_running & (opened.start_epoch < known_s)
     elapsed = _elapsed(np.where(is_running, opened.start_epoch, known_s), rate, known_s, as_of_s, window)
     remaining = _remaining(opened, rate, is_running, known_s)

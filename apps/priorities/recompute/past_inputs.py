@@ -11,7 +11,7 @@ from django.db import connection
 from django.utils.translation import gettext as _
 
 from apps.accounts.models import Account
-from apps.accounts.names.intern import AccountKey, canonical
+from apps.accounts.names.account_ids import AccountKey, canonical
 from apps.core.errors import FieldProblem, Invalid
 from apps.mapping.models import MappingVersion
 from apps.mapping.rules.resolver import KnownAccounts

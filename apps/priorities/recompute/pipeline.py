@@ -14,8 +14,8 @@ import numpy.typing as npt
 from django.db import connection, transaction
 
 from apps import engine
-from apps.accounts.names.intern import AccountKey
-from apps.accounts.names.roll import load_roll
+from apps.accounts.names.account_ids import AccountKey
+from apps.accounts.names.account_index import load_roll
 from apps.engine import sweep
 from apps.engine.algorithms import PriorityResult
 from apps.engine.algorithms import compute as compute_priorities

@@ -33,14 +33,14 @@ class AllocationLeft:
     name: str
     place: tuple[int, int]  # level below the root, place among its siblings: for its colour
     days: Period
-    promised_core_h: float
+    allocated_core_h: float
     due_core_h: float
     at: tuple[datetime, ...]
     left_core_h: tuple[float, ...]
 
     @property
     def delivered_core_h(self) -> float:
-        return self.promised_core_h - self.left_core_h[-1]
+        return self.allocated_core_h - self.left_core_h[-1]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from apps.policies.history.moments import read_instant
+from apps.policies.history.revision_lookup import read_instant
 from apps.priorities.sentences import Message, say
 
 

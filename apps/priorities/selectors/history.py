@@ -10,9 +10,9 @@ from uuid import UUID
 
 from apps.accounts.actor import Actor
 from apps.core.errors import NotFound
-from apps.policies.changesets.change_sets import Sight
+from apps.policies.changesets.change_sets import ChangeSetAccess
 from apps.policies.models import ChangeSet, Entry, Policy
-from apps.policies.publishing.reverting import revisions_reverted
+from apps.policies.publishing.revert import revisions_reverted
 from apps.policies.selectors import EntryChange, entry_history, last_seen
 from apps.priorities.selectors.rows import PolicyView, open_view
 
@@ -69,9 +69,9 @@ def history_lines(view: PolicyView, uid: UUID, *, until: int | None, limit: int)
     changes = entry_history(policy=view.policy, uid=uid, limit=limit, until=until)
     names = _Names(view, changes)
     undone = revisions_reverted(view.policy, [change.revision for change in changes])
-    sight = Sight(view.policy, view.actor, view.now)
+    access = ChangeSetAccess(view.policy, view.actor, view.now)
     found = ChangeSet.objects.filter(pk__in=[change.change_set for change in changes])
-    seen = {change_set.pk for change_set in found if sight.may_see(change_set)}
+    seen = {change_set.pk for change_set in found if access.may_see(change_set)}
     return [
         HistoryLine(
             revision=change.revision, at=change.at, author=change.author, reason=change.reason,

@@ -13,7 +13,7 @@ from django.db.models import Q
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 from apps.core.errors import NotAllowed
 from apps.mapping.attachments import list_attachments
 from apps.mapping.claims import OpenClaim, list_claims

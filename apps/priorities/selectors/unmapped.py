@@ -10,7 +10,7 @@ from django.db.models import Max
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule_set import load_rulebook
 from apps.policies.models import Policy

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from apps.accounts.names.account_ids import AccountKey, canonical
 from apps.accounts.names.entry_names import is_reserved
-from apps.accounts.names.intern import AccountKey, canonical
 from apps.mapping.rules.placement import AccountPlaces
 from apps.mapping.rules.resolver import UNMAPPED, Match, Resolver
 from apps.policies.tree.stored import TreeColumns

@@ -24,8 +24,8 @@ from django.conf import settings
 from apps.policies.access.scope import Visibility
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
-from apps.policies.tree.adoption import indexes_of
 from apps.policies.tree.columns import Mask, TreeColumns
+from apps.policies.tree.document_merge import indexes_of
 from apps.priorities.models import Snapshot
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup_index import ServedSnapshot

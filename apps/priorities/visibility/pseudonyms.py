@@ -16,7 +16,7 @@ from django.db import connection, transaction
 from apps.accounts.actor import Actor
 from apps.accounts.audit import log as audit
 from apps.accounts.models import Account
-from apps.accounts.names.intern import AccountKey, pseudonymous
+from apps.accounts.names.account_ids import AccountKey, pseudonymous
 from apps.core.errors import FieldProblem, Invalid, NotAllowed
 from apps.mapping.models import Attachment
 from apps.mapping.rules.resolver import UNMAPPED

@@ -46,7 +46,7 @@ def note_change(source_id: int, from_at: datetime) -> None:
 
 
 def note_hour(source_id: int, hour: int) -> None:
-    """The same by the number of the hour since 1970."""
+    """Mark by the number of the hour since 1970."""
     note_change(source_id, _EPOCH + timedelta(hours=hour))
 
 

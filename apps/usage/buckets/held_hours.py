@@ -9,7 +9,7 @@ from django.db import connection
 
 from apps.accounts.actor import Actor
 
-# A condition of queries on buckets: hours that another source has too don't count until somebody says that they do.
+# A condition of queries on buckets: hours that another source covers too don't count until a manager decides.
 NOT_HELD = """ AND (usage_bucket.source_id, usage_bucket.site, usage_bucket.hour_at) NOT IN (
     SELECT held_id, site, generate_series(from_at, to_at - interval '1 hour', '1 hour') FROM usage_overlap
     WHERE state IN ('held', 'dropped'))
@@ -54,7 +54,7 @@ GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY overlap.state <> 'held', min(found_at) DESC, 
 
 
 def list_held_hours(*, actor: Actor, limit: int = 200) -> list[HeldHours]:
-    """Undecided ones first, newest first; for everybody signed in, as what is known of sources. Names nobody's jobs."""
+    """Undecided ones first, newest first; for every signed-in person, like other facts about sources. Names no jobs."""
     if actor.user is not None and not actor.user.is_active:
         return []
     with connection.cursor() as cursor:

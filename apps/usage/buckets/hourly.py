@@ -1,7 +1,7 @@
 """Usage by account and hour. This module is the only writer of buckets.
 
-Amounts are whole multiples of 2⁻¹⁰ s: sums of them are exact in double precision (below 2⁴³ s an hour), so that a
-correction takes away exactly what was added, in whatever order records come.
+Amounts are whole multiples of 2⁻¹⁰ s: their sums are exact in double precision (below 2⁴³ s an hour), so that a
+correction subtracts exactly what was added, in any order of records.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from apps.runs.faults import fault_point
+from apps.runs.fault_points import fault_point
 from apps.usage.buckets import changed_hours
 from apps.usage.parsers.base import F8, I8, Bytes, Flags
 from apps.usage.pgbinary import (
@@ -38,7 +38,7 @@ _MOST_TOLD = 500_000  # sums compared at a time, likewise
 
 @dataclass(slots=True)
 class Finished:
-    """Finished records, with +1 for those to count and −1 for those to take back."""
+    """Finished records, with +1 for those to add and −1 for those to subtract."""
 
     sign: I8
     is_job: I8  # 1; 0 for a charge that is no job
@@ -178,7 +178,7 @@ def rewrite(source_id: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """All that a source's hours come to, as somebody tells it: each account once an hour, amounts as stored."""
+    """The complete reported hours of a source: each account once an hour, amounts as stored."""
 
     hours: I8  # since 1970, ascending, each once; one that no row names is empty
     site: str
@@ -197,9 +197,10 @@ _COPY = f"COPY usage_bucket (source_id, {_KEY}, {', '.join(AMOUNTS)}) FROM STDIN
 
 
 def replace_hours(source_id: int, told: Told) -> I8:
-    """Make the stored buckets of these hours what is told, in the caller's transaction and under its lock.
+    """Make the stored buckets of these hours equal to the reported ones, in the caller's transaction and under its
+    lock.
 
-    Returns the hours in which that changed anything.
+    Returns the hours that changed.
     """
     n_rows = np.searchsorted(np.sort(told.hour), told.hours, side="right")
     portion = n_rows // _MOST_TOLD
@@ -237,7 +238,7 @@ class _StoredSums:
     id: I8
     hour: I8
     account_id: I8
-    is_alike: Flags  # of the site and class that are told
+    is_alike: Flags  # of the reported site and class
     amounts: F8
 
 

@@ -13,8 +13,8 @@ from typing import Any, BinaryIO
 
 from apps.core.errors import Invalid
 from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordRow, excerpt
-from apps.usage.parsers.checked import BadRecord, amount, checked, shown
-from apps.usage.parsers.row_lines import Notes, Rows, parse_lines
+from apps.usage.parsers.field_checks import BadRecord, amount, checked, shown
+from apps.usage.parsers.lines import Notes, Rows, parse_lines
 from apps.usage.parsers.times import epoch
 
 SEPARATOR = "%%"
@@ -70,7 +70,7 @@ class Apel:
 
 
 class _Reader:
-    """Gathers the lines of a record. `_bad` is why it can't be taken, known before its end."""
+    """Collects the lines of a record. `_bad` is why it is rejected, known before its end."""
 
     def __init__(self) -> None:
         self._has_header = False

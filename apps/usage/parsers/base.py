@@ -1,4 +1,4 @@
-"""What every collector gives: rows with the contract's meaning, and the lines it could not take."""
+"""What every parser returns: rows as the contract defines them, and rejected lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ F8 = npt.NDArray[np.float64]
 Bytes = npt.NDArray[np.bytes_]
 Flags = npt.NDArray[np.bool_]
 
-NO_TIME = np.iinfo(np.int64).min  # in columns of microseconds: the source tells no such instant
+NO_TIME = np.iinfo(np.int64).min  # in columns of microseconds: the source reports no such instant
 STATES = ("pending", "running", "finished", "withdrawn")  # in the order in which a later one replaces an earlier one
 PENDING, RUNNING, FINISHED, WITHDRAWN = range(4)
 
@@ -64,7 +64,7 @@ class RecordRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A line that was not taken: which, why, and how it begins."""
+    """A rejected line: its number, the reason, and its beginning."""
 
     line: int
     code: str
@@ -119,7 +119,7 @@ class RecordBatch:
         return len(self.line)
 
     def take(self, chosen: I8 | Flags) -> RecordBatch:
-        """The same columns for some of the records; the lists of names stay."""
+        """These columns for some of the records; the lists of names stay."""
         columns = {name: getattr(self, name)[chosen] for name in COLUMNS}
         return RecordBatch(**columns, people=self.people, job_classes=self.job_classes)
 
@@ -175,9 +175,9 @@ class Parsed:
 
 
 class Reading(NamedTuple):
-    """What a reader must be told besides the bytes.
+    """What a parser needs besides the bytes.
 
-    at: our clock. zone: of times that name none; without it such times are refused.
+    at: our clock. zone: of times without one; without it such times are rejected.
     """
 
     at: datetime
@@ -216,7 +216,7 @@ class Collector(Protocol):
 
 
 def joined(batches: Sequence[RecordBatch]) -> RecordBatch:
-    """One batch of several, in their order; a name that stands in two of them is one name."""
+    """One batch of several, in their order; a name in two of them is one name."""
     if len(batches) == 1:
         return batches[0]
     if not batches:

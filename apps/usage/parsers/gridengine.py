@@ -1,8 +1,8 @@
 """Grid Engine's accounting(5): SGE, its forks, and Univa's with stamps in milliseconds.
 
-One colon-separated line for each run of a job or array task. Usage is (end − start) × slots. A run is known by job,
-task and start: the listing of running jobs (qstat) tells no submission, so both must do without it, and the runs of a
-rescheduled job, which repeat its number, stay apart. Lines of slave tasks are parts of a parallel job whose own line
+One colon-separated line for each run of a job or array task. Usage is (end − start) × slots. A run is identified by
+job, task and start: the listing of running jobs (qstat) has no submission time, so both do without it, and the runs of
+a rescheduled job, which repeat its number, stay apart. Lines of slave tasks are parts of a parallel job whose own line
 has all slots: they don't count.
 """
 
@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordRow
-from apps.usage.parsers.checked import NUMBER, BadRecord, amount, checked, number, shown, whole
-from apps.usage.parsers.row_lines import Notes, Rows, SingleLines, parse_lines
+from apps.usage.parsers.field_checks import NUMBER, BadRecord, amount, checked, number, shown, whole
+from apps.usage.parsers.lines import Notes, Rows, SingleLines, parse_lines
 from apps.usage.parsers.times import epoch
 
 QUEUE, GROUP, OWNER, NAME, JOB, SUBMITTED, STARTED, ENDED = 0, 2, 3, 4, 5, 8, 9, 10
@@ -86,7 +86,7 @@ def _fields(text: str) -> list[str]:
 
 
 def _shift(fields: list[str]) -> int | None:
-    """How many colons too many stand in the job's name: numbers and the name of the PE tell where fields stand."""
+    """Number of extra colons in the job's name: numeric fields and the name of the PE locate the fields."""
     for shift in range(min(_MOST_COLONS_IN_NAME, len(fields) - _LEAST_FIELDS) + 1):
         numbers = (JOB, SUBMITTED, STARTED, ENDED, FAILED, SLOTS)
         if all(_WHOLE.fullmatch(fields[place + shift]) for place in numbers) and not NUMBER.fullmatch(
@@ -132,7 +132,7 @@ def _row(fields: list[str], notes: Notes) -> RecordRow | None:
 
 
 def _behind_category(fields: list[str]) -> tuple[str, str]:
-    """pe_taskid and maxvmem. The category may hold colons, so iow, between two of them, is looked for."""
+    """pe_taskid and maxvmem. The category may contain colons, so iow, between two of them, is searched."""
     for iow in range(CATEGORY + 1, len(fields) - 2):
         pe_task = fields[iow + 1]
         if NUMBER.fullmatch(fields[iow]) and NUMBER.fullmatch(fields[iow + 2]) and not NUMBER.fullmatch(pe_task):

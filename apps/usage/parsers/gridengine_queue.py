@@ -1,7 +1,7 @@
-"""The jobs that Grid Engine runs or keeps waiting now: `qstat -xml -u '*'`, with or without -ext, -urg, -pri, -r.
+"""The running and waiting jobs of Grid Engine: `qstat -xml -u '*'`, with or without -ext, -urg, -pri, -r.
 
-A running job is told with its start and without its submission: it is known by job, task and start, as in the
-accounting file, whose line for it then replaces this one. A waiting array is one record for all its waiting tasks.
+A running job has a start and no submission time: it is identified by job, task and start, as in the accounting file,
+whose line for it then replaces this one. A waiting array is one record for all its waiting tasks.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordRow
-from apps.usage.parsers.checked import BadRecord, amount, checked, shown
-from apps.usage.parsers.row_lines import Notes
+from apps.usage.parsers.field_checks import BadRecord, amount, checked, shown
+from apps.usage.parsers.lines import Notes
 from apps.usage.parsers.times import clock_s, iso
 from apps.usage.parsers.xml_records import Node, parse_xml
 

@@ -42,10 +42,10 @@ class _Broken(Exception):
 
 
 class JsonItems:
-    """Iterate for the items of `{…, "name": [ … ], …}`; afterwards `problem` and `others` tell the rest.
+    """Iterate over the items of `{…, "name": [ … ], …}`; afterwards `problem` and `others` describe the rest.
 
-    problem: why reading stopped before the end of the document, or "". others: small values of other names.
-    `offset` and `number` go on behind an item that was given before.
+    problem: why reading stopped before the end of the document, or "". others: small values of other names. `offset`
+    and `number` resume after an earlier item.
     """
 
     def __init__(self, stream: BinaryIO, name: str, *, offset: int = 0, number: int = 0) -> None:
@@ -191,7 +191,7 @@ class JsonItems:
     def _end_by_next(self) -> int:
         """A short cut for documents without indents: the next item begins with the same name as this one.
 
-        What then stands between is an item if it is JSON at all: no object is the beginning of another.
+        The text before it is an item if it is JSON at all: no object is the beginning of another.
         """
         colon = self._buffer.find(b":", self._at, self._at + _MOST_NAME)
         start, at = self._buffer[self._at : colon + 1], self._at

@@ -8,8 +8,8 @@ from typing import Any, BinaryIO
 import orjson
 
 from apps.usage.parsers.base import FieldNote, Parsed, Reading
+from apps.usage.parsers.lines import Notes, Rows, SingleLines, parse_lines
 from apps.usage.parsers.records_json import parse_line
-from apps.usage.parsers.row_lines import Notes, Rows, SingleLines, parse_lines
 
 
 class Ndjson:

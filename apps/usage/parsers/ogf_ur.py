@@ -13,8 +13,8 @@ from typing import Any, BinaryIO
 from zoneinfo import ZoneInfo
 
 from apps.usage.parsers.base import MOST_RATE, FieldNote, Parsed, Reading, RecordRow, microseconds
-from apps.usage.parsers.checked import MOST_CHARACTERS, BadRecord, amount, checked, shown
-from apps.usage.parsers.row_lines import Notes
+from apps.usage.parsers.field_checks import MOST_CHARACTERS, BadRecord, amount, checked, shown
+from apps.usage.parsers.lines import Notes
 from apps.usage.parsers.times import iso, iso_duration_s
 from apps.usage.parsers.xml_records import Node, parse_xml
 
@@ -107,7 +107,7 @@ def _row(record: Node, zone: ZoneInfo | None, notes: Notes) -> RecordRow:
 
 
 def _job(record: Node, record_id: str) -> str:
-    """A recordId may be longer than any job's id; what doesn't fit is told by its digest."""
+    """A recordId may be longer than any job's id; a longer one is replaced by its digest."""
     job = record_id or record.get("JobIdentity", "LocalJobId") or record.get("JobIdentity", "GlobalJobId")
     most = MOST_CHARACTERS["job"]
     if len(job) <= most:

@@ -1,4 +1,4 @@
-"""Records as REST takes them: a JSON list or one JSON object a line. Bytes in, valid rows and rejections out."""
+"""Records in REST's format: a JSON list or one JSON object a line. Bytes in, valid rows and rejections out."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import orjson
 
 from apps.core.errors import FieldProblem, Invalid, Malformed, TooLarge
 from apps.usage.parsers.base import LAST_US, MOST_JOB_S, STATES, RecordBatch, RecordRow, Rejection, excerpt, joined
-from apps.usage.parsers.checked import MOST_CHARACTERS, BadRecord
+from apps.usage.parsers.field_checks import MOST_CHARACTERS, BadRecord
 from apps.usage.parsers.lines import MOST_LINE_BYTES
-from apps.usage.parsers.records_fields import (
+from apps.usage.parsers.records_plain import (
     CONTROL,
     FORBIDDEN,
     INTEGERS,
@@ -25,8 +25,8 @@ from apps.usage.parsers.records_fields import (
     NUMBERS,
     REQUIRED,
     TIMES,
+    plain_records,
 )
-from apps.usage.parsers.records_plain import plain_records
 
 MOST_RECORDS = 50_000
 JSON_TYPES = ("application/json",)
@@ -35,7 +35,7 @@ NDJSON_TYPES = ("application/x-ndjson", "application/ndjson", "application/jsonl
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST = datetime.fromtimestamp(LAST_US / 1e6, UTC)
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(Z|z|[+-]\d\d:\d\d)?")
-_AT_A_TIME = 5_000  # of which one that needs a closer look slows down the others
+_AT_A_TIME = 5_000  # one record that needs a full check slows down the others
 
 
 class Records(NamedTuple):
@@ -69,7 +69,7 @@ def parse_records(body: bytes, *, content_type: str, zone: ZoneInfo | None) -> R
 
 
 def _plain(items: Sequence[_Item]) -> RecordBatch | None:
-    """All of them at once, if nothing about any of them needs a closer look."""
+    """All of them at once, if none needs a full check."""
     try:
         values = [item.read() for item in items]
     except BadRecord:
@@ -152,18 +152,18 @@ def _malformed(message: str, code: str = "invalid") -> Malformed:
 
 
 def _n_quotes(record: dict[str, Any]) -> int:
-    """The quotes a flat object needs. More in the text: a name given twice, or an escape; look closely."""
+    """The quotes a flat object needs. More in the text: a duplicate name, or an escape; then it gets a full check."""
     return 2 * len(record) + 2 * sum(type(value) is str for value in record.values())
 
 
 class _Repeated(dict[str, Any]):
-    """An object in which one name stands twice."""
+    """An object with a duplicate name."""
 
     name = ""
 
 
 def _exact(text: bytes) -> Any:
-    """The same with repeated names marked. The text is known to be JSON, and not deep."""
+    """The parsed text with duplicate names marked. The text is known to be JSON, and not deep."""
     return json.loads(text, object_pairs_hook=_pairs)
 
 

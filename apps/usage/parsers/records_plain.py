@@ -1,6 +1,6 @@
-"""Many records as REST takes them at once, column by column, where nothing about any of them needs a closer look.
+"""Many records in REST's format at once, column by column, where none needs a full check.
 
-Says the same as reading them one by one (records_json), which decides wherever this gives up.
+Its results equal those of reading them one by one (records_json), which takes over wherever this can't decide.
 """
 
 from __future__ import annotations
@@ -18,21 +18,37 @@ from apps.usage.parsers.base import (
     I8,
     LAST_US,
     MOST_JOB_S,
+    MOST_MEM_MB,
+    MOST_RATE,
+    MOST_RESTART,
+    MOST_REVISION,
     Bytes,
     JobClassKey,
     RecordBatch,
     Who,
     text_column,
 )
-from apps.usage.parsers.checked import MOST_CHARACTERS
-from apps.usage.parsers.records_fields import (
-    CONTROL,
-    INTEGERS,
-    KNOWN,
-    MAYBE_NUMBER,
-    NUMBERS,
-    REQUIRED,
-)
+from apps.usage.parsers.field_checks import MOST_CHARACTERS
+
+MOST_REQUESTED_S = 1e12
+NUMBERS = {
+    **{"cpus": MOST_RATE, "gpus": MOST_RATE, "nodes": MOST_RATE, "billing": MOST_RATE},
+    **{"mem_mb": MOST_MEM_MB, "requested_s": MOST_REQUESTED_S},
+}
+INTEGERS = {"restart": MOST_RESTART, "revision": MOST_REVISION}
+TIMES = ("submit", "start", "end")
+FIELDS = (*MOST_CHARACTERS, *NUMBERS, *INTEGERS, *TIMES, "state")
+KNOWN = frozenset(FIELDS)
+REQUIRED = {
+    "finished": ("job", "user", "start", "end", "cpus"),
+    "running": ("job", "user", "start", "cpus"),
+    "pending": ("job", "user", "submit", "cpus"),
+    "withdrawn": ("job", "user"),
+}
+FORBIDDEN = {"running": ("end",), "pending": ("start", "end")}
+MAYBE_NUMBER = ("job", "array_task")  # schedulers write them as numbers
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
 
 _NONE = type(None)
 _SECONDS = 19  # characters of 2026-11-20T12:00:00; behind them the offset
@@ -44,7 +60,7 @@ _MOST_RUN_US = MOST_JOB_S * 1_000_000
 
 
 class _NotPlain(Exception):
-    """Some record of these has to be looked at by itself."""
+    """One of these records has to be checked singly."""
 
 
 def plain_records(values: Sequence[Any], lines: Sequence[int]) -> RecordBatch | None:
@@ -144,7 +160,7 @@ class _Columns:
         return np.array(wanted, dtype=np.int64)
 
     def _instants(self, name: str, otherwise: I8 | None = None) -> I8:
-        """Whole seconds with an offset, as microseconds since 1970; everything else is looked at by itself."""
+        """Whole seconds with an offset, as microseconds since 1970; everything else is checked singly."""
         found = self._of(name)
         is_told = np.array([value is not None for value in found])
         told = found if is_told.all() else [value for value in found if value is not None]

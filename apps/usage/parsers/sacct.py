@@ -24,7 +24,7 @@ from apps.usage.parsers.sacct_header import (
 )
 from apps.usage.parsers.sacct_rows import TOO_LONG, Rows, read_rows
 from apps.usage.parsers.slurm_jobs import Attempts, settle
-from apps.usage.parsers.slurm_times import Problems
+from apps.usage.parsers.slurm_values import Problems
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -198,7 +198,7 @@ def _records(
 
 
 def _without_zeros(rows: Rows) -> Problems:
-    """Rows with zero bytes are told; columns of text can't hold them, so that they are replaced."""
+    """Rows with zero bytes are reported; columns of text can't hold them, so they are replaced."""
     problems: Problems = {}
     for name, texts in rows.texts.items() if rows.has_zeros else ():
         for row, text in enumerate(texts):

@@ -15,14 +15,17 @@ import numpy as np
 from apps.usage.parsers.base import F8, I8, NO_TIME, Bytes, Flags, JobClassKey, Who, excerpt
 from apps.usage.parsers.sacct_rows import Texts
 from apps.usage.parsers.slurm_jobs import CPUS, NODES, Jobs
-from apps.usage.parsers.slurm_times import NOWHEN, Problems, no_times, read_times
-from apps.usage.parsers.slurm_words import (
+from apps.usage.parsers.slurm_values import (
     BY_TIMES,
+    NOWHEN,
+    Problems,
     Tres,
     count_tasks,
     meaning_of,
+    no_times,
     read_duration_s,
     read_limit_s,
+    read_times,
     read_tres,
 )
 
@@ -35,7 +38,7 @@ _T = TypeVar("_T")
 
 
 def as_jobs(texts: Texts, lines: I8, zone: ZoneInfo | None, problems: Problems, notes: dict[str, int]) -> Jobs:
-    """What can't be read goes to `problems` by row; a state that nobody knows is noted, and told by the times."""
+    """Unreadable values go to `problems` by row; an unknown state is noted, and derived from the times."""
     n = len(lines)
     job, array_task = _ids(texts, n, problems)
     people, who = _people(texts, n, problems)
@@ -64,14 +67,14 @@ def as_jobs(texts: Texts, lines: I8, zone: ZoneInfo | None, problems: Problems, 
 
 
 def distinct(values: Sequence[_T]) -> tuple[list[_T], I8]:
-    """What stands in a column, and for each row which of it; in the order of first appearance."""
+    """The distinct values of a column, in order of first appearance, and each row's index into them."""
     places: defaultdict[_T, int] = defaultdict(count().__next__)
     code = np.fromiter(map(places.__getitem__, values), np.int64, len(values))
     return list(places), code
 
 
 def combined(*columns: Sequence[bytes]) -> tuple[list[tuple[bytes, ...]], I8]:
-    """The same for several columns together."""
+    """Distinct combinations of several columns together."""
     known, code = distinct(columns[0])
     combinations: list[tuple[bytes, ...]] = [(text,) for text in known]
     for column in columns[1:]:
@@ -101,9 +104,9 @@ def _blame(flags: Flags, code: str, why: str, problems: Problems) -> None:
 
 
 def _ids(texts: Texts, n: int, problems: Problems) -> tuple[Bytes, Bytes]:
-    """A job's own number, which sacct, squeue and the REST daemon agree upon; array tasks have one each.
+    """A job's own number, on which sacct, squeue and the REST daemon agree; array tasks have one each.
 
-    Where only JobID is told, it is the array's number, and the task's.
+    Where only JobID is present, it is the array's number, and the task's.
     """
     if "JobIDRaw" in texts:
         for row, text in enumerate(texts["JobIDRaw"]):
@@ -145,7 +148,7 @@ def _people(texts: Texts, n: int, problems: Problems) -> tuple[list[Who], I8]:
 
 
 def _job_classes(texts: Texts, n: int, problems: Problems) -> tuple[list[JobClassKey], I8]:
-    """A reservation stands as the queue, so that a factor may weigh what ran in it."""
+    """A reservation is stored as the queue, so that a factor may weight what ran in it."""
     nothing = [b""] * n
     known, code = combined(*(texts.get(name, nothing) for name in ("Reservation", "Partition", "QOS")))
     classes = []
@@ -260,7 +263,7 @@ def _resources(texts: Texts, n: int, problems: Problems) -> tuple[F8, F8, Flags]
 
 
 def _tasks(texts: Texts, n: int) -> I8:
-    """How many tasks each row stands for, by JobID: `40_[0-3%2]` are four that wait."""
+    """How many tasks each row represents, by JobID: `40_[0-3%2]` are four that wait."""
     ids = texts.get("JobID", ())
     if not any(b"[" in text for text in ids):
         return np.ones(n, np.int64)

@@ -1,4 +1,4 @@
-"""The columns of sacct's parsable output: by its header, or by what its first row looks like."""
+"""The columns of sacct's parsable output: by its header, or by the form of its first row."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _WIDTH = re.compile(rb"%-?\d+")
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns, and the sign between them; `is_trailing`: it also stands at the end of a row."""
+    """Names of the columns, and the separator; `is_trailing`: it also ends each row."""
 
     names: tuple[str, ...]
     delimiter: bytes = b"|"
@@ -85,7 +85,7 @@ class Columns:
 
     @cached_property
     def places(self) -> tuple[int, ...]:
-        """Where the columns that matter stand, in the order of `read`."""
+        """Positions of the needed columns, in the order of `read`."""
         return tuple(self.names.index(name) for name in self.read)
 
     @cached_property
@@ -98,7 +98,7 @@ class Columns:
 
     @cached_property
     def lead(self) -> int:
-        """How many columns stand before the first free one, if a job's number is among them; else 0."""
+        """How many columns precede the first free-text one, if a job's number is among them; else 0."""
         lead = self.free[0] if self.free else len(self.names)
         return lead if {"JobID", "JobIDRaw"} & set(self.names[:lead]) else 0
 
@@ -144,15 +144,14 @@ def guess_columns(line: bytes) -> Columns | None:
 
 
 def fits(columns: Columns, fields: list[bytes]) -> bool:
-    """Whether the fields look like what the columns hold."""
+    """Whether the fields have the form of the columns' values."""
     pairs = zip(columns.shapes, fields, strict=False)
     return all(shape is None or shape.fullmatch(text) is not None for shape, text in pairs)
 
 
 def require(columns: Columns) -> None:
-    """
-    Raises:
-        Invalid: a column is missing without which no usage can be told.
+    """Raises:
+    Invalid: a column is missing without which usage can't be computed.
     """
     given = set(columns.names)
     needed = {

@@ -1,7 +1,7 @@
 """Slurm's accounting in JSON: `sacct --json` (21.08 and later) and the `jobs` documents of slurmrestd's `/slurmdb`.
 
-Numbers stand as they are, or since 23.02 as {set, infinite, number}. The object `association` may belong to another
-cluster (its ids are those of one), so the names beside it count.
+Numbers are plain, or since 23.02 {set, infinite, number}. The object `association` may belong to another cluster (its
+ids are those of one), so the names beside it count.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from apps.usage.parsers.slurm_json import (
     seconds_of,
     text_of,
 )
-from apps.usage.parsers.slurm_words import Tres, count_tasks, meaning_of_states, number_of, sum_tres
+from apps.usage.parsers.slurm_values import Tres, count_tasks, meaning_of_states, number_of, sum_tres
 
 _JOBS = re.compile(rb'"jobs"\s*:\s*\[')
 _OURS = re.compile(rb'"submission"\s*:|"openapi/dbv|"openapi/slurmdbd"|"sacct"')

@@ -48,7 +48,7 @@ class Rows:
 def read_rows(data: bytes, first_line: int, columns: Columns, *, at_end: bool, is_first: bool = True) -> Rows:
     """Whole lines in, whole rows out.
 
-    at_end: nothing follows, so that what isn't whole never will be. is_first: no row stands before these lines.
+    at_end: nothing follows, so that incomplete rows stay incomplete. is_first: no row precedes these lines.
     """
     text = data.replace(b"\r\n", b"\n") if b"\r" in data else data
     text = text.removesuffix(b"\n")
@@ -67,7 +67,7 @@ def read_rows(data: bytes, first_line: int, columns: Columns, *, at_end: bool, i
 
 
 def _all_at_once(text: bytes, first_line: int, columns: Columns) -> Rows | None:
-    """The same for lines of which each is one row; None when any isn't."""
+    """All lines at once where each is one row; None when any isn't."""
     letters = np.frombuffer(text, np.uint8)
     ends = np.append(np.flatnonzero(letters == 10), len(letters))
     if np.diff(ends, prepend=-1).max() > MOST_LINE_BYTES:
@@ -102,7 +102,7 @@ class _Reader:
                 self._reject_long(place)
                 place += 1
             elif len(fields) == n_fields and not self._is_part(place):
-                self._take(place, pick(fields))
+                self._import_piece(place, pick(fields))
                 place += 1
             elif len(fields) == 1 and not fields[0].strip():
                 place += 1
@@ -117,7 +117,7 @@ class _Reader:
         goes_on = not self._at_end if after == len(self._split) else len(self._split[after]) != self._columns.n_fields
         return goes_on and bool(self._columns.free) and not fits(self._columns, self._split[place])
 
-    def _take(self, place: int, fields: Fields) -> None:
+    def _import_piece(self, place: int, fields: Fields) -> None:
         self._taken.append(fields)
         self.rows.lines.append(self._first_line + place)
 
@@ -133,7 +133,7 @@ class _Reader:
                 tries += 1
                 found = lay_over(text.split(self._columns.delimiter), self._columns)
                 if found is not None:
-                    self._take(place, found)
+                    self._import_piece(place, found)
                     self.rows.note("lines_joined" if end - place > 1 else "bars_in_text")
                     return end
             is_last = end == len(self._lines)
@@ -149,12 +149,12 @@ class _Reader:
             end += 1
 
     def _give_up(self, place: int, end: int, fields: list[bytes]) -> None:
-        """No row of the shapes that are known: told field by field where there is no choice, else refused."""
+        """A row of no known shape: assigned field by field where that is unambiguous, else rejected."""
         columns, extra = self._columns, len(fields) - self._columns.n_fields
         if extra >= 0 and len(columns.free) == 1 and not columns.is_trailing:
-            self._take(place, _around(fields, columns, extra))
+            self._import_piece(place, _around(fields, columns, extra))
         elif extra == 0:
-            self._take(place, picker(columns)(fields))
+            self._import_piece(place, picker(columns)(fields))
         elif self._goes_on(place, end, len(fields)):
             self.rows.note("lines_joined")
         else:
@@ -199,10 +199,10 @@ def picker(columns: Columns) -> Callable[[list[bytes]], Fields]:
 
 
 def lay_over(fields: list[bytes], columns: Columns) -> Fields | None:
-    """The fields that matter, when there are more fields than columns; None when it can't be told which they are.
+    """The needed fields, when there are more fields than columns; None when it is ambiguous which they are.
 
-    Column i may stand at field i + e, for e from 0 to the number of fields too many; behind a free text, e may have
-    grown. An e counts when all columns before it and all after it find fields of their shape.
+    Column i may be at field i + e, for e from 0 to the number of extra fields; after a free text, e may have grown. An
+    e counts when all columns before it and all after it find fields of their shape.
     """
     extra = len(fields) - columns.n_fields
     if columns.is_trailing:

@@ -1,7 +1,7 @@
-"""What Slurm tells of jobs, as columns, made into records: one rule for text, JSON and listings.
+"""Records from Slurm's jobs as columns: one rule for text, JSON and listings.
 
-Usage is Elapsed × allocated resources. Elapsed leaves out the time for which a job was suspended: such a job is
-counted as if it had begun that much later, so that its end stays the real one.
+Usage is Elapsed × allocated resources. Elapsed excludes the time for which a job was suspended: such a job is counted
+as if it had begun that much later, so that its end stays the real one.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ from apps.usage.parsers.base import (
     RecordBatch,
     Who,
 )
-from apps.usage.parsers.slurm_times import Problems, Times
-from apps.usage.parsers.slurm_words import BY_TIMES, ENDED, RUNNING_NOW, WAITING
+from apps.usage.parsers.slurm_values import BY_TIMES, ENDED, RUNNING_NOW, WAITING, Problems, Times
 
 CPUS, GPUS, MEM_MB, NODES, BILLING = range(5)  # places in `asked` and `got`
 _MOST = np.array([MOST_RATE, MOST_RATE, MOST_MEM_MB, MOST_RATE, MOST_RATE])
@@ -40,7 +39,7 @@ _RESOURCES = ("processors", "GPUs", "megabytes", "nodes", "billing units")
 
 @dataclass(slots=True)
 class Jobs:
-    """Jobs as Slurm tells them, one row each. Amounts are NaN, and times NO_TIME, where it doesn't."""
+    """Jobs as reported by Slurm, one row each. Missing amounts are NaN, and missing times NO_TIME."""
 
     line: I8
     job: Bytes
@@ -55,7 +54,7 @@ class Jobs:
     elapsed_us: I8
     asked: F8  # (n, 5): CPUS, GPUS, MEM_MB, NODES, BILLING
     got: F8
-    got_nothing: Flags  # it is told that nothing was allocated
+    got_nothing: Flags  # reported as without an allocation
     requested_s: F8
     n_tasks: I8  # of an array that waits as one
     people: list[Who]
@@ -63,21 +62,21 @@ class Jobs:
 
 
 class Settled(NamedTuple):
-    """Records, and the start of each as it was told: by it, attempts of a requeued job differ."""
+    """Records, and the reported start of each: by it, attempts of a requeued job differ."""
 
     batch: RecordBatch
-    told_start_us: I8
+    reported_start_us: I8
 
 
 def settle(jobs: Jobs, problems: Problems, notes: dict[str, int]) -> Settled:
     """Records of the rows without problems; to `problems` is added what is wrong with others."""
     start_us, end_us = _passes(jobs, notes)
     state = _states(jobs, start_us, end_us, problems, notes)
-    told_start_us = np.where((state == RUNNING) | (state == FINISHED), start_us, NO_TIME)
+    reported_start_us = np.where((state == RUNNING) | (state == FINISHED), start_us, NO_TIME)
     end_us = np.where(state == FINISHED, end_us, NO_TIME)
     submit_us = np.where(jobs.submit.first_us != NO_TIME, jobs.submit.first_us, start_us)
-    _check_times(submit_us, told_start_us, end_us, problems)
-    start_us = _by_elapsed(jobs, told_start_us, end_us, notes)
+    _check_times(submit_us, reported_start_us, end_us, problems)
+    start_us = _by_elapsed(jobs, reported_start_us, end_us, notes)
     amounts = _amounts(jobs, state, problems, notes)
     good = np.setdiff1d(np.arange(len(jobs.line)), np.fromiter(problems, np.int64, len(problems)))
     n = len(good)
@@ -105,7 +104,7 @@ def settle(jobs: Jobs, problems: Problems, notes: dict[str, int]) -> Settled:
         people=jobs.people,
         job_classes=jobs.job_classes,
     )
-    return Settled(batch, told_start_us[good])
+    return Settled(batch, reported_start_us[good])
 
 
 def _passes(jobs: Jobs, notes: dict[str, int]) -> tuple[I8, I8]:
@@ -133,7 +132,7 @@ def _misfit(start_us: I8, end_us: I8, elapsed_us: I8) -> F8:
 
 
 def _states(jobs: Jobs, start_us: I8, end_us: I8, problems: Problems, notes: dict[str, int]) -> I8:
-    """Our states. Ends are completed from Elapsed, in place, where a job ended at no told time."""
+    """Our states. Missing ends are completed from Elapsed, in place, where a job has ended."""
     has_start, has_end, has_elapsed = start_us != NO_TIME, end_us != NO_TIME, jobs.elapsed_us != NO_TIME
     by_times = np.where(has_end, ENDED, np.where(has_start, RUNNING_NOW, WAITING))
     meaning = np.where(jobs.meaning == BY_TIMES, by_times, jobs.meaning)

@@ -23,8 +23,7 @@ from apps.usage.parsers.base import (
 from apps.usage.parsers.json_items import MOST_ITEM_BYTES, Item, JsonItems
 from apps.usage.parsers.sacct_columns import MOST_JOB, distinct, name_of
 from apps.usage.parsers.slurm_jobs import Attempts, Jobs, settle
-from apps.usage.parsers.slurm_times import Problems, epochs
-from apps.usage.parsers.slurm_words import BY_TIMES, Tres, number_of
+from apps.usage.parsers.slurm_values import BY_TIMES, Problems, Tres, epochs, number_of
 
 _PIECE_JOBS = 5000
 _PIECE_BYTES = 16 * 1024**2
@@ -32,7 +31,7 @@ _REMEDY = "Export the document again."
 
 
 class Told(NamedTuple):
-    """One job, as its document tells it. Times are seconds since 1970; None: not told."""
+    """One job of a document. Times are seconds since 1970; None: missing."""
 
     job: str
     cluster: str
@@ -51,7 +50,7 @@ class Told(NamedTuple):
 
 
 class Unfit(Exception):
-    """A job that can't be taken, with code and reason."""
+    """A rejected job, with code and reason."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)

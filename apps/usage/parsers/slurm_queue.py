@@ -1,7 +1,7 @@
 """Slurm's jobs that wait or run now: `squeue --json` and the `jobs` documents of slurmrestd's `/slurm`.
 
-Jobs that ended a short while ago are listed too; they are taken with their end. What a listing says of the start of a
-waiting job, and of the end of a running one, is what Slurm expects, and is left out.
+Jobs that ended a short while ago are listed too; they are imported with their end. The start of a waiting job, and the
+end of a running one, are Slurm's expectations, and are left out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from apps.usage.parsers.slurm_json import (
     seconds_of,
     text_of,
 )
-from apps.usage.parsers.slurm_words import ENDED, Tres, count_tasks, meaning_of_states, number_of, read_tres
+from apps.usage.parsers.slurm_values import ENDED, Tres, count_tasks, meaning_of_states, number_of, read_tres
 
 _JOBS = re.compile(rb'"jobs"\s*:\s*\[')
 _LISTED = re.compile(rb'"job_state"\s*:|"openapi/v\d|"openapi/slurmctld"|"squeue"|"last_backfill"\s*:')

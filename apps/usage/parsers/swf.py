@@ -167,7 +167,7 @@ def _read_header(line: bytes, state: _State) -> None:
 
 
 def _fast(data: bytes, n_lines: int, state: _State) -> F8 | None:
-    """All lines at once; None when any of them needs a closer look."""
+    """All lines at once; None when any of them needs a full check."""
     if b";" in data or not n_lines or data.isspace() or not data.isascii():
         return None
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 10)

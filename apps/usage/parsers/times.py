@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from apps.usage.parsers.base import LAST_US, MOST_JOB_S
-from apps.usage.parsers.checked import BadRecord, amount, number, shown
+from apps.usage.parsers.field_checks import BadRecord, amount, number, shown
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_S = LAST_US / 1e6
@@ -68,7 +68,7 @@ def local(name: str, naive: datetime, zone: ZoneInfo | None, *, not_before: date
 
 
 def iso_duration_s(name: str, text: str) -> float:
-    """Seconds of P1DT2H3M4.5S. Years and months have no length: only 0 of them is taken."""
+    """Seconds of P1DT2H3M4.5S. Years and months have no length: only 0 of them is accepted."""
     form = _DURATION.fullmatch(text)
     if not form or text.endswith(("P", "T")):
         raise BadRecord("bad_duration", f"{name} is {shown(text)}; durations look like PT1H30M or PT5400S.")

@@ -10,8 +10,8 @@ from xml.parsers import expat
 
 from apps.core.errors import Invalid
 from apps.usage.parsers.base import Parsed, RecordBatch, RecordRow, Rejection, excerpt
-from apps.usage.parsers.checked import BadRecord
-from apps.usage.parsers.row_lines import Notes
+from apps.usage.parsers.field_checks import BadRecord
+from apps.usage.parsers.lines import Notes
 
 MOST_DEPTH = 32
 MOST_ELEMENTS = 2_000  # of one record
@@ -46,18 +46,18 @@ class Node:
         return [child for child in self.children if child.name == name]
 
 
-Take = Callable[[Node, Notes], RecordRow | None]
+TakeRecord = Callable[[Node, Notes], RecordRow | None]
 
 
 def parse_xml(
-    stream: BinaryIO, names: frozenset[str], take: Take, resume: Mapping[str, Any] | None, *, listing: str = ""
+    stream: BinaryIO, names: frozenset[str], take: TakeRecord, resume: Mapping[str, Any] | None, *, listing: str = ""
 ) -> Iterator[Parsed]:
     """Pieces of a document whose records are the elements `names`.
 
-    The number of a record stands for its line, as in any document that needn't have lines; messages name the line too.
-    `resume` counts the records that are done: they are read again and passed over. What is broken ends the reading,
-    and what stood before it is taken; but of a listing, whose outermost element is `listing`, nothing is believed then,
-    since its absent jobs have not vanished.
+    The number of a record counts as its line, as in any document without lines; messages name the line too. `resume`
+    counts the finished records: they are read again and skipped. A broken document ends the reading, and the records
+    before the break count; but a broken listing, whose outermost element is `listing`, is rejected whole, since its
+    absent jobs have not vanished.
 
     Raises:
         Invalid: it has a document type or entities, is nested too deep, or holds an endless piece of markup; or it is
@@ -92,7 +92,7 @@ class _Piece:
         self._numbers: list[int] = []
         self._notes: Notes = Notes()
 
-    def add(self, found: Node | BadRecord, take: Take) -> None:
+    def add(self, found: Node | BadRecord, take: TakeRecord) -> None:
         self.number += 1
         if self.number <= self._n_done:
             return
@@ -159,7 +159,7 @@ class _Reader:
             message = f"The XML is broken at column {error.offset + 1} ({why}): what follows was not read."
             self._found.append(BadRecord("broken_xml", message, error.lineno))
             return True
-        except (ValueError, LookupError, UnicodeError) as error:  # an encoding that nobody knows
+        except (ValueError, LookupError, UnicodeError) as error:  # an unknown encoding
             message = f"Its encoding can't be read ({error}): send it as UTF-8."
             self._found.append(BadRecord("bad_encoding", message, self._parser.CurrentLineNumber))
             return True

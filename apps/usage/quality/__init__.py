@@ -1,1 +1,1 @@
-"""What is missing or odd in the data."""
+"""What is missing or wrong in the data."""

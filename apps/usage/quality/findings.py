@@ -1,4 +1,4 @@
-"""What is odd about the usage that came in: counted by day, and where it matters listed one by one."""
+"""Data issues of incoming usage: counted by day, and where it matters listed one by one."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
-class Odd:
+class DataIssues:
     """One source over a while: what it sent, which hours are missing, and what else was counted about it.
 
     changed, too_late: how many, and core-seconds (of changes: the sum of differences); None for who may not read all
@@ -79,8 +79,8 @@ class Odd:
 
 def look_at(
     *, sources: Sequence[Source], span: timedelta, at: datetime, zone: ZoneInfo, actor: Actor
-) -> dict[str, Odd]:
-    """By slug, over the last `span` up to `at`. Everybody signed in may know; it names nobody."""
+) -> dict[str, DataIssues]:
+    """By slug, over the last `span` up to `at`. For every signed-in person; it names nobody."""
     since_at = at - span
     received = count_received(from_on=since_at.date(), to_on=at.date(), actor=actor)
     days = list_days(sources=sources, n_days=span.days, at=at, zone=zone, actor=actor)
@@ -89,7 +89,7 @@ def look_at(
     held = count_held(actor=actor)
     vanished = count_vanished(since_at=since_at, actor=actor)
     return {
-        source.slug: Odd(
+        source.slug: DataIssues(
             received=received.get(source.pk, Received()),
             days=days.get(source.pk, ()),
             changed=changed.get(source.slug, (0, None)),

@@ -1,4 +1,4 @@
-"""Whole days without usage where a source's rhythm lets expect some: what charts of use hatch instead of drawing 0."""
+"""Whole days without usage where a source's interval makes some expected: charts hatch them instead of drawing 0."""
 
 from __future__ import annotations
 
@@ -12,6 +12,19 @@ from django.db import connection
 from apps.accounts.actor import Actor
 from apps.core.errors import NotAllowed
 from apps.usage.models import Source
+
+LATE_INTERVALS = 2  # one may be missed
+
+
+def lateness(source: Source, at: datetime) -> float | None:
+    """Age of the newest record in expected intervals; None without an interval. Above LATE_INTERVALS it is late.
+
+    A source without records is as old as itself.
+    """
+    if not source.expected_every_s:
+        return None
+    return (at - (source.last_record_end_at or source.created_at)).total_seconds() / source.expected_every_s
+
 
 _DAY_S = 86_400
 # Every hour is probed by exactly what the index holds, and the first hit ends the day.
@@ -31,10 +44,10 @@ SELECT s.id FROM unnest(%s::bigint[]) AS s(id) CROSS JOIN LATERAL
 
 
 def list_gaps(*, from_on: date, to_on: date, at: datetime, zone: ZoneInfo, actor: Actor) -> dict[date, tuple[str, ...]]:
-    """Days, and the names of the sources that brought nothing on them though they should have.
+    """Days, and the names of the sources that are expected to have usage on them and delivered none.
 
-    A machine may stand idle, so only stretches of at least the interval at which a source's records are expected count,
-    between its first record and one interval before `at`. A source without such an interval misses nothing.
+    A machine may be idle, so only stretches of at least the interval at which a source's records are expected count,
+    between its first record and one interval before `at`. A source without such an interval has no gaps.
     """
     if actor.user is not None and not actor.user.is_active:
         raise NotAllowed("Sign in to see sources.")

@@ -13,16 +13,67 @@ from django.db.models import Q
 from apps.accounts.actor import Actor
 from apps.accounts.audit import log as audit
 from apps.core.errors import DomainError, Invalid
-from apps.runs.faults import fault_point
+from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease, RunCancelled
 from apps.runs.models import Run
-from apps.usage.models import Import, RejectedLine
-from apps.usage.parsers.base import FINISHED, Parsed, Reading, RecordBatch, Rejection, instant
+from apps.usage.models import Import, RejectedLine, Source
+from apps.usage.parsers.base import FINISHED, I8, Parsed, Reading, RecordBatch, Rejection, instant, microseconds
 from apps.usage.parsers.registry import FORMATS
 from apps.usage.records import uploads
-from apps.usage.records.dry_run import DryRun
-from apps.usage.records.ingest import IMPORT, ingest_batch
-from apps.usage.records.versions import COUNTED, Counts, earlier
+from apps.usage.records.ingest import IMPORT, ingest_batch, with_defaults, without_ahead
+from apps.usage.records.late_records import is_too_late
+from apps.usage.records.versions import COUNTED, Counts, Stored, comparable_end, earlier, find_stored, judge, key_hash
+
+
+class DryRun:
+    """Judges batch after batch, remembering the versions that earlier ones would have stored."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._seen: list[tuple[np.ndarray[tuple[int], np.dtype[np.uint64]], I8, I8, I8]] = []
+
+    def judge(self, batch: RecordBatch, at: datetime) -> Counts:
+        if not len(batch):
+            return Counts()
+        batch, rejections = without_ahead(batch, self._source, at)
+        counts = Counts(rejected=len(rejections), rejections=rejections)
+        if len(batch):
+            self._judge(with_defaults(batch, self._source), counts)
+        return counts
+
+    def _judge(self, batch: RecordBatch, counts: Counts) -> None:
+        stored = self._stored(batch, key_hash(batch))
+        sealed_at = self._source.sealed_before_at
+        if sealed_at is not None:
+            late = is_too_late(batch, stored, microseconds(sealed_at))
+            counts.too_late = int(late.sum())
+            batch, stored = batch.take(~late), stored.take(~late)
+        verdict = judge(batch, stored)
+        counts.add(verdict.counts)
+        self._remember(batch, key_hash(batch), verdict.winners)
+        finished = verdict.winners[batch.state[verdict.winners] == FINISHED]
+        seconds = (batch.end_us[finished] - batch.start_us[finished]) / 1e6
+        counts.core_s = float((seconds * batch.cpus[finished]).sum())
+
+    def _stored(self, batch: RecordBatch, hashes: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> Stored:
+        """What the table holds, and over that what this run would have stored."""
+        stored = find_stored(self._source.pk, batch)
+        for seen_hash, revision, end_us, state in self._seen:
+            place = np.minimum(np.searchsorted(seen_hash, hashes), len(seen_hash) - 1)
+            known = seen_hash[place] == hashes
+            stored.id[known] = -1
+            stored.revision[known] = revision[place[known]]
+            stored.end_us[known] = end_us[place[known]]
+            stored.state[known] = state[place[known]]
+        return stored
+
+    def _remember(self, batch: RecordBatch, hashes: np.ndarray[tuple[int], np.dtype[np.uint64]], winners: I8) -> None:
+        if not len(winners):
+            return
+        winners = winners[np.argsort(hashes[winners])]
+        end_us = comparable_end(batch.end_us, batch.state)
+        self._seen.append((hashes[winners], batch.revision[winners], end_us[winners], batch.state[winners]))
+
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +116,7 @@ def _read(usage_import: Import, lease: Lease, tally: Tally, dry: DryRun | None) 
         reading = Reading(lease.clock(), ZoneInfo(named) if named else None)
         for parsed in collector.parse(stream, reading, resume=tally.resume or None):
             with lease.fenced() as held:
-                _take(usage_import, held, parsed, tally, dry, lease.clock())
+                _import_piece(usage_import, held, parsed, tally, dry, lease.clock())
             logger.info("Import %s: %s bytes", usage_import.pk, parsed.offset)
             fault_point("usage.import.after_commit")
             lease.between_steps()
@@ -94,8 +145,10 @@ def _check(usage_import: Import, lease: Lease) -> Tally:
     return tally
 
 
-def _take(usage_import: Import, held: Run, parsed: Parsed, tally: Tally, dry: DryRun | None, at: datetime) -> None:
-    """One piece: records, buckets, rejected lines and cursor stand or fall together."""
+def _import_piece(
+    usage_import: Import, held: Run, parsed: Parsed, tally: Tally, dry: DryRun | None, at: datetime
+) -> None:
+    """One piece: records, buckets, rejected lines and cursor in one transaction."""
     batch = parsed.batch
     if dry is not None:
         counts = dry.judge(batch, at)

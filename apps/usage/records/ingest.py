@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 import numpy as np
 from django.db import connection, transaction
 
-from apps.accounts.names.intern import AccountKey, account_ids
-from apps.runs.faults import fault_point
+from apps.accounts.names.account_ids import AccountKey, account_ids
+from apps.runs.fault_points import fault_point
 from apps.runs.models import Run
 from apps.usage.authority import refuse_peer
 from apps.usage.buckets import changed_hours
@@ -31,10 +31,28 @@ from apps.usage.parsers.base import (
 )
 from apps.usage.pgbinary import Int8Array
 from apps.usage.pgbinary import cursor as binary_cursor
-from apps.usage.records import overlaps, repetitions, skew, too_late
-from apps.usage.records.days import count_day
-from apps.usage.records.record_rows import copy_records, finished_of, take_out, undo_records
-from apps.usage.records.versions import Counts, Stored, Verdict, find_stored, judge, lock_source
+from apps.usage.records import clock_skew, late_records, overlaps, reimported_records
+from apps.usage.records.clock_skew import CODE as AHEAD
+from apps.usage.records.record_rows import copy_records, finished_of, remove_versions, undo_records
+from apps.usage.records.versions import COUNTED, Counts, Stored, Verdict, find_stored, judge, lock_source
+
+_COLUMNS = [*(f"n_{name}" for name in COUNTED), "n_ahead"]
+_ADD = f"""
+INSERT INTO usage_sourceday (source_id, received_on, {", ".join(_COLUMNS)}) VALUES (%s, %s, {", ".join(["%s"] * 7)})
+ON CONFLICT (source_id, received_on) DO UPDATE SET
+    {", ".join(f"{name} = usage_sourceday.{name} + EXCLUDED.{name}" for name in _COLUMNS)}
+"""  # noqa: S608 - constants only
+
+
+def count_day(source_id: int, counts: Counts, *, n_rejected: int, at: datetime) -> None:
+    """`n_rejected`: lines that the reader refused, besides those of `counts`."""
+    numbers = {**counts.as_dict(), "rejected": counts.rejected + n_rejected}
+    n_ahead = sum(rejection.code == AHEAD for rejection in counts.rejections)
+    values = [*(numbers[name] for name in COUNTED), n_ahead]
+    if any(values):
+        with connection.cursor() as cursor:
+            cursor.execute(_ADD, [source_id, at.astimezone(UTC).date(), *values])
+
 
 IMPORT = "usage_import"  # the kind of run that can be undone
 
@@ -45,7 +63,7 @@ class Limits:
 
     sealed_us: int | None
     undoing: list[int]  # runs of imports that are being undone
-    has_rivals: bool  # other sources that may tell of the same hours
+    has_rivals: bool  # other sources that may cover these hours
 
 
 @dataclass(slots=True)
@@ -71,17 +89,17 @@ def ingest_batch(
     n_rejected: int = 0,
     is_listing: bool = False,
 ) -> Counts:
-    """Take in valid records of one source, in the caller's transaction or one of its own.
+    """Store valid records of one source, in the caller's transaction or one of its own.
 
-    New ones are added; a later revision, else a later end, else a later state replaces what is stored, and the
-    buckets follow in the same transaction; the same again and older ones change nothing, and are counted. What lies
-    ahead of our clock is refused (`rejections` of the answer), what ended before the source was sealed is listed.
-    `n_rejected`: lines that the reader of these rows refused, for the day's count.
+    New ones are added; a later revision, else a later end, else a later state replaces what is stored, and the buckets
+    follow in the same transaction; identical and older ones change nothing, and are counted. Records ahead of our clock
+    are rejected (`rejections` of the answer), those that ended before the source was sealed are listed. `n_rejected`:
+    lines that the parser of these rows rejected, for the day's count.
     """
     refuse_peer(source)
     batch = rows if isinstance(rows, RecordBatch) else RecordBatch.from_rows(rows)
     with transaction.atomic():
-        counts = _take(source, batch, at, run, is_listing=is_listing) if len(batch) else Counts()
+        counts = _import_piece(source, batch, at, run, is_listing=is_listing) if len(batch) else Counts()
         count_day(source.pk, counts, n_rejected=n_rejected, at=at)
         fault_point("usage.ingest.before_commit")
     return counts
@@ -89,10 +107,10 @@ def ingest_batch(
 
 def without_ahead(batch: RecordBatch, source: Source, at: datetime) -> tuple[RecordBatch, list[Rejection]]:
     """The records that our clock allows, and why the others are refused."""
-    ahead = skew.ahead_of_clock(batch, tolerance_s=source.skew_tolerance_s, at=at)
+    ahead = clock_skew.ahead_of_clock(batch, tolerance_s=source.skew_tolerance_s, at=at)
     if not ahead.any():
         return batch, []
-    return batch.take(~ahead), skew.refusals(batch, ahead, at=at)
+    return batch.take(~ahead), clock_skew.refusals(batch, ahead, at=at)
 
 
 def with_defaults(batch: RecordBatch, source: Source) -> RecordBatch:
@@ -103,8 +121,8 @@ def with_defaults(batch: RecordBatch, source: Source) -> RecordBatch:
     return changed
 
 
-def _take(source: Source, given: RecordBatch, at: datetime, run: Run | None, *, is_listing: bool) -> Counts:
-    skew_s = skew.skew_of(given, at=at)
+def _import_piece(source: Source, given: RecordBatch, at: datetime, run: Run | None, *, is_listing: bool) -> Counts:
+    skew_s = clock_skew.skew_of(given, at=at)
     batch, rejections = without_ahead(given, source, at)
     counts = Counts(rejected=len(rejections), rejections=rejections)
     if len(batch):
@@ -156,11 +174,11 @@ def _set_aside(
     """Without what comes too late, which is listed."""
     if limits.sealed_us is None:
         return incoming
-    late = too_late.is_too_late(incoming.batch, incoming.stored, limits.sealed_us)
+    late = late_records.is_too_late(incoming.batch, incoming.stored, limits.sealed_us)
     if not late.any():
         return incoming
     chosen = incoming.take(late)
-    too_late.list_too_late(source_id, chosen.batch, chosen.stored, chosen.account_id, run=run, at=at)
+    late_records.list_too_late(source_id, chosen.batch, chosen.stored, chosen.account_id, run=run, at=at)
     counts.too_late = len(chosen.batch)
     counts.account_ids |= set(np.unique(chosen.account_id).tolist())
     return incoming.take(~late)
@@ -186,20 +204,20 @@ def _count_in(
     _advance(source, counts.new, last_end_at, last_submit_at, skew_s, at)
     if len(verdict.again):
         _note_seen(incoming, verdict, at)
-        repetitions.note(incoming.stored.run_id[verdict.again], run=run, at=at)
+        reimported_records.note(incoming.stored.run_id[verdict.again], run=run, at=at)
 
 
 def _write(
     source: Source, incoming: _Incoming, verdict: Verdict, limits: Limits, run: Run | None, at: datetime
 ) -> tuple[float, int | None]:
-    """Records and buckets; the core-seconds that came in, less those taken back, and the first start among them."""
+    """Records and buckets; the core-seconds added, less those subtracted, and the first start among them."""
     written, run_id = incoming.take(verdict.winners), run.pk if run else None
     names = (written.account_id, written.job_class_id)
     change = finished_of(written.batch, *names)
     replaced = verdict.replaced[verdict.replaced > 0]
     if len(replaced):
         is_import = run is not None and run.kind == IMPORT
-        change = change.joined(take_out(replaced, by_run_id=run_id, keep_all=is_import, at=at))
+        change = change.joined(remove_versions(replaced, by_run_id=run_id, keep_all=is_import, at=at))
         fault_point("usage.ingest.after_replacing")
     copy_records(source.pk, written.batch, *names, run_id, at)
     fault_point("usage.ingest.after_copy")
@@ -215,7 +233,7 @@ def _write(
 
 
 def _first_hour_of_waiting(batch: RecordBatch) -> int | None:
-    """Since 1970, of the jobs that wait or waited; None where none did, as far as it is told."""
+    """Since 1970, of the jobs that wait or waited; None where none did, as far as reported."""
     waited = (batch.submit_us < batch.start_us) | (batch.state == PENDING)
     return int(batch.submit_us[waited].min()) // buckets.HOUR_US if waited.any() else None
 
@@ -227,7 +245,7 @@ WHERE id = ANY(%s::int8[]) AND NOT (state = 'finished') AND (seen_at IS NULL OR 
 
 
 def _note_seen(incoming: _Incoming, verdict: Verdict, at: datetime) -> None:
-    """An open job that was told again is still there."""
+    """An open job that was reported again still exists."""
     again = verdict.again[incoming.batch.state[verdict.again] <= RUNNING]
     if len(again):
         with binary_cursor() as found:

@@ -1,11 +1,11 @@
-"""The same hours of a site from two sources: found while records come in, and held until somebody decides.
+"""Hours of a site that two sources cover: found during ingest, and held until a manager decides.
 
 Two sources overlap in an hour of a site when both have usage there and either
-- they are of different origin (a peer tells what an upload tells too), and the site has a name; or
+- they are of different origin (a peer reports what an upload contains too), and the site has a name; or
 - they are of one origin and share their namespace, and the same job (cluster, id, array task, submission, restart)
-  is in both: up to sixteen jobs of each site and day are looked for.
-The hours of the source that came second are held. Later hours of the same two go the same way round, and hours within
-a day of decided ones follow that decision. Hours, not records, are compared: it costs nothing where sources are alone.
+  is in both: up to sixteen jobs of each site and day are checked.
+The hours of the second source are held. Later hours of these two follow the same order, and hours within a day of
+decided ones follow that decision. Hours, not records, are compared: it costs nothing where sources don't overlap.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from apps.usage.records.versions import find_stored, lock_source
 
 HOUR = timedelta(hours=1)
 _NEAR = timedelta(days=1)
-_LOCK = 0x66734F76  # one at a time looks whether its hours are others' too
+_LOCK = 0x66734F76  # one process at a time checks for overlaps
 _JOBS_A_DAY = 16
 _DAY_US = 86_400_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -152,7 +152,7 @@ def _hold(other_id: int, source_id: int, site: str, hours: set[int], at: datetim
 
 
 def bump(source_ids: Iterable[int]) -> None:
-    """What counts of these sources has changed: the next recompute looks again."""
+    """The countable usage of these sources has changed: the next recompute reads it again."""
     with connection.cursor() as plain:
         ids = sorted(source_ids)
         if ids:
@@ -214,7 +214,7 @@ RETURNING held_id, from_at
 
 
 def forget_hours(source_id: int, *, from_at: datetime, to_at: datetime) -> None:
-    """After usage was taken away: where this source still has some, and what is no overlap any more."""
+    """After usage was removed: where this source still has some, and which overlaps are over."""
     first, last = (at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) for at in (from_at, to_at))
     given: dict[str, int | datetime] = {"source": source_id, "from_at": first, "to_at": last + timedelta(days=1)}
     with connection.cursor() as plain:

@@ -1,7 +1,7 @@
-"""What another site tells of its usage, by hour and account: sums and running jobs, no records.
+"""Reported usage of another site, by hour and account: sums and running jobs, no records.
 
-Sums are absolute: the hours that are told become what is told, so that telling them twice, or in another order,
-changes nothing. Their totals are kept as sealed hours, by which `prove` proves the buckets (see proof).
+Sums are absolute: they replace the stored sums of their hours, so that repetition and order change nothing. Their
+totals are kept as sealed hours, against which `prove` checks the buckets (see proof).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.audit import log as audit
 from apps.accounts.names.entry_names import ENTRY_NAMESPACE
 from apps.core.errors import Conflict, FieldProblem, Invalid
-from apps.runs.faults import fault_point
+from apps.runs.fault_points import fault_point
 from apps.usage import pgbinary
 from apps.usage.buckets import changed_hours
 from apps.usage.buckets import hourly as buckets
@@ -89,12 +89,12 @@ def make_peer_source(*, slug: str, name: str, origin: str, site: str, at: dateti
 
 
 def replace_sums(source: Source, *, told: I8, rows: HourSums, at: datetime) -> None:
-    """Make these hours of a peer what it tells; the same again changes nothing. In the caller's transaction.
+    """Replace these hours of a peer; identical ones change nothing. In the caller's transaction.
 
     told: hours since 1970, all of them, those without any usage too.
 
     Raises:
-        ValueError: rows that no checked document leads to: of an hour that isn't told, double, negative, not finite.
+        ValueError: rows that no checked document contains: of an unreported hour, duplicate, negative, not finite.
     """
     _refuse_others(source)
     job_class_id = _no_class()
@@ -113,9 +113,9 @@ def replace_sums(source: Source, *, told: I8, rows: HourSums, at: datetime) -> N
 
 
 def replace_running(source: Source, running: Running, *, at: datetime) -> None:
-    """Make the running jobs of a peer those that it tells; the same again changes nothing. In the caller's transaction.
+    """Replace the running jobs of a peer; identical ones change nothing. In the caller's transaction.
 
-    Jobs have no names here: those that are still told as before stay, the others come and go.
+    Jobs have no names here: unchanged ones stay, the others are added and removed.
     """
     _refuse_others(source)
     job_class_id = _no_class()
@@ -136,13 +136,13 @@ def replace_running(source: Source, running: Running, *, at: datetime) -> None:
 
 
 @transaction.atomic
-def note_heard(source_id: int, *, at: datetime) -> None:
-    """What it told holds still: its jobs have run on until now."""
+def note_contact(source_id: int, *, at: datetime) -> None:
+    """Its last report is still valid: its jobs have run on until now."""
     Source.objects.filter(pk=source_id, kind=Source.Kind.PEER).update(last_received_at=at)
 
 
 def forget_peer(source: Source, *, at: datetime, actor: Actor) -> None:
-    """All that a peer told, and its source: gone. What had been held because it told the same counts again."""
+    """Remove a peer's source and all its usage. What had been held as a duplicate of it counts again."""
     _refuse_others(source)
     lock_source(source.pk)
     for held_id, from_at in _held_by(source):
@@ -214,7 +214,7 @@ WHERE ({", ".join(f"known.{name}" for name in AMOUNTS)}) <> ({", ".join(f"EXCLUD
 
 
 def _seal(source_id: int, hours: I8, totals: F8) -> None:
-    """What each told hour comes to; one without usage is as one that was never told."""
+    """The totals of each reported hour; one without usage is removed like one that was never reported."""
     is_used = totals.any(axis=1)
     with pgbinary.cursor() as cursor:
         empty = TimestamptzArray(hours[~is_used] * buckets.HOUR_US)
@@ -226,7 +226,9 @@ def _seal(source_id: int, hours: I8, totals: F8) -> None:
 
 
 def _note_presence(source: Source, hours: I8, totals: F8, changed: I8, at: datetime) -> None:
-    """In which of the changed hours the site has usage now, and in which no more: others may tell the same ones."""
+    """The changed hours in which the site has usage now, and those in which it no longer has: other sources may
+    overlap.
+    """
     amounts = np.rint(totals * QUANTA).astype(np.int64)
     is_used = amounts[:, : len(RESOURCES)].any(axis=1)
     is_changed = np.isin(hours, changed)
@@ -260,7 +262,7 @@ def _advance(
     source: Source, at: datetime, *, is_changed: bool, last_end_at: datetime | None = None,
     last_submit_at: datetime | None = None,
 ) -> None:  # fmt: skip
-    """When it was heard, and, only where anything changed, one more."""
+    """Set the last contact, and raise the watermark only where anything changed."""
     with connection.cursor() as cursor:
         cursor.execute(_ADVANCE, [int(is_changed), last_end_at, last_submit_at, at, source.pk])
 
@@ -281,7 +283,7 @@ def _stored_running(source_id: int) -> tuple[I8, Running]:
 
 
 def _paired(stored: Running, told: Running) -> tuple[Flags, Flags]:
-    """Which stored jobs are told again, and which told ones are stored: each as often as it is in both."""
+    """Match stored jobs to reported ones: each as often as it is in both."""
     rows = np.concatenate([_words(stored), _words(told)])
     _, kind = np.unique(rows, axis=0, return_inverse=True)
     mine, theirs = kind.ravel()[: len(stored)], kind.ravel()[len(stored) :]

@@ -1,4 +1,4 @@
-"""Records as rows: the columns of COPY, and versions taken out again."""
+"""Records as rows: the columns of COPY, and removal of replaced versions."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ array_agg(end_at), array_agg(cpus), array_agg(gpus), array_agg(mem_mb), array_ag
 array_agg(site)
 """
 _ALL = f"{COLUMNS}, {MARKS}, {_NOTE}"
-_TAKE_OUT = f"""
+_REMOVE_VERSIONS = f"""
 WITH gone AS (DELETE FROM usage_record WHERE id = ANY(%s::int8[]) RETURNING *),
 kept AS (
     INSERT INTO usage_replacedrecord ({_ALL}, by_run_id, replaced_at)
@@ -98,16 +98,16 @@ SELECT {FINISHED_COLUMNS} FROM gone WHERE state = 'finished'
 """  # noqa: S608 - constants only
 
 
-def take_out(ids: I8, *, by_run_id: int | None, keep_all: bool, at: datetime) -> buckets.Finished:
-    """Remove replaced versions, and return what they had added to the buckets, to be taken back.
+def remove_versions(ids: I8, *, by_run_id: int | None, keep_all: bool, at: datetime) -> buckets.Finished:
+    """Remove replaced versions, and return what they had added to the buckets, to be subtracted.
 
-    Finished ones are kept beside, with `keep_all` (an import, which may be undone) all of them.
+    Finished ones are archived, with `keep_all` (an import, which may be undone) all of them.
     """
-    return taken_back(pgbinary.fetch_columns(_TAKE_OUT, [Int8Array(ids), by_run_id, at, keep_all]), sign=-1)
+    return finished_rows(pgbinary.fetch_columns(_REMOVE_VERSIONS, [Int8Array(ids), by_run_id, at, keep_all]), sign=-1)
 
 
-def taken_back(found: list[Any], *, sign: int) -> buckets.Finished:
-    """The columns of FINISHED_COLUMNS, to be counted (+1) or taken back (−1)."""
+def finished_rows(found: list[Any], *, sign: int) -> buckets.Finished:
+    """The columns of FINISHED_COLUMNS, to be added (+1) or subtracted (−1)."""
     if not found:
         found = [np.zeros(0, np.int64)] * 5 + [np.zeros(0)] * 5 + [[]]
     is_job, account_id, job_class_id, start_us, end_us, cpus, gpus, mem_mb, nodes, billing, site = found
@@ -151,17 +151,17 @@ _UNCOUNT = "UPDATE usage_source SET watermark = watermark + 1, n_records = n_rec
 
 
 def undo_records(source_id: int, ids: I8) -> tuple[int, int]:
-    """Take records of one import out, and put back what it had replaced; buckets follow. How many of each.
+    """Remove the records of one import, and restore what it had replaced; buckets follow. Returns how many of each.
 
-    In the caller's transaction and under its lock of the source. Where it had replaced several versions that others
-    brought, the greatest is put back: it is what would stand without the import.
+    In the caller's transaction and under its lock of the source. Where it had replaced several versions of others, the
+    greatest is restored: the one that would be stored without the import.
     """
     found = pgbinary.fetch_columns(_EARLIER, [Int8Array(ids), list(STATES)])
-    change = taken_back(pgbinary.fetch_columns(_REMOVE, [Int8Array(ids)]), sign=-1)
+    change = finished_rows(pgbinary.fetch_columns(_REMOVE, [Int8Array(ids)]), sign=-1)
     n_back = 0
     if found:
         n_back = len(found[0])
-        change = change.joined(taken_back(pgbinary.fetch_columns(_PUT_BACK, [Int8Array(found[0])]), sign=1))
+        change = change.joined(finished_rows(pgbinary.fetch_columns(_PUT_BACK, [Int8Array(found[0])]), sign=1))
     if len(change):
         buckets.apply_delta(source_id, buckets.delta_of(change))
     with pgbinary.cursor() as cursor:

@@ -1,7 +1,7 @@
 """How long records are kept. Their hours are sealed first; buckets stay, so no sum of usage changes.
 
-From a source's seal on, a record that ended before it is too late (see ingest). What the records that are let go had
-added to each hour is kept as SealedHour: buckets can still be proved to be the sum of records and sealed hours.
+From a source's seal on, a record that ended before it is too late (see ingest). What removed records had added to each
+hour is kept as SealedHour: buckets can still be audited against records and sealed hours.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from django.db.models import Max, Min, QuerySet
 
 from apps.accounts.actor import SYSTEM
 from apps.accounts.audit import log as audit
-from apps.runs.faults import fault_point
+from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
@@ -34,7 +34,7 @@ _DAY = timedelta(days=1)
 
 
 def ask_for_retention(*, at: datetime) -> Run | None:
-    """A run that lets go what is older than it is kept for; None where nothing is."""
+    """A run that removes records past their retention; None where there are none."""
     if not any(_due(source, at) for source in _with_records()):
         return None
     return enqueue_run(kind=KIND, subject="usage", at=at)
@@ -49,7 +49,7 @@ def work_retention(run: Run, lease: Lease) -> dict[str, Any]:
     before_id, last_id = int(ids["first"] or 1) - 1, int(ids["last"] or 0)
     for first_id in range(max(before_id, int(run.cursor.get("id", 0))), last_id, _IDS_AT_A_TIME):
         with lease.fenced() as held:
-            for slug, n in _let_go(first_id, min(first_id + _IDS_AT_A_TIME, last_id)).items():
+            for slug, n in _remove_expired(first_id, min(first_id + _IDS_AT_A_TIME, last_id)).items():
                 gone[slug] = gone.get(slug, 0) + n
             held.cursor = {"id": first_id + _IDS_AT_A_TIME, "gone": gone}
             held.save(update_fields=["cursor"])
@@ -61,7 +61,7 @@ def work_retention(run: Run, lease: Lease) -> dict[str, Any]:
         IdempotentAnswer.objects.filter(created_at__lt=at - ANSWERS_KEPT).delete()
         result = {"sealed": sealed, "gone": gone, "replaced": n_replaced}
         if gone:
-            audit.record(actor=SYSTEM, verb="usage.records_let_go", at=at, subject="usage", details=result)
+            audit.record(actor=SYSTEM, verb="usage.records_removed", at=at, subject="usage", details=result)
         lease.finish(result, at)
     return result
 
@@ -95,7 +95,7 @@ def _seal(source: Source, lease: Lease, at: datetime) -> bool:
     return True
 
 
-_LET_GO = """
+_REMOVE_EXPIRED = """
 WITH gone AS (
     DELETE FROM usage_record AS record USING usage_source AS source
     WHERE record.id > %s AND record.id <= %s AND source.id = record.source_id
@@ -115,14 +115,14 @@ WHERE record.id > %s AND record.id <= %s AND record.end_at < source.sealed_befor
 
 
 @transaction.atomic
-def _let_go(after_id: int, last_id: int) -> dict[str, int]:
+def _remove_expired(after_id: int, last_id: int) -> dict[str, int]:
     """Remove what was sealed among these ids, under the locks of its sources; how many by source."""
     with connection.cursor() as cursor:
         cursor.execute(_SOURCES_OF, [after_id, last_id])
         ids = [row[0] for row in cursor.fetchall()]
     for source_id in ids:
         lock_source(source_id)
-    found = pgbinary.fetch_columns(_LET_GO, [after_id, last_id]) if ids else []
+    found = pgbinary.fetch_columns(_REMOVE_EXPIRED, [after_id, last_id]) if ids else []
     if not found:
         return {}
     source_id, *columns = found

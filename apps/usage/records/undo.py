@@ -16,7 +16,7 @@ from django.db.models import F
 from apps.accounts.actor import Actor
 from apps.accounts.audit import log as audit
 from apps.core.errors import Conflict, NotFound
-from apps.runs.faults import fault_point
+from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
@@ -36,10 +36,10 @@ _OVER = (Run.State.SUCCEEDED, Run.State.FAILED, Run.State.CANCELLED)
 
 @transaction.atomic
 def undo_import(*, import_id: int, reason: str = "", at: datetime, actor: Actor) -> Import:
-    """Ask for the import to be undone; asking again while it is at work, or when it is done, changes nothing.
+    """Request the undo of an import; while it runs, or when it is done, a repeated request changes nothing.
 
     Raises:
-        NotFound: there is no such import, or it is somebody else's.
+        NotFound: there is no such import, or it is another person's.
         Conflict: it can't be undone, and why.
     """
     imports = Import.objects.select_related("source", "run", "undone_run").select_for_update(of=("self",))

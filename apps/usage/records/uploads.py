@@ -32,7 +32,7 @@ class Stored(NamedTuple):
 
 
 def store(file: IO[bytes]) -> Stored:
-    """Copy a stream, hash it, and read a packed one to its end before anybody relies on it.
+    """Copy a stream, hash it, and read a packed one to its end before it is used.
 
     Raises:
         Invalid: it is empty, an archive, or broken, with the byte.
@@ -93,7 +93,7 @@ def remove(name: str) -> None:
 
 
 def remove_stray(known: Iterable[str], *, at: datetime) -> None:
-    """Files that nobody waits for: of requests that died, of dry runs that were never confirmed."""
+    """Unused files: of requests that died, of dry runs that were never confirmed."""
     kept = set(known)
     directory = path_of("x").parent
     for path in directory.glob("*.usage") if directory.is_dir() else ():

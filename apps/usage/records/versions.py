@@ -1,4 +1,4 @@
-"""Which version of a record stands: the order in which they replace each other, and what is stored already."""
+"""Which version of a record is stored: the order in which they replace each other, and the stored ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from apps.usage.pgbinary import Int8Array, TextArray, TimestamptzArray
 
 VANISHED = "vanished"  # the note of an open record that a whole listing missed
 _LOCK = 0x66735573  # one writer of a source at a time
-_WITHDRAWN_END = np.iinfo(np.int64).max  # a withdrawal stands above every version with its revision
+_WITHDRAWN_END = np.iinfo(np.int64).max  # a withdrawal precedes every version with its revision
 
 
 COUNTED = ("new", "duplicate", "corrected", "late", "too_late", "rejected")
@@ -119,7 +119,7 @@ def judge(batch: RecordBatch, stored: Stored) -> Verdict:
 
 
 def lock_source(source_id: int) -> None:
-    """Until the end of the transaction, nobody else writes this source's records and buckets."""
+    """Until the end of the transaction, no other process writes this source's records and buckets."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [_LOCK, source_id])
 
@@ -141,11 +141,11 @@ CROSS JOIN LATERAL (
 
 
 def find_stored(source_id: int, batch: RecordBatch, *, is_listing: bool = False) -> Stored:
-    """Look each key up in the index; never a scan of the table, also where it has no statistics yet.
+    """Find each key through the index; never a scan of the table, also where it has no statistics yet.
 
-    What was submitted after everything that is stored is new without a look: most of what comes in.
-    What vanished stands where the open version stood that it closed: any real end replaces it. A listing that names
-    the job again shows that it was there all the time.
+    Records submitted after every stored one are new without a query: most of what arrives. A vanished version has the
+    rank of the open version that it closed: any real end replaces it. A listing that names the job again shows that it
+    never vanished.
     """
     stored = Stored.nothing(len(batch))
     chosen = _maybe_stored(source_id, batch)
@@ -185,7 +185,7 @@ def key_hash(batch: RecordBatch) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
     mixed = _mix(mixed ^ batch.restart.view(np.uint64))
     for texts in (batch.job, batch.array_task, batch.cluster):
         mixed = _mix(mixed)
-        for word in _words(texts):  # zero behind the end of a text, which must not tell how wide its column is
+        for word in _words(texts):  # zero after the end of a text, which must not set the width of its column
             mixed = np.where(word != 0, _mix(mixed ^ word), mixed)
     return mixed
 

@@ -1,4 +1,4 @@
-"""Wrong settings of what is reached out to are told at the start, each with what to do about it."""
+"""System checks of the settings for outside programs and hosts, each with its remedy."""
 
 from __future__ import annotations
 

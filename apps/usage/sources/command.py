@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
@@ -14,10 +15,33 @@ from apps.usage.parsers.base import Reading
 from apps.usage.parsers.registry import AUTO, format_of
 from apps.usage.sources.pieces import Clock, Cursor, Piece, Progress, listed, whole_listing
 from apps.usage.sources.programs import output_of
-from apps.usage.sources.windows import Window, windows
+
+WIDEST = timedelta(days=1)  # of one question: bounds its answer when much has to be caught up with
+
+
+class Window(NamedTuple):
+    from_at: datetime
+    to_at: datetime
+
+
+def windows(cursor: Mapping[str, Any], terms: Mapping[str, Any], at: datetime) -> Iterator[Window]:
+    """From the cursor to now, a day at most each; the first time as far back as the source says."""
+    to_s = cursor.get("to_s")
+    if to_s is None:
+        begin = at - timedelta(seconds=terms["look_back_s"])
+    else:
+        begin = min(datetime.fromtimestamp(to_s, UTC), at) - timedelta(seconds=terms["overlap_s"])
+    begin = begin.replace(microsecond=0)
+    while begin < at:
+        end = min(begin + max(WIDEST, timedelta(seconds=2 * terms["overlap_s"])), at)
+        yield Window(begin, end)
+        if end >= at:
+            return
+        begin = end
+
 
 FROM, TO = "{from}", "{to}"  # the window, in the zone of the source: 2026-01-31T12:00:00
-FROM_S, TO_S = "{from_s}", "{to_s}"  # the same in seconds since 1970
+FROM_S, TO_S = "{from_s}", "{to_s}"  # those in seconds since 1970
 PLACES = (FROM, TO, FROM_S, TO_S)
 _HEAD = 64 * 1024
 
@@ -27,9 +51,9 @@ def asks_for_windows(arguments: Sequence[str]) -> bool:
 
 
 def pieces_of(source: Source, at: datetime, clock: Clock) -> Iterator[Piece]:
-    """Its times are told in the zone of the source, else in UTC: the program is started in it.
+    """Its times are in the zone of the source, else in UTC: the program is started in it.
 
-    The cursor moves behind a window with its last piece, so that half an answer is asked for again.
+    The cursor moves past a window with its last piece, so that an incomplete answer is requested again.
     """
     terms, zone = source.collecting, ZoneInfo(source.time_zone or "UTC")
     progress, reading = Progress(dict(source.cursor)), Reading(at, zone)

@@ -11,9 +11,8 @@ from apps.usage.models import Source
 from apps.usage.parsers.base import Reading
 from apps.usage.parsers.registry import format_of
 from apps.usage.records import uploads
+from apps.usage.sources.appended_files import Found, allowed_folder, files_of, found_as, grown_pieces, matches, opened
 from apps.usage.sources.command import listing_of
-from apps.usage.sources.folders import Found, allowed_folder, files_of, found_as, matches, opened
-from apps.usage.sources.growing import grown_pieces
 from apps.usage.sources.pieces import Clock, Piece, Progress, listed, whole_listing, zone_of_source
 
 MOST_REMEMBERED = 10_000  # digests of files that are gone: the same one under another name is not read again
@@ -39,7 +38,7 @@ def _wanted(terms: dict[str, Any]) -> Any:
 def _whole_files(
     terms: dict[str, Any], found: list[Found], cursor: dict[str, Any], reading: Reading
 ) -> Iterator[Piece]:
-    """Files of which the size and the time of writing have stood still. What a name held before is remembered."""
+    """Files whose size and time of writing have stopped changing. A name's former content is remembered."""
     progress = Progress(_without_gone(cursor, {one.path.name for one in found}))
     settled_ns = (reading.at.timestamp() - terms["settle_s"]) * 1e9
     for one in found:
@@ -55,12 +54,12 @@ def _one_file(terms: dict[str, Any], one: Found, progress: Progress, reading: Re
             stored = uploads.store(file)
             as_read = found_as(file, one.path)
     except FileNotFoundError:
-        return  # moved away since we looked
+        return  # moved away since the last check
     except (DomainError, OSError) as error:
         yield _refused(progress, one, "", error)
         return
     try:
-        if as_read.state == one.state:  # else it was written while it was read: the next look takes it
+        if as_read.state == one.state:  # else it was written while it was read: the next check reads it
             yield from _stored_file(terms, one, stored, progress, reading)
     finally:
         uploads.remove(stored.name)

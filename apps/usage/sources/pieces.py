@@ -20,7 +20,7 @@ Clock = Callable[[], datetime]
 class Piece:
     """Records, and the cursor of the source once they are stored.
 
-    place: where their lines stand, a file or a command. listed_at: when a whole listing was true, if it is one.
+    place: the file or command that has their lines. listed_at: when a whole listing was true, if it is one.
     """
 
     parsed: Parsed

@@ -49,7 +49,7 @@ def allowed_program(name: str) -> str:
 
 
 def output_of(arguments: Sequence[str], *, time_zone: str, timeout_s: float, most_bytes: int) -> BinaryIO:
-    """What the program writes, in a file without a name; nothing of it if the program fails.
+    """The program's output, in a file without a name; none of it if the program fails.
 
     Raises:
         Unavailable: it fails, or takes too long.
@@ -87,7 +87,7 @@ def output_of(arguments: Sequence[str], *, time_zone: str, timeout_s: float, mos
 
 
 def environment(program: str, time_zone: str, ours: Mapping[str, str]) -> dict[str, str]:
-    """Nothing of ours but what tells programs where their scheduler is."""
+    """An empty environment but for the variables that locate the scheduler."""
     return {
         "PATH": f"{Path(program).parent}:/usr/bin:/bin",
         "LC_ALL": "C.UTF-8",
@@ -99,7 +99,7 @@ def environment(program: str, time_zone: str, ours: Mapping[str, str]) -> dict[s
 
 
 def _read(process: subprocess.Popen[bytes], kept: BinaryIO, name: str, end_s: float, most_bytes: int) -> bytes:
-    """Take what comes until both ends are closed and the program is gone; returns the end of its complaints."""
+    """Read until both ends are closed and the program has ended; returns the end of its error output."""
     n_bytes, error = 0, b""
     assert process.stdout is not None and process.stderr is not None  # noqa: S101, PT018 - both are pipes
     with selectors.DefaultSelector() as waiting:

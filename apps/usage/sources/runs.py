@@ -11,13 +11,13 @@ from typing import Any
 from django.db import DatabaseError, InterfaceError
 
 from apps.core.errors import Conflict, DomainError, NotFound
-from apps.runs.faults import fault_point
+from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease, LeaseLost, RunCancelled
 from apps.runs.models import Run
 from apps.usage.models import Import, RejectedLine, Source
 from apps.usage.parsers.base import Rejection
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.records.listing import take_listing
+from apps.usage.records.queue_listing import ingest_listing
 from apps.usage.records.versions import Counts
 from apps.usage.sources import command, directory, slurm_rest
 from apps.usage.sources.pieces import Clock, Piece
@@ -61,20 +61,20 @@ def _collect(source: Source, run: Run, lease: Lease, began_at: datetime) -> dict
     for piece in PIECES[source.kind](source, began_at, lease.clock):
         fault_point("usage.collect.after_fetch")
         with lease.fenced() as held:
-            _take(source, held, piece, numbers, lease.clock())
+            _import_piece(source, held, piece, numbers, lease.clock())
             fault_point("usage.collect.before_commit")
         fault_point("usage.collect.after_commit")
     return numbers
 
 
-def _take(source: Source, held: Run, piece: Piece, numbers: dict[str, int], at: datetime) -> None:
+def _import_piece(source: Source, held: Run, piece: Piece, numbers: dict[str, int], at: datetime) -> None:
     batch = piece.parsed.batch
-    unread, remembered = _unheard(piece.parsed.rejections, source.cursor.get("refused", []))
+    unread, remembered = _without_contact(piece.parsed.rejections, source.cursor.get("refused", []))
     if piece.listed_at is not None:
-        counts = take_listing(source, batch, piece.listed_at, held)
+        counts = ingest_listing(source, batch, piece.listed_at, held)
     else:
         counts = ingest_batch(source=source, rows=batch, at=at, run=held, n_rejected=len(unread))
-    refused, remembered = _unheard(counts.rejections, remembered)
+    refused, remembered = _without_contact(counts.rejections, remembered)
     _keep_refused(source, held, piece, [*unread, *refused], numbers["lines"], at)
     _count(numbers, counts, piece, len(unread) + len(refused))
     _move_cursor(source, {**piece.cursor, "refused": remembered})
@@ -101,7 +101,7 @@ def _move_cursor(source: Source, cursor: dict[str, Any]) -> None:
     source.cursor = cursor
 
 
-def _unheard(rejections: list[Rejection], remembered: list[str]) -> tuple[list[Rejection], list[str]]:
+def _without_contact(rejections: list[Rejection], remembered: list[str]) -> tuple[list[Rejection], list[str]]:
     """Those that weren't refused before, word for word."""
     heard, new = set(remembered), []
     for one in rejections:

@@ -1,4 +1,4 @@
-"""When a source is collected: in its rhythm, later after failures, one at a time."""
+"""When a source is collected: at its interval, later after failures, one at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from apps.usage.models import Source
 
 KIND = "usage_collect"
 FIRST_RETRY_S = 60.0
-LONGEST_RETRY_S = 3600.0  # or the source's own rhythm, where that is slower
+LONGEST_RETRY_S = 3600.0  # or the source's own interval, where that is longer
 _MOST_COUNTED = 20
 
 
@@ -24,7 +24,7 @@ def next_due(source: Source, at: datetime) -> datetime | None:
 
 
 def retry_due(source: Source, at: datetime) -> datetime | None:
-    """A minute after the first failure, twice as long after each further one; nothing for a source without rhythm."""
+    """A minute after the first failure, twice as long after each further one; none for a source without an interval."""
     if not source.collect_every_s:
         return None
     n_before = n_failures(source)
@@ -44,7 +44,7 @@ def n_failures(source: Source) -> int:
 
 
 def ask_for_due(*, at: datetime) -> int:
-    """A run for each source whose time has come and that nobody collects already; safe to run twice and at once."""
+    """A run for each source that is due and not being collected; safe to run twice and at once."""
     due = Source.objects.filter(is_paused=False, collect_due_at__lte=at)
     due = due.exclude(kind__in=(Source.Kind.PUSH, Source.Kind.PEER))
     n_asked = 0
@@ -63,5 +63,5 @@ def ask_for_due(*, at: datetime) -> int:
 
 
 def ask_for(source: Source, *, at: datetime, owner: User | None = None) -> Run:
-    """Whoever asked may follow the run, unless it joins one that waits already."""
+    """The requester may follow the run, unless it joins a waiting one."""
     return enqueue_run(kind=KIND, subject=subject_of(source), arguments={"source": source.slug}, owner=owner, at=at)

@@ -18,23 +18,31 @@ from apps.runs.models import Run
 from apps.usage.authority import refuse_peer, require_maker, require_write
 from apps.usage.buckets.changed_hours import note_all
 from apps.usage.models import Source
+from apps.usage.selectors import get_source
 from apps.usage.services import make_source, zone_of
-from apps.usage.sources.schedule import ask_for
-from apps.usage.sources.terms import checked_terms
+from apps.usage.sources.schedule import KIND, ask_for, subject_of
+from apps.usage.sources.source_settings import checked_terms
+
+
+def newest_collection(*, source: Source, actor: Actor) -> Run | None:
+    """Everybody who may see a source may see whether its collection works."""
+    get_source(slug=source.slug, actor=actor)
+    return Run.objects.filter(kind=KIND, subject=subject_of(source)).order_by("-id").first()
+
 
 SETTINGS = (
     *("name", "namespace", "site", "cluster", "time_zone", "origin", "expected_every_s", "names_people"),
     *("kind", "collecting", "collect_every_s", "skew_tolerance_s", "keep_records_days"),
 )
-LEAST_RHYTHM_S, MOST_RHYTHM_S = 30, 366 * 86400
+LEAST_INTERVAL_S, MOST_INTERVAL_S = 30, 366 * 86400
 MOST_SKEW_S = 86400
-BY_HAND = tuple(kind for kind in Source.Kind.values if kind != Source.Kind.PEER)  # what somebody can set up
+BY_HAND = tuple(kind for kind in Source.Kind.values if kind != Source.Kind.PEER)  # the kinds that a person can set up
 NEW = "new"  # where a source is made on pages
 MOST_DAYS = 36_600
 _TEXTS = {"name": 128, "namespace": 128, "site": 128, "cluster": 128, "time_zone": 64, "origin": 128}
 _SECONDS = {
-    "expected_every_s": (60, MOST_RHYTHM_S),
-    "collect_every_s": (LEAST_RHYTHM_S, MOST_RHYTHM_S),
+    "expected_every_s": (60, MOST_INTERVAL_S),
+    "collect_every_s": (LEAST_INTERVAL_S, MOST_INTERVAL_S),
     "keep_records_days": (1, MOST_DAYS),
 }
 _PLACE_OF_CURSOR = ("folder", "files", "command", "address")  # another one of these, and the cursor means nothing
@@ -67,11 +75,11 @@ def set_up_source(*, slug: str, given: Mapping[str, Any], at: datetime, actor: A
 
 
 def change_source(*, slug: str, tag: str, given: Mapping[str, Any], at: datetime, actor: Actor) -> Source:
-    """Replace what is given. `tag` is that of the source the caller saw.
+    """Replace the given settings. `tag` is that of the source the caller saw.
 
     Raises:
-        Stale: somebody changed it since.
-        Conflict: names that stored records are known by can't change.
+        Stale: it changed since.
+        Conflict: names that identify stored records can't change.
     """
     _require_admin(actor, slug)
     with transaction.atomic():
@@ -104,7 +112,7 @@ def change_source(*, slug: str, tag: str, given: Mapping[str, Any], at: datetime
 
 
 def pause_source(*, slug: str, at: datetime, actor: Actor) -> Source:
-    """Nothing is collected until it is resumed; what is sent is still taken. Twice is once."""
+    """Nothing is collected until it is resumed; pushed records are still accepted. Safe to repeat."""
     return _switch(slug, True, at, actor)
 
 
@@ -133,7 +141,7 @@ def collect_now(*, slug: str, at: datetime, actor: Actor) -> Run:
 
 
 def tag_of(source: Source) -> str:
-    """Of the settings alone: records that come in meanwhile make nobody's form stale."""
+    """Of the settings alone: new records make no form stale."""
     text = json.dumps([settings_of(source), source.is_paused], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -143,7 +151,7 @@ def settings_of(source: Source) -> dict[str, Any]:
 
 
 def _set(source: Source, given: Mapping[str, Any]) -> None:
-    """Check everything, tell all that is wrong, and set it on the row in memory."""
+    """Check everything, report all problems, and set it on the row in memory."""
     problems: list[FieldProblem] = []
     for name in sorted(set(given) - set(SETTINGS)):
         problems.append(FieldProblem(name[:60], f"A source has {', '.join(SETTINGS)}."))

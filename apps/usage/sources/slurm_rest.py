@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from datetime import datetime
+from pathlib import Path
 from typing import BinaryIO, cast
 from urllib.parse import urlencode
 
@@ -15,9 +18,33 @@ from apps.core.outbound import Limits, fetch
 from apps.usage.models import Source
 from apps.usage.parsers.base import Reading
 from apps.usage.parsers.registry import FORMATS
+from apps.usage.sources.command import windows
 from apps.usage.sources.pieces import Clock, Piece, Progress, listed, whole_listing, zone_of_source
-from apps.usage.sources.secrets import secret_of
-from apps.usage.sources.windows import windows
+
+_MOST_BYTES = 16 * 1024
+
+
+def secret_of(slug: str) -> str:
+    """
+    Raises:
+        Invalid: there is no such file, or others may read it; with what to do.
+    """
+    path = Path(settings.FAIRSHARE_SECRETS_DIR) / slug
+    where = f"FAIRSHARE_SECRETS_DIR/{slug}"
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode) or status.st_mode & 0o077:
+                raise Invalid(f"{where} must be a file that only its owner reads: chmod 600.", code="secret_is_open")
+            text = file.read(_MOST_BYTES).decode("ascii").strip()
+    except OSError as error:
+        raise Invalid(f"{where} can't be read: put the token there, mode 0600.", code="no_secret") from error
+    except UnicodeDecodeError as error:
+        raise Invalid(f"{where} holds no token: one line of ASCII.", code="no_secret") from error
+    if not text or not text.isprintable() or " " in text:
+        raise Invalid(f"{where} holds no token: one line of ASCII.", code="no_secret")
+    return text
+
 
 ACCOUNTING, QUEUE = "sacct-json", "squeue-json"
 
@@ -46,7 +73,7 @@ def _asked(terms: dict[str, object], token: str, path: str) -> BinaryIO:
     """The answer, in a file without a name.
 
     Raises:
-        Invalid: the token isn't taken.
+        Invalid: the token is rejected.
         Unavailable: the daemon has no answer.
     """
     headers = {"X-SLURM-USER-TOKEN": token, "Accept": "application/json"}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from apps.policies.files.declared import Declared
+from apps.policies.files.parsed_document import Declared
 from apps.policies.formats.registry import get_format, read_file, write_file
 from apps.policies.operations.apply import Operation
 from apps.policies.settings import PolicySettings
-from apps.policies.tree.adoption import adopt
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.difference import difference
+from apps.policies.tree.document_merge import adopt
 
 SETTINGS = PolicySettings()
 

@@ -1,4 +1,4 @@
-"""JSON as people write it, and as nobody should."""
+"""JSON as people write it, and malformed JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""YAML as people write it, and as nobody should."""
+"""YAML as people write it, and malformed YAML."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.api.authentication import POLICIES_READ, PRIORITIES_READ, SELF_READ, Scopes, actor_of
+from apps.api.v1.instants import MomentSerializer, moment_of
 from apps.api.v1.lists import asked
-from apps.api.v1.moments import MomentSerializer, moment_of
 from apps.api.v1.my_priority.walks import WalkStepSerializer
 from apps.api.v1.priorities import AlgorithmField
 from apps.api.v1.sentences import SaidSerializer
@@ -51,7 +51,7 @@ class ComparisonSerializer(serializers.Serializer[Any]):
     level = serializers.IntegerField(allow_null=True, help_text="1 is the first below the root")
     ahead_step = WalkStepSerializer(allow_null=True, help_text="Its entry on that level")
     behind_step = WalkStepSerializer(allow_null=True)
-    turn = TurnSerializer(allow_null=True, help_text="null for a tie, and where it would tell what few people used")
+    turn = TurnSerializer(allow_null=True, help_text="null for a tie, and where it would reveal what few people used")
     sentence = serializers.CharField()
     sentences = SaidSerializer(many=True)
 

@@ -1,4 +1,4 @@
-"""What can be set on a policy: algorithms, operators and laws of aging, as they describe themselves."""
+"""The registries of a policy's settings: algorithms, operators and decay functions, with their descriptions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ParameterSerializer(serializers.Serializer[Any]):
     condition = serializers.CharField(allow_blank=True, help_text="When it applies; empty for always")
     minimum = serializers.FloatField(allow_null=True)
     maximum = serializers.FloatField(allow_null=True)
-    choices = serializers.ListField(child=serializers.CharField(), help_text="Empty where any of `allowed` may stand")
+    choices = serializers.ListField(child=serializers.CharField(), help_text="Empty where any of `allowed` is accepted")
 
 
 class AlgorithmSerializer(serializers.Serializer[Any]):
@@ -64,7 +64,7 @@ class AlgorithmSerializer(serializers.Serializer[Any]):
     component = serializers.CharField(help_text="What a priority of one level is, in words")
     reference = serializers.CharField()
     parameters = ParameterSerializer(many=True)
-    fields = serializers.ListField(child=serializers.CharField(), help_text="Told of each entry")  # type: ignore[assignment]
+    fields = serializers.ListField(child=serializers.CharField(), help_text="Fields of each entry")  # type: ignore[assignment]
     takes_inherit = serializers.BooleanField(help_text="Whether shares may be inherited")
     properties = PropertiesSerializer(help_text="What is declared to hold with the defaults")
     measured = PropertiesSerializer(

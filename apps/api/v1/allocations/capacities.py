@@ -58,13 +58,13 @@ class CapacityListView(APIView):
 
     @extend_schema(operation_id="list_capacities", responses=list_of(CapacitySerializer))
     def get(self, request: Request, policy: str) -> Response:
-        """By first day and site. What can be promised and delivered is their sum."""
-        found = capacities.list_capacities(policy_slug=policy, at=clock.now(), actor=actor_of(request), sight=see)
+        """By first day and site. What can be allocated and delivered is their sum."""
+        found = capacities.list_capacities(policy_slug=policy, at=clock.now(), actor=actor_of(request), visibility=see)
         return listed(CapacitySerializer(found, many=True).data)
 
     @extend_schema(operation_id="state_capacity", request=NewCapacitySerializer, responses={201: CapacitySerializer})
     def post(self, request: Request, policy: str) -> Response:
-        """So many cores more, from one day to another. For whoever divides the whole policy."""
+        """Record additional cores from one day to another. For managers of the whole policy."""
         given = sent(NewCapacitySerializer, request)
         made = capacities.state_capacity(policy_slug=policy, **given, at=clock.now(), actor=actor_of(request))
         return _answer(made, 201)
@@ -105,7 +105,7 @@ class CapacityDetailView(APIView):
 
 def _found(request: Request, policy: str, capacity: int) -> Capacity:
     return capacities.get_capacity(
-        policy_slug=policy, capacity_id=capacity, at=clock.now(), actor=actor_of(request), sight=see
+        policy_slug=policy, capacity_id=capacity, at=clock.now(), actor=actor_of(request), visibility=see
     )
 
 

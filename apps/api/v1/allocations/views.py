@@ -1,4 +1,4 @@
-"""Core-hours promised to entries: given, changed, withdrawn; what became of them; and the shares they come to."""
+"""Core-hours allocated to entries: created, changed, withdrawn; their use; and the shares they convert to."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from apps.api.v1.lists import asked, decode_cursor, list_of, listed, sent
 from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid
 from apps.mapping.visibility import see
-from apps.policies.allocations import giving
-from apps.policies.allocations.converting import RESTS
-from apps.policies.allocations.drafting import draft_shares, get_conversion
+from apps.policies.allocations import services
+from apps.policies.allocations.conversion import RESTS
+from apps.policies.allocations.conversion_drafts import draft_shares, get_conversion
 from apps.policies.allocations.periods import FIRST_DAY, LAST_DAY, Period, day_of, whole_year
 from apps.policies.allocations.records import LONGEST_TEXT
 from apps.policies.models import Allocation
@@ -57,21 +57,21 @@ class AllocationSerializer(serializers.Serializer[Any]):
     etag = serializers.SerializerMethodField(help_text="What If-Match asks for")
 
     def get_etag(self, allocation: Allocation) -> str:
-        return f'"{giving.tag_of(allocation)}"'
+        return f'"{services.tag_of(allocation)}"'
 
 
 class NewAllocationSerializer(serializers.Serializer[Any]):
     entry = serializers.CharField(**ENTRY)
     starts_on = serializers.DateField()
     ends_on = serializers.DateField()
-    core_h = serializers.FloatField(min_value=0, max_value=giving.MOST_CORE_H)
+    core_h = serializers.FloatField(min_value=0, max_value=services.MOST_CORE_H)
     reason = serializers.CharField(max_length=LONGEST_TEXT)
 
 
 class ChangedAllocationSerializer(serializers.Serializer[Any]):
     starts_on = serializers.DateField(required=False)
     ends_on = serializers.DateField(required=False)
-    core_h = serializers.FloatField(min_value=0, max_value=giving.MOST_CORE_H, required=False)
+    core_h = serializers.FloatField(min_value=0, max_value=services.MOST_CORE_H, required=False)
     reason = serializers.CharField(max_length=LONGEST_TEXT)
 
 
@@ -111,7 +111,11 @@ class NewDraftSerializer(serializers.Serializer[Any]):
     ends_on = serializers.DateField()
     rest = serializers.ChoiceField(RESTS, required=False, default="spread")
     at_end = serializers.ChoiceField(
-        AT_END, required=False, allow_null=True, default=None, help_text="Also give the shares the promises' last days"
+        AT_END,
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="Also give the shares the allocations' last days",
     )
     reason = serializers.CharField(max_length=4000)
 
@@ -131,17 +135,17 @@ class AllocationRowSerializer(serializers.Serializer[Any]):
     kind = serializers.CharField()
     starts_on = serializers.DateField(source="days.starts_on", allow_null=True, default=None)
     ends_on = serializers.DateField(source="days.ends_on", allow_null=True, default=None)
-    promised_core_h = serializers.FloatField(allow_null=True)
+    allocated_core_h = serializers.FloatField(allow_null=True)
     share_of_parent = serializers.FloatField(allow_null=True)
-    handed_out_core_h = serializers.FloatField(allow_null=True)
+    sub_allocated_core_h = serializers.FloatField(allow_null=True)
     kept_core_h = serializers.FloatField(allow_null=True)
     over_committed_core_h = serializers.FloatField(source="over_core_h", allow_null=True)
     expected_core_h = serializers.FloatField(allow_null=True, help_text="Target × capacity × time, by now")
-    due_core_h = serializers.FloatField(allow_null=True, help_text="The promise spread evenly over its days, by now")
+    due_core_h = serializers.FloatField(allow_null=True, help_text="The allocation spread evenly over its days, by now")
     delivered_core_h = serializers.FloatField(allow_null=True, help_text="Raw usage, by now")
     remaining_core_h = serializers.FloatField(allow_null=True)
     pace = serializers.ChoiceField(_PACES)
-    suppressed = serializers.BooleanField(help_text="What was delivered isn't told to you: you see sums only here")
+    suppressed = serializers.BooleanField(help_text="The delivery is hidden: you see sums only here")
 
 
 class AllocationTableSerializer(serializers.Serializer[Any]):
@@ -170,7 +174,7 @@ class ConvertedLineSerializer(serializers.Serializer[Any]):
 class ConversionSerializer(serializers.Serializer[Any]):
     of = serializers.UUIDField(source="parent_uid")
     has_core_h = serializers.FloatField(allow_null=True)
-    promised_core_h = serializers.FloatField()
+    allocated_core_h = serializers.FloatField()
     rest_core_h = serializers.FloatField()
     over_committed_core_h = serializers.FloatField(source="over_core_h")
     divided_core_h = serializers.FloatField()
@@ -191,8 +195,8 @@ class AllocationListView(APIView):
         given, at, actor = asked(AllocationFilterSerializer, request), clock.now(), actor_of(request)
         entry = asked_entry(request, policy, given["entry"]) if "entry" in given else None
         period = asked_period(given, usual=Period(FIRST_DAY, LAST_DAY))
-        found = giving.list_allocations(
-            policy_slug=policy, entry_uid=entry, below=given["below"], period=period, at=at, actor=actor, sight=see
+        found = services.list_allocations(
+            policy_slug=policy, entry_uid=entry, below=given["below"], period=period, at=at, actor=actor, visibility=see
         )
         start = decode_cursor(given["cursor"], int) if given["cursor"] else 0
         shown = found[max(start, 0) : max(start, 0) + PAGE]
@@ -203,10 +207,12 @@ class AllocationListView(APIView):
         operation_id="give_allocation", request=NewAllocationSerializer, responses={201: AllocationSerializer}
     )
     def post(self, request: Request, policy: str) -> Response:
-        """Promise core-hours. Given from above an entry; more than there is isn't refused, the table flags it."""
+        """Allocate core-hours. By a manager above the entry; over-allocation isn't refused, the table flags it."""
         given, at, actor = sent(NewAllocationSerializer, request), clock.now(), actor_of(request)
         entry = asked_entry(request, policy, given.pop("entry"))
-        made = giving.give_allocation(policy_slug=policy, entry_uid=entry, **given, at=at, actor=actor, sight=see)
+        made = services.give_allocation(
+            policy_slug=policy, entry_uid=entry, **given, at=at, actor=actor, visibility=see
+        )
         return _answer(request, policy, made.uid, 201)
 
 
@@ -228,8 +234,8 @@ class AllocationDetailView(APIView):
         at, actor = clock.now(), actor_of(request)
         _found(request, policy, allocation)
         tag, given = seen_tag(request, "allocation"), sent(ChangedAllocationSerializer, request)
-        giving.change_allocation(
-            policy_slug=policy, allocation_uid=allocation, tag=tag, **given, at=at, actor=actor, sight=see
+        services.change_allocation(
+            policy_slug=policy, allocation_uid=allocation, tag=tag, **given, at=at, actor=actor, visibility=see
         )
         return _answer(request, policy, allocation)
 
@@ -237,12 +243,12 @@ class AllocationDetailView(APIView):
         operation_id="withdraw_allocation", parameters=[IF_MATCH, ReasonFilterSerializer], responses={204: None}
     )
     def delete(self, request: Request, policy: str, allocation: UUID) -> Response:
-        """Take it back; the log keeps it."""
+        """Withdraw it; the log keeps it."""
         at, actor = clock.now(), actor_of(request)
         _found(request, policy, allocation)
         tag, given = seen_tag(request, "allocation"), asked(ReasonFilterSerializer, request)
-        giving.withdraw_allocation(
-            policy_slug=policy, allocation_uid=allocation, tag=tag, **given, at=at, actor=actor, sight=see
+        services.withdraw_allocation(
+            policy_slug=policy, allocation_uid=allocation, tag=tag, **given, at=at, actor=actor, visibility=see
         )
         return Response(status=204)
 
@@ -254,7 +260,7 @@ class AllocationTableView(APIView):
         operation_id="get_allocation_table", parameters=[TableFilterSerializer], responses=AllocationTableSerializer
     )
     def get(self, request: Request, policy: str) -> Response:
-        """A group, its children, and what below them was promised something: handed out, kept, expected, delivered."""
+        """A group, its children, and the allocations below them: sub-allocated, kept, expected, delivered."""
         given = asked(TableFilterSerializer, request)
         table: AllocationTable = get_allocation_table(
             policy_slug=policy, of=asked_entry(request, policy, given["of"]), zone=zone(),
@@ -270,22 +276,22 @@ class AllocationSharesView(APIView):
         operation_id="convert_allocations", parameters=[ConversionFilterSerializer], responses=ConversionSerializer
     )
     def get(self, request: Request, policy: str) -> Response:
-        """What the children of an entry are promised, as shares; nothing is saved."""
+        """Allocations of the children of an entry, as shares; nothing is saved."""
         given = asked(ConversionFilterSerializer, request)
         found = get_conversion(
             policy_slug=policy, parent_uid=asked_entry(request, policy, given["of"]), rest=given["rest"], zone=zone(),
-            period=asked_period(given, usual=this_year()), at=clock.now(), actor=actor_of(request), sight=see,
+            period=asked_period(given, usual=this_year()), at=clock.now(), actor=actor_of(request), visibility=see,
         )  # fmt: skip
         return Response(ConversionSerializer(found).data)
 
     @extend_schema(operation_id="draft_allocations", request=NewDraftSerializer, responses={201: DraftSerializer})
     def post(self, request: Request, policy: str) -> Response:
-        """The same as a draft. A period that is still to come takes effect on its first day."""
+        """The conversion as a draft. For a future period it takes effect on its first day."""
         given = sent(NewDraftSerializer, request)
         draft = draft_shares(
             policy_slug=policy, parent_uid=asked_entry(request, policy, given["of"]), rest=given["rest"], zone=zone(),
             period=period_of(given["starts_on"], given["ends_on"], "starts_on", "ends_on"), at_end=given["at_end"],
-            reason=given["reason"], at=clock.now(), actor=actor_of(request), sight=see,
+            reason=given["reason"], at=clock.now(), actor=actor_of(request), visibility=see,
         )  # fmt: skip
         return Response(DraftSerializer(draft).data, status=201)
 
@@ -339,8 +345,8 @@ def asked_entry(request: Request, policy_slug: str, text: str) -> UUID:
 
 
 def _found(request: Request, policy: str, allocation: UUID) -> tuple[Allocation, str]:
-    return giving.get_allocation(
-        policy_slug=policy, allocation_uid=allocation, at=clock.now(), actor=actor_of(request), sight=see
+    return services.get_allocation(
+        policy_slug=policy, allocation_uid=allocation, at=clock.now(), actor=actor_of(request), visibility=see
     )
 
 
@@ -352,5 +358,5 @@ def _said(allocation: Allocation, path: str) -> Any:
 def _answer(request: Request, policy: str, uid: UUID, status: int = 200) -> Response:
     allocation, path = _found(request, policy, uid)
     response = Response(_said(allocation, path), status=status)
-    response["ETag"] = f'"{giving.tag_of(allocation)}"'
+    response["ETag"] = f'"{services.tag_of(allocation)}"'
     return response

@@ -16,7 +16,7 @@ from apps.api.v1.changesets.views import READ_WRITE, found_for
 from apps.api.v1.lists import list_of, listed, sent
 from apps.api.v1.priorities import AskedRunSerializer
 from apps.core import clock
-from apps.policies.changesets import reviewing
+from apps.policies.changesets import lifecycle
 from apps.priorities.change_effects import runs as effect_runs
 
 MOST_LEAVES = 1_000
@@ -75,7 +75,7 @@ class ChangeSetCheckListView(APIView):
 
     @extend_schema(operation_id="list_checks_of_change_set", responses=list_of(CheckSerializer))
     def get(self, request: Request, policy: str, change_set: int) -> Response:
-        """What passes, warns or blocks, as it stands for the caller now."""
+        """What passes, warns or blocks, for the caller now."""
         return listed(CheckSerializer(_page(request, policy, change_set).checks, many=True).data)
 
 
@@ -124,7 +124,7 @@ class ChangeSetCommentListView(APIView):
     def post(self, request: Request, policy: str, change_set: int) -> Response:
         """Plain text, about the whole or about one edit; it stays there when the change set is rebased."""
         found, given = found_for(request, policy, change_set), sent(NewCommentSerializer, request)
-        comment = reviewing.comment_on(id=found.pk, **given, at=clock.now(), actor=actor_of(request))
+        comment = lifecycle.comment_on(id=found.pk, **given, at=clock.now(), actor=actor_of(request))
         return Response(CommentSerializer(comment).data, status=201)
 
 

@@ -1,4 +1,4 @@
-"""What becomes of a change set: handed in, approved, sent back, published now or later, given up, rebased, undone."""
+"""Steps of a change set: proposed, approved, sent back, published now or later, withdrawn, rebased, reverted."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from apps.api.v1.changesets.views import (
 from apps.api.v1.lists import sent
 from apps.core import clock
 from apps.policies import services
-from apps.policies.changesets import reviewing
-from apps.policies.changesets.rebasing import Side
+from apps.policies.changesets import lifecycle
+from apps.policies.changesets.rebase import Side
 from apps.policies.models import ChangeSet, Revision
-from apps.policies.publishing import reverting
+from apps.policies.publishing import revert
 
 
 class ReasonSerializer(serializers.Serializer[Any]):
@@ -66,7 +66,7 @@ class ProposalView(APIView):
 
     @extend_schema(operation_id="propose_change_set", **_step())
     def post(self, request: Request, policy: str, change_set: int) -> Response:
-        """Ask whoever may publish it to decide."""
+        """Ask the people who may publish it to decide."""
         return _take(services.propose_change_set, request, policy, change_set)
 
 
@@ -75,8 +75,8 @@ class ApprovalView(APIView):
 
     @extend_schema(operation_id="approve_change_set", **_step(EmptySerializer))
     def post(self, request: Request, policy: str, change_set: int) -> Response:
-        """A second person's yes to this version of it; nobody approves an own one."""
-        return _take(reviewing.approve_change_set, request, policy, change_set, EmptySerializer)
+        """A second person's approval of this version; authors can't approve their own."""
+        return _take(lifecycle.approve_change_set, request, policy, change_set, EmptySerializer)
 
 
 class ReturnView(APIView):
@@ -84,10 +84,10 @@ class ReturnView(APIView):
 
     @extend_schema(operation_id="request_changes", **_step())
     def post(self, request: Request, policy: str, change_set: int) -> Response:
-        """Back to its author, as a draft; `reason` says what should change, and stands in the comments."""
+        """Back to its author, as a draft; `reason` says what should change, and becomes a comment."""
 
         def send_back(*, reason: str = "", **more: Any) -> ChangeSet:
-            return reviewing.request_changes(text=reason, **more)
+            return lifecycle.request_changes(text=reason, **more)
 
         return _take(send_back, request, policy, change_set)
 
@@ -97,15 +97,15 @@ class PublicationView(APIView):
 
     @extend_schema(operation_id="publish_change_set", **_step(PublicationSerializer))
     def post(self, request: Request, policy: str, change_set: int) -> Response:
-        """Put it in force on the head as it is now, or decide that it will be later.
+        """Publish it on the head as it is now, or schedule it.
 
-        409 names what somebody else changed meanwhile, or that a second person is needed first (`needs_approval`).
+        409 lists changes by others since its base, or says that a second person is needed first (`needs_approval`).
         """
         planned = found_for(request, policy, change_set).effective_at
 
         def publish(*, at: datetime, effective_at: datetime | None = planned, **more: Any) -> ChangeSet | Revision:
             if effective_at is not None and effective_at > at:
-                return reviewing.schedule_change_set(effective_at=effective_at, at=at, **more)
+                return lifecycle.schedule_change_set(effective_at=effective_at, at=at, **more)
             return services.publish_change_set(at_once=True, at=at, **more)
 
         return _take(publish, request, policy, change_set, PublicationSerializer)
@@ -131,7 +131,7 @@ class RebaseView(APIView):
             chosen: dict[str, Side] = {
                 f"{each['entry'] or 'policy'}:{each['field']}": each["take"] for each in choices or ()
             }
-            return reviewing.rebase_change_set(choices=chosen, **more)
+            return lifecycle.rebase_change_set(choices=chosen, **more)
 
         return _take(rebase, request, policy, change_set, RebaseSerializer)
 
@@ -144,9 +144,9 @@ class RevertView(APIView):
     )
     def post(self, request: Request, policy: str, change_set: int) -> Response:
         """A new draft that undoes the revision it became; what changed since is a conflict when that is published."""
-        number = reverting.number_in_force(found_for(request, policy, change_set))
+        number = revert.current_number(found_for(request, policy, change_set))
         given = sent(ReasonSerializer, request) if request.data else {}
-        draft = reverting.revert_revision(
+        draft = revert.revert_revision(
             policy_slug=policy, number=number, **given, at=clock.now(), actor=actor_of(request)
         )
         return answer(request, draft, 201)

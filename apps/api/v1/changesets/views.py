@@ -75,9 +75,9 @@ class ApprovalSerializer(serializers.Serializer[Any]):
 
 class ChangeSetDetailSerializer(ChangeSetSerializer):
     origin = serializers.ChoiceField(ChangeSet.Origin.choices)
-    held_for = serializers.CharField(help_text="Why it couldn't be put in force when it was due")
+    held_for = serializers.CharField(help_text="Why it couldn't be published when it was due")
     decided_by = serializers.CharField(source="decided_name", help_text="Who scheduled it")
-    approvals = serializers.SerializerMethodField(help_text="Of the present version: an edit takes them away")
+    approvals = serializers.SerializerMethodField(help_text="Of the present version: an edit removes them")
     effect = serializers.SerializerMethodField()
 
     @extend_schema_field(ApprovalSerializer(many=True))
@@ -98,7 +98,7 @@ class NewChangeSetSerializer(serializers.Serializer[Any]):
     asks = serializers.CharField(
         max_length=10_000, required=False, default=None, allow_null=True,
         help_text="A request from below: the uid or path of an entry that the caller leads. Its operations are "
-        "set_shares and set_dates of that entry; proposing it sends it to whoever decides above the entry.",
+        "set_shares and set_dates of that entry; proposing it sends it to the managers above the entry.",
     )  # fmt: skip
 
 

@@ -76,7 +76,7 @@ class MemberSeriesSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     kind = serializers.CharField(allow_blank=True)
     in_tree = serializers.BooleanField()
-    suppressed = serializers.BooleanField(help_text="Nothing of it may be told: fewer than five active members")
+    suppressed = serializers.BooleanField(help_text="Hidden: fewer than five active members")
     target = serializers.ListField(child=serializers.FloatField(allow_null=True))
     actual = serializers.ListField(child=serializers.FloatField(allow_null=True))
     deviation_points = serializers.ListField(child=serializers.FloatField(allow_null=True))
@@ -123,14 +123,14 @@ class ConvergenceSerializer(serializers.Serializer[Any]):
     figures = ConvergenceFiguresSerializer()
     days = serializers.ListField(child=serializers.DateField(), help_text="Empty by the hour")
     hours = serializers.ListField(child=serializers.DateTimeField(), help_text="By the hour: when each begins")
-    revisions = serializers.ListField(child=serializers.IntegerField(), help_text="In force at each day's end")
+    revisions = serializers.ListField(child=serializers.IntegerField(), help_text="Current at each day's end")
     before_first = serializers.ListField(child=serializers.BooleanField(), help_text="Nothing was published yet")
     missing = MissingDaySerializer(many=True)
     local_only = SentenceSerializer(
         many=True, help_text="Which days are compared by this site's usage alone, though others' would count"
     )
     published = PublishedSerializer(many=True)
-    n_all = serializers.IntegerField(help_text="Of very many the ones with the largest targets are told")
+    n_all = serializers.IntegerField(help_text="Of very many, those with the largest targets are listed")
     results = MemberSeriesSerializer(many=True)
     next = serializers.CharField(allow_null=True)
 
@@ -146,10 +146,11 @@ class ConvergenceView(APIView):
         operation_id="get_convergence", parameters=[ConvergenceFilterSerializer], responses=ConvergenceSerializer
     )
     def get(self, request: Request, policy: str) -> Response:
-        """The children of an entry day by day, or by the hour: what each used of their parent beside its target.
+        """The children of an entry by day or by hour: each one's usage as a fraction of their parent's, beside its
+        target.
 
-        Figures and verdict are of every day, also where the results are told by weeks. Days outside what is built are
-        left out; `built` says which there are.
+            Figures and verdict are of every day, also where the results are by weeks. Days outside the stored range are
+            left out; `built` gives the range.
         """
         given, actor = asked(ConvergenceFilterSerializer, request), actor_of(request)
         scope = POLICIES_READ if actor.has_scope(POLICIES_READ) else SELF_READ

@@ -1,4 +1,4 @@
-"""What this site tells others: signed documents, as they were signed."""
+"""What this site publishes: signed documents, unchanged."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ _ANSWERS = {
 class SinceSerializer(serializers.Serializer[Any]):
     since = serializers.IntegerField(
         min_value=0, max_value=_MOST_NUMBER, required=False, default=0,
-        help_text="The number of the last document that was taken; 0 for everything",
+        help_text="The number of the last ingested document; 0 for everything",
     )  # fmt: skip
     seen = serializers.IntegerField(
         min_value=0, max_value=_MOST_NUMBER, required=False,
-        help_text="The number of `newest` in that document, where there was more to tell; else the same as `since`",
+        help_text="The number of `newest` in that document, where there was more to send; else equal to `since`",
     )  # fmt: skip
 
 
 class SignedDocumentView(APIView):
-    """Open to anybody, because what is open is; what isn't, the room of federation shows to nobody else."""
+    """Open to all, because publications may be; closed ones are filtered by the room of federation."""
 
     permission_classes = (AllowAny,)
     renderer_classes = (SignedRenderer, JSONRenderer)
@@ -70,8 +70,9 @@ class SignedDocumentView(APIView):
 class PublicationDocumentView(SignedDocumentView):
     @extend_schema(operation_id="read_publication", parameters=[_IF_NONE_MATCH], responses=_ANSWERS)
     def get(self, request: Request, name: str) -> HttpResponse:
-        """The document in force of a publication (`fairshare-policy/1`), signed. For anybody where it is open, else
-        for administrators and for tokens of the scope `federation` whose policy and subtree contain its entry."""
+        """The current document of a publication (`fairshare-policy/1`), signed. For anyone where it is open, else for
+        administrators and for tokens of the scope `federation` whose policy and subtree contain its entry.
+        """
         actor, now = actor_of(request), clock.now()
         publication = get_publication(name=name, actor=actor, at=now)
         issued = _named(lambda: issue(publication, at=now))
@@ -102,7 +103,7 @@ class FeedDocumentView(SignedDocumentView):
         given = asked(SinceSerializer, request)
         since, seen = given["since"], given.get("seen")
         known = next(iter(known_tags(request._request)), "")
-        told = _named(lambda: feeds.tell(feed, since=since, seen=seen, known_etag=known, at=now))
+        told = _named(lambda: feeds.issue_usage(feed, since=since, seen=seen, known_etag=known, at=now))
         note_reading(feed, number=since if told is None else told.number, actor=actor, at=now)
         if told is None:
             return not_modified(known)

@@ -1,4 +1,4 @@
-"""What is mounted of other authorities' policies: looked at beforehand, mounted, changed, its timeline."""
+"""Mounts of other authorities' policies: previewed, mounted, changed, their timelines."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from apps.api.v1.federation.serializers import (
     MANAGE,
     MountSerializer,
     MountSettingsSerializer,
-    taken_apart,
+    split_settings,
     token_field,
 )
 from apps.api.v1.lists import list_of, listed, sent
 from apps.core import clock
 from apps.federation import control
-from apps.federation.mounts import mounting
-from apps.federation.mounts.mounting import Preview
+from apps.federation.mounts import services
+from apps.federation.mounts.services import Preview
 from apps.policies.tree.columns import TreeColumns
 
 _MOST_SHOWN = 200
@@ -44,7 +44,7 @@ class PreviewEntrySerializer(serializers.Serializer[Any]):
 
 class PreviewSerializer(serializers.Serializer[Any]):
     url = serializers.CharField()
-    fingerprint = serializers.CharField(help_text="Compare it with what its authority told you by another way")
+    fingerprint = serializers.CharField(help_text="Compare it with what its authority sent you through another channel")
     issuer = serializers.CharField()
     publication = serializers.CharField()
     version = serializers.IntegerField()
@@ -63,7 +63,7 @@ class NewMountSerializer(MountSettingsSerializer):
     url = serializers.CharField(max_length=2048)
     issuer = serializers.CharField(max_length=128)
     publication = serializers.CharField(max_length=128)
-    fingerprint = serializers.CharField(max_length=200, help_text="Of its key, as somebody compared it")
+    fingerprint = serializers.CharField(max_length=200, help_text="Of its key, after a comparison")
     token = token_field()
     reason = serializers.CharField(max_length=LONGEST_REASON)
 
@@ -80,9 +80,9 @@ class PreviewView(APIView):
 
     @extend_schema(operation_id="preview_mount", request=PreviewRequestSerializer, responses=PreviewSerializer)
     def post(self, request: Request) -> Response:
-        """Fetch and read a document before anybody trusts it. Nothing is kept."""
+        """Preview a document before its key is trusted. Nothing is stored."""
         given = sent(PreviewRequestSerializer, request)
-        found = mounting.preview(
+        found = services.preview(
             url=given["url"], policy_slug=given["policy"], token=given["token"], at=clock.now(),
             actor=actor_of(request),
         )  # fmt: skip
@@ -96,17 +96,18 @@ class MountListView(APIView):
     def get(self, request: Request) -> Response:
         """Those that the caller decides about; a token needs the scope `federation` besides."""
         now = clock.now()
-        found = mounting.list_mounts(actor=actor_of(request), at=now)
+        found = services.list_mounts(actor=actor_of(request), at=now)
         return listed(MountSerializer(found, many=True, context={"at": now}).data)
 
     @extend_schema(operation_id="make_mount", request=NewMountSerializer, responses={201: MountSerializer})
     def post(self, request: Request) -> Response:
-        """Mount a publication at an entry, by the key whose fingerprint somebody compared. It is fetched at once, and
-        put in force or held for review; everything may be left out that has a default."""
+        """Mount a publication at an entry, under the key whose fingerprint was compared. It is fetched at once, and
+        published or held for review; everything with a default may be omitted.
+        """
         given = sent(NewMountSerializer, request)
-        settings = taken_apart(given, MountSettingsSerializer)
+        settings = split_settings(given, MountSettingsSerializer)
         now = clock.now()
-        made = mounting.make_mount(
+        made = services.make_mount(
             policy_slug=given.pop("policy"), **given, settings=settings, at=now, actor=actor_of(request)
         )
         return Response(MountSerializer(made, context={"at": now}).data, status=201)
@@ -119,12 +120,12 @@ class MountDetailView(APIView):
     def get(self, request: Request, mount: int) -> Response:
         """Versions, age and limits."""
         now = clock.now()
-        found = mounting.get_mount(mount_id=mount, actor=actor_of(request), at=now)
+        found = services.get_mount(mount_id=mount, actor=actor_of(request), at=now)
         return Response(MountSerializer(found, context={"at": now}).data)
 
     @extend_schema(operation_id="change_mount", request=ChangedMountSerializer, responses=MountSerializer)
     def patch(self, request: Request, mount: int) -> Response:
-        """Limits and rhythm; what is left out stays."""
+        """Limits and interval; omitted values stay."""
         given, now = sent(ChangedMountSerializer, request), clock.now()
         reason, token = given.pop("reason"), given.pop("token", None)
         found = control.change_settings(

@@ -17,10 +17,10 @@ from apps.api.figures import FIGURE_ANSWERS, FigureFilterSerializer, figure_resp
 from apps.api.v1.federation.serializers import MANAGE
 from apps.api.v1.lists import asked, list_of, listed
 from apps.core import clock
-from apps.federation.fallback.conditions import Condition
 from apps.federation.grid.peers import Direction, list_peers
 from apps.federation.grid.sites import Unasked
 from apps.federation.grid.totals import MOST_LEVELS, Grid, GridRow, load_grid
+from apps.federation.staleness import Condition
 from apps.figures.flow import grid_flow
 
 
@@ -33,16 +33,16 @@ class PeerSerializer(serializers.Serializer[Any]):
     entry = serializers.UUIDField(source="entry_uid")
     path = serializers.CharField(source="entry_path")
     condition = serializers.ChoiceField([one.value for one in Condition])
-    age_s = serializers.FloatField(allow_null=True, help_text="Since the last good look; null before the first")
+    age_s = serializers.FloatField(allow_null=True, help_text="Since the last successful fetch; null before the first")
     allowed_s = serializers.FloatField()
-    theirs = serializers.IntegerField(help_text="The newest version that was told, or number of a feed")
+    theirs = serializers.IntegerField(help_text="The newest published version, or number of a feed")
     in_force = serializers.IntegerField(help_text="The one that holds on the side that reads")
     fingerprint = serializers.CharField()
     effect = serializers.FloatField(allow_null=True, help_text="Target of the entry, of the whole tree")
     error = serializers.CharField()
     stale_action = serializers.CharField()
     took_s = serializers.FloatField(
-        allow_null=True, help_text="The last look, from question to answer; null before the first, and for readers"
+        allow_null=True, help_text="Duration of the last fetch; null before the first, and for readers"
     )
 
 
@@ -65,12 +65,14 @@ class GridSiteSerializer(serializers.Serializer[Any]):
         help_text="A condition as peers have it; here: this site; untold: its records come without a subscription",
     )
     capacity_cores = serializers.FloatField(allow_null=True)
-    told_capacity_cores = serializers.FloatField(allow_null=True, help_text="As declared now, if it is larger")
-    core_s = serializers.FloatField(allow_null=True, help_text="Delivered to the entry; null: not told")
+    reported_capacity_cores = serializers.FloatField(allow_null=True, help_text="As declared now, if it is larger")
+    core_s = serializers.FloatField(allow_null=True, help_text="Delivered to the entry; null: hidden")
     possible_core_s = serializers.FloatField(allow_null=True)
-    heard_at = serializers.DateTimeField(allow_null=True)
+    last_contact_at = serializers.DateTimeField(allow_null=True)
     max_age_s = serializers.IntegerField(allow_null=True)
-    enforced = serializers.IntegerField(allow_null=True, help_text="Version of the entry's document in force there")
+    enforced = serializers.IntegerField(
+        allow_null=True, help_text="Version of the entry's document that is active there"
+    )
     published = serializers.IntegerField(allow_null=True, help_text="The newest version")
     published_at = serializers.DateTimeField(allow_null=True)
     held_hours = serializers.IntegerField(source="n_held")
@@ -88,7 +90,7 @@ class GridRowSerializer(serializers.Serializer[Any]):
     actual = serializers.FloatField(allow_null=True)
     deviation_points = serializers.FloatField(allow_null=True)
     core_s = serializers.ListField(
-        child=serializers.FloatField(), allow_null=True, help_text="By site, in their order; null: not told"
+        child=serializers.FloatField(), allow_null=True, help_text="By site, in their order; null: hidden"
     )
 
 
@@ -114,7 +116,7 @@ class PeerListView(APIView):
 
     @extend_schema(operation_id="list_peers", responses=_PEERS)
     def get(self, request: Request) -> Response:
-        """Whom we mount, whose usage we take and, for administrators, who reads ours: age, version, state."""
+        """Mounted peers, subscribed peers and, for administrators, readers of ours: age, version, state."""
         found = list_peers(at=clock.now(), actor=actor_of(request))
         return listed(PeerSerializer(found, many=True).data)
 
@@ -130,7 +132,7 @@ class GridView(APIView):
             policy_slug=given["policy"], entry=given["entry"], levels=given["levels"], at=clock.now(),
             actor=actor_of(request),
         )  # fmt: skip
-        return Response(GridSerializer(_told(found)).data)
+        return Response(GridSerializer(_described(found)).data)
 
 
 class GridFlowView(APIView):
@@ -144,7 +146,7 @@ class GridFlowView(APIView):
         return figure_response(request, grid_flow(found))
 
 
-def _told(found: Grid) -> dict[str, Any]:
+def _described(found: Grid) -> dict[str, Any]:
     return {
         "policy": found.policy_slug, "revision": found.revision, "path": found.path, "uid": found.uid,
         "scope": found.scope, "fallback_since": found.fallback_since, "as_of": found.as_of, "since": found.since,

@@ -1,4 +1,4 @@
-"""What this site tells others, and the keys that it signs with: administered."""
+"""Administration of what this site publishes, and of its signing keys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.api.authentication import ADMIN, ANY, Scopes, actor_of
-from apps.api.v1.federation.serializers import ADMINISTER, DeedSerializer
+from apps.api.v1.federation.serializers import ADMINISTER, ActionSerializer
 from apps.api.v1.lists import asked, list_of, listed, sent
 from apps.core import clock
 from apps.core.errors import NotFound
@@ -25,35 +25,35 @@ from apps.policies.tree.stored import load_tree
 
 NAME = "Lower-case letters, digits, points and hyphens, as in vo-a.example"
 
-Told = TypeVar("Told", Publication, UsageFeed)
+Published = TypeVar("Published", Publication, UsageFeed)
 
 
 class ReadingSerializer(serializers.Serializer[Any]):
-    reader = serializers.CharField(help_text='Name of the token; "" for anybody, where it is open')
+    reader = serializers.CharField(help_text='Name of the token; "" where it is open')
     version = serializers.IntegerField(help_text="Of the publication, or number of the feed")
     at = serializers.DateTimeField()
 
 
-class ToldSerializer(serializers.Serializer[Any]):
+class PublishedSerializer(serializers.Serializer[Any]):
     """What publications and feeds have in common."""
 
     name = serializers.CharField()
     policy = serializers.CharField(source="policy.slug")
     entry = serializers.UUIDField(source="entry_uid")
     path = serializers.SerializerMethodField(help_text='Where the entry is now; "" when it has left the tree')
-    is_open = serializers.BooleanField(help_text="Anybody may read it; else those with a token for it")
+    is_open = serializers.BooleanField(help_text="Open to all; else a token is needed")
     expires_after_s = serializers.IntegerField()
     made_at = serializers.DateTimeField()
     readings = serializers.SerializerMethodField(help_text="Who read it last, newest first")
 
-    def get_path(self, told: Any) -> str:
-        tree = load_tree(told.policy)
-        i = tree.index_of_uid(told.entry_uid)
+    def get_path(self, published: Any) -> str:
+        tree = load_tree(published.policy)
+        i = tree.index_of_uid(published.entry_uid)
         return "" if i is None else tree.path(i)
 
     @extend_schema_field(ReadingSerializer(many=True))
-    def get_readings(self, told: Any) -> Any:
-        return ReadingSerializer(list_readings(told), many=True).data
+    def get_readings(self, published: Any) -> Any:
+        return ReadingSerializer(list_readings(published), many=True).data
 
 
 class PublishedVersionSerializer(serializers.Serializer[Any]):
@@ -66,8 +66,8 @@ class PublishedVersionSerializer(serializers.Serializer[Any]):
     key = serializers.CharField(source="key_fingerprint")
 
 
-class PublicationSerializer(ToldSerializer):
-    document = serializers.SerializerMethodField(help_text="The newest version; null before anybody asked for one")
+class PublicationSerializer(PublishedSerializer):
+    document = serializers.SerializerMethodField(help_text="The newest version; null before the first request")
 
     @extend_schema_field(PublishedVersionSerializer(allow_null=True))
     def get_document(self, publication: Publication) -> Any:
@@ -83,10 +83,10 @@ class NewPublicationSerializer(serializers.Serializer[Any]):
     expires_after_s = serializers.IntegerField(required=False, default=7 * 86_400)
 
 
-class FeedSerializer(ToldSerializer):
+class FeedSerializer(PublishedSerializer):
     capacity_cores = serializers.FloatField(help_text="What this site declares that it has")
-    tells_running = serializers.BooleanField()
-    keeps_days = serializers.IntegerField(help_text="Older hours aren't told")
+    sends_running = serializers.BooleanField()
+    keeps_days = serializers.IntegerField(help_text="Older hours aren't sent")
     number = serializers.IntegerField(help_text="Grows by one whenever something changed")
 
 
@@ -95,7 +95,7 @@ class NewFeedSerializer(serializers.Serializer[Any]):
     entry = serializers.CharField(max_length=9000, required=False, default="/", help_text="Its path")
     name = serializers.CharField(max_length=128, help_text=NAME)
     capacity_cores = serializers.FloatField()
-    tells_running = serializers.BooleanField(required=False, default=True)
+    sends_running = serializers.BooleanField(required=False, default=True)
     is_open = serializers.BooleanField(required=False, default=False)
     keeps_days = serializers.IntegerField(required=False, default=400)
     expires_after_s = serializers.IntegerField(required=False, default=86_400)
@@ -103,7 +103,7 @@ class NewFeedSerializer(serializers.Serializer[Any]):
 
 class KeySerializer(serializers.Serializer[Any]):
     number = serializers.IntegerField()
-    fingerprint = serializers.CharField(help_text="What others compare when they mount: tell it by another way")
+    fingerprint = serializers.CharField(help_text="Others compare it when they mount: send it through another channel")
     made_at = serializers.DateTimeField()
 
 
@@ -112,7 +112,7 @@ class PublicationListView(APIView):
 
     @extend_schema(operation_id="list_publications", responses=list_of(PublicationSerializer))
     def get(self, request: Request) -> Response:
-        """Subtrees that others are told of."""
+        """Published subtrees."""
         found = publications.list_publications(actor=actor_of(request))
         return listed(PublicationSerializer(found, many=True).data)
 
@@ -120,7 +120,7 @@ class PublicationListView(APIView):
         operation_id="make_publication", request=NewPublicationSerializer, responses={201: PublicationSerializer}
     )
     def post(self, request: Request) -> Response:
-        """Tell others of an entry and all below it; one that is told already gets these terms. For administrators."""
+        """Publish an entry and all below it; an existing publication gets these terms. For administrators."""
         given = sent(NewPublicationSerializer, request)
         made = publications.make_publication(
             policy_slug=given.pop("policy"), **given, at=clock.now(), actor=actor_of(request)
@@ -137,10 +137,10 @@ class PublicationDetailView(APIView):
         found = publications.list_publications(actor=actor_of(request))
         return Response(PublicationSerializer(_chosen(found, name)).data)
 
-    @extend_schema(operation_id="drop_publication", parameters=[DeedSerializer], responses={204: None})
+    @extend_schema(operation_id="drop_publication", parameters=[ActionSerializer], responses={204: None})
     def delete(self, request: Request, name: str) -> Response:
-        """Nobody is told of it any more. Whoever mounted it keeps what is in force there, with its age."""
-        reason = asked(DeedSerializer, request)["reason"]
+        """Stop publishing. Sites that mounted it keep their current version, with its age."""
+        reason = asked(ActionSerializer, request)["reason"]
         publications.drop_publication(name=name, reason=reason, at=clock.now(), actor=actor_of(request))
         return Response(status=204)
 
@@ -150,12 +150,12 @@ class FeedListView(APIView):
 
     @extend_schema(operation_id="list_feeds", responses=list_of(FeedSerializer))
     def get(self, request: Request) -> Response:
-        """Entries whose usage here others are told of."""
+        """Entries whose local usage is sent to others."""
         return listed(FeedSerializer(feeds.list_feeds(actor=actor_of(request)), many=True).data)
 
     @extend_schema(operation_id="make_feed", request=NewFeedSerializer, responses={201: FeedSerializer})
     def post(self, request: Request) -> Response:
-        """Tell others what an entry and all below it used here; one that is told already gets these terms."""
+        """Send the local usage of an entry and all below it; an existing feed gets these terms."""
         given = sent(NewFeedSerializer, request)
         made = feeds.make_feed(policy_slug=given.pop("policy"), **given, at=clock.now(), actor=actor_of(request))
         return Response(FeedSerializer(made).data, status=201)
@@ -171,7 +171,7 @@ class FeedDetailView(APIView):
 
     @extend_schema(operation_id="drop_feed", responses={204: None})
     def delete(self, request: Request, name: str) -> Response:
-        """Nobody is told any more; what others have taken stays with them."""
+        """Stop sending; readers keep what they have."""
         _chosen(feeds.list_feeds(actor=actor_of(request)), name)
         feeds.drop_feed(name=name, at=clock.now(), actor=actor_of(request))
         return Response(status=204)
@@ -185,15 +185,15 @@ class KeyListView(APIView):
         """Fingerprints of the keys of this authority, oldest first; the last one signs."""
         return listed(KeySerializer(keys.list_keys(), many=True).data)
 
-    @extend_schema(operation_id="rotate_key", request=DeedSerializer, responses={201: KeySerializer})
+    @extend_schema(operation_id="rotate_key", request=ActionSerializer, responses={201: KeySerializer})
     def post(self, request: Request) -> Response:
-        """A new key, which the present one hands over to: whoever trusts that one follows. For administrators."""
-        reason = sent(DeedSerializer, request)["reason"]
+        """A new key, signed by the present one: sites that trust that one follow. For administrators."""
+        reason = sent(ActionSerializer, request)["reason"]
         keys.rotate_key(reason=reason, at=clock.now(), actor=actor_of(request))
         return Response(KeySerializer(keys.list_keys()[-1]).data, status=201)
 
 
-def _chosen(found: Sequence[Told], name: str) -> Told:
+def _chosen(found: Sequence[Published], name: str) -> Published:
     chosen = next((each for each in found if each.name == name), None)
     if chosen is None:
         raise NotFound("There is none of this name.")

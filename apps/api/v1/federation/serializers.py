@@ -1,4 +1,4 @@
-"""The shapes in which mounts and subscriptions are told and asked for."""
+"""Serializers of mounts and subscriptions."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from apps.api.authentication import ADMIN, POLICIES_READ, POLICIES_WRITE, Scopes
-from apps.federation.fallback.conditions import age_of
 from apps.federation.models import Fetch, Mount, Remote, Subscription
+from apps.federation.staleness import age_of
 from apps.policies.tree.stored import load_tree
 
 # A token that a peer reads with has the scope `federation` alone, and manages nothing.
@@ -75,7 +75,7 @@ class RemoteSerializer(serializers.Serializer[Any]):
 class MountSerializer(RemoteSerializer):
     publication = serializers.CharField()
     version = serializers.IntegerField(help_text="The newest that was found good; 0: none yet")
-    landed_version = serializers.IntegerField(help_text="The one in force; 0: none yet")
+    landed_version = serializers.IntegerField(help_text="The current one; 0: none yet")
     held = serializers.IntegerField(source="held_id", allow_null=True, help_text="Change set that waits for a decision")
     issuers = serializers.ListField(child=serializers.CharField(), help_text="Authorities that it has mounted in turn")
     most_points = serializers.FloatField()
@@ -88,10 +88,10 @@ class SubscriptionSerializer(RemoteSerializer):
     number = serializers.IntegerField(help_text="How far it was read; 0: nothing yet")
     source = serializers.CharField(source="source.slug")  # type: ignore[assignment]  # a name of ours
     capacity_cores = serializers.FloatField(help_text="As agreed: more can't have been used")
-    told_capacity_cores = serializers.FloatField(allow_null=True, help_text="As declared now")
-    enforced_version = serializers.IntegerField(allow_null=True, help_text="Of our publication, in force there")
+    reported_capacity_cores = serializers.FloatField(allow_null=True, help_text="As declared now")
+    enforced_version = serializers.IntegerField(allow_null=True, help_text="Of our publication, active there")
     running_held = serializers.BooleanField(help_text="More runs there at once than it has: none of it counts")
-    is_left_behind = serializers.BooleanField(help_text="It has more to tell than one document holds")
+    is_left_behind = serializers.BooleanField(help_text="There is more than one document holds")
     n_held_hours = serializers.SerializerMethodField(help_text="Hours with more than it can have used")
 
     def get_n_held_hours(self, remote: Subscription) -> int:
@@ -113,7 +113,7 @@ class MountSettingsSerializer(SettingsSerializer):
     most_levels = serializers.IntegerField(required=False)
 
 
-class DeedSerializer(serializers.Serializer[Any]):
+class ActionSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=LONGEST_REASON)
 
 
@@ -133,7 +133,7 @@ class PageSerializer(serializers.Serializer[Any]):
     limit = serializers.IntegerField(min_value=1, max_value=200, required=False, default=50)
 
 
-def taken_apart(given: dict[str, Any], kind: type[SettingsSerializer]) -> dict[str, Any]:
+def split_settings(given: dict[str, Any], kind: type[SettingsSerializer]) -> dict[str, Any]:
     """The settings of what was sent; the rest stays in it."""
     names: list[str] = list(kind().get_fields())
     return {name: given.pop(name) for name in names if name in given}

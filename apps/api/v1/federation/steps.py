@@ -15,7 +15,7 @@ from apps.api.authentication import POLICIES_WRITE, Scopes, actor_of
 from apps.api.v1.federation.serializers import (
     LONGEST_REASON,
     MANAGE,
-    DeedSerializer,
+    ActionSerializer,
     FetchSerializer,
     MountSerializer,
     PageSerializer,
@@ -26,8 +26,8 @@ from apps.api.v1.runs import RunSerializer
 from apps.core import clock
 from apps.federation import control
 from apps.federation.control import Kind
-from apps.federation.mounts import mounting
-from apps.federation.usage_feeds import subscribing
+from apps.federation.mounts import services
+from apps.federation.usage_feeds import subscriptions
 
 SHAPES: dict[Kind, type[serializers.Serializer[Any]]] = {
     "mount": MountSerializer,
@@ -35,16 +35,16 @@ SHAPES: dict[Kind, type[serializers.Serializer[Any]]] = {
 }
 # Step → what is called, and what it means. Each asks for a reason, which the audit log keeps.
 _STEPS: dict[str, tuple[Callable[..., Any], str]] = {
-    "pause": (control.pause, "Not asked any more until it is resumed; what is in force stays."),
+    "pause": (control.pause, "Stop fetching until it is resumed; the current content stays."),
     "resume": (control.resume, "Asked again at once, with what is trusted as it was."),
-    "freeze": (control.freeze, "Asked and looked at, and nothing of it put in force until it is thawed."),
-    "thaw": (control.thaw, "What was seen while it was frozen is put in force by the next look, due at once."),
-    "begin-anew": (control.begin_anew, "Take what is served now as a new start: after a fork, or a restored site."),
+    "freeze": (control.freeze, "Keep fetching and checking, and apply nothing until it is thawed."),
+    "thaw": (control.thaw, "Apply what was fetched while it was frozen, by the next fetch, due at once."),
+    "begin-anew": (control.begin_anew, "Accept what is served now as a new start: after a fork, or a restored site."),
 }
 
 
 class TrustKeySerializer(serializers.Serializer[Any]):
-    fingerprint = serializers.CharField(max_length=200, help_text="As somebody compared it by another way")
+    fingerprint = serializers.CharField(max_length=200, help_text="As compared through another channel")
     reason = serializers.CharField(max_length=LONGEST_REASON)
 
 
@@ -72,22 +72,22 @@ class RemoteView(APIView):
 
 
 def step_view(kind: Kind, step: str) -> type[RemoteView]:
-    deed, meaning = _STEPS[step]
+    action, meaning = _STEPS[step]
 
     def post(self: RemoteView, request: Request, **_: int) -> Response:
-        deed(reason=sent(DeedSerializer, request)["reason"], **self.named(request))
+        action(reason=sent(ActionSerializer, request)["reason"], **self.named(request))
         return self.answer(request)
 
     post.__doc__ = meaning
     described = extend_schema(
-        operation_id=f"{step.replace('-', '_')}_{kind}", request=DeedSerializer, responses=SHAPES[kind]
+        operation_id=f"{step.replace('-', '_')}_{kind}", request=ActionSerializer, responses=SHAPES[kind]
     )(post)
     return _named_view(f"{step.title().replace('-', '')}View", kind, {"post": described})
 
 
 def trust_key_view(kind: Kind) -> type[RemoteView]:
     def post(self: RemoteView, request: Request, **_: int) -> Response:
-        """From now on by another key, which somebody compared by another way."""
+        """Trust another key, which was compared through another channel."""
         control.trust_key(**sent(TrustKeySerializer, request), **self.named(request))
         return self.answer(request)
 
@@ -99,7 +99,7 @@ def trust_key_view(kind: Kind) -> type[RemoteView]:
 
 def fetch_view(kind: Kind) -> type[RemoteView]:
     def post(self: RemoteView, request: Request, **_: int) -> Response:
-        """Look at it now, out of its rhythm. The answer is the run to follow."""
+        """Fetch it now, ahead of its interval. The answer is the run to follow."""
         given = sent(NoteSerializer, request)
         run = control.fetch_now(reason=given["reason"], **self.named(request))
         return Response(RunSerializer(run).data, status=202)
@@ -112,7 +112,7 @@ def fetch_view(kind: Kind) -> type[RemoteView]:
 
 def timeline_view(kind: Kind) -> type[RemoteView]:
     def get(self: RemoteView, request: Request, **_: int) -> Response:
-        """What became of each look, newest first; the last 500 are kept."""
+        """Results of its fetches, newest first; the last 500 are kept."""
         given = asked(PageSerializer, request)
         fetches = control.get_remote(**self.named(request)).fetches.order_by("-id")
         if "cursor" in given:
@@ -131,20 +131,20 @@ def timeline_view(kind: Kind) -> type[RemoteView]:
 def end_view(kind: Kind) -> type[RemoteView]:
     def post(self: RemoteView, request: Request, **_: int) -> Response:
         named = self.named(request)
-        reason = sent(DeedSerializer, request)["reason"]
+        reason = sent(ActionSerializer, request)["reason"]
         more: dict[str, Any] = {"reason": reason, "at": named["at"], "actor": named["actor"]}
         if kind == "mount":
-            mounting.unmount(mount_id=named["remote_id"], **more)
+            services.unmount(mount_id=named["remote_id"], **more)
         else:
-            subscribing.unsubscribe(subscription_id=named["remote_id"], **more)
+            subscriptions.unsubscribe(subscription_id=named["remote_id"], **more)
         return Response(status=204)
 
     name, meaning = {
         "mount": ("unmount", "What lies below becomes ours, as it is now."),
-        "subscription": ("unsubscribe", "What it told counts no more: sums, running jobs and the source are gone."),
+        "subscription": ("unsubscribe", "Its usage is removed: sums, running jobs and the source."),
     }[kind]
     post.__doc__ = meaning
-    described = extend_schema(operation_id=name, request=DeedSerializer, responses={204: None})(post)
+    described = extend_schema(operation_id=name, request=ActionSerializer, responses={204: None})(post)
     return _named_view("EndView", kind, {"post": described})
 
 

@@ -1,4 +1,4 @@
-"""Whose usage this site takes: a feed looked at beforehand, subscribed to, changed; its held hours and capacity."""
+"""Subscriptions to usage of other sites: previewed, made, changed; held hours and capacity."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from apps.api.v1.federation.serializers import (
     MANAGE,
     SettingsSerializer,
     SubscriptionSerializer,
-    taken_apart,
+    split_settings,
     token_field,
 )
 from apps.api.v1.lists import list_of, listed, sent
 from apps.core import clock
 from apps.federation import control
-from apps.federation.usage_feeds import subscribing
-from apps.federation.usage_feeds.subscribing import FeedPreview
+from apps.federation.usage_feeds import subscriptions
+from apps.federation.usage_feeds.subscriptions import FeedPreview
 
 _ENTRY = "Its path: a mount, below one, or published here for others to mount"
 
@@ -37,19 +37,19 @@ class FeedPreviewRequestSerializer(serializers.Serializer[Any]):
 
 class FeedPreviewSerializer(serializers.Serializer[Any]):
     url = serializers.CharField()
-    fingerprint = serializers.CharField(help_text="Compare it with what that site told you by another way")
+    fingerprint = serializers.CharField(help_text="Compare it with what that site sent you through another channel")
     issuer = serializers.CharField()
     feed = serializers.CharField()
     site = serializers.CharField()
-    entry = serializers.UUIDField(help_text="The one that it tells of")
+    entry = serializers.UUIDField(help_text="The site whose usage it reports")
     number = serializers.IntegerField()
-    more = serializers.BooleanField(help_text="There is more to tell than one document holds")
+    more = serializers.BooleanField(help_text="There is more than one document holds")
     capacity_cores = serializers.FloatField(help_text="As that site declares it")
     issued_at = serializers.DateTimeField()
     expires_at = serializers.DateTimeField()
     n_entries = serializers.IntegerField()
     n_hours = serializers.IntegerField()
-    n_running = serializers.IntegerField(allow_null=True, help_text="Jobs that run now; null: it doesn't tell")
+    n_running = serializers.IntegerField(allow_null=True, help_text="Jobs that run now; null: not reported")
 
 
 class NewSubscriptionSerializer(SettingsSerializer):
@@ -58,7 +58,7 @@ class NewSubscriptionSerializer(SettingsSerializer):
     url = serializers.CharField(max_length=2048)
     issuer = serializers.CharField(max_length=128)
     feed = serializers.CharField(max_length=128)
-    fingerprint = serializers.CharField(max_length=200, help_text="Of its key, as somebody compared it")
+    fingerprint = serializers.CharField(max_length=200, help_text="Of its key, after a comparison")
     capacity_cores = serializers.FloatField(help_text="What the caller agrees that site has")
     token = token_field()
     reason = serializers.CharField(max_length=LONGEST_REASON)
@@ -78,7 +78,7 @@ class CapacityAgreementSerializer(serializers.Serializer[Any]):
 
 class HeldHourSerializer(serializers.Serializer[Any]):
     hour_at = serializers.DateTimeField()
-    number = serializers.IntegerField(help_text="Of the document that told it")
+    number = serializers.IntegerField(help_text="Of the document that reported it")
     cpu_s = serializers.FloatField(help_text="Told")
     most_cpu_s = serializers.FloatField(help_text="What the agreed capacity allows")
     found_at = serializers.DateTimeField()
@@ -91,9 +91,9 @@ class FeedPreviewView(APIView):
         operation_id="preview_subscription", request=FeedPreviewRequestSerializer, responses=FeedPreviewSerializer
     )
     def post(self, request: Request) -> Response:
-        """Fetch and read a feed before anybody trusts it. Nothing is kept."""
+        """Preview a feed before its key is trusted. Nothing is stored."""
         given = sent(FeedPreviewRequestSerializer, request)
-        found = subscribing.preview_feed(
+        found = subscriptions.preview_feed(
             policy_slug=given.pop("policy"), **given, at=clock.now(), actor=actor_of(request)
         )
         return Response(FeedPreviewSerializer(_preview(found)).data)
@@ -106,16 +106,16 @@ class SubscriptionListView(APIView):
     def get(self, request: Request) -> Response:
         """Those that the caller decides about; a token needs the scope `federation` besides."""
         now = clock.now()
-        found = subscribing.list_subscriptions(actor=actor_of(request), at=now)
+        found = subscriptions.list_subscriptions(actor=actor_of(request), at=now)
         return listed(SubscriptionSerializer(found, many=True, context={"at": now}).data)
 
     @extend_schema(operation_id="subscribe", request=NewSubscriptionSerializer, responses={201: SubscriptionSerializer})
     def post(self, request: Request) -> Response:
-        """Take what another site tells of an entry's usage, by the key whose fingerprint somebody compared."""
+        """Subscribe to an entry's usage at another site, under the key whose fingerprint was compared."""
         given = sent(NewSubscriptionSerializer, request)
-        settings = taken_apart(given, SettingsSerializer)
+        settings = split_settings(given, SettingsSerializer)
         now = clock.now()
-        made = subscribing.subscribe(
+        made = subscriptions.subscribe(
             policy_slug=given.pop("policy"), **given, settings=settings, at=now, actor=actor_of(request)
         )
         return Response(SubscriptionSerializer(made, context={"at": now}).data, status=201)
@@ -133,7 +133,7 @@ class SubscriptionDetailView(APIView):
         operation_id="change_subscription", request=ChangedSubscriptionSerializer, responses=SubscriptionSerializer
     )
     def patch(self, request: Request, subscription: int) -> Response:
-        """Limits and rhythm; what is left out stays."""
+        """Limits and interval; omitted values stay."""
         given = sent(ChangedSubscriptionSerializer, request)
         reason, token = given.pop("reason"), given.pop("token", None)
         control.change_settings(
@@ -148,8 +148,8 @@ class HeldHourListView(APIView):
 
     @extend_schema(operation_id="list_held_hours", responses=list_of(HeldHourSerializer))
     def get(self, request: Request, subscription: int) -> Response:
-        """Hours in which it tells of more than it has, newest first: their sums don't count. At most 1,000."""
-        row = subscribing.get_subscription(subscription_id=subscription, actor=actor_of(request), at=clock.now())
+        """Hours in which it reports more than its capacity, newest first: their sums don't count. At most 1,000."""
+        row = subscriptions.get_subscription(subscription_id=subscription, actor=actor_of(request), at=clock.now())
         return listed(HeldHourSerializer(row.held_hours.order_by("-hour_at")[:1_000], many=True).data)
 
 
@@ -158,7 +158,7 @@ class CapacityAgreementView(APIView):
 
     @extend_schema(operation_id="agree_capacity", request=CapacityAgreementSerializer, responses=SubscriptionSerializer)
     def post(self, request: Request, subscription: int) -> Response:
-        """What that site has, as agreed from now on. All that it tells is read anew: held hours within it count."""
+        """The agreed capacity of that site. All its usage is read again: held hours within it are released."""
         given = sent(CapacityAgreementSerializer, request)
         control.agree_capacity(
             subscription=subscription, cores=given["cores"], reason=given["reason"], at=clock.now(),
@@ -169,7 +169,7 @@ class CapacityAgreementView(APIView):
 
 def _answer(request: Request, subscription: int) -> Response:
     now = clock.now()
-    found = subscribing.get_subscription(subscription_id=subscription, actor=actor_of(request), at=now)
+    found = subscriptions.get_subscription(subscription_id=subscription, actor=actor_of(request), at=now)
     return Response(SubscriptionSerializer(found, context={"at": now}).data)
 
 

@@ -12,9 +12,10 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.accounts.models import Account
-from apps.accounts.names.intern import AccountKey, canonical
+from apps.accounts.names.account_ids import AccountKey, canonical
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
+from apps.api.v1.instants import InstantField
 from apps.api.v1.lists import asked, decode_cursor, list_of, listed, sent
 from apps.api.v1.mapping.serializers import (
     IF_MATCH,
@@ -38,7 +39,6 @@ from apps.api.v1.mapping.serializers import (
     unmapped_json,
     version_json,
 )
-from apps.api.v1.moments import InstantField
 from apps.api.v1.policies.places import entry_uid
 from apps.core import clock
 from apps.core.errors import FieldProblem, NotFound
@@ -140,7 +140,7 @@ class MappingTrialView(APIView):
 
     @extend_schema(operation_id="try_mapping", request=MappingTrialSerializer, responses=MappingPlanSerializer)
     def post(self, request: Request, policy: str) -> Response:
-        """Which accounts would move from where to where, and the usage at stake. Nothing is changed."""
+        """Which accounts would move from where to where, and the affected usage. Nothing is changed."""
         given = sent(MappingTrialSerializer, request)
         if len(given) != 1:
             raise _refusal("body", "must have one of rules, assignments, restore")
@@ -276,7 +276,7 @@ def _rules(request: Request, policy: str, given: Sequence[dict[str, Any]]) -> li
 
 
 def _places(request: Request, policy: str, given: Sequence[dict[str, Any]]) -> dict[int, Any]:
-    """By id; a name that nobody knows gets an id that no account has, and the answer of what isn't there."""
+    """By id; an unknown name gets an id that no account has, and so the answer for missing ones."""
     uids = {text: entry_uid(request, policy, text) for text in {one["entry"] for one in given}}
     keys = [canonical(AccountKey(*one["account"].values())) for one in given]
     rows = Account.objects.filter(

@@ -1,4 +1,4 @@
-"""What rules, moves, suggestions and versions of the mapping look like."""
+"""Serializers of rules, moves, suggestions and versions of the mapping."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 from apps.api.errors import Refusal
 from apps.api.v1.policies.places import reach_json
 from apps.core.errors import FieldProblem
@@ -129,7 +129,7 @@ class MappingRuleSerializer(serializers.Serializer[Any]):
     shares = serializers.FloatField()
     archive_after_idle_days = serializers.IntegerField(allow_null=True)
     reach = serializers.UUIDField(
-        allow_null=True, help_text="The entry below which it takes accounts from others; null: the whole policy"
+        allow_null=True, help_text="The entry below which it moves accounts of others; null: the whole policy"
     )
     reach_path = serializers.CharField(allow_null=True)
     accounts = serializers.IntegerField(help_text="That it decides about now")

@@ -1,4 +1,4 @@
-"""Accounts that were attached to entries by hand: listed, attached, let go."""
+"""Accounts attached to entries by hand: listed, attached, detached."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from apps.accounts.names.intern import AccountKey
+from apps.accounts.names.account_ids import AccountKey
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.v1.lists import asked, decode_cursor, list_of, listed, sent
 from apps.api.v1.mapping.serializers import IF_MATCH_OF_ONE, AccountNameSerializer, seen_version

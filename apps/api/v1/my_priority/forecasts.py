@@ -51,9 +51,9 @@ class ForecastLevelSerializer(serializers.Serializer[Any]):
     target = serializers.FloatField(allow_null=True)
     actual = serializers.FloatField(allow_null=True)
     tolerance = serializers.FloatField(allow_null=True, help_text="Half its width, as a part of the group")
-    share = serializers.FloatField(allow_null=True, help_text="Of what its group runs, that it is taken to go on with")
+    share = serializers.FloatField(allow_null=True, help_text="Of its group's usage, assumed to continue")
     share_seen = serializers.FloatField(allow_null=True, help_text="That it had on the last days")
-    days = serializers.IntegerField(help_text="That the pace is taken from, at most 28")
+    days = serializers.IntegerField(help_text="Days the pace is measured over, at most 28")
     daily_usage = DailyUsageSerializer(allow_null=True, help_text="Of the group, in the policy's metric")
     method = serializers.ChoiceField(["closed_form", "hour_by_hour"], allow_null=True)
     to_target = RecoveryRangeSerializer(allow_null=True)
@@ -116,7 +116,7 @@ class ForecastListSerializer(serializers.Serializer[Any]):
 
 class PlaceSerializer(serializers.Serializer[Any]):
     rank = serializers.IntegerField(allow_null=True)
-    rank_to = serializers.IntegerField(allow_null=True, help_text="Above rank where ranks are told in steps")
+    rank_to = serializers.IntegerField(allow_null=True, help_text="Above rank where ranks are rounded to steps")
     factor = serializers.FloatField(allow_null=True)
 
 
@@ -143,9 +143,7 @@ class TriedSerializer(serializers.Serializer[Any]):
     as_of = serializers.DateTimeField()
     then_at = serializers.DateTimeField()
     of = serializers.IntegerField()
-    basis = serializers.ChoiceField(
-        ["last_days", "present_usage"], help_text="What everybody else's pace is taken from"
-    )
+    basis = serializers.ChoiceField(["last_days", "present_usage"], help_text="Where the others' pace is measured")
     is_estimate = serializers.BooleanField()
     supposed = SupposedSerializer()
     level = serializers.CharField(allow_null=True)
@@ -197,7 +195,7 @@ class MyForecastView(APIView):
         operation_id="get_my_forecast", parameters=[MyForecastFilterSerializer], responses=ForecastListSerializer
     )
     def get(self, request: Request) -> Response:
-        """The same for all accounts of one's own."""
+        """The forecasts of all of the caller's accounts."""
         given = asked(MyForecastFilterSerializer, request)
         found = get_my_forecasts(share=given.get("share"), actor=actor_of(request), at=clock.now())
         return _private({"results": [forecast_json(each) for each in found]})

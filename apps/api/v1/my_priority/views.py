@@ -1,4 +1,4 @@
-"""Who asks, and their own priorities in numbers and words: for the client in a terminal, and for anybody's scripts."""
+"""The caller and their own priorities in numbers and words: for the terminal client, and for scripts."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.analytics.forecast.level_forecast import outlook_of
-from apps.api.authentication import SELF_READ, Scopes, actor_of
+from apps.api.authentication import PRIORITIES_READ, SELF_READ, Scopes, actor_of
+from apps.api.v1.instants import MomentSerializer, moment_of
 from apps.api.v1.lists import asked
-from apps.api.v1.moments import MomentSerializer, moment_of
 from apps.api.v1.my_priority.walks import WalkStepSerializer
-from apps.api.v1.priorities import AlgorithmField, NumberField
+from apps.api.v1.priorities import AlgorithmField, NumberField, PrioritySerializer
 from apps.api.v1.sentences import SaidSerializer
 from apps.api.v1.usage.records import serializer_of
+from apps.explain.account_walk import explain
 from apps.explain.me import explain_me, get_me
 from apps.explain.my_priority import PathJob
 
@@ -109,7 +110,7 @@ class MeView(APIView):
 
     @extend_schema(operation_id="get_me", parameters=[MeFilterSerializer], responses=MeSerializer)
     def get(self, request: Request) -> Response:
-        """Who asks, and each of their accounts with its place; `at` looks back, with the rights of now."""
+        """The caller, and each of their accounts with its rank; `at` selects a past instant, with present rights."""
         given = asked(MeFilterSerializer, request)
         told = get_me(actor=actor_of(request), at=moment_of(given.get("at")), policy_slug=given.get("policy"))
         return Response(told)
@@ -122,7 +123,7 @@ class MyExplanationView(APIView):
         operation_id="explain_me", parameters=[MyExplanationFilterSerializer], responses=MyExplanationsSerializer
     )
     def get(self, request: Request) -> Response:
-        """The same with every level of the way, the number the scheduler gets, and what to do."""
+        """The caller's accounts with every level of the path, the number the scheduler gets, and what to do."""
         given = asked(MyExplanationFilterSerializer, request)
         told = explain_me(
             actor=actor_of(request),
@@ -134,3 +135,44 @@ class MyExplanationView(APIView):
             outlook_of=outlook_of,
         )
         return Response(told)
+
+
+class ExplainedSerializer(PrioritySerializer):
+    """A look-up's answer with the walk; unmapped accounts have none."""
+
+    steps = MyStepSerializer(many=True, required=False)
+    explained_by = serializers.ChoiceField(
+        ["levels", "ratio", "number"], required=False, help_text="Level by level, or one number of the whole path"
+    )
+    deciding = serializers.CharField(required=False, allow_null=True, help_text="The entry of the main reason")
+    sentence = serializers.CharField(required=False)
+    sentences = SaidSerializer(many=True, required=False)
+
+
+class ExplanationSerializer(serializers.Serializer[Any]):
+    policy = serializers.CharField()
+    snapshot = serializers.IntegerField()
+    revision = serializers.IntegerField()
+    as_of = serializers.DateTimeField()
+    algorithm = AlgorithmField()
+    moment = MomentSerializer(allow_null=True, help_text="With `at`")
+    results = ExplainedSerializer(many=True)
+
+
+class ExplainFilterSerializer(serializers.Serializer[Any]):
+    account = serializers.CharField(max_length=1024)
+    namespace = serializers.CharField(max_length=128, required=False, default="", allow_blank=True)
+    at = serializers.CharField(max_length=64, required=False, help_text="A revision, or a time with its zone")
+
+
+class ExplainView(APIView):
+    scopes: ClassVar[Scopes] = {"GET": frozenset({PRIORITIES_READ, SELF_READ})}
+
+    @extend_schema(
+        operation_id="explain_priority", parameters=[ExplainFilterSerializer], responses=ExplanationSerializer
+    )
+    def get(self, request: Request, policy: str) -> Response:
+        """The walk from the root to the account's entry: one object a level, numbers that add up, and sentences."""
+        given = asked(ExplainFilterSerializer, request)
+        at = moment_of(given.pop("at", None))
+        return Response(explain(policy_slug=policy, **given, at=at, actor=actor_of(request)))

@@ -1,4 +1,4 @@
-"""The walk root→leaf as REST tells it, level by level."""
+"""The walk root→leaf in REST, level by level."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class LevelEffectSerializer(serializers.Serializer[Any]):
     k = serializers.FloatField(allow_null=True, help_text="The exponent of r_l, where the formula applies")
     factor_above = serializers.FloatField()
     factor = serializers.FloatField()
-    log2_change = NumberField(help_text="Of log2 F by this level; -Infinity where it takes F to 0")
+    log2_change = NumberField(help_text="Of log2 F by this level; -Infinity where F becomes 0")
 
 
 class WalkStepSerializer(serializers.Serializer[Any]):
@@ -76,4 +76,4 @@ class WalkStepSerializer(serializers.Serializer[Any]):
     sentence = serializers.CharField()
     sentences = SaidSerializer(many=True)
     adjustments = AdjustmentTellingSerializer(many=True)
-    suppressed = serializers.BooleanField(help_text="true: what was used here is not told; its numbers are null")
+    suppressed = serializers.BooleanField(help_text="true: its usage is hidden; its numbers are null")

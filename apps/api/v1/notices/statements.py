@@ -13,8 +13,8 @@ from rest_framework.views import APIView
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.v1.lists import asked, list_of, listed
 from apps.api.v1.policies.places import entry_uid
-from apps.notices.statements.reading import StatementLine, StatementPage, get_statements
-from apps.notices.statements.reckoning import AMOUNTS
+from apps.notices.statements.arithmetic import AMOUNTS
+from apps.notices.statements.selectors import StatementLine, StatementPage, get_statements
 
 
 class StatementFilterSerializer(serializers.Serializer[Any]):
@@ -26,7 +26,7 @@ class StatementFilterSerializer(serializers.Serializer[Any]):
 
 
 class FiguresSerializer(serializers.Serializer[Any]):
-    """In the policy's metric (core-seconds where it weighs cores alone), over the days on which the entry competes.
+    """In the policy's metric (core-seconds where it weights cores alone), over the days on which the entry competes.
 
     entitled = used + lent + missed + unclear − borrowed.
     """
@@ -34,8 +34,8 @@ class FiguresSerializer(serializers.Serializer[Any]):
     entitled = serializers.FloatField(help_text="Σ target · what all that compete with it used on the day")
     used = serializers.FloatField()
     lent = serializers.FloatField(help_text="Σ max(0, entitled − used) over days without demand above use")
-    missed = serializers.FloatField(help_text="The same over days on which its jobs waited")
-    unclear = serializers.FloatField(help_text="The same over days on which no source tells whether jobs waited")
+    missed = serializers.FloatField(help_text="That over days on which its jobs waited")
+    unclear = serializers.FloatField(help_text="That over days on which no source reports whether jobs waited")
     borrowed = serializers.FloatField(help_text="Σ max(0, used − entitled), day by day")
     n_days = serializers.IntegerField()
     n_before_first = serializers.IntegerField(help_text="Of these, from before anything was published")
@@ -56,8 +56,8 @@ class StatementSerializer(serializers.Serializer[Any]):
     path = serializers.CharField()
     month = serializers.CharField(source="month.text")
     figures = FiguresSerializer(allow_null=True)
-    suppressed = serializers.BooleanField(source="is_suppressed", help_text="There are figures that may not be told")
-    rounded = serializers.BooleanField(source="is_rounded", help_text="Told as sums only, in two digits")
+    suppressed = serializers.BooleanField(source="is_suppressed", help_text="There are figures that are hidden")
+    rounded = serializers.BooleanField(source="is_rounded", help_text="Shown as sums only, in two digits")
     adjusted = serializers.FloatField(allow_null=True, help_text="Corrections of usage that count in the month")
     is_closed = serializers.BooleanField(help_text="Kept as they were; what is found later is in corrections")
     corrections = serializers.SerializerMethodField(help_text="By amount: what it would be now − what was kept")

@@ -1,4 +1,4 @@
-"""Notices as their reader gets them, read and put off; and the rules that open them."""
+"""The caller's notices, read and snoozed; and the rules that open them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from apps.api.v1.lists import asked, decode_cursor, list_of, listed, sent
 from apps.api.v1.policies.places import entry_uid
 from apps.core import clock
 from apps.core.errors import FieldProblem
-from apps.notices import reading, watching
+from apps.notices import rules, selectors
 from apps.notices.kinds import kinds
 from apps.notices.models import Notice
-from apps.notices.reading import NoticeLine
-from apps.notices.watching import NEW, Place, RuleLine
+from apps.notices.rules import NEW, Place, RuleLine
+from apps.notices.selectors import NoticeLine
 
 _READ = frozenset({POLICIES_READ, POLICIES_WRITE, SELF_READ})
 _TAG = re.compile(r'(?:W/)?"([0-9]{1,9})"')
@@ -53,7 +53,7 @@ class NoticeSerializer(serializers.Serializer[Any]):
 
 
 class NoticeFilterSerializer(serializers.Serializer[Any]):
-    state = serializers.ChoiceField(reading.STATES, required=False, default="open")
+    state = serializers.ChoiceField(selectors.STATES, required=False, default="open")
     kind = serializers.CharField(max_length=32, required=False, default="")
     policy = serializers.CharField(max_length=64, required=False, default="")
     cursor = serializers.CharField(max_length=200, required=False)
@@ -112,11 +112,11 @@ class NoticeListView(APIView):
         operation_id="list_notices", parameters=[NoticeFilterSerializer], responses=list_of(NoticeSerializer)
     )
     def get(self, request: Request) -> Response:
-        """What the caller is told, newest first. A notice tells nothing that its reader couldn't see on a page."""
+        """The caller's notices, newest first. A notice contains nothing that its reader couldn't see on a page."""
         given = asked(NoticeFilterSerializer, request)
         before = decode_cursor(given["cursor"], int) if "cursor" in given else None
         limit = given["limit"]
-        found = reading.list_notices(
+        found = selectors.list_notices(
             state=given["state"], kind=given["kind"], policy=given["policy"], before=before, limit=limit + 1,
             at=clock.now(), actor=actor_of(request),
         )  # fmt: skip
@@ -136,11 +136,11 @@ class NoticeDetailView(APIView):
         """Mark it as read or unread, put it off, or show it again: for the caller alone."""
         given, actor, now = sent(NoticeChangeSerializer, request), actor_of(request), clock.now()
         if "snoozed_until" in given:
-            reading.snooze(id=notice, until=given["snoozed_until"], at=now, actor=actor)
+            selectors.snooze(id=notice, until=given["snoozed_until"], at=now, actor=actor)
         if given.get("is_unread") is True:
-            reading.mark_unread(id=notice, at=now, actor=actor)
+            selectors.mark_unread(id=notice, at=now, actor=actor)
         elif given.get("is_unread") is False:
-            reading.mark_read(ids=[notice], at=now, actor=actor)
+            selectors.mark_read(ids=[notice], at=now, actor=actor)
         return _notice(notice, actor)
 
 
@@ -153,18 +153,18 @@ class NoticeRuleListView(APIView):
     def get(self, request: Request) -> Response:
         """The site's rules, and those of policies and entries that the caller sees."""
         given = asked(RuleFilterSerializer, request)
-        found = watching.list_rules(policy_slug=given["policy"], at=clock.now(), actor=actor_of(request))
+        found = rules.list_rules(policy_slug=given["policy"], at=clock.now(), actor=actor_of(request))
         return listed(RuleSerializer(found, many=True).data)
 
     @extend_schema(operation_id="make_notice_rule", request=NewRuleSerializer, responses={201: RuleSerializer})
     def post(self, request: Request) -> Response:
-        """A rule where there is none yet; for whoever rules that place."""
+        """A new rule; for managers of that place."""
         given, actor, now = sent(NewRuleSerializer, request), actor_of(request), clock.now()
         uid = entry_uid(request, given["policy"], given["entry"]) if given["entry"] and given["policy"] else None
-        place = watching.place_of(
+        place = rules.place_of(
             policy_slug=given["policy"], entry_uid=uid, source_slug=given["source"], actor=actor
         )  # fmt: skip
-        made = watching.set_rule(
+        made = rules.set_rule(
             kind=given["kind"], place=place, is_on=given["is_on"], terms=given["terms"], version=NEW, at=now,
             actor=actor,
         )  # fmt: skip
@@ -189,8 +189,8 @@ class NoticeRuleDetailView(APIView):
     def patch(self, request: Request, rule: int) -> Response:
         """Turn it on or off, or give it other limits; what is left out stays."""
         given, actor, now = sent(RuleChangeSerializer, request), actor_of(request), clock.now()
-        line = watching.get_rule(id=rule, at=now, actor=actor)
-        watching.set_rule(
+        line = rules.get_rule(id=rule, at=now, actor=actor)
+        rules.set_rule(
             kind=line.kind.name, place=Place(line.rule.policy, line.rule.entry_uid, line.rule.source),
             is_on=given.get("is_on", line.rule.is_on), terms={**line.terms, **given.get("terms", {})},
             version=_version(request), at=now, actor=actor,
@@ -201,8 +201,8 @@ class NoticeRuleDetailView(APIView):
     def delete(self, request: Request, rule: int) -> Response:
         """The rule above it decides again."""
         actor, now = actor_of(request), clock.now()
-        watching.get_rule(id=rule, at=now, actor=actor)
-        watching.remove_rule(id=rule, version=_version(request), at=now, actor=actor)
+        rules.get_rule(id=rule, at=now, actor=actor)
+        rules.remove_rule(id=rule, version=_version(request), at=now, actor=actor)
         return Response(status=204)
 
 
@@ -236,12 +236,12 @@ class NoticeKindListView(APIView):
 
 
 def _notice(id: int, actor: Actor) -> Response:
-    line: NoticeLine = reading.get_notice(id=id, at=clock.now(), actor=actor)
+    line: NoticeLine = selectors.get_notice(id=id, at=clock.now(), actor=actor)
     return Response(NoticeSerializer(line).data)
 
 
 def _rule(id: int, actor: Actor) -> Any:
-    return RuleSerializer(watching.get_rule(id=id, at=clock.now(), actor=actor)).data
+    return RuleSerializer(rules.get_rule(id=id, at=clock.now(), actor=actor)).data
 
 
 def _version(request: Request) -> int:

@@ -35,9 +35,9 @@ class AdjustmentSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(source="adjustment.reason")
     author = serializers.CharField(source="adjustment.author_name")
     created_at = serializers.DateTimeField(source="adjustment.created_at")
-    since = serializers.IntegerField(source="adjustment.since", help_text="The revision that put it in force")
+    since = serializers.IntegerField(source="adjustment.since", help_text="The revision that published it")
     until = serializers.IntegerField(
-        source="adjustment.until", allow_null=True, help_text="The revision that revoked it; null: in force"
+        source="adjustment.until", allow_null=True, help_text="The revision that revoked it; null: valid"
     )
 
     @extend_schema_field(serializers.CharField(allow_null=True))

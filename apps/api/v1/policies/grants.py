@@ -1,4 +1,4 @@
-"""Grants of a policy: listed, given, changed, ended; and why somebody may do something at an entry."""
+"""Grants of a policy: listed, given, changed, ended; and why a person may do something at an entry."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class GrantListView(APIView):
 
     @extend_schema(operation_id="give_grant", request=NewGrantSerializer, responses={201: GrantSerializer})
     def post(self, request: Request, policy: str) -> Response:
-        """Nobody gives more than they hold, for longer than they hold it, or to themselves."""
+        """Givers can't exceed their own rights or their duration, nor give to themselves."""
         given = sent(NewGrantSerializer, request)
         more = {name: given[name] for name in ("verbs", "expires_at") if name in given}
         grant = delegation.give_grant(
@@ -213,7 +213,7 @@ class AccessView(APIView):
 
     @extend_schema(operation_id="explain_access", parameters=[AccessFilterSerializer], responses=AccessSerializer)
     def get(self, request: Request, policy: str) -> Response:
-        """What somebody may do at an entry, verb by verb, with the grants that say so."""
+        """A person's rights at an entry, verb by verb, with the grants behind them."""
         given = asked(AccessFilterSerializer, request)
         answer = access.explain_access(
             policy_slug=policy,
@@ -221,7 +221,7 @@ class AccessView(APIView):
             username=given["person"],
             at=clock.now(),
             actor=actor_of(request),
-            sight=see,
+            visibility=see,
         )
         return Response(AccessSerializer(answer).data)
 

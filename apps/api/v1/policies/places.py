@@ -28,8 +28,9 @@ def entry_uid(request: Request, policy_slug: str, text: str) -> UUID:
 
 
 def reach_json(tree: TreeColumns, reach: int | None) -> dict[str, str | None]:
-    """Of a rule: the entry below which it takes accounts, None for the whole policy. It lies above what a rule is for,
-    so that everybody who sees the rule's entry sees it."""
+    """Of a rule: the entry below which it maps accounts, None for the whole policy. It lies above the rule's entry, so
+    that everyone who sees the latter sees it.
+    """
     if reach is None:
         return {"reach": None, "reach_path": None}
     return {"reach": str(tree.uuid(reach)), "reach_path": tree.path(reach)}

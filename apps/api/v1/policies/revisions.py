@@ -12,8 +12,8 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.api.authentication import POLICIES_READ, Scopes, actor_of
+from apps.api.v1.instants import moment_of
 from apps.api.v1.lists import asked, decode_cursor, encode_cursor
-from apps.api.v1.moments import moment_of
 from apps.api.v1.policies.places import reach_json
 from apps.api.v1.policies.tree import EntrySerializer, entry_of
 from apps.core import clock
@@ -140,7 +140,7 @@ class MemberRuleSerializer(serializers.Serializer[Any]):
     kind = serializers.CharField()
     archive_after_days = serializers.IntegerField(allow_null=True)
     reach = serializers.UUIDField(
-        allow_null=True, help_text="The entry below which it takes accounts from others; null: the whole policy"
+        allow_null=True, help_text="The entry below which it moves accounts of others; null: the whole policy"
     )
     reach_path = serializers.CharField(allow_null=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from django.http import HttpResponseBase
@@ -15,19 +16,65 @@ from apps.accounts.actor import Actor
 from apps.api.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.errors import Refusal
 from apps.api.tables import TABLE_ANSWERS, TableFormatField, table_response
+from apps.api.v1.instants import MomentSerializer, moment_of
 from apps.api.v1.lists import asked
-from apps.api.v1.moments import MomentSerializer, moment_of
-from apps.api.v1.policies.tree_changes import TreeChangesSerializer, changes_since
 from apps.api.v1.priorities import NumberField
 from apps.core import clock
-from apps.core.errors import FieldProblem, TooLarge
+from apps.core.errors import FieldProblem, NotFound, TooLarge
 from apps.explain.account_walk import moment_json
 from apps.federation.mounts.provenance import mounted_at
 from apps.priorities.selectors import PolicyView, open_view
-from apps.priorities.selectors.tree_changes import ENTRY_COLUMNS, entry_rows, tag_of_view
+from apps.priorities.selectors.tree_changes import ENTRY_COLUMNS, changed, entry_rows, tag_of_view, view_at
 from apps.priorities.selectors.visible.moments import moment_of as shown_moment_of
 from apps.priorities.selectors.visible.snapshot import require_entry, require_path
 from apps.priorities.snapshots.ordering import json_number
+
+MOST_CHANGED = 20_000
+
+
+class GoneEntrySerializer(serializers.Serializer[Any]):
+    uid = serializers.UUIDField()
+    path = serializers.CharField(help_text="Where it was")
+
+
+class TreeChangesSerializer(serializers.Serializer[Any]):
+    policy = serializers.CharField()
+    revision = serializers.IntegerField()
+    snapshot = serializers.IntegerField(allow_null=True, help_text="What to send as `since` the next time")
+    as_of = serializers.DateTimeField(allow_null=True)
+    since = serializers.IntegerField()
+    entries = serializers.ListField(
+        child=serializers.DictField(), help_text="Entries of the form of the tree, without children, parents first"
+    )
+    gone = GoneEntrySerializer(many=True)
+
+
+def changes_since(
+    view: PolicyView, top: int, since: int, said: Callable[[PolicyView, int], dict[str, Any]]
+) -> dict[str, Any]:
+    """Raises Refusal 410 where that snapshot is no longer kept: read the tree again."""
+    try:
+        then = view_at(view, since)
+    except NotFound as error:
+        message = f"Snapshot {since} is no longer kept: ask again without since."
+        raise Refusal(message, code="snapshot_gone", status=410) from error
+    found, gone = changed(view, then, top, said)
+    if len(found) > MOST_CHANGED:
+        raise TooLarge(f"Over {MOST_CHANGED:,} entries have changed: ask for a path further down, or format=csv.")
+    return {
+        "policy": view.policy.slug,
+        "revision": view.revision,
+        "snapshot": view.snapshot.snapshot_id if view.snapshot else None,
+        "as_of": view.as_of,
+        "since": since,
+        "entries": [_without_children(said(view, i)) for i in found],
+        "gone": [{"uid": then.tree.uuid(j), "path": then.tree.path(j)} for j in gone],
+    }
+
+
+def _without_children(entry: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in entry.items() if name != "children"}
+
 
 MOST_ENTRIES = 20_000
 STATES = ("over", "under", "on", "idle", "unknown")
@@ -52,9 +99,10 @@ class TreeFilterSerializer(serializers.Serializer[Any]):
 class MountedSerializer(serializers.Serializer[Any]):
     issuer = serializers.CharField(help_text="The authority that maintains what lies below")
     publication = serializers.CharField()
-    version = serializers.IntegerField(allow_null=True, help_text="In force; null: none yet, or of the past")
+    version = serializers.IntegerField(allow_null=True, help_text="The current one; null: none yet, or of the past")
     age_s = serializers.FloatField(
-        allow_null=True, help_text="Since it was last confirmed, when this was told; null: never, or of the past"
+        allow_null=True,
+        help_text="Since it was last confirmed, at the time of this answer; null: never, or of the past",
     )
 
 
@@ -73,11 +121,11 @@ class EntrySerializer(serializers.Serializer[Any]):
     columns = serializers.DictField(
         child=NumberField(allow_null=True), help_text="What the algorithm has of its own, by its scheduler's names"
     )
-    usage_core_s = serializers.FloatField(allow_null=True, help_text="null: not told")
+    usage_core_s = serializers.FloatField(allow_null=True, help_text="null: hidden")
     state = serializers.ChoiceField(STATES)
     suppressed = serializers.BooleanField(
-        help_text="Its usage, and what follows from it, isn't told to you: fewer than five active members, one who "
-        "used more than four fifths, or a difference of told numbers that would be as small"
+        help_text="Its usage, and what follows from it, is hidden from you: fewer than five active members, one who "
+        "used more than four fifths, or a difference of shown numbers that would be as small"
     )
     scope = serializers.CharField(
         allow_blank=True, help_text="By whose usage its children are compared; empty: as above"

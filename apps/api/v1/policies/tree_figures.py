@@ -13,8 +13,8 @@ from rest_framework.views import APIView
 
 from apps.api.authentication import POLICIES_READ, Scopes, actor_of
 from apps.api.figures import FIGURE_ANSWERS, FigureFilterSerializer, figure_response
+from apps.api.v1.instants import moment_of
 from apps.api.v1.lists import asked
-from apps.api.v1.moments import moment_of
 from apps.api.v1.policies.places import entry_uid
 from apps.figures.tree.asked import COLORS, ENTRY, KINDS, SIZES, read_tree_asked
 from apps.figures.tree.figure import tree_figure
@@ -28,7 +28,7 @@ class TreeFilterSerializer(FigureFilterSerializer):
     kind = serializers.ChoiceField(KINDS, required=False, help_text="icicle unless given")
     size = serializers.ChoiceField(SIZES, required=False, help_text="What a field is as large as; target unless given")
     color = serializers.ChoiceField(COLORS, required=False, help_text="balance unless given")
-    at = serializers.CharField(required=False, help_text="A revision or an instant to look back at")
+    at = serializers.CharField(required=False, help_text="A past revision or instant")
 
 
 class TreeFigureView(APIView):

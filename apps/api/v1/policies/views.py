@@ -16,8 +16,8 @@ from rest_framework.views import APIView
 
 from apps.api.authentication import POLICIES_READ, PRIORITIES_READ, Scopes, actor_of
 from apps.api.rendering import JSONRenderer
+from apps.api.v1.instants import moment_of
 from apps.api.v1.lists import asked, decode_cursor, list_of, listed
-from apps.api.v1.moments import moment_of
 from apps.core import clock
 from apps.mapping.visibility import load_whole_tree
 from apps.policies import selectors
@@ -60,7 +60,7 @@ class MetricSerializer(serializers.Serializer[Any]):
 
 
 class SettingsSerializer(serializers.Serializer[Any]):
-    """As they stand in the revision; parameters are told by the registries of algorithms and aging laws."""
+    """As stored in the revision; the registries of algorithms and decay functions describe the parameters."""
 
     algorithm = serializers.DictField()
     metric = MetricSerializer()

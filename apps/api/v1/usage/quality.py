@@ -1,4 +1,4 @@
-"""What is odd about usage, by source."""
+"""Data issues of usage, by source."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ReceivedSerializer(serializers.Serializer[Any]):
 class QualitySerializer(serializers.Serializer[Any]):
     source = serializers.CharField()  # type: ignore[assignment]
     received = ReceivedSerializer()
-    missing_hours = serializers.IntegerField(help_text="Without usage, where the source's rhythm lets expect some")
+    missing_hours = serializers.IntegerField(help_text="Without usage, where the source's interval makes some expected")
     changed = serializers.IntegerField(help_text="Jobs that changed after they had ended")
     changed_core_s = serializers.FloatField(allow_null=True, help_text="null: for who reads all usage alone")
     too_late_core_s = serializers.FloatField(allow_null=True, help_text="null: for who reads all usage alone")
@@ -58,18 +58,18 @@ class QualityListView(APIView):
         span = timedelta(days=asked(QualityFilterSerializer, request)["days"])
         sources = selectors.list_sources(actor=actor)
         zone = ZoneInfo(settings.TIME_ZONE)
-        odd = quality.look_at(sources=sources, span=span, at=clock.now(), zone=zone, actor=actor)
-        rows = [{"source": one.slug, "skew_s": one.skew_s, **_counts(odd[one.slug])} for one in sources]
+        issues = quality.look_at(sources=sources, span=span, at=clock.now(), zone=zone, actor=actor)
+        rows = [{"source": one.slug, "skew_s": one.skew_s, **_counts(issues[one.slug])} for one in sources]
         return listed(QualitySerializer(rows, many=True).data)
 
 
-def _counts(odd: quality.Odd) -> dict[str, Any]:
+def _counts(issues: quality.DataIssues) -> dict[str, Any]:
     return {
-        "received": odd.received,
-        "missing_hours": sum(day.n_missing for day in odd.days),
-        "changed": odd.changed[0],
-        "changed_core_s": odd.changed[1],
-        "too_late_core_s": odd.too_late[1],
-        "held": odd.n_held,
-        "vanished": odd.n_vanished,
+        "received": issues.received,
+        "missing_hours": sum(day.n_missing for day in issues.days),
+        "changed": issues.changed[0],
+        "changed_core_s": issues.changed[1],
+        "too_late_core_s": issues.too_late[1],
+        "held": issues.n_held,
+        "vanished": issues.n_vanished,
     }

@@ -30,7 +30,9 @@ class SourceSerializer(serializers.Serializer[Any]):
     time_zone = serializers.CharField()
     names_people = serializers.BooleanField()
     kind = serializers.ChoiceField(choices=Source.Kind.choices)
-    collecting = serializers.SerializerMethodField(help_text="What its kind is told; null for who doesn't administer")
+    collecting = serializers.SerializerMethodField(
+        help_text="Settings of its kind; null for others than administrators"
+    )
     collect_every_s = serializers.IntegerField(allow_null=True, help_text="null: by hand")
     collect_due_at = serializers.DateTimeField(allow_null=True)
     collected_at = serializers.DateTimeField(allow_null=True, help_text="When it last worked")
@@ -43,7 +45,7 @@ class SourceSerializer(serializers.Serializer[Any]):
     cursor = serializers.IntegerField(source="watermark", help_text="Grows with every commit that changed something")
     last_record_end_at = serializers.DateTimeField(allow_null=True)
     last_received_at = serializers.DateTimeField(allow_null=True)
-    lag_s = serializers.SerializerMethodField(help_text="Since the end of the last job heard of")
+    lag_s = serializers.SerializerMethodField(help_text="Since the end of the last reported job")
     counts = serializers.SerializerMethodField()
     etag = serializers.SerializerMethodField(help_text="What If-Match asks for")
 
@@ -93,7 +95,7 @@ class SourceListView(APIView):
 
     @extend_schema(operation_id="list_sources", responses=list_of(SourceSerializer))
     def get(self, request: Request) -> Response:
-        """Every stream of usage that this site takes."""
+        """Every usage source of this site."""
         found = selectors.list_sources(actor=actor_of(request))
         return listed(SourceSerializer(found, many=True, context=_context(request)).data)
 
@@ -129,7 +131,7 @@ class CollectionView(APIView):
 
     @extend_schema(operation_id="collect_source", request=None, responses={202: RunSerializer})
     def post(self, request: Request, source: str) -> Response:
-        """Fetch what is new now, out of its rhythm. The answer is the run to follow."""
+        """Collect new records now, ahead of the interval. The answer is the run to follow."""
         run = sources.collect_now(slug=source, at=clock.now(), actor=actor_of(request))
         return Response(RunSerializer(run).data, status=202)
 
@@ -139,7 +141,7 @@ class PauseView(APIView):
 
     @extend_schema(operation_id="pause_source", request=None, responses=SourceSerializer)
     def post(self, request: Request, source: str) -> Response:
-        """Nothing is collected until it is resumed; what is sent is still taken."""
+        """Nothing is collected until it is resumed; pushed records are still accepted."""
         sources.pause_source(slug=source, at=clock.now(), actor=actor_of(request))
         return _answer(request, source)
 

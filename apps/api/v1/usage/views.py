@@ -14,23 +14,51 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from apps.api.authentication import SELF_READ, USAGE_WRITE, Scopes, actor_of
+from apps.api.authentication import ANY, SELF_READ, USAGE_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
 from apps.api.tables import TABLE_ANSWERS, TableFormatField
+from apps.api.v1.instants import InstantField
 from apps.api.v1.lists import asked, decode_cursor, list_of, listed
-from apps.api.v1.moments import InstantField
 from apps.api.v1.usage.bucket_tables import bucket_table, wanted_buckets
 from apps.core import clock
 from apps.core.errors import FieldProblem
 from apps.priorities.selectors import count_unmapped_accounts
 from apps.usage import selectors, services
+from apps.usage.parsers.registry import list_formats
+
+
+class FormatFieldSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField(help_text="As the format calls it")
+    meaning = serializers.CharField(help_text="What it becomes in a record")
+
+
+class UsageFormatSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]  # a field of the answer, not of this class
+    reference = serializers.CharField(help_text="Where the format is described")
+    needs_zone = serializers.BooleanField(help_text="Its times are local: the source, or the import, needs a zone")
+    is_listing = serializers.BooleanField(help_text="Names every job that runs or waits now")
+    sample = serializers.CharField()
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        return {**super().get_fields(), "fields": FormatFieldSerializer(many=True)}  # a word of Django's own
+
+
+class UsageFormatListView(APIView):
+    scopes: ClassVar[Scopes] = {"GET": ANY}
+
+    @extend_schema(operation_id="list_usage_formats", responses=list_of(UsageFormatSerializer))
+    def get(self, request: Request) -> Response:
+        """Every format of job accounting that files, commands and pushes may have."""
+        return listed(UsageFormatSerializer(list_formats(), many=True).data)
+
 
 _TYPES = ("application/json", "application/x-ndjson")
 _PAGE = 1_000
 
 
 class StreamParser(BaseParser):
-    """Leaves the body unread: it is read as it is taken in, and may be compressed."""
+    """Leaves the body unread: it is read during the import, and may be compressed."""
 
     media_type = "application/json"
 
@@ -145,7 +173,7 @@ class RecordListView(APIView):
         responses=PushedSerializer,
     )
     def post(self, request: Request) -> Response:
-        """Each record counts once, in its latest version; every line that isn't taken is named."""
+        """Each record counts once, in its latest version; every rejected line is listed."""
         given = asked(PushSerializer, request)
         answer = services.push_records(
             source_slug=given["source"],

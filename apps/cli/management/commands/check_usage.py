@@ -13,7 +13,7 @@ from apps.accounts.actor import COMMAND
 from apps.cli.commands import REFUSED, OperatorCommand
 from apps.core.clock import now
 from apps.usage.models import Source
-from apps.usage.quality.proof import MOST_NAMED, Difference, Proof, prove, repair
+from apps.usage.quality.bucket_audit import MOST_NAMED, Difference, Proof, prove, repair
 from apps.usage.selectors import get_source
 
 
@@ -32,7 +32,7 @@ class Command(OperatorCommand):
         n_left = 0
         for source in sources:
             found = self._repaired(source, options) if options["repair"] else prove(source)
-            self._tell(found, as_json=options["json"])
+            self._print_result(found, as_json=options["json"])
             n_left += found.n_different - found.n_repaired
         if n_left:
             remedy = "sealed hours can't be repaired: their records are gone" if options["repair"] else "see --repair"
@@ -41,7 +41,7 @@ class Command(OperatorCommand):
     def _repaired(self, source: Source, options: dict[str, Any]) -> Proof:
         return repair(source, reason=options["reason"], at=now(), actor=COMMAND)
 
-    def _tell(self, found: Proof, *, as_json: bool) -> None:
+    def _print_result(self, found: Proof, *, as_json: bool) -> None:
         if as_json:
             self.stdout.write(json.dumps(asdict(found), default=str))
             return
@@ -51,14 +51,14 @@ class Command(OperatorCommand):
             return
         self.stdout.write(f"{head}{found.n_different} buckets differ")
         for difference in found.first:
-            self.stdout.write(f"  {_told(difference)}")
+            self.stdout.write(f"  {_described(difference)}")
         if found.n_different > MOST_NAMED:
             self.stdout.write("  …")
         if found.n_repaired:
             self.stdout.write(f"  {found.n_repaired} of them were written anew from their records")
 
 
-def _told(one: Difference) -> str:
+def _described(one: Difference) -> str:
     whose = one.account or "all accounts together"
     site = f" at {one.site}" if one.site else ""
     return (

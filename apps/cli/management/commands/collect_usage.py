@@ -19,7 +19,7 @@ _COUNTS = ("new", "duplicate", "corrected", "late", "too_late", "vanished", "rej
 
 
 class Command(OperatorCommand):
-    help = "Collects a usage source now, without waiting for its rhythm. Counts go to standard output."
+    help = "Collects a usage source now, ahead of its interval. Counts go to standard output."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--source", required=True, metavar="NAME", help="its slug")

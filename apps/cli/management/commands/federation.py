@@ -1,4 +1,4 @@
-"""`manage.py federation`: what this site tells others, the key it signs with, and what of others' it follows."""
+"""`manage.py federation`: what this site publishes, its signing key, and what it mounts and subscribes to."""
 
 from __future__ import annotations
 
@@ -17,51 +17,53 @@ from apps.core.clock import now
 from apps.federation.documents.keys import list_keys, load_keys, rotate_key
 from apps.federation.fetch_schedule import BAD_OUTCOMES, ask_for
 from apps.federation.models import Mount, Subscription
-from apps.federation.mounts.mounting import clean_fingerprint, list_mounts, make_mount, preview
+from apps.federation.mounts.services import clean_fingerprint, list_mounts, make_mount, preview
 from apps.federation.publications.services import issue_into, list_publications, make_publication
 from apps.federation.usage_feeds import feeds
-from apps.federation.usage_feeds.subscribing import list_subscriptions, preview_feed, subscribe
+from apps.federation.usage_feeds.subscriptions import list_subscriptions, preview_feed, subscribe
 from apps.runs.services import work_run_now
 
 
 class Command(OperatorCommand):
-    help = "Tells others of subtrees and their usage, keeps the key that signs it, and follows what others tell."
+    help = "Publishes subtrees and their usage, manages the signing key, mounts and subscribes."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-        self._add_telling(actions)
+        self._add_publishing(actions)
         self._add_following(actions)
         actions.add_parser("keys", help="print the fingerprints, the newest last: others compare it when they mount")
         rotate = actions.add_parser("rotate-key", help="a new key, which the present one hands over to")
         rotate.add_argument("--reason", required=True, help="why, for the audit log")
 
-    def _add_telling(self, actions: Any) -> None:
+    def _add_publishing(self, actions: Any) -> None:
         publish = actions.add_parser("publish", help="write every publication as a file for any web server")
         publish.add_argument("--to", required=True, type=Path, metavar="DIR", help="the folder that the files go to")
         publish.add_argument("--policy", metavar="NAME", help="of this policy: make or change a publication first")
-        publish.add_argument("--entry", default="/", metavar="PATH", help="the entry that is told, with all below it")
+        publish.add_argument("--entry", default="/", metavar="PATH", help="the published entry, with all below it")
         publish.add_argument(
             "--name", metavar="NAME", help="what the publication is called: lower case, as a.host.name"
         )
         publish.add_argument("--expires-days", type=float, default=7.0, metavar="N", help="how long a document holds")
         told = actions.add_parser("feeds", help="usage that others may read here; with --policy: make or change one")
         told.add_argument("--policy", metavar="NAME", help="of this policy")
-        told.add_argument("--entry", default="/", metavar="PATH", help="the entry that is told of, with all below it")
+        told.add_argument(
+            "--entry", default="/", metavar="PATH", help="the entry whose usage is sent, with all below it"
+        )
         told.add_argument("--name", metavar="NAME", help="what the feed is called: lower case, as a.host.name")
         told.add_argument("--cores", type=float, metavar="N", help="what this site declares that it has")
-        told.add_argument("--no-running", action="store_true", help="don't tell of jobs that run now")
-        told.add_argument("--open", action="store_true", help="anybody may read it; else those with a token for it")
+        told.add_argument("--no-running", action="store_true", help="leave out running jobs")
+        told.add_argument("--open", action="store_true", help="open to all; else a token is needed")
 
     def _add_following(self, actions: Any) -> None:
         status = actions.add_parser("status", help="what is followed: version or number, age, and what is wrong")
-        status.add_argument("--json", action="store_true", help="the same as JSON, ages in seconds")
-        fetch = actions.add_parser("fetch", help="look at what is followed now, and wait for the outcome")
+        status.add_argument("--json", action="store_true", help="as JSON, ages in seconds")
+        fetch = actions.add_parser("fetch", help="fetch all mounts and subscriptions now, and wait for the result")
         one = fetch.add_mutually_exclusive_group()
         one.add_argument("--mount", type=int, metavar="ID", help="only this mount, as `status` numbers it")
         one.add_argument("--usage", type=int, metavar="ID", help="only usage of this subscription")
         mount = actions.add_parser("mount", help="mount what another authority publishes at an entry")
         self._add_remote(mount)
-        subscribed = actions.add_parser("subscribe", help="take what another site tells of an entry's usage")
+        subscribed = actions.add_parser("subscribe", help="subscribe to an entry's usage at another site")
         self._add_remote(subscribed)
         subscribed.add_argument("--cores", type=float, metavar="N", help="what that site has (default: as it declares)")
 
@@ -70,10 +72,12 @@ class Command(OperatorCommand):
         parser.add_argument("--policy", required=True, metavar="NAME")
         parser.add_argument("--entry", required=True, metavar="PATH", help="its own share stays ours")
         trust = parser.add_mutually_exclusive_group()
-        trust.add_argument("--fingerprint", metavar="HEX", help="of its key, as its authority told you by another way")
+        trust.add_argument(
+            "--fingerprint", metavar="HEX", help="of its key, as its authority sent it through another channel"
+        )
         trust.add_argument("--yes", action="store_true", help="trust the key that is found, without comparing it")
         parser.add_argument("--token-file", metavar="FILE", help="a file with the token that they gave us; - for input")
-        parser.add_argument("--every", type=int, metavar="S", help="seconds from one look to the next")
+        parser.add_argument("--every", type=int, metavar="S", help="seconds between fetches")
         parser.add_argument("--reason", default="By command.", help="why, for the audit log")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -108,7 +112,7 @@ class Command(OperatorCommand):
                 raise CommandError("Say with --cores how many cores this site has.", returncode=REFUSED)
             feeds.make_feed(
                 policy_slug=options["policy"], entry=options["entry"], name=options["name"] or options["policy"],
-                capacity_cores=options["cores"], tells_running=not options["no_running"], is_open=options["open"],
+                capacity_cores=options["cores"], sends_running=not options["no_running"], is_open=options["open"],
                 at=now(), actor=COMMAND,
             )  # fmt: skip
         found = feeds.list_feeds(actor=COMMAND)
@@ -133,7 +137,7 @@ class Command(OperatorCommand):
         chosen = self._chosen(options["mount"], options["usage"])
         if not chosen:
             raise CommandError("There is nothing like that: see `manage.py federation status`.", returncode=REFUSED)
-        n_wrong = sum(self._looked(remote) for remote in chosen)
+        n_wrong = sum(self._is_rejected(remote) for remote in chosen)
         if n_wrong:
             raise CommandError(f"{n_wrong} of {len(chosen)} could not be taken.", returncode=REFUSED)
 
@@ -144,8 +148,8 @@ class Command(OperatorCommand):
         wanted = mount if mount is not None else usage
         return [remote for remote in found if wanted in (None, remote.pk)]
 
-    def _looked(self, remote: Mount | Subscription) -> bool:
-        """True where it could not be taken."""
+    def _is_rejected(self, remote: Mount | Subscription) -> bool:
+        """True where the document was rejected."""
         run = work_run_now(ask_for(remote, at=now()).pk)
         said = run.result.get("message") or run.error
         outcome = run.result.get("outcome", run.state)
@@ -187,12 +191,14 @@ class Command(OperatorCommand):
         self.stdout.write(f"Taken at {options['entry']} as {made.pk}; the worker fetches it, as `fetch` does.")
 
     def _compared(self, found: str, options: dict[str, Any]) -> None:
-        """Nothing is trusted that nobody has looked at."""
+        """A key is trusted only after a comparison."""
         self.stdout.write(f"Its key: {found}")
         if options["fingerprint"] and clean_fingerprint(options["fingerprint"]) != found:
             raise CommandError("That is another key than the one you compared: nothing was done.", returncode=REFUSED)
         if not options["fingerprint"] and not options["yes"]:
-            message = "Compare it with what its authority tells you by another way, then give it as --fingerprint."
+            message = (
+                "Compare it with what its authority sends you through another channel, then give it as --fingerprint."
+            )
             raise CommandError(message, returncode=REFUSED)
 
     def _keys(self, options: dict[str, Any]) -> None:
@@ -206,7 +212,7 @@ class Command(OperatorCommand):
 
 
 def _token(path: str | None) -> str:
-    """From a file, because what stands on a command line is seen by everybody on the machine."""
+    """From a file, because every user of the machine sees command lines."""
     if path is None:
         return ""
     return (sys.stdin.read() if path == "-" else Path(path).read_text()).strip()

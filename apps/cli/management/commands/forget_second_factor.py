@@ -1,4 +1,4 @@
-"""`manage.py forget_second_factor`: for somebody who lost the authenticator app and the recovery codes."""
+"""`manage.py forget_second_factor`: for people without their authenticator app and recovery codes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from apps.core.clock import now
 
 
 class Command(OperatorCommand):
-    help = "Takes somebody's second factor away, so that the password alone signs in. Make sure who asks for it."
+    help = "Removes a person's second factor, so that the password alone signs in. Verify who asks for it."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", metavar="NAME", help="the user name")

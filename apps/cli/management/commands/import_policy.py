@@ -25,7 +25,7 @@ _MOST_LINES = 50
 
 class Command(OperatorCommand):
     help = (
-        "Compares a file with the policy in force and makes a change set of what differs. Without --publish it is a "
+        "Compares a file with the current policy and makes a change set of the differences. Without --publish it is a "
         "draft. Entries that the file leaves out are archived, unless --keep-missing is given."
     )
 
@@ -36,7 +36,7 @@ class Command(OperatorCommand):
         parser.add_argument("--keep-missing", action="store_true", help="entries that the file leaves out stay")
         parser.add_argument("--make", action="store_true", help="make the policy first, where there is none")
         parser.add_argument("--dry-run", action="store_true", help="only say what would change")
-        parser.add_argument("--publish", action="store_true", help="put it in force")
+        parser.add_argument("--publish", action="store_true", help="publish it")
         parser.add_argument("--reason", default="", help="why; needed with --publish")
         parser.add_argument(
             "--map", nargs="?", const="", metavar="NAMESPACE",
@@ -61,20 +61,20 @@ class Command(OperatorCommand):
         if options["make"] and options["policy"] not in {policy.slug for policy in list_policies(actor=COMMAND)}:
             make_policy(slug=options["policy"], name=options["policy"], at=now(), actor=COMMAND)
         if options["dry_run"]:
-            self._tell(PolicyImport(plan_import(**wanted)))
+            self._print_result(PolicyImport(plan_import(**wanted)))
             return
         done = import_policy(**wanted, publish=options["publish"], reason=options["reason"])
-        self._tell(done)
+        self._print_result(done)
         if options["map"] is not None:
             self._map(done, namespace=options["map"] or None, reason=options["reason"])
-        self._tell_mapped(done)
+        self._print_mapped(done)
 
     def _map(self, done: PolicyImport, *, namespace: str | None, reason: str) -> None:
         slug = done.plan.policy.slug
         n_new = map_by_names(policy_slug=slug, namespace=namespace, reason=reason, at=now(), actor=COMMAND)
         self.stderr.write(f"{n_new:,} mapping rules added." if n_new else "The mapping rules are there already.")
 
-    def _tell_mapped(self, done: PolicyImport) -> None:
+    def _print_mapped(self, done: PolicyImport) -> None:
         """How many accounts the tree has an entry for: without rules everybody gets the fallback factor."""
         policy = Policy.objects.get(pk=done.plan.policy.pk)
         found = count_mapped(policy, load_tree(policy) if done.revision is not None else done.plan.tree)
@@ -87,7 +87,7 @@ class Command(OperatorCommand):
                 "--publish --map, or write mapping rules on the page Accounts."
             )
 
-    def _tell(self, done: PolicyImport) -> None:
+    def _print_result(self, done: PolicyImport) -> None:
         plan = done.plan
         base = f"revision {plan.policy.head_number} of {plan.policy.slug}"
         if plan.ignored:

@@ -59,11 +59,11 @@ class Command(OperatorCommand):
         if run.state != Run.State.SUCCEEDED:
             status = REFUSED if run.error_code in ("", "failed", "worker_lost") else BAD_INPUT
             raise CommandError(f"Import {made.pk} {run.state}: {run.error or run.message}", returncode=status)
-        self._tell(made, run, as_json=options["json"])
+        self._print_result(made, run, as_json=options["json"])
         if run.counts["rejected"] and not any(run.counts[name] for name in (*_COUNTS[:-1], "too_late")):
             raise CommandError("No line of this file could be taken.", returncode=BAD_INPUT)
 
-    def _tell(self, made: Import, run: Run, *, as_json: bool) -> None:
+    def _print_result(self, made: Import, run: Run, *, as_json: bool) -> None:
         rejected = RejectedLine.objects.filter(usage_import=made).order_by("line")
         n_unmapped = count_unmapped_of_import(Import.objects.select_related("run", "source").get(pk=made.pk))
         if as_json:

@@ -17,8 +17,8 @@ _DAY_S = 86_400
 
 class Command(OperatorCommand):
     help = (
-        "Makes a policy of the groups and users of a usage source, and the rule that maps them. "
-        "Without --publish it is a draft. A new policy counts the whole log without aging, until told otherwise."
+        "Makes a policy from the groups and users of a usage source, and the rule that maps them. "
+        "Without --publish it is a draft. A new policy counts the whole log without aging, unless changed."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -27,7 +27,7 @@ class Command(OperatorCommand):
         parser.add_argument("--proportional", action="store_true", help="shares in proportion to use, not equal ones")
         parser.add_argument("--window-days", metavar="N|all", help="how far back usage counts; all: without limit")
         parser.add_argument("--aging", choices=AGINGS, help="how usage fades within the window")
-        parser.add_argument("--publish", action="store_true", help="put it in force")
+        parser.add_argument("--publish", action="store_true", help="publish it")
         parser.add_argument("--reason", default="", help="why; needed with --publish")
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -51,7 +51,7 @@ def _instant(text: str) -> datetime:
         if instant.tzinfo is not None:
             return instant.astimezone(UTC)
     except (ValueError, OverflowError):
-        pass  # told below, as a time without a zone is
+        pass  # reported below, like a time without a zone
     raise Invalid(
         f"{text!r} is no instant with a zone; write 2026-01-31T12:00:00Z.",
         fields=[FieldProblem("--as-of", "needs a date, a time and a zone")],

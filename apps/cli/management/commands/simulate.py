@@ -43,7 +43,7 @@ class Command(BaseCommand):
 
 
 def _progress(scenario: object) -> Callable[[float], None] | None:
-    """A line that counts up, where somebody watches."""
+    """A counting line, on a terminal."""
     if not sys.stderr.isatty():
         return None
     name = scenario.get("id", "") if isinstance(scenario, dict) else ""

@@ -19,7 +19,7 @@ class Command(OperatorCommand):
     help = "Prints what the database and the files use, and what they will need in a year at the pace of 30 days."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--json", action="store_true", help="the same as JSON, in bytes")
+        parser.add_argument("--json", action="store_true", help="as JSON, in bytes")
 
     def handle(self, *args: Any, **options: Any) -> None:
         holdings = [*list_holdings(at=now()), _files()]

@@ -1,4 +1,4 @@
-"""`manage.py undo_import`: takes an import back, as if it had never been."""
+"""`manage.py undo_import`: undoes an import completely."""
 
 from __future__ import annotations
 

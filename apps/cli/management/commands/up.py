@@ -25,7 +25,7 @@ from apps.cli.stack.paths import InsecureDirectory, broker_dirs, private_dir
 from apps.cli.stack.postgres import CannotStart, PostgresServer
 from apps.cli.stack.supervisor import Signals, Supervisor, say
 
-_OTHER_COMMAND_S = 60.0  # a `with_stack` command may hold the database that long before we give up
+_OTHER_COMMAND_S = 60.0  # a `with_stack` command may hold the database that long before we fail
 _PORT_S = 2.0  # a killed predecessor's socket is closed by then
 
 
@@ -122,7 +122,9 @@ def _serve(var: Path, port: int, server: PostgresServer | None, signals: Signals
 
 
 def _empty_broker(var: Path) -> None:
-    """Messages of an earlier start only say "look": the sweeper looks anyway, and half a file would stop a worker."""
+    """Messages of an earlier start only wake workers: the sweeper checks anyway, and half a file would stop a
+    worker.
+    """
     if settings.CELERY_BROKER_URL == "filesystem://":
         shutil.rmtree(var / "broker", ignore_errors=True)
         broker_dirs(var)

@@ -16,8 +16,8 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from apps.cli.stack import definitions
-from apps.cli.stack.lifeline import dying_with_parent
 from apps.cli.stack.lock import VarLock, held
+from apps.cli.stack.parent_watch import dying_with_parent
 from apps.cli.stack.paths import InsecureDirectory
 from apps.cli.stack.postgres import CannotStart, PostgresServer
 

@@ -11,12 +11,12 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from apps.accounts.actor import Actor
+from apps.policies.allocations.allocation_sums import AllocationSums, add_up, allocated_in
 from apps.policies.allocations.capacities import capacities_of, core_hours, may_state
 from apps.policies.allocations.capacities import period_of as capacity_period
-from apps.policies.allocations.converting import Step, walk_down
-from apps.policies.allocations.giving import allocations_of, givable, period_of
+from apps.policies.allocations.conversion import Step, walk_down
 from apps.policies.allocations.periods import HOUR, Period, uncovered
-from apps.policies.allocations.promises import Promises, add_up, promised_in
+from apps.policies.allocations.services import allocations_of, givable, period_of
 from apps.policies.models import Allocation, Capacity
 from apps.policies.tree.terms import Dates
 from apps.priorities.delivered.entries import Delivered, load_delivered
@@ -47,9 +47,9 @@ class AllocationRow:
     level: int  # 0 for a child of the group that the table is about
     days: Period | None  # first to last day of its allocations, as far as they overlap the period
     n_allocations: int
-    promised_core_h: float | None
+    allocated_core_h: float | None
     share_of_parent: float | None
-    handed_out_core_h: float | None
+    sub_allocated_core_h: float | None
     kept_core_h: float | None
     over_core_h: float | None
     target_global: float | None
@@ -98,7 +98,7 @@ def get_allocation_table(
     """Of the root's group, or of an entry's: computed from one tree, the allocations, and the buckets."""
     view = open_view(policy_slug=policy_slug, actor=actor)
     group = view.require(view.tree.uuid(0) if of is None else of)
-    sums = AllocationSums(view, period, zone, allocations_of(view.policy), capacities_of(view.policy))
+    sums = TableSums(view, period, zone, allocations_of(view.policy), capacities_of(view.policy))
     entries = list(listed_entries(sums, group))
     start = offset(cursor)
     shown = entries[start : None if limit is None else start + limit]
@@ -138,7 +138,7 @@ class _Told:
 
 
 @dataclass(frozen=True, eq=False)
-class AllocationSums:
+class TableSums:
     """The allocations of a period over a tree, to its end and up to now."""
 
     view: PolicyView
@@ -159,13 +159,13 @@ class AllocationSums:
         return uncovered(self.period, [capacity_period(each) for each in self.capacities])
 
     @cached_property
-    def whole(self) -> Promises:
-        promised = promised_in(self.allocations, self.period, self.zone)
+    def whole(self) -> AllocationSums:
+        promised = allocated_in(self.allocations, self.period, self.zone)
         return add_up(self.view.tree, promised, self.capacity_core_h)
 
     @cached_property
-    def by_now(self) -> Promises:
-        promised = promised_in(self.allocations, self.period, self.zone, until=self.view.now)
+    def by_now(self) -> AllocationSums:
+        promised = allocated_in(self.allocations, self.period, self.zone, until=self.view.now)
         return add_up(self.view.tree, promised, None)
 
     @cached_property
@@ -228,14 +228,14 @@ class AllocationSums:
     def _usual(self) -> tuple[Period, ...]:
         return (self.period,)
 
-    def hides_promises(self, i: int) -> bool:
+    def hides_allocations(self, i: int) -> bool:
         """Whether children hidden from the reader have allocations: sums would reveal them."""
         children = self.view.tree.children(i)
         group = slice(children.start, children.stop)
-        return bool((self.whole.is_promised[group] & ~self.view.visibility.mask[group]).any())
+        return bool((self.whole.is_allocated[group] & ~self.view.visibility.mask[group]).any())
 
 
-def listed_entries(sums: AllocationSums, group: int) -> Iterator[tuple[int, int]]:
+def listed_entries(sums: TableSums, group: int) -> Iterator[tuple[int, int]]:
     """(entry, level) depth first: each visible child of the group, below them only entries with an allocation."""
     tree, mask, whole = sums.view.tree, sums.view.visibility.mask, sums.whole
     waiting = [(i, 0) for i in reversed(tree.children(group)) if mask[i]]
@@ -244,15 +244,15 @@ def listed_entries(sums: AllocationSums, group: int) -> Iterator[tuple[int, int]
         yield i, level
         if whole.hands_out[i]:
             below = (j for j in reversed(tree.children(i)) if mask[j])
-            waiting += [(j, level + 1) for j in below if whole.is_promised[j]]
+            waiting += [(j, level + 1) for j in below if whole.is_allocated[j]]
 
 
-def _row(sums: AllocationSums, used: Delivered, i: int, level: int) -> AllocationRow:
+def _row(sums: TableSums, used: Delivered, i: int, level: int) -> AllocationRow:
     view, whole = sums.view, sums.whole
     tree, parent = view.tree, int(view.tree.parent[i])
-    hidden = sums.hides_promises(i)
+    hidden = sums.hides_allocations(i)
     own = _known(whole.own[i])
-    due = _known(sums.by_now.own[i]) if i else None if hidden else float(sums.by_now.handed_out[0])
+    due = _known(sums.by_now.own[i]) if i else None if hidden else float(sums.by_now.sub_allocated[0])
     kept, over = (None, None) if hidden else (_known(whole.kept[i]), _known(whole.over[i]))
     has_above = _known(whole.own[parent]) if parent >= 0 else None
     target = 1.0 if i == 0 else float(view.target[1][i]) if view.competes[i] else None
@@ -272,9 +272,9 @@ def _row(sums: AllocationSums, used: Delivered, i: int, level: int) -> Allocatio
         uid=tree.uuid(i), parent_uid=tree.uuid(parent) if parent >= 0 else None, path=tree.path(i), name=tree.name[i],
         kind=tree.kind_names[int(tree.kind_code[i])], level=level,
         days=Period(min(days).starts_on, max(each.ends_on for each in days)) if days else None,
-        n_allocations=len(days or ()), promised_core_h=own,
+        n_allocations=len(days or ()), allocated_core_h=own,
         share_of_parent=own / has_above if own is not None and has_above else None,
-        handed_out_core_h=None if hidden else float(whole.handed_out[i]), kept_core_h=kept, over_core_h=over,
+        sub_allocated_core_h=None if hidden else float(whole.sub_allocated[i]), kept_core_h=kept, over_core_h=over,
         target_global=target, expected_core_h=expected, expected_whole_core_h=whole_expected,
         due_core_h=due, delivered_core_h=delivered,
         remaining_core_h=None if own is None or delivered is None else own - delivered,

@@ -21,13 +21,13 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.core.errors import FieldProblem, Invalid
 from apps.policies.allocations.capacities import capacities_of
-from apps.policies.allocations.giving import allocations_of, givable
 from apps.policies.allocations.periods import HOUR, Period, begins_at, day_of
+from apps.policies.allocations.services import allocations_of, givable
 from apps.policies.allocations.upcoming import Event, ending_soon, events_in
 from apps.policies.models import Allocation
 from apps.priorities.delivered.entries import DeliveredBySite, load_delivered_by_site
 from apps.priorities.records.core_hours import AllocationLeft, CoreHourWeeks, WeekAmounts
-from apps.priorities.selectors.allocations.table import AllocationSums, listed_entries
+from apps.priorities.selectors.allocations.table import TableSums, listed_entries
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.usage.models import Source
 
@@ -53,7 +53,7 @@ def get_core_hour_weeks(
     if period.n_days > LONGEST_DAYS:
         message = _("The period is longer than 5 years. Choose a shorter one.")
         raise Invalid(message, fields=[FieldProblem("from", message)])
-    sums = AllocationSums(view, period, zone, allocations_of(view.policy), capacities_of(view.policy))
+    sums = TableSums(view, period, zone, allocations_of(view.policy), capacities_of(view.policy))
     by_name = view.visibility.outright & view.visibility.mask
     visible = view.visible_children(group)
     children = [i for i in visible if by_name[i]]
@@ -87,7 +87,7 @@ def _weeks(period: Period, zone: ZoneInfo, now: datetime) -> list[datetime]:
     return [*found, end]
 
 
-def _promised(sums: AllocationSums, group: int, by_name: npt.NDArray[np.bool_]) -> list[int]:
+def _promised(sums: TableSums, group: int, by_name: npt.NDArray[np.bool_]) -> list[int]:
     """Entries whose allocation has begun, the group among them, largest first."""
     begun = [
         i
@@ -156,7 +156,7 @@ def _by_site(used: DeliveredBySite, weeks: Sequence[datetime]) -> tuple[WeekAmou
     return (*sorted(kept, key=lambda one: one.place), rest)
 
 
-def _left(sums: AllocationSums, used: DeliveredBySite, weeks: Sequence[datetime], i: int) -> AllocationLeft:
+def _left(sums: TableSums, used: DeliveredBySite, weeks: Sequence[datetime], i: int) -> AllocationLeft:
     stretches = sums.told_for(i).instants
     first, last = stretches[0][0], min(stretches[-1][1], sums.view.now)
     at = sorted({first, last, *(edge for edge in weeks if first <= edge <= last)})
@@ -168,7 +168,7 @@ def _left(sums: AllocationSums, used: DeliveredBySite, weeks: Sequence[datetime]
     ]
     return AllocationLeft(
         uid=tree.uuid(i), name=tree.name[i], place=(int(tree.level[i]), siblings.index(i)),
-        days=Period(min(days).starts_on, max(each.ends_on for each in days)), promised_core_h=promised,
+        days=Period(min(days).starts_on, max(each.ends_on for each in days)), allocated_core_h=promised,
         due_core_h=float(sums.by_now.own[i]), at=tuple(at), left_core_h=tuple(promised - one for one in delivered),
     )  # fmt: skip
 

@@ -15,13 +15,13 @@ import numpy.typing as npt
 from apps.accounts.actor import Actor
 from apps.core.errors import NotAllowed
 from apps.engine.algorithms.inputs import prepare
-from apps.policies.access.holdings import Holding, Lineages
+from apps.policies.access.held_rights import Holding, Lineages
 from apps.policies.access.scope import Verb
-from apps.policies.changesets.deciding import Decider
+from apps.policies.changesets.decisions import Decider
 from apps.policies.operations.algorithm_fit import refuse_misfit
 from apps.policies.operations.apply import Operation, apply
 from apps.policies.operations.boosts import former_shares, is_boost
-from apps.policies.requests.dividing import Members
+from apps.policies.requests.group_division import Members
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Node
 from apps.policies.tree.stored import TreeColumns

@@ -15,7 +15,7 @@ from apps.core import clock
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup_index import ServedSnapshot
 from apps.priorities.serving.store import SourceAge, State
-from apps.usage.quality.lateness import LATE_INTERVALS
+from apps.usage.quality.gaps import LATE_INTERVALS
 
 Health = Literal["ok", "warn", "bad"]
 _LATE_TICKS = 3  # priorities older than this many ticks are worth a word

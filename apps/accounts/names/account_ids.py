@@ -1,0 +1,133 @@
+"""Account names into row ids, many at once: what ingesting usage and matching rules need."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from base64 import b32encode
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from django.conf import settings
+from django.db import connection
+
+from apps.accounts.names.grid_names import canonical_dn, canonical_fqan, is_dn
+from apps.core.errors import FieldProblem, Invalid
+
+_BYTES = 15  # 24 characters without padding: two names of a million share one once in 10²⁴ sites
+
+
+def pseudonym_of(name: str, namespace: str) -> str:
+    """Keyed hash (HMAC-SHA-256) of a name in its namespace; "" stays ""."""
+    if not name:
+        return ""
+    said = f"{namespace}\0{name}".encode()
+    digest = hmac.new(settings.FAIRSHARE_PSEUDONYM_KEY.encode(), said, hashlib.sha256).digest()
+    return "p-" + b32encode(digest[:_BYTES]).decode().lower()
+
+
+class AccountKey(NamedTuple):
+    """The key that distinguishes accounts; "" for fields the source leaves out."""
+
+    namespace: str
+    user_name: str = ""
+    group_name: str = ""
+    dn: str = ""
+    fqan: str = ""
+    project: str = ""
+
+
+_LONGEST = (128, 256, 256, 1024, 512, 256)  # the columns' lengths, in the order of AccountKey
+
+
+def canonical(key: AccountKey) -> AccountKey:
+    """The one spelling of an account's names, under which it is stored and compared: see grid_names.
+
+    A user name that can only be a DN is spelled like one. What would become too long to store stays as it is.
+    """
+    _namespace, user_name, _group, dn, fqan, _project = key
+    if not dn and not fqan and "=" not in user_name:
+        return key
+    spelled = key._replace(
+        user_name=canonical_dn(user_name) if is_dn(user_name) else user_name,
+        dn=canonical_dn(dn) if dn else "",
+        fqan=canonical_fqan(fqan) if fqan else "",
+    )
+    fits = all(len(text) <= longest for text, longest in zip(spelled, _LONGEST, strict=True))
+    return spelled if fits and (spelled.user_name or spelled.dn or spelled.group_name) else key
+
+
+_UNNEST = "unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[])"
+_NAMES = "namespace, user_name, group_name, dn, fqan, project"
+_FIND = f"""
+SELECT wanted.place, account.id
+FROM {_UNNEST} WITH ORDINALITY AS wanted({_NAMES}, place)
+JOIN accounts_account AS account USING ({_NAMES})
+"""  # noqa: S608 - constants only
+_ADD = f"""
+INSERT INTO accounts_account ({_NAMES}, first_seen_at)
+SELECT {_NAMES}, %s FROM {_UNNEST} AS wanted({_NAMES})
+ORDER BY {_NAMES}
+ON CONFLICT ON CONSTRAINT accounts_account_name DO NOTHING
+"""  # noqa: S608 - constants only; ordered, so that two writers can't wait for each other
+
+
+def account_ids(keys: Sequence[AccountKey], *, at: datetime) -> dict[AccountKey, int]:
+    """The id of each key, adding those never seen before. Two callers with the same new names get the same ids.
+
+    Two spellings of one name get the same id.
+    """
+    spelled = {key: canonical(key) for key in dict.fromkeys(keys)}
+    wanted = list(dict.fromkeys(spelled.values()))
+    if not wanted:
+        return {}
+    _refuse_unusable(wanted)
+    found = _find(wanted)
+    new = [key for key in wanted if key not in found]
+    if new:
+        found.update(_find_hidden(new))
+        new = [key for key in new if key not in found]
+    if new:
+        with connection.cursor() as cursor:
+            cursor.execute(_ADD, [at, *_columns(new)])
+        found.update(_find(new))
+    return {key: found[name] for key, name in spelled.items()}
+
+
+def _find(keys: list[AccountKey]) -> dict[AccountKey, int]:
+    with connection.cursor() as cursor:
+        cursor.execute(_FIND, _columns(keys))
+        return {keys[place - 1]: account_id for place, account_id in cursor.fetchall()}
+
+
+_HIDING = "SELECT DISTINCT namespace FROM accounts_account WHERE is_pseudonym AND namespace = ANY(%s)"
+
+
+def _find_hidden(keys: list[AccountKey]) -> dict[AccountKey, int]:
+    """Those that are stored under the pseudonyms of these names."""
+    with connection.cursor() as cursor:
+        cursor.execute(_HIDING, [list({key.namespace for key in keys})])
+        hiding = {row[0] for row in cursor.fetchall()}
+    hidden = {pseudonymous(key): key for key in keys if key.namespace in hiding}
+    return {hidden[key]: account_id for key, account_id in _find(list(hidden)).items()} if hidden else {}
+
+
+def pseudonymous(key: AccountKey) -> AccountKey:
+    """The account without the name of a person; group, project and FQAN name none."""
+    named = key.namespace
+    return key._replace(user_name=pseudonym_of(key.user_name, named), dn=pseudonym_of(key.dn, named))
+
+
+def _columns(keys: list[AccountKey]) -> list[list[str]]:
+    return [list(column) for column in zip(*keys, strict=True)]
+
+
+def _refuse_unusable(keys: list[AccountKey]) -> None:
+    for key in keys:
+        if not (key.user_name or key.dn or key.group_name):
+            raise Invalid("An account needs a user, a DN or a group.", code="account_without_name")
+        for column, value, longest in zip(AccountKey._fields, key, _LONGEST, strict=True):
+            if len(value) > longest or "\0" in value:
+                problem = FieldProblem(column, f"At most {longest} characters, without NUL.")
+                raise Invalid(f"The {column} {value[:40]!r} can't be stored.", code="account_name", fields=[problem])

@@ -1,1 +1,0 @@
-"""What holds when a peer is silent."""

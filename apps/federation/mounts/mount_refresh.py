@@ -1,0 +1,182 @@
+"""What becomes of a mounted document: checked, laid over the tree, and landed as a change set within limits."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from datetime import datetime
+from uuid import UUID
+
+import zstandard
+
+from apps.accounts.actor import SYSTEM
+from apps.accounts.audit.log import record
+from apps.core import outbound
+from apps.core.errors import DomainError
+from apps.core.signing import BadDocument
+from apps.federation.documents.trust import Trusted, Verdict, judge
+from apps.federation.documents.wire import PolicyLimits
+from apps.federation.fetching.fetch_log import FetchResult, Question, question_of
+from apps.federation.models import Fetch, Mount, Publication
+from apps.federation.mounts.landing import Landing, lay_over
+from apps.federation.mounts.uid_ownership import owned_by_another_policy, owned_elsewhere
+from apps.federation.publications.services import own_name
+from apps.federation.staleness import STILL_OPEN
+from apps.policies.models import ChangeSet, Policy
+from apps.policies.publishing.revisions import lock_policy
+from apps.policies.publishing.tree_replacement import hold_mounted, land_mounted
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.stored import load_tree
+from apps.policies.tree.terms import Mounted
+
+
+def question_for(mount: Mount) -> Question:
+    return question_of(mount, url=mount.url, etag=mount.etag if mount.document else "")
+
+
+def trusted_of(mount: Mount) -> Trusted:
+    return Trusted(mount.issuer, mount.publication, mount.fingerprint, mount.version, mount.digest)
+
+
+def read_answer(mount: Mount, answer: outbound.Answer, fetched: FetchResult, at: datetime) -> None:
+    """Every check that needs no lock: is it a document, whose, and is it accepted.
+
+    Raises:
+        DomainError: what is wrong with it.
+    """
+    if answer.status == 304 and mount.document:
+        fetched.etag = mount.etag
+        if _is_landed(mount, at):
+            fetched.version = mount.version
+            return
+        fetched.data = zstandard.ZstdDecompressor().decompress(bytes(mount.document))
+    elif answer.status == 200:
+        fetched.data = answer.body
+    else:
+        raise outbound.Unreachable(f"It answers with status {answer.status}, and no document.", code="bad_status")
+    if _is_settled(mount, fetched.data, at):
+        fetched.version = mount.version
+        return
+    fetched.judged = judge(
+        fetched.data, trusted_of(mount), own_name=own_name(), publishes=Publication.objects.exists(), names_above=(),
+        limits=PolicyLimits(entries=1_000_000, levels=mount.most_levels), at=at,
+    )  # fmt: skip
+    fetched.version = fetched.judged.trusted.version
+
+
+def _is_settled(mount: Mount, data: bytes, at: datetime) -> bool:
+    """The current document again, unchanged and still valid: nothing is read or compared once more."""
+    return (
+        _is_landed(mount, at)
+        and bool(mount.digest)
+        and hashlib.sha256(data.partition(b"\n")[0]).hexdigest() == mount.digest
+    )
+
+
+def _is_landed(mount: Mount, at: datetime) -> bool:
+    """Whether the document we have is applied and still valid."""
+    return mount.landed_version == mount.version and mount.expires_at is not None and mount.expires_at > at
+
+
+def apply(mount: Mount, fetched: FetchResult, at: datetime) -> None:
+    """Under the lock of the mount: what was judged is landed."""
+    if fetched.judged is None:
+        if not fetched.code:  # never of a rejected one: its confirmation would pass for a successful fetch
+            mount.etag = fetched.etag or mount.etag
+        return
+    trusted = fetched.judged.trusted
+    policy = lock_policy(mount.policy_id)
+    try:
+        landing = lay_over(
+            _mounted_tree(policy, mount), mount.entry_uid, fetched.judged.document,
+            owned_elsewhere=lambda uids: _elsewhere(policy, mount, uids),
+        )  # fmt: skip
+        _land(mount, policy, fetched, landing, at)
+    except DomainError as error:
+        fetched.refuse(error.code, error.message)
+        return
+    if trusted.fingerprint != mount.fingerprint:
+        details = {"from": mount.fingerprint, "to": trusted.fingerprint}
+        record(
+            actor=SYSTEM, verb="federation.key_followed", at=at, policy_slug=policy.slug, entry_uid=mount.entry_uid,
+            subject=str(mount), details=details,
+        )  # fmt: skip
+    if fetched.judged.verdict is Verdict.NEW or not mount.document:
+        mount.document = zstandard.ZstdCompressor(level=3).compress(fetched.data)
+    head = fetched.judged.document.head
+    mount.fingerprint, mount.version, mount.digest = trusted.fingerprint, trusted.version, trusted.digest
+    mount.issuers, mount.issued_at, mount.expires_at = list(head.issuers), head.issued_at, head.expires_at
+    mount.etag = fetched.etag
+
+
+def _elsewhere(policy: Policy, mount: Mount, uids: Collection[UUID]) -> set[UUID]:
+    others = owned_by_another_policy(policy, Mounted(mount.issuer, mount.publication), uids)
+    return owned_elsewhere(policy, mount.entry_uid, uids) | others
+
+
+def _mounted_tree(policy: Policy, mount: Mount) -> TreeColumns:
+    """Raises:
+    BadDocument: the entry is no longer its mount; that change removed the entries below.
+    """
+    tree = load_tree(policy)
+    at = tree.index_of_uid(mount.entry_uid)
+    if at is not None and tree.mount.get(at) != Mounted(mount.issuer, mount.publication):
+        message = f"{tree.path(at)} isn't marked as mounted from {mount} any more: unmount it, or mount it again."
+        raise BadDocument(message, code="mount_gone")
+    return tree
+
+
+def _land(mount: Mount, policy: Policy, fetched: FetchResult, landing: Landing, at: datetime) -> None:
+    version = fetched.judged.trusted.version
+    if landing.is_empty:
+        fetched.outcome = Fetch.Outcome.SAME if version == mount.landed_version else Fetch.Outcome.LANDED
+        mount.landed_version = version
+        withdraw_held(mount, at)
+        return
+    if mount.state == Mount.State.FROZEN:
+        fetched.outcome, fetched.message = Fetch.Outcome.FROZEN, _described(landing)
+        return
+    reason = f"Version {version} of {mount.publication}, from {mount.issuer}: {_described(landing)}."
+    beyond = _beyond(mount, landing)
+    if not beyond:
+        land_mounted(policy=policy, tree=landing.tree, reason=reason, at=at)
+        fetched.outcome, fetched.message, mount.landed_version = Fetch.Outcome.LANDED, _described(landing), version
+        withdraw_held(mount, at)
+        return
+    fetched.outcome, fetched.message = Fetch.Outcome.HELD, beyond
+    if mount.held is not None and version == mount.version:
+        if mount.held.state == ChangeSet.State.WITHDRAWN:  # who said no isn't asked again
+            fetched.message = f"{beyond} This version was withdrawn here; the next one is checked again."
+            return
+        if mount.held.state in STILL_OPEN and mount.held.base_number == policy.head_number:
+            return
+    withdraw_held(mount, at)
+    mount.held = hold_mounted(
+        policy=policy, tree=landing.tree, mount_uid=mount.entry_uid, reason=f"{reason} {beyond}", at=at
+    )
+
+
+def withdraw_held(mount: Mount, at: datetime) -> None:
+    """What waited for a decision is overtaken by a newer version, or by a newer tree of ours."""
+    if mount.held is not None:
+        ChangeSet.objects.filter(pk=mount.held.pk, state__in=STILL_OPEN).update(
+            state=ChangeSet.State.WITHDRAWN, updated_at=at
+        )
+        mount.held = None
+
+
+def _beyond(mount: Mount, landing: Landing) -> str:
+    """By which limit the change is too large to land by itself; "" for none."""
+    n = landing.n_added + landing.n_gone + landing.n_changed
+    if n > mount.most_entries:
+        return f"Held for review: {n:,} entries change at once; the limit is {mount.most_entries:,}."
+    if mount.landed_version and landing.furthest_points > mount.most_points + 1e-9:
+        return (
+            f"Held for review: a target moves by {landing.furthest_points:.1f} points; "
+            f"the limit is {mount.most_points:g}."
+        )
+    return ""
+
+
+def _described(landing: Landing) -> str:
+    return f"{landing.n_added:,} new, {landing.n_changed:,} changed, {landing.n_gone:,} gone"

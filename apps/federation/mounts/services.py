@@ -1,0 +1,212 @@
+"""Mounting: preview a document, trust its key once a manager has compared it, then fetch it on schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from apps.accounts.actor import Actor
+from apps.accounts.audit import log as audit
+from apps.core import outbound
+from apps.core.addresses import target_of
+from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound
+from apps.core.signing import PublicKey, open_document
+from apps.federation import staleness
+from apps.federation.documents.wire import PolicyDocument, PolicyLimits, read_policy
+from apps.federation.fetching import inline
+from apps.federation.fetching.fetch_log import clean_token, no_document, sealed_token, token_header
+from apps.federation.models import Mount
+from apps.federation.publications.services import own_name
+from apps.policies.access.scope import Rights, Verb, rules_all
+from apps.policies.models import Policy
+from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.selectors import get_policy
+from apps.policies.tree.stored import load_tree
+from apps.policies.tree.terms import Mounted
+
+PREVIEW_S = 10.0
+_COMMON: Mapping[str, tuple[float, float]] = {
+    "every_s": (10, 30 * 86_400),
+    "max_age_s": (60, 366 * 86_400),
+    "most_bytes": (1_024, 256 * 1024**2),
+}
+_SETTINGS: Mapping[str, tuple[float, float]] = {
+    **_COMMON,
+    "most_points": (0, 100),
+    "most_entries": (1, 1_000_000),
+    "most_levels": (1, 64),
+}
+
+
+@dataclass(frozen=True)
+class Preview:
+    """The document at an address, before it is trusted: its key is to be compared through another channel."""
+
+    url: str
+    key: PublicKey
+    document: PolicyDocument
+
+    @property
+    def n_entries(self) -> int:
+        return len(self.document.tree)
+
+    @property
+    def n_levels(self) -> int:
+        return len(self.document.tree.level_starts) - 2
+
+
+def preview(*, url: str, policy_slug: str, token: str = "", at: datetime, actor: Actor) -> Preview:
+    """Fetch and read a document, for a manager who may mount in the policy. Nothing is stored.
+
+    token: issued by the other side for this reader.
+
+    Raises:
+        Refused, Unreachable, TooLarge, BadDocument: the address or its content, worded for the manager.
+        NotFound: the actor may not mount anything here.
+    """
+    policy = get_policy(slug=policy_slug, actor=actor, scope="federation")
+    if not (rules_all(actor) or Rights(policy, actor, at).at(Verb.MOUNT)):
+        raise NotFound("There is nothing here that you may mount at.")
+    limits = outbound.Limits(n_bytes=32 * 1024**2, total_s=PREVIEW_S, redirects=3)
+    own = inline.answer(url)
+    answer = own or outbound.fetch(url, headers=token_header(clean_token(token)), limits=limits)
+    if answer.status != 200:
+        raise outbound.Unreachable(no_document(answer.status))
+    opened = open_document(answer.body, trusted=None)
+    return Preview(url, opened.key, read_policy(opened.document, PolicyLimits()))
+
+
+@transaction.atomic
+def make_mount(
+    *, policy_slug: str, entry: str, url: str, issuer: str, publication: str, fingerprint: str, token: str = "",
+    settings: Mapping[str, Any] | None = None, reason: str, at: datetime, actor: Actor,
+) -> Mount:  # fmt: skip
+    """Mount a publication at an entry (a path), under the key whose fingerprint was compared. Its own share stays
+    local.
+
+    The entry is marked at once; the run that fetches its first document publishes it or holds it for review. token:
+    issued by the other side for this reader; it is stored sealed, and never shown again.
+
+    Raises:
+        NotAllowed, NotFound, Conflict, Invalid: the actor, the entry, an existing mount, settings out of range.
+    """
+    target_of(url)
+    policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
+    tree = load_tree(policy)
+    i = tree.index_of_path(entry)
+    if i is None or not may_mount_at(policy, tree.uuid(i), actor, at):
+        raise NotFound(f"There is no entry {entry[:200]!r} in {policy.slug} that you may mount at.")
+    if issuer == own_name():
+        raise Invalid("This site is that authority: there is nothing to fetch.", code="mount_loop")
+    if Mount.objects.filter(policy=policy, entry_uid=tree.uuid(i)).exists():
+        raise Conflict(f"Something is mounted at {entry} already: unmount it first.", code="mounted")
+    _same_publication_once(policy, issuer, publication)
+    operation = {"op": "mount", "entry": str(tree.uuid(i)), "mount": Mounted(issuer, publication).to_json()}
+    publish_operations(policy_slug=policy_slug, operations=[operation], reason=reason, at=at, actor=actor)
+    made = Mount.objects.create(
+        policy=policy, entry_uid=tree.uuid(i), url=url, issuer=issuer, publication=publication,
+        fingerprint=clean_fingerprint(fingerprint), sealed_token=sealed_token(token), due_at=at,
+        made_by=actor.user, made_at=at, **clean_settings(settings or {}),
+    )  # fmt: skip
+    details = {"url": url, "issuer": issuer, "publication": publication, "fingerprint": made.fingerprint}
+    audit.record(
+        actor=actor, verb="federation.mounted", at=at, policy_slug=policy.slug, entry_uid=made.entry_uid,
+        subject=str(made), reason=reason, details=details,
+    )  # fmt: skip
+    return made
+
+
+@transaction.atomic
+def unmount(*, mount_id: int, reason: str, at: datetime, actor: Actor) -> None:
+    """What lies below becomes ours, as it is now."""
+    mount = get_mount(mount_id=mount_id, actor=actor, at=at, lock=True)
+    if load_tree(mount.policy).index_of_uid(mount.entry_uid) is not None:
+        operation = {"op": "mount", "entry": str(mount.entry_uid), "mount": None}
+        publish_operations(
+            policy_slug=mount.policy.slug, operations=[operation], reason=reason, at=at, actor=actor
+        )  # fmt: skip
+    staleness.end_fallback(mount, at)
+    audit.record(
+        actor=actor, verb="federation.unmounted", at=at, policy_slug=mount.policy.slug, entry_uid=mount.entry_uid,
+        subject=str(mount), reason=reason,
+    )  # fmt: skip
+    mount.delete()
+
+
+def get_mount(*, mount_id: int, actor: Actor, at: datetime, lock: bool = False) -> Mount:
+    """For who may mount at its entry; for others there is none."""
+    mounts = Mount.objects.select_related("policy", "held")
+    if lock:
+        mounts = mounts.select_for_update(of=("self",))
+    found = mounts.filter(pk=mount_id).first()
+    if found is None or not may_mount_at(found.policy, found.entry_uid, actor, at):
+        raise NotFound(f"There is no mount {mount_id}.")
+    return found
+
+
+def list_mounts(*, actor: Actor, at: datetime) -> list[Mount]:
+    """By policy and authority, those that the actor decides about."""
+    mounts = Mount.objects.select_related("policy", "held").order_by("policy__slug", "issuer", "publication", "id")
+    return [mount for mount in mounts if may_mount_at(mount.policy, mount.entry_uid, actor, at)]
+
+
+def clean_fingerprint(text: str) -> str:
+    """Normalise a typed fingerprint: blanks, colons and capitals don't matter."""
+    plain = "".join(text.split()).replace(":", "").replace("-", "").lower()
+    if len(plain) != 64 or not all(character in "0123456789abcdef" for character in plain):
+        message = "must be 64 hexadecimal digits, as `manage.py federation keys` prints them"
+        raise Invalid(f"The fingerprint {message}.", fields=[FieldProblem("fingerprint", message)])
+    return plain
+
+
+def clean_settings(given: Mapping[str, Any], *, of_usage: bool = False) -> dict[str, Any]:
+    """Limits and interval of a mount or subscription, each in its range; omitted values stay."""
+    known = _COMMON if of_usage else _SETTINGS
+    problems, read = [], {}
+    for name, value in given.items():
+        if name == "stale_action":
+            if value not in Mount.StaleAction.values:
+                problems.append(FieldProblem(name, f"must be one of {', '.join(Mount.StaleAction.values)}"))
+        elif name not in known:
+            problems.append(FieldProblem(name, f"is unknown; known are {', '.join([*known, 'stale_action'])}"))
+        else:
+            least, most = known[name]
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            whole = name == "most_points" or float(value).is_integer() if is_number and value == value else False
+            if not (is_number and whole and least <= value <= most):
+                problems.append(FieldProblem(name, f"must be a number from {least:g} to {most:g}"))
+        read[name] = value
+    if problems:
+        raise Invalid(f"{problems[0].where} {problems[0].message}.", fields=problems)
+    return read
+
+
+def _same_publication_once(policy: Policy, issuer: str, publication: str) -> None:
+    """Its entries have uids, and an entry is in a tree once."""
+    other = Mount.objects.filter(policy=policy, issuer=issuer, publication=publication).first()
+    if other is not None:
+        message = f"{publication} of {issuer} is mounted in {policy.slug} already: an entry can be in a tree only once."
+        raise Conflict(message, code="mounted")
+
+
+def may_mount_at(policy: Policy, entry_uid: UUID, actor: Actor, at: datetime) -> bool:
+    """Whether the actor may mount above the entry: a mount's own share is decided there."""
+    token = actor.token
+    if not actor.has_scope("federation") or (token is not None and token.policy_slug not in ("", policy.slug)):
+        return False
+    is_bound = token is not None and token.subtree_uid is not None
+    if not is_bound and rules_all(actor, "federation"):
+        return True
+    tree = load_tree(policy)
+    i = tree.index_of_uid(entry_uid)
+    above: set[UUID] = set() if i is None else {tree.uuid(j) for j in tree.ancestors(i)}
+    if token is not None and is_bound and token.subtree_uid not in above | {entry_uid}:
+        return False
+    if rules_all(actor, "federation"):
+        return True
+    return bool(Rights(policy, actor, at).at(Verb.MOUNT) & above)

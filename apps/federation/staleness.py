@@ -1,0 +1,160 @@
+"""State of other authorities at an instant, and what follows once one is stale: freeze, or local-only usage."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef, QuerySet
+
+from apps.accounts.actor import SYSTEM
+from apps.accounts.audit.log import record
+from apps.federation.models import HeldHour, Mount, Remote, Subscription
+from apps.policies.models import ChangeSet
+from apps.priorities.local_only import services as fallbacks
+
+_LOCAL, _FREEZE = Remote.StaleAction.LOCAL, Remote.StaleAction.FREEZE
+
+
+def last_contact_at(remote: Remote) -> datetime:
+    """Instant of the last successful fetch; before the first one, of the set-up."""
+    return remote.good_at or remote.made_at
+
+
+def is_stale(remote: Remote, at: datetime) -> bool:
+    return last_contact_at(remote) + timedelta(seconds=remote.max_age_s) <= at
+
+
+def act_on_stale(at: datetime) -> int:
+    """Freeze, or use local usage only, where that was chosen; returns on how many. Safe to run twice and at once."""
+    n_new = 0
+    for remote in _stale(at):
+        with transaction.atomic():
+            row = type(remote)._default_manager.select_for_update(of=("self",)).filter(pk=remote.pk).first()
+            if row is not None and is_stale(row, at):
+                n_new += _freeze(row, at) if row.stale_action == _FREEZE else _fall_back(row, at)
+    return n_new
+
+
+def note_success(remote: Mount | Subscription, at: datetime) -> None:
+    """After a successful fetch: end the local-only fallback. Frozen stays until a manager decides."""
+    end_fallback(remote, at)
+
+
+def end_fallback(remote: Mount | Subscription, at: datetime) -> None:
+    """End a fallback that no other subscription at the entry needs: after a successful fetch, and when one is
+    removed.
+    """
+    if remote.entry_uid not in fallbacks.load_fallbacks(remote.policy):
+        return
+    if any(other.stale_action == _LOCAL and is_stale(other, at) for other in _others(remote)):
+        return
+    fallbacks.recover(remote.policy, remote.entry_uid, at=at)
+
+
+def _stale(at: datetime) -> list[Mount | Subscription]:
+    acting = {"stale_action__in": (_FREEZE, _LOCAL)}
+    found: list[Mount | Subscription] = [*Mount.objects.filter(**acting), *Subscription.objects.filter(**acting)]
+    return [remote for remote in found if is_stale(remote, at)]
+
+
+def _others(remote: Mount | Subscription) -> list[Mount | Subscription]:
+    place = {"policy_id": remote.policy_id, "entry_uid": remote.entry_uid}
+    found: list[Mount | Subscription] = [*Mount.objects.filter(**place), *Subscription.objects.filter(**place)]
+    return [other for other in found if (type(other), other.pk) != (type(remote), remote.pk)]
+
+
+def _freeze(remote: Mount | Subscription, at: datetime) -> int:
+    """Apply nothing that was unconfirmed for too long until a manager has checked it."""
+    if remote.state != Remote.State.ACTIVE:
+        return 0
+    remote.state = Remote.State.FROZEN
+    remote.save(update_fields=["state"])
+    record(
+        actor=SYSTEM, verb="federation.frozen", at=at, policy_slug=remote.policy.slug, entry_uid=remote.entry_uid,
+        subject=str(remote), reason=_reason(remote),
+    )  # fmt: skip
+    return 1
+
+
+def _fall_back(remote: Mount | Subscription, at: datetime) -> int:
+    """Below the entry everybody is compared by this site's usage alone: nothing is scaled up for what is missing."""
+    reason = f"{remote}: {_reason(remote)}"
+    return int(fallbacks.fall_back(remote.policy, remote.entry_uid, reason=reason, at=at))
+
+
+def _reason(remote: Remote) -> str:
+    return f"Not confirmed since {last_contact_at(remote):%Y-%m-%d %H:%M} UTC."
+
+
+STILL_OPEN = (ChangeSet.State.DRAFT, ChangeSet.State.PROPOSED, ChangeSet.State.APPROVED)
+_LATE_AFTER = 3  # intervals without a successful fetch
+_LATE_AT_LEAST_S = 60
+
+
+class Condition(StrEnum):
+    """The first of these that holds."""
+
+    BLOCKED = "blocked"
+    PAUSED = "paused"  # nobody fetches, by choice: its age is no news
+    EXPIRED = "expired"
+    STALE = "stale"  # before frozen: a frozen one is fetched, and is unreachable here
+    FROZEN = "frozen"
+    HELD = "held"
+    LATE = "late"
+    NEW = "new"  # nothing came yet, and nothing is wrong
+    FRESH = "fresh"
+
+
+NEEDS_ATTENTION = (Condition.BLOCKED, Condition.EXPIRED, Condition.STALE, Condition.HELD)
+
+
+def condition_of(remote: Mount | Subscription, *, is_held: bool, at: datetime) -> Condition:
+    """is_held: as below says, or as the caller knows already."""
+    if remote.state == Remote.State.BLOCKED:
+        return Condition.BLOCKED
+    if remote.state == Remote.State.PAUSED:
+        return Condition.PAUSED
+    if remote.expires_at is not None and remote.expires_at <= at:
+        return Condition.EXPIRED
+    if is_stale(remote, at):
+        return Condition.STALE
+    if remote.state == Remote.State.FROZEN:
+        return Condition.FROZEN
+    if is_held:
+        return Condition.HELD
+    age_s = age_of(remote, at)
+    if remote.n_failed or (age_s is not None and age_s > max(_LATE_AFTER * remote.every_s, _LATE_AT_LEAST_S)):
+        return Condition.LATE
+    return Condition.NEW if age_s is None else Condition.FRESH
+
+
+def age_of(remote: Remote, at: datetime) -> float | None:
+    """Seconds since the last successful fetch; None before the first."""
+    return None if remote.good_at is None else max((at - remote.good_at).total_seconds(), 0.0)
+
+
+def is_held(remote: Mount | Subscription) -> bool:
+    """Something of it waits for a decision. Of the rows of the two below nothing more is asked of the database."""
+    if isinstance(remote, Mount):
+        return remote.held is not None and remote.held.state in STILL_OPEN
+    told = remote.reported_capacity_cores
+    asks_for_more = told is not None and told > remote.capacity_cores
+    return remote.running_held or asks_for_more or _has_held_hours(remote)
+
+
+def mounts_with_held(rows: QuerySet[Mount]) -> QuerySet[Mount]:
+    """Each with the change set that waits, without the megabytes that a document and its operations may have."""
+    big = ("document", "held__operations", "held__asked", "held__undone")
+    return rows.select_related("held").defer(*big)
+
+
+def usage_with_held(rows: QuerySet[Subscription]) -> QuerySet[Subscription]:
+    """Each with whether it has held hours."""
+    return rows.annotate(has_held_hours=Exists(HeldHour.objects.filter(subscription=OuterRef("pk"))))
+
+
+def _has_held_hours(remote: Subscription) -> bool:
+    known: bool | None = getattr(remote, "has_held_hours", None)
+    return HeldHour.objects.filter(subscription=remote).exists() if known is None else known

@@ -1,0 +1,367 @@
+"""Ingest of a peer's usage: checked as a whole, then it replaces what was reported before for the same hours."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass, replace
+from datetime import datetime
+from urllib.parse import urlencode, urlsplit, urlunsplit
+from uuid import UUID
+
+import numpy as np
+from django.conf import settings
+from django.db import transaction
+
+from apps.accounts.actor import SYSTEM
+from apps.accounts.audit.log import record
+from apps.accounts.names.account_ids import account_ids
+from apps.accounts.names.entry_names import entry_account
+from apps.core import outbound
+from apps.core.errors import DomainError, FieldProblem
+from apps.core.signing import BadDocument, open_document
+from apps.federation.documents.trust import SKEW
+from apps.federation.documents.wire_usage import RunningRows, State, UsageDocument, UsageHead, read_usage
+from apps.federation.fetching.fetch_log import FetchResult, Question, question_of
+from apps.federation.models import Fetch, Mount, Publication, Subscription
+from apps.federation.mounts.uid_ownership import owned_by_another_policy
+from apps.federation.publications.services import given_name
+from apps.federation.usage_feeds.feed_lineage import hours_left_out, read_from_0, refuse_other_line
+from apps.federation.usage_feeds.quarantine import Sifted, hour_at, keep_held, load_far, sift
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.document_merge import indexes_of
+from apps.policies.tree.mounts import mount_of
+from apps.policies.tree.stored import load_tree
+from apps.runs.fault_points import fault_point
+from apps.usage.models import SiteDay, Source
+from apps.usage.parsers.base import I8
+from apps.usage.records.peer_sums import HourSums, Running, note_contact, replace_running, replace_sums
+
+_MB = 1024.0  # in a GB
+_MOST_REQUESTED_S = 31 * 86_400.0  # capacity says how many cores a job may have, and nothing else says for how long
+_MOST_NAMED = 50
+
+
+@dataclass(frozen=True)
+class TrustedFeed:
+    """The known state of the other side. number 0: everything is read anew; root: of the entry over there; seen: the
+    newest known state of the lineage of `number`, None where unknown.
+    """
+
+    issuer: str
+    feed: str
+    fingerprint: str
+    number: int = 0
+    root: UUID | None = None
+    issued_at: datetime | None = None
+    seen: State | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedUsage:
+    """`document` may be ingested; `trusted` is the state known afterwards, a newer key included."""
+
+    document: UsageDocument
+    trusted: TrustedFeed
+
+
+def trusted_of(row: Subscription) -> TrustedFeed:
+    seen = State(row.seen_number, row.seen_mark) if row.number and row.seen_mark else None
+    return TrustedFeed(row.issuer, row.feed, row.fingerprint, row.number, row.root_uid, row.issued_at, seen)
+
+
+def question_for(row: Subscription) -> Question:
+    """The request from our state. Unconditional once our document has expired: confirming it takes a signature."""
+    url = address_since(row.url, row.number, row.seen_number)
+    return question_of(row, url=url, etag=row.etag)
+
+
+def address_since(url: str, number: int, seen: int = 0) -> str:
+    """seen: the newest known number, named where it differs."""
+    asked = {"since": number, "seen": seen} if seen > number > 0 else {"since": number}
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return url  # the reading site refuses it
+    query = "&".join(part for part in (parts.query, urlencode(asked)) if part)
+    return urlunsplit(parts._replace(query=query))
+
+
+def read_answer(row: Subscription, answer: outbound.Answer, fetched: FetchResult, at: datetime) -> None:
+    """Everything that needs no lock.
+
+    Raises:
+        DomainError: what is wrong with it.
+    """
+    fetched.version = row.number
+    if answer.status == 304 and row.etag:
+        fetched.etag = row.etag
+        if row.expires_at is None or row.expires_at <= at:
+            message = "It confirms expired data: the next fetch requests all of it."
+            raise BadDocument(message, code="expired")
+        return
+    if answer.status == 409 and row.number:
+        number = max(row.number, row.seen_number)
+        message = f"It doesn't know its own number {number}: it has not reached it, or lost that history."
+        remedy = "If it was restored from a backup, set up again, or not fetched for long, reset the document history."
+        raise BadDocument(f"{message} {remedy}", code="older_version")
+    if answer.status != 200:
+        raise outbound.Unreachable(f"It answers with status {answer.status}, and no document.", code="bad_status")
+    fetched.judged = judge_usage(answer.body, trusted_of(row), at=at)
+    fetched.version = fetched.judged.document.head.number
+
+
+def judge_usage(data: bytes, trusted: TrustedFeed, *, at: datetime) -> JudgedUsage:
+    """Check a fetched document against what is trusted.
+
+    Raises:
+        BadDocument: codes of signing and of the format, and other_feed, other_root, issued_ahead, expired,
+            older_version, forked, other_question, hour_ahead.
+    """
+    opened = open_document(data, trusted={trusted.fingerprint})
+    document = read_usage(opened.document)
+    head = document.head
+    if (head.issuer, head.feed) != (trusted.issuer, trusted.feed):
+        told, wanted = f"{head.issuer}, {head.feed}", f"{trusted.issuer}, {trusted.feed}"
+        raise _refused("other_feed", "feed", f"is {told}; what is subscribed to is {wanted}")
+    if trusted.root is not None and head.root != trusted.root:
+        raise _refused("other_root", "root", f"is {head.root}; so far this feed was of {trusted.root}")
+    _refuse_times(document, at)
+    if head.number < trusted.number:
+        message = f"is {head.number}, but {trusted.number} was accepted before: this is an old document"
+        raise _refused("older_version", "number", message)
+    if trusted.issued_at is not None and head.issued_at < trusted.issued_at:
+        message = (
+            f"is before that of the one taken last, {trusted.issued_at:%Y-%m-%d %H:%M:%S} UTC: an old one is replayed"
+        )
+        raise _refused("older_version", "issued_at", message)
+    if head.since > trusted.number:
+        message = f"is {head.since}, but {trusted.number} was requested: hours between them would be lost"
+        raise _refused("other_question", "since", message)
+    if head.more and head.number <= trusted.number:
+        raise _refused("other_question", "more", "says that there is more, and leads no further")
+    refuse_other_line(head, trusted.seen)
+    now = replace(
+        trusted, fingerprint=opened.key.fingerprint, number=head.number, root=head.root, issued_at=head.issued_at,
+        seen=head.newest,
+    )  # fmt: skip
+    return JudgedUsage(document, now)
+
+
+def apply(row: Subscription, fetched: FetchResult, at: datetime) -> bool:
+    """Under the lock of the subscription: the document replaces what was reported before as a whole, or not at all.
+
+    Returns whether more is to be fetched at once.
+    """
+    judged: JudgedUsage | None = fetched.judged
+    if judged is None:
+        if fetched.code == "expired":
+            row.etag = ""
+        elif not fetched.code and row.state != Subscription.State.FROZEN:
+            note_contact(row.source_id, at=at)
+        return row.is_left_behind and not fetched.code
+    try:
+        with transaction.atomic():
+            _ingest_whole(row, judged, fetched, at)
+    except DomainError as error:
+        fetched.refuse(error.code, error.message)
+        row.refresh_from_db()
+        return False
+    if judged.trusted.fingerprint != row.fingerprint:
+        details = {"from": row.fingerprint, "to": judged.trusted.fingerprint}
+        record(
+            actor=SYSTEM, verb="federation.key_followed", at=at, policy_slug=row.policy.slug, entry_uid=row.entry_uid,
+            subject=str(row), details=details,
+        )  # fmt: skip
+        row.fingerprint = judged.trusted.fingerprint
+    return row.is_left_behind and fetched.outcome != Fetch.Outcome.FROZEN
+
+
+def _ingest_whole(row: Subscription, judged: JudgedUsage, fetched: FetchResult, at: datetime) -> None:
+    document, head = judged.document, judged.document.head
+    tree = load_tree(row.policy)
+    uids = _uids_here(row, tree, document)
+    far_before = load_far(row)
+    is_complete = not head.since and not head.more
+    sifted = sift(document, row.capacity_cores, far_before[:0] if is_complete else far_before)
+    row.reported_capacity_cores = head.capacity_cores
+    row.enforced_version = _enforced_version(row, tree, head)
+    row.issued_at, row.expires_at = head.issued_at, head.expires_at
+    if row.state == Subscription.State.FROZEN:  # its number stays: once thawed, all of it is asked for again
+        fetched.outcome, fetched.message, row.etag = Fetch.Outcome.FROZEN, _described(document, sifted), ""
+        return
+    if head.number > row.number or row.root_uid is None:
+        _land(row, document, uids, sifted, at)
+        is_held = not sifted.is_all
+        fetched.outcome = Fetch.Outcome.HELD if is_held else Fetch.Outcome.LANDED
+        fetched.message = _described(document, sifted)
+    else:
+        note_contact(row.source_id, at=at)
+    row.root_uid, row.number, row.is_left_behind, row.etag = head.root, head.number, head.more, fetched.etag
+    row.seen_number, row.seen_mark = head.newest.number, head.newest.mark
+    if _is_doubted_otherwise(row, sifted, far_before, head):
+        read_from_0(row)
+
+
+def _is_doubted_otherwise(row: Subscription, sifted: Sifted, far_before: I8, head: UsageHead) -> bool:
+    """Whether other hours than were judged before, or than this document was judged by, count now."""
+    before, after = (int(far[0]) if len(far) else None for far in (far_before, load_far(row)))
+    return after != sifted.doubted_from or (after != before and head.since > 0)
+
+
+def _land(row: Subscription, document: UsageDocument, uids: list[UUID], sifted: Sifted, at: datetime) -> None:
+    """All or nothing: the caller's transaction ends with the subscription's number.
+
+    A held hour counts as nothing, not as what was reported of it before: that may be half an hour of the same inflated
+    sums, and the result would depend on the moment of the fetch. A complete reading from 0 replaces everything reported
+    before: hours that it left out are empty.
+    """
+    source = _named(Source.objects.get(pk=row.source_id), document.head.site)
+    counted = np.isin(document.row_hour, sifted.hours)
+    running = None if sifted.running_is_held else document.running
+    account = _accounts(document, uids, counted, running, at)
+    rows = HourSums(document.row_hour[counted], account[document.row_entry[counted]], document.amounts[counted])
+    untold = hours_left_out(row, document)
+    empty, row.untold = (untold[:0], untold.tolist()) if document.head.more else (untold, [])
+    replace_sums(source, told=np.concatenate([document.hours, empty]), rows=rows, at=at)
+    fault_point("federation.taking.after_sums")
+    replace_running(source, _running(running, account), at=at)
+    fault_point("federation.taking.after_running")
+    keep_held(row, document, sifted, empty, at)
+
+
+def _accounts(
+    document: UsageDocument, uids: list[UUID], counted: np.ndarray, running: RunningRows | None, at: datetime
+) -> I8:
+    """The account of each entry that counts, by its place in the document; 0 where nothing counts."""
+    used = np.zeros(len(uids), dtype=np.bool_)
+    used[document.row_entry[counted]] = True
+    if running is not None:
+        used[running.entry] = True
+    places = np.flatnonzero(used).tolist()
+    keys = {place: entry_account(uids[place]) for place in places}
+    ids = account_ids(list(keys.values()), at=at)
+    account = np.zeros(len(uids), dtype=np.int64)
+    account[places] = [ids[keys[place]] for place in places]
+    return account
+
+
+def _running(running: RunningRows | None, account: I8) -> Running:
+    if running is None:
+        none, nothing = np.zeros(0, np.int64), np.zeros(0)
+        return Running(none, none, *[nothing] * 6)
+    return Running(
+        account[running.entry], running.start_us, running.cpus, running.gpus, running.mem_gb * _MB, running.nodes,
+        running.billing, np.minimum(running.requested_s, _MOST_REQUESTED_S),
+    )  # fmt: skip
+
+
+def _uids_here(row: Subscription, tree: TreeColumns, document: UsageDocument) -> list[UUID]:
+    """The entries as this policy knows them: a mount has a uid of its own, all below it have the same everywhere.
+
+    Raises:
+        BadDocument: one of them is an entry of ours outside the subscription. Unknown ones are kept as facts until
+        their entry appears.
+    """
+    root, here = document.head.root, row.entry_uid
+    at = tree.index_of_uid(here)
+    if at is None:
+        raise BadDocument("The entry of this usage is no longer in the policy.", code="entry_gone")
+    uids = [here if uid == root else uid for uid in document.entries]
+    if len(set(uids)) < len(uids):
+        raise _refused("other_root", "entries", "have the entry itself twice, under two names")
+    packed = np.frombuffer(b"".join(uid.bytes for uid in [root, *uids]), dtype=np.uint8).reshape(-1, 16)
+    place = indexes_of(packed, tree)
+    if place[0] >= 0 and place[0] != at:
+        raise _refused("other_root", "root", f"is {tree.path(int(place[0]))}, which the subscription isn't for")
+    found = place[1:]
+    wrong = np.flatnonzero((found >= 0) & ~tree.subtree_mask(at)[np.maximum(found, 0)])
+    if len(wrong):
+        message = "is an entry that the subscription isn't for"
+        fields = [FieldProblem(tree.path(int(found[i])), message) for i in wrong[:_MOST_NAMED].tolist()]
+        raise BadDocument(f"{fields[0].where} {message}.", code="foreign_uid", fields=fields)
+    unknown = [uid for uid, at_here in zip(uids, found.tolist(), strict=True) if at_here < 0]
+    _refuse_other_policies(row, tree, at, unknown)
+    return uids
+
+
+def _refuse_other_policies(row: Subscription, tree: TreeColumns, at: int, unknown: list[UUID]) -> None:
+    """What is unknown here may be known next door, and an entry's account is the same in every policy."""
+    mount = mount_of(tree, at)
+    theirs = owned_by_another_policy(row.policy, None if mount is None else tree.mount[mount], unknown)
+    if theirs:
+        message = "is an entry of another policy of this site, which the subscription isn't for"
+        fields = [FieldProblem(str(uid), message) for uid in sorted(theirs, key=str)[:_MOST_NAMED]]
+        raise BadDocument(f"{fields[0].where} {message}.", code="foreign_uid", fields=fields)
+
+
+def _refuse_times(document: UsageDocument, at: datetime) -> None:
+    head = document.head
+    if head.issued_at > at + SKEW:
+        ahead_s = (head.issued_at - at).total_seconds()
+        message = f"is {ahead_s:.0f} s ahead of our clock: one of the two clocks is wrong"
+        raise _refused("issued_ahead", "issued_at", message)
+    if head.expires_at <= at:
+        raise _refused(
+            "expired", "expires_at", f"was {head.expires_at:%Y-%m-%d %H:%M} UTC, and no newer one was published"
+        )
+    if len(document.hours) and hour_at(int(document.hours.max())) > at + SKEW:
+        raise _refused("hour_ahead", "hours", "begin ahead of our clock: one of the two clocks is wrong")
+    running = document.running
+    if running is not None and len(running) and int(running.start_us.max()) > (at + SKEW).timestamp() * 1e6:
+        raise _refused("hour_ahead", "running.start", "is ahead of our clock: one of the two clocks is wrong")
+
+
+def _named(source: Source, site: str) -> Source:
+    """The first document names the site for good: two sources that report hours of one site would replace each other's.
+
+    Raises:
+        BadDocument: it was another one so far, or another source here reports it.
+    """
+    if source.last_received_at is not None:
+        if site != source.site:
+            raise _refused("other_site", "site", f"is {site}; so far this feed was of {source.site}")
+        return source
+    others = Source.objects.exclude(origin=source.origin)
+    tells = SiteDay.objects.filter(site__iexact=site, source__in=others).exists()
+    known = {settings.FAIRSHARE_SITE, *others.values_list("site", flat=True)}
+    if tells or _spelled(site) in map(_spelled, known):
+        raise _refused(
+            "other_site", "site", f"is {site}, which other sources here report: each site needs its own name"
+        )
+    source.site = site
+    source.save(update_fields=["site"])
+    return source
+
+
+def _spelled(site: str) -> str:
+    """Fold names that read alike into one."""
+    return unicodedata.normalize("NFKC", site).casefold()
+
+
+def _enforced_version(row: Subscription, tree: TreeColumns, head: UsageHead) -> int | None:
+    """Of our own publication, or of what is mounted here too; any other says nothing about this entry."""
+    enforces = head.enforces
+    if enforces is None:
+        return None
+    told = (enforces.issuer, enforces.publication)
+    mount = Mount.objects.filter(policy_id=row.policy_id, entry_uid=row.entry_uid).first()
+    if mount is not None and told == (mount.issuer, mount.publication):
+        return enforces.version
+    ours = Publication.objects.filter(policy_id=row.policy_id, name=enforces.publication)
+    return enforces.version if enforces.issuer == given_name() and ours.exists() else None
+
+
+def _described(document: UsageDocument, sifted: Sifted) -> str:
+    n_running = 0 if document.running is None else len(document.running)
+    text = f"{len(document.hours):,} hours reported, {n_running:,} jobs running"
+    if sifted.held_cpu_s:
+        text += f"; {len(sifted.held_cpu_s):,} hours held: more than the site has"
+    if sifted.running_is_held:
+        text += "; running jobs held" + (": more cores than the site has" if sifted.doubted_from is None else "")
+    if sifted.doubted_from is not None:
+        text += f"; nothing is believed from {hour_at(sifted.doubted_from):%Y-%m-%d %H:%M} UTC on: far more than it has"
+    return text
+
+
+def _refused(code: str, where: str, message: str) -> BadDocument:
+    return BadDocument(f"{where} {message}.", code=code, fields=[FieldProblem(where, message)])

@@ -1,0 +1,136 @@
+"""Notices follow what is the case: opened once, changed with it, closed when it is over. Safe to run at any moment,
+by several workers at once, and to be killed in: each place of each kind is one transaction."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import DatabaseError, connection, transaction
+from django.utils import timezone
+
+from apps.notices.kinds import kinds
+from apps.notices.kinds.base import Finding, Kind, PolicyPlace, SitePlace, SourcePlace
+from apps.notices.models import Notice, Rule
+from apps.notices.rule_resolution import Ruling, ensure_site_rules
+from apps.policies.models import Policy
+from apps.policies.tree.stored import load_tree
+from apps.usage.models import Source
+
+logger = logging.getLogger(__name__)
+
+KEPT_AFTERWARDS = timedelta(days=90)
+MOST_OPEN = 1_000  # of one kind at one entry or source; a person with more of them knows already
+_WORSE = {"info": 0, "warn": 1, "bad": 2}
+_LOCK = 0x6E6F7469  # "noti": who evaluates one kind at one place doesn't meet another who does
+
+
+def evaluate(*, at: datetime) -> int:
+    """Check everything that rules watch; returns how many notices were opened. A failing kind blocks no other."""
+    ensure_site_rules(at=at)
+    rules = list(Rule.objects.order_by("pk"))
+    n_opened = 0
+    for kind in kinds().values():
+        for look in _CHECKS[kind.watches](kind, Ruling(kind, rules), at):
+            try:
+                n_opened += _settle(kind, look, at)
+            except DatabaseError:
+                if connection.in_atomic_block or not connection.is_usable():
+                    raise
+                logger.exception("Notices of the kind %s can't be told now.", kind.name)
+            except Exception:
+                logger.exception("Notices of the kind %s can't be told now.", kind.name)
+    forget_old(at=at)
+    return n_opened
+
+
+def forget_old(*, at: datetime) -> int:
+    """Notices that closed long ago, with what people did with them."""
+    return Notice.objects.filter(closed_at__lt=at - KEPT_AFTERWARDS).delete()[0]
+
+
+class _Check:
+    """One kind at one place; `place` is None where its rule is off."""
+
+    def __init__(self, place: Any, *, policy: Policy | None = None, source: Source | None = None) -> None:
+        self.place, self.policy, self.source = place, policy, source
+
+    def find(self, kind: Kind) -> list[Finding]:
+        found: dict[str, Finding] = {}
+        for finding in kind.find(self.place) if self.place is not None else ():
+            found.setdefault(finding.key, finding)
+            if len(found) == MOST_OPEN:
+                break
+        return list(found.values())
+
+
+def _policies(kind: Kind, ruling: Ruling, at: datetime) -> Iterable[_Check]:
+    for policy in Policy.objects.filter(head_number__gt=0).order_by("pk"):
+        tree = load_tree(policy)
+        ruled = ruling.for_policy(policy, tree)
+        place = PolicyPlace(policy, tree, ruled.terms_at, at, timezone.localdate(at))
+        yield _Check(None if ruled.is_off else place, policy=policy)
+
+
+def _sources(kind: Kind, ruling: Ruling, at: datetime) -> Iterable[_Check]:
+    for source in Source.objects.order_by("pk"):
+        terms = ruling.for_source(source)
+        yield _Check(None if terms is None else SourcePlace(source, terms, at, timezone.localdate(at)), source=source)
+
+
+def _site(kind: Kind, ruling: Ruling, at: datetime) -> Iterable[_Check]:
+    terms = ruling.for_site()
+    yield _Check(None if terms is None else SitePlace(terms, at, timezone.localdate(at)))
+
+
+_CHECKS = {"policy": _policies, "source": _sources, "site": _site}
+
+
+def _settle(kind: Kind, look: _Check, at: datetime) -> int:
+    """Open what is new, change what changed, close what is over."""
+    with transaction.atomic():
+        _lock(kind, look)
+        found = look.find(kind)
+        here = Notice.objects.filter(kind=kind.name, policy=look.policy, source=look.source, closed_at=None)
+        known = {notice.key: notice for notice in here.select_for_update()}
+        # Notices say when they are from; an evaluation that was overtaken says nothing older.
+        opened = [_opened(kind, look, finding, at) for finding in found if finding.key not in known]
+        made = Notice.objects.bulk_create(opened, ignore_conflicts=True)
+        for finding in found:
+            if finding.key in known:
+                _change(known[finding.key], finding, at)
+        _close([notice for key, notice in known.items() if key not in {each.key for each in found}], at)
+    return len(made)
+
+
+def _lock(kind: Kind, look: _Check) -> None:
+    place = f"{kind.name}:{look.policy.pk if look.policy else ''}:{look.source.pk if look.source else ''}"
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [_LOCK, place])
+
+
+def _opened(kind: Kind, look: _Check, finding: Finding, at: datetime) -> Notice:
+    return Notice(
+        kind=kind.name, key=finding.key, level=finding.level, facts=dict(finding.facts), policy=look.policy,
+        entry_uid=finding.entry_uid, source=look.source, opened_at=at, news_at=at, changed_at=at,
+    )  # fmt: skip
+
+
+def _change(notice: Notice, finding: Finding, at: datetime) -> None:
+    """What became worse is news; what only went on isn't."""
+    if notice.level == finding.level and notice.facts == finding.facts:
+        return
+    if at < notice.changed_at:
+        return
+    if _WORSE[finding.level] > _WORSE[notice.level]:
+        notice.news_at = at
+    notice.level, notice.facts, notice.changed_at = finding.level, dict(finding.facts), at
+    notice.save(update_fields=["level", "facts", "changed_at", "news_at"])
+
+
+def _close(over: Sequence[Notice], at: datetime) -> None:
+    for notice in over:
+        notice.closed_at = max(at, notice.opened_at)
+        notice.save(update_fields=["closed_at"])

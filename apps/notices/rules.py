@@ -1,0 +1,228 @@
+"""Rules as people set them: administrators for the site and its sources, authorities for what lies below them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+
+from apps.accounts.actor import Actor
+from apps.accounts.audit import log as audit
+from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale
+from apps.mapping.visibility import see
+from apps.notices.kinds import kind_of, kinds
+from apps.notices.kinds.base import Kind, Term
+from apps.notices.models import Rule
+from apps.notices.rule_resolution import terms_of
+from apps.policies.access.scope import WRITE, Visibility, require_scope, rules_all
+from apps.policies.models import Policy
+from apps.policies.selectors import get_policy, list_policies
+from apps.policies.tree.stored import load_tree
+from apps.usage.models import Source
+from apps.usage.selectors import get_source
+
+NEW = 0  # the version of a rule that isn't there yet
+
+
+@dataclass(frozen=True, slots=True)
+class RuleLine:
+    """One rule as its list shows it; path is "" but for a rule at an entry."""
+
+    rule: Rule
+    kind: Kind
+    terms: Mapping[str, float]
+    path: str
+    may_change: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a rule holds: the site, a policy, below an entry, or a source."""
+
+    policy: Policy | None = None
+    entry_uid: UUID | None = None
+    source: Source | None = None
+
+
+def list_rules(*, policy_slug: str = "", at: datetime, actor: Actor) -> list[RuleLine]:
+    """Everybody signed in may read the site's; those of policies and entries, who sees these."""
+    found = Rule.objects.select_related("policy", "source").order_by("kind", "pk")
+    known = {policy.pk: policy for policy in list_policies(actor=actor) if policy_slug in ("", policy.slug)}
+    sights: dict[int, Visibility] = {}
+    lines = []
+    for rule in found:
+        if rule.kind not in kinds() or (rule.policy_id is not None and rule.policy_id not in known):
+            continue
+        if policy_slug and rule.source_id is not None:
+            continue
+        line = _line(rule, sights, at, actor)
+        if line is not None:
+            lines.append(line)
+    return lines
+
+
+def get_rule(*, id: int, at: datetime, actor: Actor) -> RuleLine:
+    rule = Rule.objects.select_related("policy", "source").filter(pk=id).first() if 0 < id < 2**63 else None
+    known = rule is not None and (rule.policy is None or rule.policy in list_policies(actor=actor))
+    line = _line(rule, {}, at, actor) if rule is not None and known and rule.kind in kinds() else None
+    if line is None:
+        raise NotFound(f"There is no rule {id}.")
+    return line
+
+
+def place_of(*, policy_slug: str = "", entry_uid: UUID | None = None, source_slug: str = "", actor: Actor) -> Place:
+    """By names; what the actor may not know of is not found."""
+    if source_slug and policy_slug:
+        message = "A rule is for a policy or for a source, not for both."
+        raise Invalid(message, fields=[FieldProblem("source", message)])
+    if source_slug:
+        return Place(source=get_source(slug=source_slug, actor=actor))
+    return Place(policy=get_policy(slug=policy_slug, actor=actor), entry_uid=entry_uid) if policy_slug else Place()
+
+
+def set_rule(
+    *, kind: str, place: Place, is_on: bool, terms: Mapping[str, Any], version: int, at: datetime, actor: Actor
+) -> Rule:
+    """Make a rule, or change the existing one. version: of the rule the caller saw, 0 where there was none.
+
+    Raises:
+        Invalid: limits out of range, each with its field.
+        Stale: it was changed or made meanwhile.
+    """
+    chosen = kind_of(kind)
+    require_place(place, at, actor)
+    _require_fit(chosen, place)
+    clean = checked_terms(chosen, terms)
+    with transaction.atomic():
+        rule = _there(chosen.name, place).select_for_update().first()
+        if (rule.version if rule else NEW) != version:
+            raise Stale("Another person changed this rule: check it again.")
+        before = None if rule is None else {"is_on": rule.is_on, "terms": rule.terms}
+        rule = rule or Rule(kind=chosen.name, policy=place.policy, entry_uid=place.entry_uid, source=place.source)
+        rule.version = version + 1
+        rule.is_on, rule.terms, rule.changed_at, rule.author_name = is_on, clean, at, actor.name
+        _save(rule)
+        after = {"is_on": is_on, "terms": clean}
+        _note("notice_rule.set", chosen.name, place, {"before": before, "after": after}, at, actor)
+    return rule
+
+
+def remove_rule(*, id: int, version: int, at: datetime, actor: Actor) -> None:
+    """The rule above decides again. The site's own rules can be turned off, not removed."""
+    line = get_rule(id=id, at=at, actor=actor)
+    place = Place(line.rule.policy, line.rule.entry_uid, line.rule.source)
+    require_place(place, at, actor)
+    if place == Place():
+        raise Conflict("The site's rule can be turned off, not removed: others rest on it.", code="site_rule")
+    with transaction.atomic():
+        n_removed = Rule.objects.filter(pk=id, version=version).delete()[0]
+        if not n_removed:
+            raise Stale("Another person changed this rule: check it again.")
+        _note("notice_rule.removed", line.kind.name, place, {"before": dict(line.terms)}, at, actor)
+
+
+def may_set(place: Place, at: datetime, actor: Actor) -> bool:
+    """Administrators everywhere; for an entry and what lies below it, its managers."""
+    if not actor.has_scope(WRITE):
+        return False
+    if place.policy is None:
+        return actor.is_admin and _is_unbound(actor)
+    tree = load_tree(place.policy)
+    i = 0 if place.entry_uid is None else tree.index_of_uid(place.entry_uid)
+    if i is None:
+        return rules_all(actor)
+    sees = see(policy=place.policy, tree=tree, at=at, actor=actor)
+    return sees.may_see(i) and sees.may_divide(i)
+
+
+def require_place(place: Place, at: datetime, actor: Actor) -> None:
+    """Raises:
+    NotFound: the actor sees no such entry.
+    NotAllowed: rules there belong to other managers.
+    """
+    require_scope(actor, WRITE)
+    if place.policy is not None and place.entry_uid is not None:
+        tree = load_tree(place.policy)
+        see(policy=place.policy, tree=tree, at=at, actor=actor).require(tree.index_of_uid(place.entry_uid))
+    if not may_set(place, at, actor):
+        raise NotAllowed(
+            "Administrators set this for the site and its sources; managers of an entry set it below that entry."
+        )  # fmt: skip
+
+
+def checked_terms(kind: Kind, given: Mapping[str, Any]) -> dict[str, float]:
+    """
+    Raises:
+        Invalid: an unknown limit, or one out of its range; each at its place.
+    """
+    known = {term.name: term for term in kind.terms}
+    problems, clean = [], {}
+    for name, value in given.items():
+        if name not in known:
+            problems.append(FieldProblem(f"terms.{str(name)[:40]}", f"is unknown; known: {', '.join(known) or 'none'}"))
+        elif problem := _problem(known[name], value):
+            problems.append(FieldProblem(f"terms.{name}", problem))
+        else:
+            clean[name] = int(value) if known[name].is_whole else float(value)
+    if problems:
+        raise Invalid(f"{problems[0].where} {problems[0].message}.", fields=problems)
+    return {name: value for name, value in clean.items() if value != known[name].default}
+
+
+def _problem(term: Term, value: Any) -> str:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    is_right = is_number and term.lowest <= value <= term.highest and (not term.is_whole or value == int(value))
+    what = "a whole number" if term.is_whole else "a number"
+    return "" if is_right else f"is {what} from {term.lowest:g} to {term.highest:g}"
+
+
+def _require_fit(kind: Kind, place: Place) -> None:
+    fits = {"policy": place.source is None, "source": place.policy is None, "site": place == Place()}[kind.watches]
+    if not fits:
+        message = {"policy": "watches policies, not sources", "source": "watches sources, not policies"}.get(
+            kind.watches, "is one for the whole site"
+        )
+        raise Invalid(f"{kind.name} {message}.", fields=[FieldProblem("kind", message)])
+
+
+def _line(rule: Rule, sights: dict[int, Visibility], at: datetime, actor: Actor) -> RuleLine | None:
+    kind, path = kinds()[rule.kind], ""
+    if rule.policy is None:
+        may = may_set(Place(source=rule.source), at, actor)
+        return RuleLine(rule, kind, terms_of(kind, rule), path, may)
+    if rule.policy.pk not in sights:
+        sights[rule.policy.pk] = see(policy=rule.policy, tree=load_tree(rule.policy), at=at, actor=actor)
+    sees = sights[rule.policy.pk]
+    i = 0 if rule.entry_uid is None else sees.tree.index_of_uid(rule.entry_uid)
+    if i is None or not sees.may_see(i):
+        return None
+    path = sees.tree.path(i) if rule.entry_uid else ""
+    return RuleLine(rule, kind, terms_of(kind, rule), path, actor.has_scope(WRITE) and sees.may_divide(i))
+
+
+def _is_unbound(actor: Actor) -> bool:
+    token = actor.token
+    return token is None or not (token.policy_slug or token.subtree_uid or token.source_slug)
+
+
+def _there(kind: str, place: Place) -> Any:
+    return Rule.objects.filter(kind=kind, policy=place.policy, entry_uid=place.entry_uid, source=place.source)
+
+
+def _save(rule: Rule) -> None:
+    try:
+        with transaction.atomic():
+            rule.save()
+    except IntegrityError as error:
+        raise Stale("Another person created this rule at the same time: check it again.") from error
+
+
+def _note(verb: str, kind: str, place: Place, details: Mapping[str, Any], at: datetime, actor: Actor) -> None:
+    audit.record(
+        actor=actor, verb=verb, at=at, policy_slug=place.policy.slug if place.policy else "",
+        entry_uid=place.entry_uid, subject=f"{kind} {place.source.slug}" if place.source else kind, details=details,
+    )  # fmt: skip

@@ -1,0 +1,212 @@
+"""Statements as one person reads them: stored for a closed month, computed for an open one, filtered like pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from uuid import UUID
+
+import numpy as np
+from django.db.models import Q
+
+from apps.accounts.actor import Actor
+from apps.analytics.series.calendar import day_of, site_zone
+from apps.analytics.series.storage.columns import DailySeries, Mask, SeriesState
+from apps.analytics.series.stored_series import load_series, series_state
+from apps.analytics.series.visible_days import as_visible
+from apps.core.errors import FieldProblem, Invalid
+from apps.notices.models import Statement
+from apps.notices.statements.arithmetic import FIELDS, Figures, Month, corrections_of, month_of, reckon
+from apps.policies.models import Adjustment
+from apps.policies.selectors import entry_history
+from apps.priorities.selectors.rows import PolicyView, open_view
+
+MONTHS = 12
+MOST_CHILDREN = 500
+_FIRST_YEAR = 1970
+
+
+@dataclass(frozen=True, slots=True)
+class ShareChange:
+    """One published change of the entry's shares within a month; None is *inherit*."""
+
+    revision: int
+    on: date
+    before: float | None
+    after: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class StatementLine:
+    """figures: None where they are hidden, or don't exist; is_suppressed says which. adjusted: None where it is hidden.
+    corrections: what a closed month would differ by now, by amount, new − kept.
+    """
+
+    uid: UUID
+    path: str
+    name: str
+    month: Month
+    figures: Figures | None
+    is_suppressed: bool
+    is_rounded: bool
+    adjusted: float | None
+    is_closed: bool
+    corrections: Mapping[str, float]
+    missing_days: int
+
+
+@dataclass(frozen=True)
+class StatementPage:
+    """One entry's last months, newest first, and one of them with its parts."""
+
+    policy_slug: str
+    policy_name: str
+    uid: UUID
+    name: str
+    path: str
+    is_root: bool
+    months: Sequence[StatementLine]
+    chosen: StatementLine
+    children: Sequence[StatementLine]
+    hidden_children: int
+    changes: Sequence[ShareChange]
+    state: SeriesState
+    is_stale: bool
+
+
+def get_statements(*, policy_slug: str, uid: UUID, month: str = "", actor: Actor) -> StatementPage:
+    """
+    Raises:
+        Invalid: a month that is none, or one that hasn't begun.
+        NotFound: no such policy or entry, for this actor.
+    """
+    view = open_view(policy_slug=policy_slug, actor=actor)
+    i = view.require(uid)
+    today = day_today(view)
+    wanted = read_month(month, today) if month else month_of(today)
+    newest = max(wanted, month_of(today), key=lambda each: each.first_on)
+    # An older month than the last twelve is shown with the eleven before it.
+    last = newest if wanted.first_on >= newest.before(MONTHS - 1).first_on else wanted
+    months = [last.before(n) for n in range(MONTHS)]
+    state = series_state(view.policy)
+    known = _lines(view, [i], months, state.first_on)
+    lines = [known[i, each] for each in months]
+    chosen = next(line for line in lines if line.month == wanted)
+    children = [child for child in view.tree.children(i) if view.visibility.may_see(child)]
+    parts = _lines(view, children[:MOST_CHILDREN], [wanted], state.first_on)
+    return StatementPage(
+        policy_slug=view.policy.slug, policy_name=view.policy.name, uid=uid,
+        name=view.policy.name if i == 0 else view.tree.name[i], path=view.tree.path(i), is_root=i == 0, months=lines,
+        chosen=chosen, children=[parts[child, wanted] for child in children[:MOST_CHILDREN]],
+        hidden_children=int(view.tree.n_children[i]) - len(children[:MOST_CHILDREN]),
+        changes=_changes(view, uid, wanted), state=state,
+        is_stale=state.stale_from_on is not None and state.stale_from_on <= wanted.last_on,
+    )  # fmt: skip
+
+
+def day_today(view: PolicyView) -> date:
+    return view.now.astimezone(site_zone()).date()
+
+
+def read_month(text: str, today: date) -> Month:
+    """2026-10, from 1970 up to this month."""
+    message = f"is a month from {_FIRST_YEAR}-01 to {today:%Y-%m}, such as {month_of(today).before().text}"
+    try:
+        found = Month(date.fromisoformat(f"{text}-01")) if len(text) == 7 else None
+    except ValueError:
+        found = None
+    if found is None or not date(_FIRST_YEAR, 1, 1) <= found.first_on <= today:
+        raise Invalid(f"month {message}.", fields=[FieldProblem("month", message)])
+    return found
+
+
+def _lines(
+    view: PolicyView, entries: Sequence[int], months: Sequence[Month], begins_on: date | None
+) -> dict[tuple[int, Month], StatementLine]:
+    """By entry and month. One read of the series for all of them."""
+    uids = [view.tree.uuid(i) for i in entries]
+    first_on, last_on = min(each.first_on for each in months), max(each.last_on for each in months)
+    series = load_series(view.policy, uids, from_on=first_on, to_on=last_on)
+    told: Mask = np.zeros(series.exists.shape, np.bool_)
+    if series.days.on:
+        series, told = as_visible(series, view=view)
+    kept = _kept(view, uids, months)
+    adjusted = _adjusted(view, entries, months)
+    missing = {month: _missing(month, series, begins_on, day_today(view)) for month in months}
+    found = {}
+    for row, i in enumerate(entries):
+        for month in months:
+            given = kept.get((uids[row], month.first_on))
+            line = _line(view, i, month, series, told, row, given, adjusted[i, month])
+            found[i, month] = replace(line, missing_days=missing[month])
+    return found
+
+
+def _line(
+    view: PolicyView, i: int, month: Month, series: DailySeries, told: Mask, row: int, kept: Statement | None,
+    adjusted: float,
+) -> StatementLine:  # fmt: skip
+    days = [at for at, on in enumerate(series.days.on) if on in month]
+    outright = bool(view.visibility.outright[i])
+    may = outright or all(told[row, at] for at in days if series.exists[row, at])
+    figures = reckon(series, row, month) if days else None
+    corrections: Mapping[str, float] = {}
+    is_closed = kept is not None
+    if outright and kept is not None:
+        corrections = corrections_of(kept.figures, figures) if figures is not None else {}
+        figures = Figures(**{name: kept.figures[name] for name in FIELDS})
+    if figures is not None and not figures.n_days:
+        figures = None
+    has, shown = figures is not None, figures if may else None
+    return StatementLine(
+        uid=view.tree.uuid(i), path=view.tree.path(i), name=view.tree.name[i], month=month,
+        figures=shown, is_suppressed=has and not may, is_rounded=has and not outright,
+        adjusted=adjusted if outright else None, is_closed=is_closed, corrections=corrections,
+        missing_days=0,
+    )  # fmt: skip
+
+
+def _missing(month: Month, series: DailySeries, begins_on: date | None, today: date) -> int:
+    """Days that are over and not in the series, from its first one on; without a series all of them."""
+    first_on = max(month.first_on, begins_on or month.first_on)
+    due = (min(month.last_on, today - timedelta(days=1)) - first_on).days + 1
+    return max(due - sum(on in month for on in series.days.on), 0)
+
+
+def _kept(view: PolicyView, uids: Sequence[UUID], months: Sequence[Month]) -> dict[tuple[UUID, date], Statement]:
+    firsts = [each.first_on for each in months]
+    rows = Statement.objects.filter(policy=view.policy, entry_uid__in=uids, month_on__in=firsts)
+    return {(row.entry_uid, row.month_on): row for row in rows}
+
+
+def _adjusted(view: PolicyView, entries: Sequence[int], months: Sequence[Month]) -> dict[tuple[int, Month], float]:
+    """Σ amount · weight of its resource, of current adjustments that count in the month, at the entry or below it."""
+    zone = site_zone()
+    spans = [(each, day_of(each.first_on, zone).from_at, day_of(each.last_on, zone).to_at) for each in months]
+    number = view.policy.head_number
+    rows = Adjustment.objects.filter(policy=view.policy, since__lte=number).filter(Q(until=None) | Q(until__gt=number))
+    first_at, last_at = min(span[1] for span in spans), max(span[2] for span in spans)
+    weights = view.settings.metric["weights"]
+    found = {(i, month): 0.0 for i in entries for month in months}
+    for row in rows.filter(at__gte=first_at, at__lt=last_at).order_by("pk"):
+        place = view.tree.index_of_uid(row.entry_uid)
+        if place is None:
+            continue
+        way = {place, *view.tree.ancestors(place)}
+        for month, from_at, to_at in spans:
+            if from_at <= row.at < to_at:
+                for i in way.intersection(entries):
+                    found[i, month] += weights.get(row.resource, 0.0) * row.amount_s
+    return found
+
+
+def _changes(view: PolicyView, uid: UUID, month: Month) -> list[ShareChange]:
+    """Oldest first. The entry is seen, so its shares are."""
+    zone, found = site_zone(), []
+    for change in entry_history(policy=view.policy, uid=uid, limit=200):
+        on = change.at.astimezone(zone).date()
+        for field, before, after in change.fields:
+            if field == "shares" and on in month:
+                found.append(ShareChange(change.revision, on, before, after))
+    return found[::-1]

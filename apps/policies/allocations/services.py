@@ -1,0 +1,252 @@
+"""Core-hours allocated to an entry for some days: created, changed and withdrawn, each with a reason and a log row.
+
+An allocation moves no target and blocks nothing: more may be allocated than there is, and tables show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from apps.accounts.actor import Actor
+from apps.core.errors import Conflict, NotAllowed, NotFound, Stale
+from apps.policies.access.scope import WRITE, require_scope, visible_entries
+from apps.policies.allocations.periods import Period
+from apps.policies.allocations.records import (
+    VisibilityOf,
+    amount_of,
+    deciding,
+    invalid,
+    log,
+    may_decide,
+    reason_of,
+    refusals_on_record,
+    refuse_days,
+    tag_of_state,
+)
+from apps.policies.changesets.change_sets import require_reason
+from apps.policies.models import Allocation, Policy, Revision
+from apps.policies.publishing.revisions import lock_policy
+from apps.policies.selectors import get_policy
+from apps.policies.services import make_change_set, publish_change_set
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.stored import load_tree
+
+
+def change_dates(
+    *, policy_slug: str, entry_uid: UUID, dates: Mapping[str, Any] | None, reason: str,
+    base_revision: int | None = None, at: datetime, actor: Actor,
+) -> Revision:  # fmt: skip
+    """A change set of the one operation `set_dates`, published. dates: see `terms.read_dates`; None for none."""
+    operation = {"op": "set_dates", "entry": str(entry_uid), "dates": None if dates is None else dict(dates)}
+    event = {"policy_slug": policy_slug[:64], "entry_uid": entry_uid, "subject": f"dates of {entry_uid}"}
+    with refusals_on_record("policy.published", actor, at, **event), transaction.atomic():
+        draft = make_change_set(
+            policy_slug=policy_slug, base_revision=base_revision, operations=[operation],
+            reason=require_reason(reason), at=at, actor=actor,
+        )  # fmt: skip
+        return publish_change_set(id=draft.pk, version=draft.version, at=at, actor=actor)
+
+
+MOST_CORE_H = 1e15
+
+
+def period_of(allocation: Allocation) -> Period:
+    return Period(allocation.starts_on, allocation.ends_on)
+
+
+def give_allocation(
+    *, policy_slug: str, entry_uid: UUID, starts_on: date, ends_on: date, core_h: float, reason: str, at: datetime,
+    actor: Actor, visibility: VisibilityOf = visible_entries,
+) -> Allocation:  # fmt: skip
+    """Allocate core-hours to an entry. Several for the same days add up; an identical one is rejected as a mistake."""
+    policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
+    event = {"policy_slug": policy.slug, "entry_uid": entry_uid}
+    with refusals_on_record("allocation.given", actor, at, **event), transaction.atomic():
+        policy, tree = _locked(policy, actor)
+        i = _decided(policy, tree, entry_uid, at, actor, visibility)
+        allocation = Allocation(policy=policy, entry_uid=entry_uid, starts_on=starts_on, ends_on=ends_on)
+        allocation.core_h, allocation.author, allocation.author_name = core_h, actor.user, actor.name
+        allocation.created_at = at
+        _check(allocation)
+        allocation.reason = reason_of(reason)
+        allocation.save()
+        _log("allocation.given", allocation, tree.path(i), allocation.reason, at, actor)
+    return allocation
+
+
+def change_allocation(
+    *, policy_slug: str, allocation_uid: UUID, tag: str, starts_on: date | None = None, ends_on: date | None = None,
+    core_h: float | None = None, reason: str, at: datetime, actor: Actor, visibility: VisibilityOf = visible_entries,
+) -> Allocation:  # fmt: skip
+    """Replace what is given. `tag` is that of the allocation the caller saw."""
+    policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
+    subject = {"policy_slug": policy.slug, "subject": f"allocation {allocation_uid}"}
+    with refusals_on_record("allocation.changed", actor, at, **subject), transaction.atomic():
+        policy, tree = _locked(policy, actor)
+        allocation, i = _found(policy, tree, allocation_uid, tag, at, actor, visibility)
+        before = said_of(allocation)
+        allocation.starts_on = allocation.starts_on if starts_on is None else starts_on
+        allocation.ends_on = allocation.ends_on if ends_on is None else ends_on
+        allocation.core_h = allocation.core_h if core_h is None else core_h
+        _check(allocation)
+        allocation.reason = reason_of(reason)
+        allocation.save()
+        _log("allocation.changed", allocation, tree.path(i), allocation.reason, at, actor, before=before)
+    return allocation
+
+
+def withdraw_allocation(
+    *, policy_slug: str, allocation_uid: UUID, tag: str, reason: str, at: datetime, actor: Actor,
+    visibility: VisibilityOf = visible_entries,
+) -> None:  # fmt: skip
+    """Withdraw an allocation; the log keeps it. To end it earlier, change its last day instead."""
+    policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
+    subject = {"policy_slug": policy.slug, "subject": f"allocation {allocation_uid}"}
+    with refusals_on_record("allocation.withdrawn", actor, at, **subject), transaction.atomic():
+        policy, tree = _locked(policy, actor)
+        allocation, i = _found(policy, tree, allocation_uid, tag, at, actor, visibility)
+        allocation.withdrawn_at = at
+        allocation.save(update_fields=["withdrawn_at"])
+        _log("allocation.withdrawn", allocation, tree.path(i), reason_of(reason), at, actor)
+
+
+def allocations_of(policy: Policy) -> list[Allocation]:
+    """All current ones, by first day; also those of archived entries, which count for nothing."""
+    found = Allocation.objects.filter(policy=policy, withdrawn_at=None).select_related("policy")
+    return list(found.order_by("starts_on", "ends_on", "pk"))
+
+
+def list_allocations(
+    *, policy_slug: str, entry_uid: UUID | None = None, below: bool = False, period: Period | None = None,
+    at: datetime, actor: Actor, visibility: VisibilityOf = visible_entries,
+) -> list[tuple[Allocation, str]]:  # fmt: skip
+    """Those of entries the actor sees, each with the entry's path, by path and first day.
+
+    entry_uid: of that entry, or of the entries below it too. period: those with a day in it.
+    """
+    policy = get_policy(slug=policy_slug, actor=actor)
+    tree = load_tree(policy)
+    visible = visibility(policy=policy, tree=tree, actor=actor, at=at)
+    wanted = visible.mask
+    if entry_uid is not None:
+        top = visible.require(tree.index_of_uid(entry_uid))
+        of_entry = tree.subtree_mask(top)
+        if not below:
+            of_entry[:] = False
+            of_entry[top] = True
+        wanted = wanted & of_entry
+    found = []
+    for allocation in allocations_of(policy):
+        i = tree.index_of_uid(allocation.entry_uid)
+        within = period is None or period_of(allocation).overlap(period) is not None
+        if i is not None and wanted[i] and within:
+            found.append((allocation, tree.path(i)))
+    return sorted(found, key=lambda one: (one[1], one[0].starts_on, one[0].pk))
+
+
+def get_allocation(
+    *, policy_slug: str, allocation_uid: UUID, at: datetime, actor: Actor, visibility: VisibilityOf = visible_entries
+) -> tuple[Allocation, str]:
+    """A current one, of an entry that the actor sees, with the entry's path."""
+    policy = get_policy(slug=policy_slug, actor=actor)
+    tree = load_tree(policy)
+    allocation, i = _seen(policy, tree, allocation_uid, at, actor, visibility)
+    return allocation, tree.path(i)
+
+
+def givable(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> Callable[[int], bool]:
+    """The entries to which the actor may allocate core-hours: never the root, whose core-hours are the capacity."""
+    may = deciding(policy=policy, tree=tree, at=at, actor=actor)
+    return lambda i: i > 0 and not bool(tree.is_reserve[i]) and may(i)
+
+
+def tag_of(allocation: Allocation) -> str:
+    return tag_of_state(str(allocation.uid)[:8], *said_of(allocation).values(), allocation.reason)
+
+
+def said_of(allocation: Allocation) -> dict[str, Any]:
+    """An allocation as the log and its tag have it."""
+    return {
+        "core_h": allocation.core_h, "starts_on": str(allocation.starts_on), "ends_on": str(allocation.ends_on)
+    }  # fmt: skip
+
+
+def successor_of(allocation: Allocation, others: Sequence[Allocation]) -> Allocation | None:
+    """Another allocation of the same entry that continues where this one ends."""
+    following = [
+        each
+        for each in others
+        if each.pk != allocation.pk
+        and each.entry_uid == allocation.entry_uid
+        and each.ends_on > allocation.ends_on
+        and (each.starts_on - allocation.ends_on).days <= 1
+    ]
+    return min(following, key=lambda each: (each.starts_on, each.pk), default=None)
+
+
+def _locked(policy: Policy, actor: Actor) -> tuple[Policy, TreeColumns]:
+    require_scope(actor, WRITE)
+    policy = lock_policy(policy.pk)
+    return policy, load_tree(policy)
+
+
+def _decided(policy: Policy, tree: TreeColumns, uid: UUID, at: datetime, actor: Actor, visibility: VisibilityOf) -> int:
+    """The entry's index, if its core-hours are the actor's to give."""
+    i = visibility(policy=policy, tree=tree, actor=actor, at=at).require(tree.index_of_uid(uid))
+    if i == 0:
+        raise invalid("entry", "is the root: what it has is the capacity, which is stated by site")
+    if tree.is_reserve[i]:
+        raise invalid("entry", "is a reserve, which has no allocation")
+    if not may_decide(policy=policy, tree=tree, i=i, at=at, actor=actor):
+        parent = tree.path(int(tree.parent[i]))
+        raise NotAllowed(
+            f"Core-hours of {tree.path(i)} are allocated by the managers of {parent}, or of an entry above it."
+        )
+    return i
+
+
+def _seen(
+    policy: Policy, tree: TreeColumns, uid: UUID, at: datetime, actor: Actor, visibility: VisibilityOf
+) -> tuple[Allocation, int]:
+    rows = Allocation.objects.select_related("policy")
+    allocation = rows.filter(policy=policy, uid=uid, withdrawn_at=None).first()
+    i = None if allocation is None else tree.index_of_uid(allocation.entry_uid)
+    visible = visibility(policy=policy, tree=tree, actor=actor, at=at)
+    if allocation is None or i is None or not visible.may_see(i):
+        raise NotFound("There is no such allocation in this policy.")
+    return allocation, i
+
+
+def _found(
+    policy: Policy, tree: TreeColumns, uid: UUID, tag: str, at: datetime, actor: Actor, visibility: VisibilityOf
+) -> tuple[Allocation, int]:
+    allocation, _ = _seen(policy, tree, uid, at, actor, visibility)
+    i = _decided(policy, tree, allocation.entry_uid, at, actor, visibility)
+    if tag != tag_of(allocation):
+        raise Stale("Another person changed this allocation: load it again.")
+    return allocation, i
+
+
+def _check(allocation: Allocation) -> None:
+    refuse_days(allocation.starts_on, allocation.ends_on)
+    allocation.core_h = amount_of(allocation.core_h, "core_h", MOST_CORE_H)
+    same = {"policy_id": allocation.policy_id, "entry_uid": allocation.entry_uid, "withdrawn_at": None}
+    twins = Allocation.objects.filter(**same, starts_on=allocation.starts_on, ends_on=allocation.ends_on)
+    if twins.filter(core_h=allocation.core_h).exclude(pk=allocation.pk).exists():
+        raise Conflict("This entry already has the same allocation for the same days.", code="allocation_exists")
+
+
+def _log(
+    verb: str, allocation: Allocation, path: str, reason: str, at: datetime, actor: Actor,
+    before: dict[str, Any] | None = None,
+) -> None:  # fmt: skip
+    details = {"allocation": str(allocation.uid), **said_of(allocation)} | ({"before": before} if before else {})
+    log(
+        verb, allocation.policy, entry_uid=allocation.entry_uid, subject=path, reason=reason, details=details, at=at,
+        actor=actor,
+    )  # fmt: skip

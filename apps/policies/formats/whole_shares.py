@@ -1,0 +1,101 @@
+"""Names and shares as schedulers can carry them: the nearest that says the same, entry by entry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from apps.policies.tree.columns import F8, Mask, TreeColumns
+
+_LONGEST = 120  # leaves room for a number behind it
+_MOST_DIGITS = 9
+
+
+def coded_kinds(kinds: list[str]) -> tuple[tuple[str, ...], npt.NDArray[np.uint16]]:
+    names = tuple(sorted(set(kinds)))
+    number = {name: code for code, name in enumerate(names)}
+    return names, np.array([number[kind] for kind in kinds], dtype=np.uint16)
+
+
+def plain_names(tree: TreeColumns, wanted: Sequence[str], together: Mask) -> list[str]:
+    """The wanted names, made different among siblings and among all entries in `together`; the later one is changed.
+
+    `together`: entries whose names must differ in the whole file, wherever they are (Slurm's accounts).
+    """
+    names = [name[:_LONGEST] for name in wanted]
+    names[0] = "root"
+    everywhere = {"root"}
+    parents, is_one = tree.parent.tolist(), together.tolist()
+    for children in (tree.children(i) for i in np.flatnonzero(tree.n_children).tolist()):
+        here: set[str] = set()
+        for i in children:
+            taken = here | everywhere if is_one[i] and names[i] in everywhere else here
+            if names[i] in taken:
+                stem = _qualified(names, parents[i], names[i]) if is_one[i] else names[i]
+                names[i] = _numbered(stem, here | everywhere if is_one[i] else here)
+            here.add(names[i])
+            if is_one[i]:
+                everywhere.add(names[i])
+    return names
+
+
+def _qualified(names: list[str], parent: int, name: str) -> str:
+    return f"{names[parent]}_{name}"[:_LONGEST] if parent > 0 else name
+
+
+def _numbered(stem: str, taken: set[str]) -> str:
+    if stem not in taken:
+        return stem
+    number = 2
+    while f"{stem}_{number}" in taken:
+        number += 1
+    return f"{stem}_{number}"
+
+
+def plain_word(name: str) -> str:
+    """Letters, digits and ._@+- stay, everything else becomes _."""
+    if name.isascii() and name.replace("_", "").replace("-", "").replace(".", "").isalnum():
+        return name
+    return "".join(c if c.isalnum() or c in "._@+-" else "_" for c in name)
+
+
+def competitors(tree: TreeColumns) -> npt.NDArray[np.int32]:
+    """For each entry the one below which it competes: its nearest ancestor that doesn't pass shares on."""
+    above = np.maximum(tree.parent, 0).astype(np.int32)
+    for lo, hi in zip(tree.level_starts[2:-1], tree.level_starts[3:], strict=True):
+        parents = tree.parent[lo:hi]
+        above[lo:hi] = np.where(tree.inherit[parents], above[parents], parents)
+    return above
+
+
+def whole_shares(tree: TreeColumns, most: float) -> F8:
+    """Shares as whole numbers up to `most`, in their proportions where that is possible.
+
+    Each group of competitors is multiplied by the smallest power of ten that makes all of its shares whole; what is too
+    large or too fine is rounded, and anything above 0 is at least 1.
+    """
+    above, given = competitors(tree), tree.shares.copy()
+    given[0] = 0  # the root has no siblings
+    largest = np.zeros(len(tree))
+    np.maximum.at(largest, above, given)
+    power = np.ones(len(tree))
+    odd = np.unique(above[given != np.rint(given)])
+    open_ = np.zeros(len(tree), dtype=np.bool_)
+    open_[odd] = True
+    for digits in range(1, _MOST_DIGITS + 1):
+        members = open_[above]
+        if not members.any():
+            break
+        power[open_ & (largest * 10.0**digits <= most)] = 10.0**digits
+        scaled = given[members] * 10.0**digits
+        unfinished = np.abs(scaled - np.rint(scaled)) > 1e-9 * np.maximum(scaled, 1)
+        still = np.zeros(len(tree), dtype=np.bool_)
+        still[above[members][unfinished]] = True
+        open_ &= still & (largest * 10.0 ** (digits + 1) <= most)
+    power = np.where(largest * power > most, most / np.maximum(largest, 1), power)
+    shares = np.rint(given * power[above])
+    shares = np.where((given > 0) & (shares < 1), 1.0, shares)
+    shares[0] = tree.shares[0]
+    return shares

@@ -1,0 +1,206 @@
+"""Going back: a change set that undoes one revision, or one that leads to the tree of an earlier one.
+
+History is only ever appended to. What others changed since shows as conflicts, as with any change set from an old base.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+
+from apps.accounts.actor import Actor
+from apps.core.errors import Conflict, Invalid, NotAllowed
+from apps.policies.access.scope import visible_entries
+from apps.policies.changesets.change_sets import clean_reason, settings_of
+from apps.policies.changesets.conflict_visibility import shown_conflicts
+from apps.policies.changesets.conflicts import EditConflict, conflicts
+from apps.policies.history.past_visibility import seen_then
+from apps.policies.models import Adjustment, ChangeSet, Policy, Revision
+from apps.policies.operations.adjustments import Adjusted, Revoked
+from apps.policies.operations.apply import MOST_OPERATIONS, Operation, work_out
+from apps.policies.operations.tree_edits import Archived
+from apps.policies.publishing.tree_replacement import propose_tree
+from apps.policies.selectors import get_policy, get_revision
+from apps.policies.services import make_change_set
+from apps.policies.settings import PolicySettings
+from apps.policies.tree.columns import Mask, Node, TreeColumns
+from apps.policies.tree.difference import changed_entries, difference
+from apps.policies.tree.stored import load_archived, load_tree
+
+_WRITE = "policies:write"
+
+
+@dataclass(frozen=True)
+class _Way:
+    """From the tree and settings of one revision to those of another."""
+
+    policy: Policy
+    start: int
+    goal: int
+    operations: list[Operation]
+    tree: TreeColumns
+    settings: PolicySettings
+
+
+def revert_revision(*, policy_slug: str, number: int, reason: str = "", at: datetime, actor: Actor) -> ChangeSet:
+    """A draft that undoes one revision's changes of entries, settings and adjustments.
+
+    Its base is that revision, so that fields that changed since are conflicts when it is published.
+    """
+    policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
+    revision = get_revision(policy=policy, at=number)
+    if number == 1:
+        raise Invalid("Revision 1 began the policy: there is nothing before it.", code="first_revision")
+    before, after = load_tree(policy, number - 1), load_tree(policy, number)
+    _require_all_visible(policy, before, after, number, actor, at)
+    operations = difference(after, before, archived=_archived_between(before, after))
+    operations = _with_corrections(operations, policy, number)
+    way = _with_settings(_Way(policy, number, number - 1, operations, before, settings_of(policy, number - 1)))
+    said = clean_reason(reason) or f"Reverts revision {number}: {revision.reason}"[:4_000]
+    return _draft(way, said, at, actor, reverts_number=number)
+
+
+def current_number(change_set: ChangeSet) -> int:
+    """The revision that a change set became: what there is of it to undo."""
+    number = Revision.objects.filter(change_set=change_set).values_list("number", flat=True).first()
+    if number is None:
+        raise Conflict(f"Change set {change_set.pk} was never published: withdraw it instead.", code="not_published")
+    return number
+
+
+def restore_revision(
+    *, policy_slug: str, number: int, with_settings: bool = True, reason: str = "", at: datetime, actor: Actor
+) -> ChangeSet:
+    """A draft that leads from the current tree to the tree as of a revision. Adjustments stay as they are."""
+    policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
+    get_revision(policy=policy, at=number)
+    head, goal = load_tree(policy), load_tree(policy, number)
+    _require_all_visible(policy, goal, head, number, actor, at)
+    settings = settings_of(policy, number if with_settings else policy.head_number)
+    operations = difference(head, goal, archived=lambda uid: load_archived(policy, uid))
+    way = _with_settings(_Way(policy, policy.head_number, number, operations, goal, settings))
+    said = clean_reason(reason) or f"Back to the tree of revision {number}."
+    return _draft(way, said, at, actor)
+
+
+def _draft(way: _Way, reason: str, at: datetime, actor: Actor, *, reverts_number: int | None = None) -> ChangeSet:
+    if not way.operations:
+        raise Invalid("Nothing would change: the trees and settings are the same.", code="nothing_to_change")
+    slug, origin = way.policy.slug, ChangeSet.Origin.REVERT
+    with transaction.atomic():
+        if len(way.operations) <= MOST_OPERATIONS:
+            change_set = make_change_set(
+                policy_slug=slug, base_revision=way.start, operations=way.operations, reason=reason, origin=origin,
+                at=at, actor=actor,
+            )  # fmt: skip
+        else:
+            tree, settings = _on_head(way, actor, at)
+            change_set = propose_tree(
+                policy_slug=slug, tree=tree, settings=settings, base_revision=way.policy.head_number, reason=reason,
+                origin=origin, at=at, actor=actor,
+            )  # fmt: skip
+        change_set.reverts_number = reverts_number
+        change_set.save(update_fields=["reverts_number"])
+    return change_set
+
+
+def _on_head(way: _Way, actor: Actor, at: datetime) -> tuple[TreeColumns, PolicySettings]:
+    """What so many operations lead to on the head: a whole tree, as it can't be settled field by field any more."""
+    policy = way.policy
+    if any(operation["op"] == "adjust_usage" for operation in way.operations):
+        raise Invalid(
+            "It corrected usage and changed more entries than a change set holds: take the corrections back first.",
+            code="too_many_operations",
+        )
+    if way.start == policy.head_number:
+        return way.tree, way.settings
+
+    def archived(uid: UUID) -> Sequence[Node]:
+        return load_archived(policy, uid)
+
+    base, head = load_tree(policy, way.start), load_tree(policy)
+    head_settings = settings_of(policy, policy.head_number)
+    found = conflicts(
+        base, head, way.operations, base_settings=settings_of(policy, way.start), head_settings=head_settings,
+        archived=archived, archived_at_base=_archived_between(way.tree, base), limited=False,
+    )  # fmt: skip
+    if found:
+        shown = shown_conflicts(found, policy=policy, base=base, head=head, actor=actor, at=at)
+        raise EditConflict(shown, base_number=way.start, head_number=policy.head_number)
+    outcome = work_out(head, way.operations, settings=head_settings, archived=archived, limited=False)
+    return outcome.tree, outcome.settings
+
+
+def _with_settings(way: _Way) -> _Way:
+    was, wanted = settings_of(way.policy, way.start).to_json(), way.settings.to_json()
+    parts = {part: value for part, value in wanted.items() if value != was[part]}
+    if parts:
+        way.operations.append({"op": "set_policy", "settings": parts})
+    return way
+
+
+def _with_corrections(operations: list[Operation], policy: Policy, number: int) -> list[Operation]:
+    """Corrections that the revision made are revoked while their entries are there, those that it revoked made anew."""
+    made = Adjustment.objects.filter(policy=policy, since=number, until=None).order_by("pk")
+    revoked = Adjustment.objects.filter(policy=policy, until=number).order_by("pk")
+    first = [_adjusting(Revoked(each.uid, each.entry_uid)) for each in made]
+    last = [_adjusting(_again(each)) for each in revoked]
+    return [*first, *operations, *last]
+
+
+def _again(adjustment: Adjustment) -> Adjusted:
+    return Adjusted(
+        uid=UUID(int=0), entry_uid=adjustment.entry_uid, resource=adjustment.resource, amount_s=adjustment.amount_s,
+        at=adjustment.at, note=adjustment.note,
+    )  # fmt: skip
+
+
+def _adjusting(each: Adjusted | Revoked) -> Operation:
+    if isinstance(each, Revoked):
+        return {"op": "adjust_usage", "entry": str(each.entry_uid), "revokes": str(each.uid)}
+    said = {key: value for key, value in each.to_json().items() if key != "uid"}  # it gets a uid of its own
+    return {"op": "adjust_usage", **said}
+
+
+def _archived_between(before: TreeColumns, after: TreeColumns) -> Archived:
+    """What the revision that made `after` of `before` archived: an entry with all that went together with it."""
+    _, gone = changed_entries(before, after)
+
+    def archived(uid: UUID) -> Sequence[Node]:
+        i = before.index_of_uid(uid)
+        return [] if i is None or not gone[i] else list(_went_with(before, gone, i))
+
+    return archived
+
+
+def _went_with(tree: TreeColumns, gone: Mask, i: int) -> Iterator[Node]:
+    level = [i]
+    while level:
+        yield from map(tree.node, level)
+        level = [child for above in level for child in tree.children(above) if gone[child]]
+
+
+def _require_all_visible(
+    policy: Policy, before: TreeColumns, after: TreeColumns, number: int, actor: Actor, at: datetime
+) -> None:
+    """A viewer of a part of the changes can't judge the whole, and would learn the rest by undoing it."""
+    changed, gone = changed_entries(before, after)
+    now = visible_entries(policy=policy, tree=load_tree(policy), actor=actor, at=at)
+    for tree, mask in ((after, changed), (before, gone)):
+        then = visible_entries(policy=policy, tree=tree, actor=actor, at=at)
+        if (mask & ~seen_then(then, now)).any():
+            raise NotAllowed(
+                f"Revision {number} differs in entries outside your view: "
+                "a person who sees all of them can restore it.",
+                code="partial_view",
+            )
+
+
+def revisions_reverted(policy: Policy, numbers: Sequence[int]) -> dict[int, int]:
+    """Of these revisions those that a later one undid, with its number."""
+    found = Revision.objects.filter(policy=policy, change_set__reverts_number__in=numbers).order_by("number")
+    return {undone: number for undone, number in found.values_list("change_set__reverts_number", "number") if undone}

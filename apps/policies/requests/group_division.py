@@ -1,0 +1,265 @@
+"""A lead divides the own group: several members at once, boosts, people who join and leave, in one change set.
+
+Operations are about children of the group alone, so that nothing outside it moves.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from uuid import UUID
+
+from django.db import transaction
+from django.utils import timezone
+
+from apps.accounts.actor import Actor
+from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
+from apps.policies.access.scope import EVERYBODY, WRITE, Rights, Verb, held_by, require_scope, visible_entries
+from apps.policies.changesets.change_sets import require_reason
+from apps.policies.models import ChangeSet, Entry, Policy, Revision
+from apps.policies.operations.apply import Operation
+from apps.policies.operations.boosts import former_shares, is_boost, shares_operations
+from apps.policies.publishing.revert import revert_revision
+from apps.policies.publishing.revisions import lock_policy
+from apps.policies.selectors import get_policy, list_policies
+from apps.policies.services import make_change_set, propose_change_set, publish_change_set, publish_locked
+from apps.policies.tree.columns import Node, TreeColumns
+from apps.policies.tree.names import MOST_SHARES, RESERVE
+from apps.policies.tree.stored import load_tree
+
+_DIVIDES = ("set_shares", "set_dates", "archive", "add")
+
+
+@dataclass(frozen=True, slots=True)
+class MemberTerms:
+    """What one member is to have. shares None leaves *inherit*; until: the last day of it, None for no end."""
+
+    shares: float | None
+    until: date | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewMember:
+    name: str
+    shares: float = 1.0
+    kind: str = "user"
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """Everything that is to change in one group."""
+
+    terms: Mapping[UUID, MemberTerms]
+    joins: Sequence[NewMember] = ()
+    leaves: Sequence[UUID] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """revision None: it was sent to the people who may publish it, because of `why`."""
+
+    change_set: ChangeSet
+    revision: Revision | None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LedGroup:
+    """An entry that a person leads, by a grant at it."""
+
+    policy_slug: str
+    policy_name: str
+    uid: UUID
+    name: str
+    path: str
+
+
+def list_led_groups(*, at: datetime, actor: Actor) -> list[LedGroup]:
+    """Entries at which the actor may divide shares, by policy and path; an administrator leads none by that alone."""
+    found = []
+    for policy in list_policies(actor=actor):
+        led = Rights(policy, actor, at).at(Verb.EDIT_SHARES)
+        tree = load_tree(policy) if led else None
+        bound = actor.token.subtree_uid if actor.token else None
+        for uid in led:
+            i = tree.index_of_uid(uid) if tree is not None else None
+            if tree is None or i is None:
+                continue  # archived: there is nothing to divide
+            if bound is None or bound in {tree.uuid(j) for j in (*tree.ancestors(i), i)}:
+                found.append(LedGroup(policy.slug, policy.name, uid, tree.name[i], tree.path(i)))
+    return sorted(found, key=lambda group: (group.policy_name, group.path))
+
+
+def leads_any(*, at: datetime, actor: Actor) -> bool:
+    """Whether there is a grant of shares to this person, or to a group of theirs: asked for on every page."""
+    if actor.user is None or not actor.user.is_active:
+        return False
+    return any(Verb.EDIT_SHARES in held.verbs and held.people != EVERYBODY for held in held_by(actor.user, at))
+
+
+def equal_terms(members: Sequence[Node]) -> dict[UUID, MemberTerms]:
+    """Equal shares for all members, ending boosts: those that most of them have without a boost.
+
+    A reserve, members that inherit, and members with dates of their own stay as they are.
+    """
+    equal = [node for node in members if node.kind != RESERVE and node.shares is not None]
+    equal = [node for node in equal if node.dates is None or is_boost(node.dates)]
+    counts = Counter(former_shares(node) for node in equal)
+    common = max(counts, key=lambda each: (counts[each], each or 0.0), default=None) or 1.0
+    return {node.uid: MemberTerms(common) for node in equal}
+
+
+class Members(Mapping[UUID, Node]):
+    """Children of one entry by uid, read from the columns when they are asked for. indexes: those to be seen."""
+
+    def __init__(self, tree: TreeColumns, i: int, indexes: Sequence[int] | None = None) -> None:
+        self._tree, self._indexes = tree, tree.children(i) if indexes is None else indexes
+        self._known = frozenset(self._indexes) if isinstance(self._indexes, list) else self._indexes
+
+    def __getitem__(self, uid: UUID) -> Node:
+        j = self._tree.index_of_uid(uid)
+        if j is None or j not in self._known:
+            raise KeyError(uid)
+        return self._tree.node(j)
+
+    def __iter__(self) -> Iterator[UUID]:
+        return map(self._tree.uuid, self._indexes)
+
+    def __len__(self) -> int:
+        return len(self._indexes)
+
+
+def operations_of(group: TreeColumns, i: int, division: Division, today: date) -> list[Operation]:
+    """What leads there, checked to be about children of the entry alone. Nothing for members left as they are."""
+    members = Members(group, i)
+    found: list[Operation] = []
+    for uid, terms in division.terms.items():
+        node = _member(members, uid)
+        if uid in division.leaves:
+            continue
+        _check(node, terms, today)
+        found += shares_operations(node, terms.shares, terms.until, where=f"until-{uid}")
+    found += ({"op": "archive", "entry": str(_member(members, uid).uid)} for uid in division.leaves)
+    found += _joins(group.uuid(i), division.joins)
+    return found
+
+
+def plan_division(
+    *, policy_slug: str, entry_uid: UUID, division: Division, at: datetime, actor: Actor
+) -> list[Operation]:  # fmt: skip
+    """The operations it comes to on the head, nothing written; raises what dividing would raise for wrong terms."""
+    policy = get_policy(slug=policy_slug, actor=actor)
+    tree = load_tree(policy)
+    i = visible_entries(policy=policy, tree=tree, actor=actor, at=at).require(tree.index_of_uid(entry_uid))
+    return operations_of(tree, i, division, timezone.localdate(at))
+
+
+def divide_group(
+    *, policy_slug: str, entry_uid: UUID, division: Division, reason: str, base_revision: int | None = None,
+    at: datetime, actor: Actor,
+) -> Divided:  # fmt: skip
+    """One change set, published at once where the actor may do all of it, else proposed to the people who may."""
+    said = require_reason(reason)
+    policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
+    with transaction.atomic():
+        policy = lock_policy(policy.pk)
+        tree = load_tree(policy, _base(policy, base_revision))
+        i = visible_entries(policy=policy, tree=tree, actor=actor, at=at).require(tree.index_of_uid(entry_uid))
+        operations = operations_of(tree, i, division, timezone.localdate(at))
+        if not operations:
+            raise Invalid("Nothing would change: these are the current shares.", code="nothing_to_change")
+        change_set = make_change_set(
+            policy_slug=policy_slug, base_revision=base_revision, operations=operations, reason=said, at=at, actor=actor
+        )  # fmt: skip
+        try:
+            with transaction.atomic():
+                return Divided(change_set, publish_locked(change_set, actor, at))
+        except NotAllowed as error:
+            why = error.message
+        except Conflict as error:
+            if error.code != "needs_approval":
+                raise
+            why = error.message
+        sent = propose_change_set(id=change_set.pk, version=change_set.version, at=at, actor=actor)
+        return Divided(sent, None, why)
+
+
+def undo_division(*, policy_slug: str, entry_uid: UUID, number: int, at: datetime, actor: Actor) -> Revision:
+    """Revert at once a revision that changed members of this group and nothing else."""
+    require_scope(actor, WRITE)
+    policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
+    if not is_division(policy, entry_uid, number):
+        raise NotFound("There is no such change of this group.")
+    with transaction.atomic():
+        lock_policy(policy.pk)
+        draft = revert_revision(policy_slug=policy_slug, number=number, at=at, actor=actor)
+        return publish_change_set(id=draft.pk, version=draft.version, at=at, actor=actor)
+
+
+def is_division(policy: Policy, entry_uid: UUID, number: int) -> bool:
+    """Whether a revision was about members of this group alone."""
+    revision = Revision.objects.filter(policy=policy, number=number).select_related("change_set").defer("tree").first()
+    return revision is not None and number > 1 and _is_about(policy, entry_uid, revision.change_set.operations)
+
+
+def latest_divisions(policy: Policy, entry_uid: UUID, actor: Actor, limit: int = 3) -> Iterator[Revision]:
+    """The newest revisions in which the actor divided this group, and that weren't reverted since."""
+    if actor.user is None:
+        return
+    own = Revision.objects.filter(policy=policy, author=actor.user).select_related("change_set").defer("tree")
+    undone = set(
+        Revision.objects.filter(policy=policy, change_set__reverts_number__isnull=False).values_list(
+            "change_set__reverts_number", flat=True
+        )
+    )
+    left = limit
+    for revision in own.order_by("-number")[:20]:
+        undoes = revision.change_set.reverts_number is not None
+        if undoes or not left or revision.number < 2 or revision.number in undone:
+            continue
+        if _is_about(policy, entry_uid, revision.change_set.operations):
+            left -= 1
+            yield revision
+
+
+def _is_about(policy: Policy, group: UUID, operations: Sequence[Operation]) -> bool:
+    """Decided from rows: no tree is loaded for it."""
+    if any(each["op"] not in _DIVIDES for each in operations):
+        return False
+    if any(each["op"] == "add" and each["parent"] != str(group) for each in operations):
+        return False
+    named = {UUID(each["entry"]) for each in operations if each["op"] != "add"}
+    members = Entry.objects.filter(policy=policy, uid__in=named, parent_uid=group).values_list("uid", flat=True)
+    return named == set(members)
+
+
+def _member(members: Mapping[UUID, Node], uid: UUID) -> Node:
+    node = members.get(uid)
+    if node is None:
+        raise NotFound("There is no such member of this group: it may have left meanwhile. Load the page again.")
+    return node
+
+
+def _check(node: Node, terms: MemberTerms, today: date) -> None:
+    if terms.shares is not None and not 0 <= terms.shares <= MOST_SHARES:
+        raise _invalid(f"shares-{node.uid}", "must be a number from 0 on")
+    ends_on = node.dates.ends_on if node.dates is not None else None
+    if terms.until is not None and terms.until < today and terms.until != ends_on:
+        raise _invalid(f"until-{node.uid}", "is in the past")
+
+
+def _joins(parent: UUID, joins: Sequence[NewMember]) -> Iterator[Operation]:
+    for member in joins:
+        yield {"op": "add", "parent": str(parent), "name": member.name, "kind": member.kind, "shares": member.shares}
+
+
+def _base(policy: Policy, number: int | None) -> int:
+    if number is None or not 1 <= number <= policy.head_number:
+        return policy.head_number
+    return number
+
+
+def _invalid(where: str, message: str) -> Invalid:
+    return Invalid(f"{message[:1].upper()}{message[1:]}.", fields=[FieldProblem(where, message)])

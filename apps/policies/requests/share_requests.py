@@ -1,0 +1,252 @@
+"""Requests upward: a lead requests more for the own group, and a manager above grants it, in part, or declines.
+
+A request is a change set of origin `request`. It gives no right: publishing it is checked like any other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.utils import timezone
+
+from apps.accounts.actor import Actor
+from apps.accounts.audit.log import record
+from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed
+from apps.policies.access.scope import WRITE, visible_entries
+from apps.policies.changesets.change_sets import get_change_set_for_write, require_reason, settings_of
+from apps.policies.changesets.comment_anchors import reanchor
+from apps.policies.changesets.decisions import Decider
+from apps.policies.changesets.lifecycle import comment_on
+from apps.policies.models import Approval, ChangeSet, Policy, Revision
+from apps.policies.operations.apply import Operation, work_out
+from apps.policies.operations.boosts import shares_operations
+from apps.policies.publishing.revisions import lock_policy
+from apps.policies.publishing.size_guard import require_approver
+from apps.policies.requests.request_rules import OPEN, node_of_request, shares_for_target, wished
+from apps.policies.selectors import get_policy
+from apps.policies.services import make_change_set, move_on, propose_change_set, publish_locked
+from apps.policies.tree.columns import Node
+from apps.policies.tree.names import clean_shares
+from apps.policies.tree.stored import load_tree
+
+State = ChangeSet.State
+_UNSET: Any = object()
+
+
+class RequestState(StrEnum):
+    """State of a request for its author."""
+
+    DRAFT = "draft"
+    OPEN = "open"
+    GRANTED = "granted"
+    GRANTED_OTHER = "granted_other"  # another amount, or for another time
+    DECLINED = "declined"
+    WITHDRAWN = "withdrawn"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How much, until when. shares: a number, or as REST has it; until: the last day, None for no end."""
+
+    shares: Any
+    until: date | None
+
+
+def ask_upward(
+    *, policy_slug: str, entry_uid: UUID, shares: float | None = None, percent: float | None = None,
+    until: date | None = None, reason: str, base_revision: int | None = None, at: datetime, actor: Actor,
+) -> ChangeSet:  # fmt: skip
+    """Send a request for more shares of an entry that the actor leads, or for that many percent of its parent.
+
+    A percentage is asked for as the number of shares that makes it while the siblings keep theirs.
+    """
+    said = require_reason(reason)
+    policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
+    with transaction.atomic():
+        lock_policy(policy.pk)  # one at a time, so that the limit on open requests holds
+        operations = plan_request(
+            policy_slug=policy_slug, entry_uid=entry_uid, shares=shares, percent=percent, until=until, at=at,
+            actor=actor,
+        )  # fmt: skip
+        change_set = make_change_set(
+            policy_slug=policy_slug, base_revision=base_revision, operations=operations, reason=said,
+            asks=str(entry_uid), at=at, actor=actor,
+        )  # fmt: skip
+        return propose_change_set(id=change_set.pk, version=change_set.version, at=at, actor=actor)
+
+
+def plan_request(
+    *, policy_slug: str, entry_uid: UUID, shares: float | None = None, percent: float | None = None,
+    until: date | None = None, at: datetime, actor: Actor,
+) -> list[Operation]:  # fmt: skip
+    """The operations that asking for it comes to, nothing written."""
+    policy = get_policy(slug=policy_slug, actor=actor)
+    tree = load_tree(policy)
+    visible_entries(policy=policy, tree=tree, actor=actor, at=at).require(tree.index_of_uid(entry_uid))
+    node = node_of_request(tree, entry_uid)
+    wanted = _amount(shares) if percent is None else shares_for_target(tree, entry_uid, percent / 100)
+    return _operations(node, wanted, until, at)
+
+
+def grant_request(
+    *, id: int, version: int, shares: float | None = None, until: date | None = _UNSET, text: str = "", at: datetime,
+    actor: Actor,
+) -> Revision:  # fmt: skip
+    """Publish it as requested; with shares or until: these instead, as a new version by the deciding manager.
+
+    Granting the requested shares is also a second person's approval.
+    """
+    with transaction.atomic():
+        change_set = _locked_request(id, version, at, actor)
+        other = _other_operations(change_set, shares, until, at)
+        if text.strip():
+            comment_on(id=id, text=text, at=at, actor=actor)
+        if other is not None:
+            change_set = _offer(change_set, other, actor, at)
+        else:
+            _approve(change_set, actor, at)
+        change_set.decided_by, change_set.decided_name, change_set.effective_at = actor.user, actor.name, None
+        change_set.save(update_fields=["decided_by", "decided_name", "effective_at"])
+        return publish_locked(change_set, actor, at)
+
+
+def decline_request(*, id: int, version: int, text: str, at: datetime, actor: Actor) -> ChangeSet:
+    """No, with words."""
+    said = require_reason(text)
+    with transaction.atomic():
+        change_set = _locked_request(id, version, at, actor)
+        comment_on(id=id, text=said, at=at, actor=actor)
+        change_set.decided_by, change_set.decided_name = actor.user, actor.name
+        return move_on(change_set, State.WITHDRAWN, actor, at, "changeset.declined", said)
+
+
+def state_of_request(change_set: ChangeSet) -> RequestState:
+    if change_set.state == State.PUBLISHED:
+        return RequestState.GRANTED if change_set.asked is None else RequestState.GRANTED_OTHER
+    if change_set.state == State.WITHDRAWN:
+        return RequestState.DECLINED if change_set.decided_name else RequestState.WITHDRAWN
+    return RequestState.OPEN if change_set.state in OPEN else RequestState.DRAFT
+
+
+def wish_of(change_set: ChangeSet) -> Wish:
+    """What was asked for at first."""
+    return Wish(*wished(change_set.asked if change_set.asked is not None else change_set.operations))
+
+
+def offer_of(change_set: ChangeSet) -> Wish:
+    """What it contains now: the request, or what was granted instead."""
+    return Wish(*wished(change_set.operations))
+
+
+def list_own_requests(*, actor: Actor, limit: int = 50) -> list[ChangeSet]:
+    """What the actor asked for, newest first, decided or not."""
+    if actor.user is None:
+        return []
+    found = ChangeSet.objects.filter(author=actor.user, origin=ChangeSet.Origin.REQUEST).select_related("policy")
+    if actor.token is not None and actor.token.policy_slug:
+        found = found.filter(policy__slug=actor.token.policy_slug)
+    return list(found.order_by("-pk")[:limit])
+
+
+def requests_for(*, policy: Policy, entry_uid: UUID, at: datetime, actor: Actor, limit: int = 5) -> list[ChangeSet]:
+    """What was asked for one entry that the actor may see, newest first."""
+    found = ChangeSet.objects.filter(policy=policy, asks_entry_uid=entry_uid, origin=ChangeSet.Origin.REQUEST)
+    access = Decider(policy, actor, at).access
+    newest = found.select_related("policy").order_by("-pk")[: 4 * limit]
+    return [each for each in newest if access.may_see(each)][:limit]
+
+
+def _locked_request(id: int, version: int, at: datetime, actor: Actor) -> ChangeSet:
+    """A waiting request that the actor may decide, its policy locked before it."""
+    policy_id = ChangeSet.objects.filter(pk=id).values_list("policy_id", flat=True).first()
+    if policy_id is not None:
+        lock_policy(policy_id)
+    change_set = get_change_set_for_write(id, actor, at, version=version, to_publish=True)
+    if change_set.origin != ChangeSet.Origin.REQUEST or change_set.asks_entry_uid is None:
+        raise Conflict(f"Change set {id} asks for nothing: review it on its page.", code="not_a_request")
+    if change_set.state not in OPEN:
+        raise Conflict(f"Request {id} has not been sent.", code="not_proposed")
+    node_of_request(load_tree(change_set.policy), change_set.asks_entry_uid)
+    if not Decider(change_set.policy, actor, at).decides_shares_of(change_set.asks_entry_uid):
+        raise NotAllowed("Only an authority above the entry decides about its shares.")
+    return change_set
+
+
+def _other_operations(
+    change_set: ChangeSet, shares: float | None, until: date | None, at: datetime
+) -> list[Operation] | None:
+    """None when it is granted as it was asked."""
+    if shares is None and until is _UNSET:
+        return None
+    asked = offer_of(change_set)
+    wanted = asked.shares if shares is None else _amount(shares)
+    day = asked.until if until is _UNSET else until
+    if (wanted, day) == (asked.shares, asked.until):
+        return None
+    if not isinstance(wanted, int | float):
+        raise _invalid("shares", "must be a number")
+    assert change_set.asks_entry_uid is not None, "checked when it was locked"  # noqa: S101 - an invariant, not input
+    node = node_of_request(load_tree(change_set.policy), change_set.asks_entry_uid)
+    return _operations(node, wanted, day, at)
+
+
+def _offer(change_set: ChangeSet, operations: list[Operation], actor: Actor, at: datetime) -> ChangeSet:
+    """Another amount, on the head: what was asked stays readable beside it."""
+    policy = Policy.objects.get(pk=change_set.policy_id)
+    tree, settings = load_tree(policy), settings_of(policy, policy.head_number)
+    resolved = work_out(tree, operations, settings=settings).operations
+    reanchor(change_set, resolved)
+    change_set.asked = change_set.operations if change_set.asked is None else change_set.asked
+    change_set.operations, change_set.base_number = resolved, policy.head_number
+    change_set.approvals.all().delete()
+    return move_on(change_set, State.PROPOSED, actor, at, "changeset.counter_offered")
+
+
+def _approve(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
+    """An approver who isn't the author counts as the second person of a large change."""
+    if actor.user is None or actor.user.pk == change_set.author_id:
+        return
+    try:
+        require_approver(change_set, actor, at)
+    except DomainError:
+        return
+    Approval.objects.get_or_create(
+        change_set=change_set, version=change_set.version, user=actor.user,
+        defaults={"user_name": actor.name, "created_at": at},
+    )  # fmt: skip
+    record(
+        actor=actor, verb="changeset.approved", at=at, policy_slug=change_set.policy.slug,
+        subject=f"change set {change_set.pk}", reason=change_set.reason,
+    )  # fmt: skip
+
+
+def _operations(node: Node, shares: float, until: date | None, at: datetime) -> list[Operation]:
+    if until is not None and until < timezone.localdate(at):
+        raise _invalid("until", "is in the past")
+    operations = shares_operations(node, shares, until, where="until")
+    if not operations:
+        raise Invalid("It has these shares already.", code="nothing_to_change", fields=[_same()])
+    return operations
+
+
+def _amount(shares: object) -> float:
+    try:
+        clean = clean_shares(shares)
+    except ValueError as error:
+        raise _invalid("shares", str(error)) from None
+    if clean is None:
+        raise _invalid("shares", "must be a number")
+    return clean
+
+
+def _same() -> FieldProblem:
+    return FieldProblem("shares", "are those it has now")
+
+
+def _invalid(where: str, message: str) -> Invalid:
+    return Invalid(f"{where} {message}.", fields=[FieldProblem(where, message)])

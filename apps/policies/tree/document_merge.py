@@ -1,0 +1,315 @@
+"""Merging a file's tree into the current one: which entry is which, and the resulting tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+
+from apps.core.errors import FieldProblem, Invalid
+from apps.policies.files.parsed_document import MOST_PROBLEMS, Declared
+from apps.policies.formats.whole_shares import competitors
+from apps.policies.publishing.revisions import NextRevision
+from apps.policies.settings import PolicySettings
+from apps.policies.tree.columns import SPARSE, U1, Mask, Node, TreeColumns
+from apps.policies.tree.names import MAX_DEPTH, RESERVE, new_name_problem
+from apps.policies.tree.reshape import columns_of
+from apps.policies.tree.uids import new_uids
+
+IndexArray = npt.NDArray[np.int64]
+WasHere = Callable[[Sequence[UUID]], set[UUID]]
+
+
+@dataclass(frozen=True)
+class _Met:
+    """A declared tree beside the head: `found` gives for each declared entry its place in the head, −1 if it is new.
+
+    fitted: the head as the file's format can say it; what the file says alike is no change.
+    """
+
+    declared: Declared
+    head: TreeColumns
+    fitted: TreeColumns
+    found: IndexArray
+
+    @property
+    def at(self) -> IndexArray:
+        return np.maximum(self.found, 0)
+
+    @property
+    def known(self) -> Mask:
+        return np.asarray(self.found >= 0)
+
+    def keeps(self, value: str, alike: Mask) -> Mask:
+        """Entries whose value stays what it is in the head."""
+        says = np.ones(len(self.found), dtype=np.bool_) if self.declared.says is None else self.declared.says
+        unsaid = ~says if value in self.declared.carries else np.ones_like(says)
+        return np.asarray(self.known & (unsaid | alike))
+
+
+def adopt(
+    declared: Declared,
+    head: TreeColumns,
+    *,
+    fitted: TreeColumns | None = None,
+    keep_missing: bool = False,
+    was_here: WasHere = lambda uids: set(),
+) -> TreeColumns:
+    """The tree that a file asks for, all uids known: what it doesn't carry stays, what it leaves out is gone.
+
+    Entries are recognised by uid, else by path. keep_missing: what it leaves out stays. was_here: which of some uids
+    were entries of this policy once; others come from elsewhere, and their entries are recognised by path.
+    """
+    fitted = head if fitted is None else fitted
+    met = _Met(declared, head, fitted, _recognised(declared, head, fitted, was_here))
+    _refuse_places_that_are_nowhere(met)
+    tree = _with_kept_values(met)
+    if keep_missing:
+        tree = _with_missing(tree, met)
+    _refuse_reserves_with_children(tree)
+    return tree
+
+
+def next_revision(head: TreeColumns, tree: TreeColumns, settings: PolicySettings) -> NextRevision:
+    """What publishing the tree writes: the rows that differ from those of the head."""
+    in_head = indexes_of(tree.uid, head)
+    known = in_head >= 0
+    changed = ~known | differs(tree, head, in_head)
+    closes = np.ones(len(head), dtype=np.bool_)
+    closes[in_head[known]] = changed[known]
+    closed = [head.uuid(i) for i in np.flatnonzero(closes).tolist()]
+    n_changed = len(closed) + int((~known).sum())
+    return NextRevision(tree, settings, closed, _nodes(tree, changed), int(changed.sum()), n_changed)
+
+
+def indexes_of(uids: U1, tree: TreeColumns) -> IndexArray:
+    """Places of uids in a tree, −1 for those it doesn't have."""
+    wanted, there = (np.ascontiguousarray(each).view("V16").ravel() for each in (uids, tree.uid))
+    place = {uid: i for i, uid in enumerate(there.tolist())}
+    return np.array([place.get(uid, -1) for uid in wanted.tolist()], dtype=np.int64)
+
+
+def differs(tree: TreeColumns, head: TreeColumns, in_head: IndexArray) -> Mask:
+    """Whether an entry says something else than its entry in the head; meaningless where it has none."""
+    there = np.maximum(in_head, 0)
+    root_or_parent = np.maximum(tree.parent, 0), np.maximum(head.parent[there], 0)
+    found = (tree.uid[root_or_parent[0]] != head.uid[root_or_parent[1]]).any(axis=1)
+    found |= (tree.parent < 0) != (head.parent[there] < 0)
+    for column in ("shares", "inherit", "is_group", "scope_code", "locked"):
+        found |= getattr(tree, column) != getattr(head, column)[there]
+    codes = {kind: code for code, kind in enumerate(head.kind_names)}
+    code_in_head = np.array([codes.get(kind, -1) for kind in tree.kind_names], dtype=np.int64)
+    found |= code_in_head[tree.kind_code] != head.kind_code[there]
+    names = head.name
+    found |= np.array([name != names[j] for name, j in zip(tree.name, there.tolist(), strict=True)], dtype=np.bool_)
+    for sparse in SPARSE:
+        ours, theirs = getattr(tree, sparse), getattr(head, sparse)
+        for i in {*ours, *np.flatnonzero(np.isin(there, list(theirs))).tolist()}:
+            found[i] |= ours.get(i) != theirs.get(int(there[i]))
+    return np.asarray(found, dtype=np.bool_)
+
+
+def _recognised(declared: Declared, head: TreeColumns, fitted: TreeColumns, was_here: WasHere) -> IndexArray:
+    read = declared.tree
+    found = indexes_of(read.uid, head)
+    given: Mask = np.asarray(read.uid.any(axis=1), dtype=np.bool_)
+    foreign = np.flatnonzero(given & (found < 0))
+    if len(foreign):
+        old = {uid.bytes for uid in was_here([read.uuid(i) for i in foreign.tolist()])}
+        given[[i for i in foreign.tolist() if read.uid[i].tobytes() not in old]] = False
+    lower = np.flatnonzero(found[1:] == 0) + 1
+    _refuse(declared, lower.tolist(), "has the uid of the policy's root")
+    found[0] = 0
+    claimed = set(found[found >= 0].tolist())
+    by_place = {place: i for i, place in enumerate(zip(fitted.parent.tolist(), fitted.name, strict=True))}
+    parents, names = read.parent.tolist(), read.name
+    for i in np.flatnonzero(~given).tolist():
+        if i:
+            above = int(found[parents[i]])
+            same = by_place.get((above, names[i])) if above >= 0 else None
+            if same is not None and same not in claimed:
+                found[i] = same
+    return found
+
+
+def _refuse_places_that_are_nowhere(met: _Met) -> None:
+    """A way to an entry that neither the file nor the policy has."""
+    if met.declared.says is None:
+        return
+    lost = np.flatnonzero(~met.declared.says & ~met.known).tolist()
+    _refuse(met.declared, lost, "is in neither the file nor the policy; give it a row of its own")
+
+
+def refuse_new_names(declared: Declared, head: TreeColumns, tree: TreeColumns) -> None:
+    """Names that only entries of old may have, for entries that don't have them in `head`."""
+    problems = new_name_problems(tree, head)
+    if not problems:
+        return
+    rows = {declared.tree.path(i): i for i, name in enumerate(declared.tree.name) if new_name_problem(name)}
+    fields = [
+        FieldProblem(declared.where(rows[path]) or path, f"has a name that {problem}")
+        for path, problem in ((tree.path(i), problem) for i, problem in problems.items())
+        if path in rows
+    ]
+    _raise(fields)
+
+
+def new_name_problems(tree: TreeColumns, head: TreeColumns) -> dict[int, str]:
+    """By entry of `tree`, what is wrong with a name that the entry doesn't have in `head`."""
+    found = {i: problem for i, name in enumerate(tree.name) if (problem := new_name_problem(name))}
+    if not found:
+        return {}
+    in_head = indexes_of(tree.uid, head)
+    return {i: said for i, said in found.items() if in_head[i] < 0 or head.name[int(in_head[i])] != tree.name[i]}
+
+
+def _refuse(declared: Declared, rows: Sequence[int], message: str) -> None:
+    _raise([FieldProblem(declared.where(i) or declared.tree.path(i), message) for i in rows[:MOST_PROBLEMS]])
+
+
+def _raise(fields: Sequence[FieldProblem]) -> None:
+    if fields:
+        message = f"{fields[0].where} {fields[0].message}."
+        raise Invalid(message, code="bad_document", fields=fields[:MOST_PROBLEMS])
+
+
+def _with_kept_values(met: _Met) -> TreeColumns:
+    read, head, fitted, at = met.declared.tree, met.head, met.fitted, met.at
+    uid = read.uid.copy()
+    uid[met.known] = head.uid[met.found[met.known]]
+    nameless = ~uid.any(axis=1)
+    fresh = np.flatnonzero(nameless)
+    uid[fresh[np.argsort(met.declared.came[fresh])]] = new_uids(len(fresh))
+    has_children = read.n_children > 0
+    keeps_group = met.keeps("is_group", read.is_group == fitted.is_group[at])
+    is_group = np.where(keeps_group, head.is_group[at], read.is_group) | has_children
+    kind_names, kind_code = _kinds(met, is_group)
+    keeps_scope = met.keeps("scope", read.scope_code == fitted.scope_code[at])
+    keeps_lock = met.keeps("locked", read.locked == fitted.locked[at])
+    keeps_shares = _keeps_shares(met)
+    inherit = np.where(keeps_shares, head.inherit[at], read.inherit)
+    shares = np.where(keeps_shares, head.shares[at], read.shares)
+    whole = replace(
+        read, uid=uid, name=_names(met), kind_names=kind_names, kind_code=kind_code, is_group=is_group,
+        shares=np.where(inherit, 0.0, shares), inherit=inherit, policy_slug=head.policy_slug,
+        scope_code=np.where(keeps_scope, head.scope_code[at], read.scope_code), number=head.number,
+        locked=np.where(keeps_lock, head.locked[at], read.locked), digest="",
+        scope_sources=_sparse(met, "scope_sources"), dates=_sparse(met, "dates"), members=_sparse(met, "members"),
+        mount=_sparse(met, "mount"),
+    )  # fmt: skip
+    return _in_order(whole, met)
+
+
+def _names(met: _Met) -> list[str]:
+    head, fitted, read = met.head.name, met.fitted.name, met.declared.tree.name
+    pairs = zip(read, met.found.tolist(), strict=True)
+    return [head[j] if j >= 0 and name == fitted[j] else name for name, j in pairs]
+
+
+def _in_order(tree: TreeColumns, met: _Met) -> TreeColumns:
+    """Names that the format had to write differently are back: siblings are in another order, or even alike."""
+    if tree.name == met.declared.tree.name:
+        return tree
+    seen: dict[tuple[int, str], int] = {}
+    twice = [
+        i for i, place in enumerate(zip(tree.parent.tolist(), tree.name, strict=True)) if seen.setdefault(place, i) != i
+    ]
+    _refuse(met.declared, twice, "is named like another entry, whose name the file writes differently")
+    return columns_of(tree.nodes(), policy_slug=tree.policy_slug, number=tree.number)
+
+
+def _kinds(met: _Met, is_group: Mask) -> tuple[tuple[str, ...], npt.NDArray[np.uint16]]:
+    """Kinds that the file leaves open are `group` or `user`, by what the entry is."""
+    head, fitted = met.head.kind, met.fitted.kind
+    alike = np.array(
+        [kind == fitted[j] for kind, j in zip(met.declared.tree.kind, met.at.tolist(), strict=True)], dtype=np.bool_
+    )
+    keeps = met.keeps("kind", alike).tolist()
+    kinds = [
+        head[j] if kept else kind or ("group" if group else "user")
+        for kept, kind, j, group in zip(keeps, met.declared.tree.kind, met.at.tolist(), is_group.tolist(), strict=True)
+    ]
+    names = tuple(sorted(set(kinds)))
+    number = {name: code for code, name in enumerate(names)}
+    return names, np.array([number[kind] for kind in kinds], dtype=np.uint16)
+
+
+def _keeps_shares(met: _Met) -> Mask:
+    """Where the format had to scale a group's shares, they stay only if the file repeats the whole group."""
+    read, head, fitted, at = met.declared.tree, met.head, met.fitted, met.at
+    alike = (read.shares == fitted.shares[at]) & (read.inherit == fitted.inherit[at])
+    keeps = met.keeps("shares", alike)
+    scaled = (head.shares != fitted.shares) & ~head.inherit & ~fitted.inherit
+    if scaled.any():
+        above_there = competitors(head)
+        is_scaled = np.zeros(len(head), dtype=np.bool_)
+        is_scaled[above_there[scaled]] = True
+        above = met.found[competitors(read)]
+        is_scaled_here = (above >= 0) & is_scaled[np.maximum(above, 0)] & ~head.inherit[at]
+        broken = np.zeros(len(head), dtype=np.bool_)
+        broken[above[is_scaled_here & ~keeps]] = True
+        keeps &= ~(is_scaled_here & broken[np.maximum(above, 0)])
+    return keeps
+
+
+def _sparse(met: _Met, name: str) -> dict[int, Any]:
+    ours, theirs = getattr(met.declared.tree, name), getattr(met.head, name)
+    said = getattr(met.fitted, name)
+    value = "scope" if name == "scope_sources" else name
+    result = dict(ours)
+    alike = np.ones(len(met.found), dtype=np.bool_)
+    rows = {*ours, *np.flatnonzero(np.isin(met.found, [*theirs])).tolist()}
+    for i in rows:
+        alike[i] = ours.get(i) == said.get(int(met.at[i]))
+    keeps = met.keeps(value, alike)
+    for i in rows:
+        if keeps[i]:
+            result.pop(i, None)
+            if int(met.at[i]) in theirs:
+                result[i] = theirs[int(met.at[i])]
+    return result
+
+
+def _with_missing(tree: TreeColumns, met: _Met) -> TreeColumns:
+    """What the file leaves out stays below the parent that it has."""
+    missing = np.ones(len(met.head), dtype=np.bool_)
+    missing[met.found[met.known]] = False
+    if not missing.any():
+        return tree
+    nodes = {node.uid: node for node in tree.nodes()}
+    taken = {(node.parent_uid, node.name) for node in nodes.values()}
+    problems = []
+    for i in np.flatnonzero(missing).tolist():
+        node = met.head.node(i)
+        parent = nodes.get(node.parent_uid) if node.parent_uid else None
+        if (node.parent_uid, node.name) in taken or (parent is not None and parent.kind == RESERVE):
+            problems.append(FieldProblem(met.head.path(i), "is kept, and the file puts another entry in its place"))
+        if parent is not None and not parent.is_group:
+            nodes[parent.uid] = replace(parent, is_group=True)
+        nodes[node.uid] = node
+    if problems:
+        first = problems[0]
+        raise Invalid(f"{first.where} {first.message}.", code="name_taken", fields=problems[:MOST_PROBLEMS])
+    whole = columns_of(nodes.values(), policy_slug=tree.policy_slug, number=tree.number)
+    if len(whole.level_starts) - 2 > MAX_DEPTH:
+        raise Invalid(f"With what stays, the tree has more than {MAX_DEPTH} levels.", code="bad_document")
+    return whole
+
+
+def _refuse_reserves_with_children(tree: TreeColumns) -> None:
+    wrong = np.flatnonzero(tree.is_reserve & (tree.is_group | tree.inherit)).tolist()
+    if wrong:
+        fields = [
+            FieldProblem(tree.path(i), "is a reserve, which has a number of shares and no children") for i in wrong
+        ]
+        raise Invalid(f"{fields[0].where} {fields[0].message}.", code="bad_document", fields=fields[:MOST_PROBLEMS])
+
+
+def _nodes(tree: TreeColumns, mask: Mask) -> Iterator[Node]:
+    if mask.sum() > len(tree) // 4:
+        return (node for node, wanted in zip(tree.nodes(), mask.tolist(), strict=True) if wanted)
+    return (tree.node(i) for i in np.flatnonzero(mask).tolist())

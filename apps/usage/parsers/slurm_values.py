@@ -1,0 +1,293 @@
+"""How Slurm says states, durations, limits and trackable resources (TRES), in text and in JSON."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import numpy.typing as npt
+
+from apps.usage.parsers.base import FIRST_US, I8, LAST_US, NO_TIME, Flags, excerpt
+
+NOWHEN = frozenset((b"", b"0", b"None", b"Unknown", b"None assigned", b"N/A", b"NONE"))
+_QUARTER_S = 900  # offsets change at quarters of an hour
+_DIGITS = [0, 1, 2, 3, 5, 6, 8, 9, 11, 12, 14, 15, 17, 18]
+_WEIGHTS = np.array([1000, 100, 10, 1, 10, 1, 10, 1, 10, 1, 10, 1, 10, 1])
+_MARKS = ([4, 7, 10, 13, 16], np.frombuffer(b"--T::", np.uint8))
+_DAY_S = 86400
+
+Problems = dict[int, tuple[str, str]]  # row → code and message of the first thing wrong with it
+
+
+class Times(NamedTuple):
+    """Microseconds since 1970, or NO_TIME. `second_us` differs where a local time came twice."""
+
+    first_us: I8
+    second_us: I8
+
+    def take(self, chosen: I8 | Flags) -> Times:
+        return Times(self.first_us[chosen], self.second_us[chosen])
+
+
+def no_times(n: int) -> Times:
+    return Times(np.full(n, NO_TIME, np.int64), np.full(n, NO_TIME, np.int64))
+
+
+def epochs(seconds: Sequence[float | None]) -> Times:
+    """Numbers of JSON: 0 and null are no time. What is beyond any calendar is left for the check of ranges."""
+    us = [NO_TIME if s is None or s == 0 else int(max(min(s, 1e11), -1e11) * 1_000_000) for s in seconds]
+    column = np.asarray(us, dtype=np.int64)
+    return Times(column, column)
+
+
+def read_times(name: str, texts: Sequence[bytes], zone: ZoneInfo | None, problems: Problems) -> Times:
+    """A column of times; the rows that hold none that can be understood go to `problems`."""
+    n = len(texts)
+    column = np.array(texts, dtype=np.bytes_) if n else np.zeros(0, "S1")
+    times = no_times(n)
+    letters = column.view(np.uint8).reshape(n, -1) if n else np.zeros((0, 1), np.uint8)
+    is_epoch = _are_epochs(letters)
+    times.first_us[is_epoch] = times.second_us[is_epoch] = column[is_epoch].astype(np.int64) * 1_000_000
+    is_local, local_s = _iso(letters)
+    if is_local.any():
+        _place(name, texts, np.flatnonzero(is_local), local_s, zone, times, problems)
+    for row in np.flatnonzero(~is_epoch & ~is_local).tolist():
+        if texts[row] not in NOWHEN:
+            _one(name, row, texts[row], times, problems)
+    return times
+
+
+def _are_epochs(letters: npt.NDArray[np.uint8]) -> Flags:
+    """Rows of 1 to 12 digits, but not a lone 0, which Slurm writes for none."""
+    is_short = (letters[:, 12:] == 0).all(axis=1)
+    head = letters[:, :12]
+    is_digit = (head >= 48) & (head <= 57)
+    is_none = (head[:, 0] == 48) & (head[:, 1:] == 0).all(axis=1)
+    is_epoch: Flags = is_short & (is_digit | (head == 0)).all(axis=1) & is_digit[:, 0] & ~is_none
+    return is_epoch
+
+
+def _iso(letters: npt.NDArray[np.uint8]) -> tuple[Flags, I8]:
+    """Which rows are `2026-11-20T06:30:54` of the calendar, and their local seconds since 1970."""
+    n, width = letters.shape
+    if width < 19:
+        return np.zeros(n, np.bool_), np.zeros(0, np.int64)
+    digits = letters[:, _DIGITS].astype(np.int64) - 48
+    is_iso = ((digits >= 0) & (digits <= 9)).all(axis=1) & (letters[:, _MARKS[0]] == _MARKS[1]).all(axis=1)
+    is_iso &= (letters[:, 19:] == 0).all(axis=1)
+    parts = digits[is_iso] * _WEIGHTS
+    year = parts[:, :4].sum(axis=1)
+    month, day, hour, minute, second = (parts[:, at : at + 2].sum(axis=1) for at in (4, 6, 8, 10, 12))
+    months = (year - 1970) * 12 + month - 1
+    days = months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64) + day - 1
+    same_month = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) == months
+    good = (month >= 1) & (month <= 12) & (day >= 1) & same_month & (hour < 24) & (minute < 60) & (second < 60)
+    is_iso[is_iso] = good
+    return is_iso, (((days * 24 + hour) * 60 + minute) * 60 + second)[good]
+
+
+def _place(
+    name: str,
+    texts: Sequence[bytes],
+    rows: I8,
+    local_s: I8,
+    zone: ZoneInfo | None,
+    times: Times,
+    problems: Problems,
+) -> None:
+    """Local times as instants. An hour that comes twice has two; one that was skipped has none."""
+    if zone is None:
+        why = "has no offset, and the source has no time zone: set its zone, or call sacct with SLURM_TIME_FORMAT=%s."
+        for row in rows.tolist():
+            problems.setdefault(row, ("naive_time", f"{name} ({excerpt(texts[row])}) {why}"))
+        return
+    possible = (local_s > FIRST_US // 1_000_000 + 2 * _DAY_S) & (local_s < LAST_US // 1_000_000 - 2 * _DAY_S)
+    for row in rows[~possible].tolist():
+        problems.setdefault(row, ("absurd_time", f"{name} ({excerpt(texts[row])}) is not between 1970 and 2200."))
+    rows, local_s = rows[possible], local_s[possible]
+    quarters, place = np.unique(local_s // _QUARTER_S, return_inverse=True)
+    offsets = np.array([_offsets(zone, quarter) for quarter in quarters.tolist()], np.int64).reshape(-1, 3)[place]
+    times.first_us[rows] = (local_s - offsets[:, 0]) * 1_000_000
+    times.second_us[rows] = (local_s - offsets[:, 1]) * 1_000_000
+    for row in rows[offsets[:, 2] == 0].tolist():
+        why = f"doesn't exist in {zone.key}: clocks were put forward. Check the source's time zone."
+        problems.setdefault(row, ("nonexistent_time", f"{name} ({excerpt(texts[row])}) {why}"))
+
+
+@lru_cache(maxsize=65_536)
+def _offsets(zone: ZoneInfo, quarter: int) -> tuple[int, int, int]:
+    """The offsets (s) of a local quarter of an hour: at its first pass, at its second, and whether it exists."""
+    naive = datetime(1970, 1, 1) + timedelta(seconds=quarter * _QUARTER_S)  # noqa: DTZ001 - local on purpose
+    first, second = naive.replace(tzinfo=zone), naive.replace(tzinfo=zone, fold=1)
+    exists = first.astimezone(UTC).astimezone(zone).replace(tzinfo=None) == naive
+    return _seconds(first.utcoffset()), _seconds(second.utcoffset()), int(exists)
+
+
+def _seconds(offset: timedelta | None) -> int:
+    return int(offset.total_seconds()) if offset is not None else 0
+
+
+def _one(name: str, row: int, text: bytes, times: Times, problems: Problems) -> None:
+    """A time with an offset, or an unknown form."""
+    try:
+        at = datetime.fromisoformat(text.decode("ascii"))
+        if at.tzinfo is None:
+            raise ValueError
+        since = at.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+    except (ValueError, OverflowError):
+        why = "looks like no time: call sacct with SLURM_TIME_FORMAT=%s, or unset that variable."
+        problems.setdefault(row, ("bad_time", f"{name} is {excerpt(text)!r}, which {why}"))
+        return
+    times.first_us[row] = times.second_us[row] = (since.days * _DAY_S + since.seconds) * 1_000_000
+
+
+# What a state says of a job. BY_TIMES: it doesn't, but the job's times do.
+ENDED, RUNNING_NOW, WAITING, BY_TIMES = range(4)
+
+_ENDED = (
+    *("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE"),
+    *("OUT_OF_MEMORY", "REQUEUED", "REVOKED", "LAUNCH_FAILED", "RECONFIG_FAIL"),
+)
+_RUNNING = ("RUNNING", "SUSPENDED", "RESIZING", "CONFIGURING", "SIGNALING", "STOPPED", "POWER_UP_NODE")
+_WAITING = ("PENDING", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
+_BY_TIMES = ("COMPLETING", "STAGE_OUT")  # over when it has an end
+_MEANINGS = {
+    **dict.fromkeys(_ENDED, ENDED),
+    **dict.fromkeys(_RUNNING, RUNNING_NOW),
+    **dict.fromkeys(_WAITING, WAITING),
+    **dict.fromkeys(_BY_TIMES, BY_TIMES),
+}
+
+_DURATION = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,6}):)?(\d{1,6}):(\d{1,2})(?:\.\d{1,6})?")
+_AMOUNT = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)([KMGTPE]?)")
+_SCALE = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}  # powers of 1024
+_NO_LIMIT = frozenset(("", "UNLIMITED", "Partition_Limit", "INVALID", "Invalid", "None", "Unknown"))
+
+
+class Tres(NamedTuple):
+    """Resources of a job; NaN where the text doesn't name one."""
+
+    cpus: float = math.nan
+    gpus: float = math.nan
+    mem_mb: float = math.nan
+    nodes: float = math.nan
+    billing: float = math.nan
+
+
+def meaning_of(state: str) -> int | None:
+    """What a state like `CANCELLED by 1000` says; None when it is not one of Slurm's."""
+    words = state.split()
+    return _MEANINGS.get(words[0].rstrip("+").upper()) if words else None
+
+
+def meaning_of_states(value: Any) -> int | None:
+    """States and flags of JSON, in which newer versions give a list."""
+    states = value if isinstance(value, list) else [value]
+    meanings = [meaning_of(state) for state in states if isinstance(state, str)]
+    if BY_TIMES in meanings:
+        return ENDED if ENDED in meanings else BY_TIMES
+    return meanings[0] if meanings else None
+
+
+def read_duration_s(text: str) -> float:
+    """Seconds of `[days-][hours:]minutes:seconds[.fraction]`, or of a plain number of seconds; whole ones.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if text.isascii() and text.isdigit() and len(text) <= 12:
+        return float(text)
+    found = _DURATION.fullmatch(text)
+    if not found:
+        raise ValueError(text)
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+
+
+def read_limit_s(text: str) -> float:
+    """Seconds of a time limit; NaN for none.
+
+    Raises:
+        ValueError: it is no limit.
+    """
+    return math.nan if text in _NO_LIMIT else read_duration_s(text)
+
+
+def read_tres(text: str) -> Tres:
+    """Of `billing=2,cpu=2,gres/gpu:a100=1,mem=4000M,node=1`. Typed devices count where their sum isn't given.
+
+    Raises:
+        ValueError: a part is no `name=amount`.
+    """
+    given: list[tuple[str, float]] = []
+    for part in text.split(",") if text else ():
+        name, equals, amount = part.partition("=")
+        if not equals:
+            raise ValueError(part)
+        if name in _COUNTED or name.startswith(_TYPED_GPU):
+            given.append((name, _amount(name, amount)))
+    return sum_tres(given)
+
+
+def sum_tres(given: Iterable[tuple[str, float]]) -> Tres:
+    """Names as in text (`gres/gpu`, `gres/gpu:a100`), memory in MB."""
+    amounts: dict[str, float] = {}
+    typed = math.nan
+    for name, amount in given:
+        if name.startswith(_TYPED_GPU):
+            typed = amount if math.isnan(typed) else typed + amount
+        elif name in _COUNTED:
+            amounts[name] = amount
+    cpus, mem_mb, nodes, billing = (amounts.get(name, math.nan) for name in ("cpu", "mem", "node", "billing"))
+    return Tres(cpus, amounts.get("gres/gpu", typed), mem_mb, nodes, billing)
+
+
+def number_of(value: Any) -> float | None:
+    """A number of Slurm's JSON: plain, or as {set, infinite, number}. None: unset, infinite or no number."""
+    if isinstance(value, dict):
+        if value.get("set") is False or value.get("infinite") is True:
+            return None
+        value = value.get("number")
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 18:
+        return float(value)
+    if type(value) not in (int, float) or not math.isfinite(value) or value in _NO_VALUES:
+        return None
+    return float(value)
+
+
+def count_tasks(text: Any) -> int:
+    """Tasks in `[0-3,7%2]`, `1-7:2` or, as bits, `0xF`; 1 for anything else."""
+    if not isinstance(text, str) or not text or len(text) > _MOST_TASK_TEXT:
+        return 1
+    if _BITS.fullmatch(text):
+        return max(int(text, 16).bit_count(), 1)
+    n = 0
+    for found in _TASKS.finditer(text.partition("%")[0]):
+        first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
+        n += max((last - first) // max(step, 1) + 1, 0)
+    return min(max(n, 1), _MOST_TASKS)
+
+
+_MOST_TASK_TEXT = 64 * 1024
+_MOST_TASKS = 10_000_000  # Slurm accepts 4 million in an array
+_BITS = re.compile(r"0x[0-9A-Fa-f]{1,65000}")
+_TASKS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?(?::(\d{1,9}))?")
+_NO_VALUES = frozenset((0xFFFFFFFE, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFE, 0xFFFFFFFFFFFFFFFF))  # unset, infinite
+_COUNTED = frozenset(("cpu", "mem", "node", "billing", "gres/gpu"))
+_TYPED_GPU = "gres/gpu:"
+
+
+def _amount(name: str, text: str) -> float:
+    found = _AMOUNT.fullmatch(text)
+    if not found:
+        raise ValueError(f"{name}={text}")
+    number, suffix = float(found[1]), found[2]
+    if name == "mem":  # megabytes where nothing else is said
+        return number if not suffix else number * 1024.0 ** (_SCALE[suffix] - 2)
+    return number * 1024.0 ** _SCALE[suffix]

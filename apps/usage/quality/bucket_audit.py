@@ -1,0 +1,167 @@
+"""The proof that buckets are the sum of the records, hour by hour: and where they aren't, which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from django.db import connection, transaction
+from django.db.models import F
+
+from apps.accounts.actor import Actor
+from apps.accounts.audit import log as audit
+from apps.core.errors import FieldProblem, Invalid
+from apps.usage import pgbinary
+from apps.usage.authority import require_maker
+from apps.usage.buckets import hourly as buckets
+from apps.usage.buckets.hourly import AMOUNTS
+from apps.usage.models import Source
+from apps.usage.records import overlaps
+from apps.usage.records.record_rows import FINISHED_COLUMNS, finished_rows
+from apps.usage.records.versions import lock_source
+
+MOST_NAMED = 10
+_AT_A_TIME = 100_000
+_EVER = (datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC))
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One bucket (or, of sealed times, one hour of a source) that isn't what its records come to."""
+
+    hour_at: datetime
+    account: str  # "" of sealed times, where only sums of hours are known
+    site: str
+    amount: str
+    stored: float
+    expected: float
+
+
+@dataclass(slots=True)
+class Proof:
+    """What was found about one source."""
+
+    source: str
+    n_records: int = 0
+    n_buckets: int = 0
+    n_different: int = 0
+    n_repaired: int = 0
+    first: list[Difference] = field(default_factory=list)
+
+
+def prove(source: Source) -> Proof:
+    """Add up all records of a source anew, in one view of the database, and compare; nothing is changed."""
+    is_outermost = not connection.in_atomic_block
+    with transaction.atomic():
+        if is_outermost:
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        return _compare(source)
+
+
+@transaction.atomic
+def repair(source: Source, *, reason: str, at: datetime, actor: Actor) -> Proof:
+    """Compare, and rebuild differing buckets from their records; sealed ones can only be listed.
+
+    Raises:
+        NotAllowed: only administrators repair.
+        Invalid: without a reason.
+    """
+    require_maker(actor, source.slug)
+    if not reason.strip():
+        message = "Say why: a repair changes what people are charged."
+        raise Invalid(message, fields=[FieldProblem("reason", message)])
+    lock_source(source.pk)
+    found = _compare(source)
+    if found.n_different:
+        found.n_repaired = buckets.rewrite(source.pk)
+        Source.objects.filter(pk=source.pk).update(watermark=F("watermark") + 1)
+        overlaps.forget_hours(source.pk, from_at=_EVER[0], to_at=_EVER[1])
+        details = {"reason": reason.strip(), "different": found.n_different, "repaired": found.n_repaired}
+        audit.record(actor=actor, verb="usage.repaired", at=at, subject=source.slug, details=details)
+    return found
+
+
+_TABLES = f"""
+CREATE TEMP TABLE usage_proof (account_id int8, site text, job_class_id int8, hour_at timestamptz,
+    {", ".join(f"{name} float8" for name in AMOUNTS)}) ON COMMIT DROP;
+CREATE TEMP TABLE usage_proof_sum ON COMMIT DROP AS SELECT * FROM usage_proof;
+CREATE TEMP TABLE usage_proof_bad (account_id int8, site text, job_class_id int8, hour_at timestamptz, amount text,
+    stored float8, expected float8, is_sealed bool) ON COMMIT DROP;
+"""  # noqa: S608 - constants only
+_PIECE = f"""
+WITH chosen AS MATERIALIZED (
+    SELECT * FROM usage_record WHERE id > %s AND id <= %s AND source_id = %s AND state = 'finished')
+SELECT {FINISHED_COLUMNS} FROM chosen
+"""  # noqa: S608 - constants only
+_COPY = "COPY usage_proof FROM STDIN (FORMAT BINARY)"
+_SUM = f"""
+INSERT INTO usage_proof_sum SELECT account_id, site, job_class_id, hour_at,
+    {", ".join(f"sum({name})" for name in AMOUNTS)} FROM usage_proof GROUP BY 1, 2, 3, 4
+"""  # noqa: S608 - constants only
+_KEY = "account_id, site, job_class_id, hour_at"
+# Each bucket of open hours; an hour with a sealed part can only be reported as a whole.
+_DIFFER = "".join(
+    f"""
+INSERT INTO usage_proof_bad SELECT {_KEY}, '{name}', COALESCE(stored.{name}, 0), COALESCE(proof.{name}, 0), false
+FROM (SELECT * FROM usage_bucket WHERE source_id = %(source)s) AS stored
+FULL JOIN usage_proof_sum AS proof USING ({_KEY})
+WHERE COALESCE(stored.{name}, 0) <> COALESCE(proof.{name}, 0)
+    AND NOT EXISTS (SELECT FROM usage_sealedhour WHERE source_id = %(source)s AND hour_at = COALESCE(
+        stored.hour_at, proof.hour_at));
+INSERT INTO usage_proof_bad SELECT NULL, '', NULL, hour_at, '{name}', COALESCE(stored.n, 0), sealed.n + COALESCE(
+    proof.n, 0), true
+FROM (SELECT hour_at, {name} AS n FROM usage_sealedhour WHERE source_id = %(source)s) AS sealed
+LEFT JOIN (SELECT hour_at, sum({name}) AS n FROM usage_bucket WHERE source_id = %(source)s GROUP BY 1) AS stored
+    USING (hour_at)
+LEFT JOIN (SELECT hour_at, sum({name}) AS n FROM usage_proof_sum GROUP BY 1) AS proof USING (hour_at)
+WHERE COALESCE(stored.n, 0) <> sealed.n + COALESCE(proof.n, 0);
+"""  # noqa: S608 - constants only
+    for name in AMOUNTS
+)
+_COUNT = """
+SELECT count(DISTINCT (account_id, site, job_class_id, hour_at)) FROM usage_proof_bad
+"""
+_FIRST = """
+SELECT hour_at, COALESCE(NULLIF(account.user_name, ''), account.dn, ''), site, amount, stored, expected
+FROM usage_proof_bad LEFT JOIN accounts_account AS account ON account.id = account_id
+ORDER BY hour_at, account_id, site, job_class_id, amount LIMIT %s
+"""
+
+
+def _compare(source: Source) -> Proof:
+    found = Proof(source.slug)
+    with connection.cursor() as cursor:
+        cursor.execute("DROP TABLE IF EXISTS usage_proof, usage_proof_sum, usage_proof_bad")
+        cursor.execute(_TABLES)
+        cursor.execute("SELECT min(id) - 1, max(id) FROM usage_record WHERE source_id = %s", [source.pk])
+        before_id, last_id = (each or 0 for each in cursor.fetchone())
+        for after_id in range(before_id, last_id, _AT_A_TIME):
+            found.n_records += _add_piece(source.pk, after_id, min(after_id + _AT_A_TIME, last_id))
+        cursor.execute(_SUM)
+        cursor.execute("ANALYZE usage_proof_sum")
+        cursor.execute(_DIFFER, {"source": source.pk})
+        cursor.execute("SELECT count(*) FROM usage_bucket WHERE source_id = %s", [source.pk])
+        found.n_buckets = cursor.fetchone()[0]
+        cursor.execute(_COUNT)
+        found.n_different = cursor.fetchone()[0]
+        cursor.execute(_FIRST, [MOST_NAMED])
+        found.first = [Difference(*row) for row in cursor.fetchall()]
+    return found
+
+
+def _add_piece(source_id: int, after_id: int, last_id: int) -> int:
+    records = finished_rows(pgbinary.fetch_columns(_PIECE, [after_id, last_id, source_id]), sign=1)
+    if not len(records):
+        return 0
+    delta = buckets.delta_of(records)
+    amounts = buckets.amounts_of(delta)
+    columns = [
+        pgbinary.int8(delta.account_id),
+        pgbinary.text(delta.site),
+        pgbinary.int8(delta.job_class_id),
+        pgbinary.timestamptz(delta.hour * buckets.HOUR_US),
+        *(pgbinary.float8(amounts[:, place].copy()) for place in range(len(AMOUNTS))),
+    ]
+    pgbinary.copy_in(_COPY, columns)
+    return len(records)
