@@ -52,8 +52,12 @@ def _measure(n_rows: int) -> BenchLine:
     assert found.broken_id is None, found.problem
     assert found.n_rows == n_rows
     allowed_s = LONGEST_S * n_rows / N_LARGE
-    return BenchLine(f"audit log of {n_rows:,} rows checked / {allowed_s:g} s", found.duration_s / allowed_s, 1.0,
-                     f"{found.duration_s:.1f} s, {found.duration_s / anchor_s:.1f} × reading alone")  # fmt: skip
+    return BenchLine(
+        f"audit log of {n_rows:,} rows checked / {allowed_s:g} s",
+        found.duration_s / allowed_s,
+        1.0,
+        f"{found.duration_s:.1f} s, {found.duration_s / anchor_s:.1f} × reading alone",
+    )
 
 
 def _chain(n_rows: int) -> Iterator[tuple[Any, ...]]:
@@ -67,10 +71,22 @@ def _chain(n_rows: int) -> Iterator[tuple[Any, ...]]:
         }
         at = (_BEGUN + timedelta(seconds=n)).isoformat(timespec="microseconds")
         values = (
-            n, at, n % 40, f"person{n % 40}", "policy.published", "done", "grid",
-            str(UUID(int=n % 5_000)), f"grid revision {n}", "As agreed with the council.", details, "page", f"r{n}",
-            "192.0.2.7", "",
-        )  # fmt: skip
+            n,
+            at,
+            n % 40,
+            f"person{n % 40}",
+            "policy.published",
+            "done",
+            "grid",
+            str(UUID(int=n % 5_000)),
+            f"grid revision {n}",
+            "As agreed with the council.",
+            details,
+            "page",
+            f"r{n}",
+            "192.0.2.7",
+            "",
+        )
         own = digest_of(previous, dict(zip(FIELDS, values, strict=True)))
         yield (*(json.dumps(value) if isinstance(value, dict) else value for value in values), previous, own)
         previous = own

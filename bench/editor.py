@@ -48,8 +48,12 @@ def _measure(slug: str, n: int, *, edits: int, goals: bool) -> Iterator[BenchLin
     cold = _seconds(lambda: _ok(client.get(address)))
     warm = min(_seconds(lambda: _ok(client.get(address))) for _ in range(5))
     shown = f"{n:,} entries"
-    yield BenchLine(f"editor, first rows, cold / {FIRST_ROWS_S:g} s", cold / FIRST_ROWS_S, 1.0 if goals else None,
-                    f"{cold * 1e3:.0f} ms cold, {warm * 1e3:.0f} ms warm; {shown}")  # fmt: skip
+    yield BenchLine(
+        f"editor, first rows, cold / {FIRST_ROWS_S:g} s",
+        cold / FIRST_ROWS_S,
+        1.0 if goals else None,
+        f"{cold * 1e3:.0f} ms cold, {warm * 1e3:.0f} ms warm; {shown}",
+    )
     began = time.process_time()
     took = [_edit(client, draft.pk, address, uid, k) for k, uid in enumerate(uids[:edits])]
     own_s = (time.process_time() - began) / len(took)
@@ -73,8 +77,12 @@ def _publish(slug: str, n: int, uids: list[UUID], client: Any, *, goal: float | 
     fields = {"version": draft.version, "step": "publish", "reason": "Five edits."}
     seconds = _seconds(lambda: _ok(client.post(f"{address}_finish", fields), 303))
     assert Policy.objects.get(slug=slug).head_number == 3
-    return BenchLine(f"editor, publishing 5 edits / {PUBLISH_S:g} s", seconds / PUBLISH_S, goal,
-                     f"{seconds * 1e3:.0f} ms; {n:,} entries")  # fmt: skip
+    return BenchLine(
+        f"editor, publishing 5 edits / {PUBLISH_S:g} s",
+        seconds / PUBLISH_S,
+        goal,
+        f"{seconds * 1e3:.0f} ms; {n:,} entries",
+    )
 
 
 def _edit(client: Any, draft: int, address: str, uid: UUID, k: int) -> float:

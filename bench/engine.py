@@ -37,8 +37,12 @@ LABELS = {
 GOALS = {1_000_000: {"vectors": 0.5, "fair": 1.17}, 100_000: {"fair": 0.17}}
 AIMS = {1_000_000: {"vectors": 0.35, "fair": 0.6}, 100_000: {"fair": 0.08}}
 SHAPES: tuple[Callable[[int], shapes.Shape], ...] = (
-    shapes.tie_heavy, shapes.near_ties, shapes.all_idle, shapes.flat, shapes.six_levels,
-)  # fmt: skip
+    shapes.tie_heavy,
+    shapes.near_ties,
+    shapes.all_idle,
+    shapes.flat,
+    shapes.six_levels,
+)
 GROWTH = (1_000, 10_000, 100_000, 1_000_000, 3_000_000)
 
 

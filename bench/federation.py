@@ -77,14 +77,18 @@ def _policies(served: _Served) -> Iterator[BenchLine]:
     own_s = (time.process_time() - own_s) / 3
     message = Fetch.objects.filter(mount=mount).order_by("-id").values_list("message", flat=True)[0]
     yield BenchLine(
-        f"a look at an unchanged mount / {SAME_S * 1e3:.0f} ms", same[-2] / SAME_S, 1.0,
+        f"a look at an unchanged mount / {SAME_S * 1e3:.0f} ms",
+        same[-2] / SAME_S,
+        1.0,
         f"{same[-2] * 1e3:.0f} ms at the 95th percentile of {LOOKS}, one conditional question each, no body",
-    )  # fmt: skip
+    )
     yield BenchLine(
-        f"a changed mount lands / {LAND_S:g} s", max(changed_s) / LAND_S, 1.0,
+        f"a changed mount lands / {LAND_S:g} s",
+        max(changed_s) / LAND_S,
+        1.0,
         f"{max(changed_s):.2f} s, the slowest of 3 ({message}); the first document {first_s:.2f} s; "
         f"{N_ENTRIES:,} entries, {len(first) / 1e6:.0f} MB; {own_s:.2f} s each computing, the other side's included",
-    )  # fmt: skip
+    )
 
 
 def _same(data: bytes, _path: str) -> bytes:
@@ -172,10 +176,17 @@ def _usage(served: _Served, n: int, goal_s: float) -> Iterator[BenchLine]:
     feed = make_feed(policy_slug=names[1], entry="/vo", name=f"usage-{n}", capacity_cores=1e6, **terms)
     settings.FAIRSHARE_ISSUER, settings.FAIRSHARE_SITE = "site.example", "site"
     row = subscribe(
-        policy_slug=names[0], entry="/vo", url=f"http://127.0.0.1:{served.port}/usage", issuer="others.example",
-        feed=feed.name, fingerprint=load_keys(at=_AT).key.public.fingerprint, capacity_cores=1e6, reason="bench",
-        settings={"most_bytes": 256 * 1024**2}, **terms,
-    )  # fmt: skip
+        policy_slug=names[0],
+        entry="/vo",
+        url=f"http://127.0.0.1:{served.port}/usage",
+        issuer="others.example",
+        feed=feed.name,
+        fingerprint=load_keys(at=_AT).key.public.fingerprint,
+        capacity_cores=1e6,
+        reason="bench",
+        settings={"most_bytes": 256 * 1024**2},
+        **terms,
+    )
     reported_s = ingested_s = 0.0
     own_s = time.process_time()
     n_documents = n_bytes = 0
@@ -195,11 +206,12 @@ def _usage(served: _Served, n: int, goal_s: float) -> Iterator[BenchLine]:
     if Bucket.objects.filter(source=row.source).count() != n_rows:
         raise RuntimeError("What was taken isn't what was told.")
     yield BenchLine(
-        f"usage of {n:,} entries in {N_HOURS} h, told and taken / {goal_s:g} s", (reported_s + ingested_s) / goal_s,
+        f"usage of {n:,} entries in {N_HOURS} h, told and taken / {goal_s:g} s",
+        (reported_s + ingested_s) / goal_s,
         1.0,
         f"told in {reported_s:.2f} s, taken in {ingested_s:.2f} s; {n_rows:,} sums in {n_documents} documents of "
         f"{n_bytes / 1e6:.0f} MB, {own_s:.2f} s of it computing here",
-    )  # fmt: skip
+    )
 
 
 def _write_usage(slug: str, tree: TreeColumns) -> int:
@@ -235,12 +247,19 @@ def _write_usage(slug: str, tree: TreeColumns) -> int:
     pgbinary.copy_in(
         _BUCKETS,
         [
-            pgbinary.constant_int8(source.pk, n), pgbinary.int8(np.tile(accounts, N_HOURS)),
-            pgbinary.text(np.full(n, b"", np.bytes_)), pgbinary.constant_int8(job_class, n),
-            pgbinary.timestamptz(hour * 3_600_000_000), pgbinary.float8(used), nothing, nothing, nothing, nothing,
+            pgbinary.constant_int8(source.pk, n),
+            pgbinary.int8(np.tile(accounts, N_HOURS)),
+            pgbinary.text(np.full(n, b"", np.bytes_)),
+            pgbinary.constant_int8(job_class, n),
+            pgbinary.timestamptz(hour * 3_600_000_000),
+            pgbinary.float8(used),
+            nothing,
+            nothing,
+            nothing,
+            nothing,
             nothing,
         ],
-    )  # fmt: skip
+    )
     with connection.cursor() as cursor:
         cursor.execute("UPDATE usage_source SET watermark = 1 WHERE id = %s", [source.pk])
         cursor.execute("ANALYZE usage_bucket")
@@ -269,10 +288,17 @@ def _mounted(slug: str, served: _Served, other: _Authority) -> Mount:
     place = {"op": "add", "parent": "/", "name": "vo", "kind": "vo", "shares": 30}
     publish_operations(policy_slug=slug, operations=[place], reason="A place.", at=_AT, actor=COMMAND)
     return make_mount(
-        policy_slug=slug, entry="/vo", url=f"http://127.0.0.1:{served.port}/vo", issuer="vo.example", publication="vo",
-        fingerprint=other.key.public.fingerprint, settings={"most_points": 100, "most_entries": 1_000_000},
-        reason="bench", at=_AT, actor=COMMAND,
-    )  # fmt: skip
+        policy_slug=slug,
+        entry="/vo",
+        url=f"http://127.0.0.1:{served.port}/vo",
+        issuer="vo.example",
+        publication="vo",
+        fingerprint=other.key.public.fingerprint,
+        settings={"most_points": 100, "most_entries": 1_000_000},
+        reason="bench",
+        at=_AT,
+        actor=COMMAND,
+    )
 
 
 def _look(mount: Mount | Subscription, outcome: str) -> float:

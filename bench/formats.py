@@ -36,9 +36,13 @@ def measure_large() -> list[BenchLine]:
         text = export.text().encode()
         read_s = _seconds(lambda text=text, name=name: take(text, name))  # type: ignore[misc]
         lines.append(
-            BenchLine(f"{name}: writing and comparing 100,000 entries / parser events alone",
-                      (write_s + read_s) / anchor_s, None, f"{write_s:.1f} s and {read_s:.1f} s")
-        )  # fmt: skip
+            BenchLine(
+                f"{name}: writing and comparing 100,000 entries / parser events alone",
+                (write_s + read_s) / anchor_s,
+                None,
+                f"{write_s:.1f} s and {read_s:.1f} s",
+            )
+        )
     assert Policy.objects.get(slug=SLUG).head_number == 3, "exports ask for nothing"
     return lines
 
@@ -64,13 +68,19 @@ def _yaml_lines() -> tuple[list[BenchLine], Callable[..., None], float]:
     changed_s = _seconds(lambda: take(changed))
     assert Policy.objects.get(slug=SLUG).head_number == 3
     lines = [
-        BenchLine("import of a 100,000-entry YAML, published / seconds allowed", first_s / LONGEST_S, 1.0,
-                  f"{first_s:.1f} s; {len(content) / 2**20:.1f} MB; {first_s / anchor_s:.1f} × parser events alone"),
-        BenchLine("the same with 500 shares changed / seconds allowed", changed_s / LONGEST_S, 1.0,
-                  f"{changed_s:.1f} s"),
-        BenchLine("the same again, nothing to change / parser events alone", same_s / anchor_s, None,
-                  f"{same_s:.1f} s"),
-    ]  # fmt: skip
+        BenchLine(
+            "import of a 100,000-entry YAML, published / seconds allowed",
+            first_s / LONGEST_S,
+            1.0,
+            f"{first_s:.1f} s; {len(content) / 2**20:.1f} MB; {first_s / anchor_s:.1f} × parser events alone",
+        ),
+        BenchLine(
+            "the same with 500 shares changed / seconds allowed", changed_s / LONGEST_S, 1.0, f"{changed_s:.1f} s"
+        ),
+        BenchLine(
+            "the same again, nothing to change / parser events alone", same_s / anchor_s, None, f"{same_s:.1f} s"
+        ),
+    ]
     return lines, take, anchor_s
 
 

@@ -59,8 +59,9 @@ def measure_at(at: datetime) -> Iterator[BenchLine]:
         raise RuntimeError(f"{n_counted:,} hours are more than are gone through.")
     left_out = _left_out_page(policy)
     told = f"{n_counted:,} hours count in {LEFT_OUT_DAYS} days"
-    yield _line("first look at what is otherwise without a peer", [_timed(lambda: _view(admin, left_out))],
-                LEFT_OUT_S, told)  # fmt: skip
+    yield _line(
+        "first look at what is otherwise without a peer", [_timed(lambda: _view(admin, left_out))], LEFT_OUT_S, told
+    )
     yield _line("the same again", [_timed(lambda: _view(admin, left_out)) for _ in range(VIEWS)], VIEW_S)
 
 
@@ -181,9 +182,10 @@ def build(n_entries: int, n_buckets: int, at: datetime) -> tuple[Policy, int]:
     divisions = [{"name": f"d{k}", "children": groups[k : k + 100]} for k in range(0, n_groups, 100)]
     vo = {"name": "vo", "kind": "vo", "scope": "global", "children": divisions}
     document = {
-        "policy": SLUG, "root": {"name": SLUG, "children": [vo]},
+        "policy": SLUG,
+        "root": {"name": SLUG, "children": [vo]},
         "settings": {"window": {"length_s": N_DAYS * 86_400, "aging": "none"}},
-    }  # fmt: skip
+    }
     publish_document(policy_slug=SLUG, document=document, reason="bench", at=before, actor=COMMAND)
     policy = Policy.objects.get(slug=SLUG)
     tree = load_tree(policy)
@@ -220,9 +222,16 @@ def more_usage(at: datetime, hours_ago: int) -> None:
 
     end_at = at - timedelta(hours=hours_ago)
     row = RecordRow(
-        job=f"late-{hours_ago}-{at.timestamp()}", user="u0-0", group="g0", project="d0", state="finished",
-        submit_at=end_at - timedelta(hours=1), start_at=end_at - timedelta(hours=1), end_at=end_at, cpus=4.0,
-    )  # fmt: skip
+        job=f"late-{hours_ago}-{at.timestamp()}",
+        user="u0-0",
+        group="g0",
+        project="d0",
+        state="finished",
+        submit_at=end_at - timedelta(hours=1),
+        start_at=end_at - timedelta(hours=1),
+        end_at=end_at,
+        cpus=4.0,
+    )
     ingest_batch(source=Source.objects.get(slug=f"{SLUG}-0"), rows=[row], at=at)
 
 
@@ -238,9 +247,14 @@ def reader_of_sums(policy: Policy, at: datetime) -> User:
     tree = load_tree(policy)
     PolicyRow.objects.filter(pk=policy.pk).update(visibility="path")
     Grant.objects.create(
-        policy=policy, entry_uid=tree.uuid(tree.index_of_path("/vo") or 0), user=user, role="viewer", reason="bench",
-        verbs=list(VERBS_OF_ROLE["viewer"]), created_at=at - timedelta(days=9),
-    )  # fmt: skip
+        policy=policy,
+        entry_uid=tree.uuid(tree.index_of_path("/vo") or 0),
+        user=user,
+        role="viewer",
+        reason="bench",
+        verbs=list(VERBS_OF_ROLE["viewer"]),
+        created_at=at - timedelta(days=9),
+    )
     return user
 
 
@@ -258,15 +272,29 @@ def _sites(policy: Policy, entry: UUID, at: datetime) -> list[int]:
     made = []
     for number in range(N_SITES):
         source = make_source(
-            slug=f"{SLUG}-{number}", name=f"site {number}", namespace=SLUG, site=f"s{number}", at=at, actor=COMMAND,
+            slug=f"{SLUG}-{number}",
+            name=f"site {number}",
+            namespace=SLUG,
+            site=f"s{number}",
+            at=at,
+            actor=COMMAND,
             origin=f"s{number}.example" if number else "",
-        )  # fmt: skip
+        )
         made.append(source.pk)
         if number % 2:
             Subscription.objects.create(
-                policy=policy, entry_uid=entry, url=f"https://s{number}.example/f", issuer=source.origin, feed="vo",
-                fingerprint="0" * 64, source=source, capacity_cores=1e5, good_at=at, max_age_s=3_600, made_at=at,
-            )  # fmt: skip
+                policy=policy,
+                entry_uid=entry,
+                url=f"https://s{number}.example/f",
+                issuer=source.origin,
+                feed="vo",
+                fingerprint="0" * 64,
+                source=source,
+                capacity_cores=1e5,
+                good_at=at,
+                max_age_s=3_600,
+                made_at=at,
+            )
     Publication.objects.create(policy=policy, entry_uid=entry, name="bench-grid", made_at=at)
     return made
 
@@ -341,8 +369,16 @@ def _copy(source: Any, account: Any, job_class: int, hour: Any, cpu_s: Any) -> N
     pgbinary.copy_in(
         _BUCKETS,
         [
-            pgbinary.int8(source), pgbinary.int8(account), pgbinary.text(np.full(n, b"", np.bytes_)),
-            pgbinary.constant_int8(job_class, n), pgbinary.timestamptz(hour * _HOUR_US), pgbinary.float8(cpu_s),
-            nothing, nothing, nothing, nothing, nothing,
+            pgbinary.int8(source),
+            pgbinary.int8(account),
+            pgbinary.text(np.full(n, b"", np.bytes_)),
+            pgbinary.constant_int8(job_class, n),
+            pgbinary.timestamptz(hour * _HOUR_US),
+            pgbinary.float8(cpu_s),
+            nothing,
+            nothing,
+            nothing,
+            nothing,
+            nothing,
         ],
-    )  # fmt: skip
+    )

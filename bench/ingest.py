@@ -59,9 +59,13 @@ def _measure(text: bytes, origin: str, *, n_jobs: int, rounds: int) -> list[Benc
     return [
         BenchLine("ingest of new jobs with buckets / raw COPY", new_s / raw_s, GOAL_NEW, f"{new_s:.2f} s {beside}"),
         BenchLine("ingest of the same jobs again / raw COPY", again_s / raw_s, GOAL_DUPLICATES, f"{again_s:.2f} s"),
-        BenchLine("import of the packed file as a run / raw COPY", whole_s / raw_s, None,
-                  f"{whole_s:.2f} s: check, unpack, parse, ingest, progress"),
-    ]  # fmt: skip
+        BenchLine(
+            "import of the packed file as a run / raw COPY",
+            whole_s / raw_s,
+            None,
+            f"{whole_s:.2f} s: check, unpack, parse, ingest, progress",
+        ),
+    ]
 
 
 def synthetic_log(n_jobs: int) -> bytes:

@@ -48,11 +48,19 @@ def measure() -> list[BenchLine]:
         cold_s = min(cold_s, _seconds(ask))
     shown = f"beside {floor_s * 1e6:.0f} µs by hand"
     return [
-        BenchLine("bulk look-up of 1,000 names, whole request / floor", warm_s / floor_s, GOAL,
-                  f"{warm_s * 1e6:.0f} µs {shown}; {N_LEAVES:,} leaves"),
-        BenchLine("the same for names nobody asked for before / floor", cold_s / floor_s, None,
-                  f"{cold_s * 1e6:.0f} µs {shown}; no ready pieces, first time of each name"),
-    ]  # fmt: skip
+        BenchLine(
+            "bulk look-up of 1,000 names, whole request / floor",
+            warm_s / floor_s,
+            GOAL,
+            f"{warm_s * 1e6:.0f} µs {shown}; {N_LEAVES:,} leaves",
+        ),
+        BenchLine(
+            "the same for names nobody asked for before / floor",
+            cold_s / floor_s,
+            None,
+            f"{cold_s * 1e6:.0f} µs {shown}; no ready pieces, first time of each name",
+        ),
+    ]
 
 
 def prepare() -> str:
@@ -110,9 +118,17 @@ def _floor(answer: dict[str, Any], n_leaves: int) -> Callable[[bytes], bytes]:
         for name in orjson.loads(body)["accounts"]:
             at = place[name]
             results.append(
-                {"account": name, "entry": entry[at], "factor": factor[at], "rank": rank[at], "of": n_leaves,
-                 "priorities": priorities[at], "vector": vector[at], "key": key[at]}
-            )  # fmt: skip
+                {
+                    "account": name,
+                    "entry": entry[at],
+                    "factor": factor[at],
+                    "rank": rank[at],
+                    "of": n_leaves,
+                    "priorities": priorities[at],
+                    "vector": vector[at],
+                    "key": key[at],
+                }
+            )
         return orjson.dumps({**head, "results": results})
 
     return by_hand
@@ -122,11 +138,20 @@ def _request(handler: Any, path: str, body: bytes, text: str) -> bytes:
     """One WSGI call through everything that a real request goes through."""
     statuses: list[str] = []
     environ = {
-        "REQUEST_METHOD": "POST", "PATH_INFO": path, "QUERY_STRING": "", "SERVER_NAME": "localhost",
-        "SERVER_PORT": "80", "HTTP_HOST": "localhost", "CONTENT_TYPE": "application/json",
-        "CONTENT_LENGTH": str(len(body)), "HTTP_AUTHORIZATION": f"Bearer {text}", "REMOTE_ADDR": "127.0.0.1",
-        "wsgi.input": io.BytesIO(body), "wsgi.url_scheme": "http", "wsgi.errors": io.StringIO(),
-    }  # fmt: skip
+        "REQUEST_METHOD": "POST",
+        "PATH_INFO": path,
+        "QUERY_STRING": "",
+        "SERVER_NAME": "localhost",
+        "SERVER_PORT": "80",
+        "HTTP_HOST": "localhost",
+        "CONTENT_TYPE": "application/json",
+        "CONTENT_LENGTH": str(len(body)),
+        "HTTP_AUTHORIZATION": f"Bearer {text}",
+        "REMOTE_ADDR": "127.0.0.1",
+        "wsgi.input": io.BytesIO(body),
+        "wsgi.url_scheme": "http",
+        "wsgi.errors": io.StringIO(),
+    }
     response = handler(environ, lambda status, _headers, *_rest: statuses.append(status))
     content = b"".join(response)
     response.close()

@@ -50,9 +50,11 @@ def measure() -> BenchLine:
     p95 = statistics.quantiles(took, n=20)[-1]
     detail = f"{p95 * 1e3:.0f} ms, median {statistics.median(took) * 1e3:.0f} ms of {ASKED}, first {first * 1e3:.0f} ms"
     return BenchLine(
-        f"shares by dragging, prediction of {N_SIBLINGS} siblings at the 95th percentile / {GOAL_S:g} s", p95 / GOAL_S,
-        1.0, detail,
-    )  # fmt: skip
+        f"shares by dragging, prediction of {N_SIBLINGS} siblings at the 95th percentile / {GOAL_S:g} s",
+        p95 / GOAL_S,
+        1.0,
+        detail,
+    )
 
 
 def _prepare(at: datetime) -> None:
@@ -71,26 +73,36 @@ def _prepare(at: datetime) -> None:
 
     make_policy(slug=SLUG, name=SLUG, at=at, actor=COMMAND)
     groups = [
-        {"name": f"g{n}", "children": [{"name": f"u{n}-{k}", "kind": "user", "shares": 1 + k % 7}
-                                       for k in range(N_SIBLINGS)]}
+        {
+            "name": f"g{n}",
+            "children": [{"name": f"u{n}-{k}", "kind": "user", "shares": 1 + k % 7} for k in range(N_SIBLINGS)],
+        }
         for n in range(N_GROUPS)
-    ]  # fmt: skip
+    ]
     publish_document(
-        policy_slug=SLUG, document={"policy": SLUG, "root": {"name": SLUG, "children": groups}}, reason="bench", at=at,
+        policy_slug=SLUG,
+        document={"policy": SLUG, "root": {"name": SLUG, "children": groups}},
+        reason="bench",
+        at=at,
         actor=COMMAND,
-    )  # fmt: skip
+    )
     root = load_tree(Policy.objects.get(slug=SLUG)).uuid(0)
     set_rules(policy_slug=SLUG, rules=[Rule("glob", root, suffix="/{group}/{user}")], at=at, actor=COMMAND)
     source = Source.objects.create(slug=SLUG, name=SLUG, namespace=SLUG, created_at=at)
     rows = [
         RecordRow(
-            job=f"{k}-{day}", user=f"u0-{k}", group="g0", state="finished", submit_at=at - timedelta(days=day + 1),
-            start_at=at - timedelta(days=day + 1), end_at=at - timedelta(days=day, hours=1),
+            job=f"{k}-{day}",
+            user=f"u0-{k}",
+            group="g0",
+            state="finished",
+            submit_at=at - timedelta(days=day + 1),
+            start_at=at - timedelta(days=day + 1),
+            end_at=at - timedelta(days=day, hours=1),
             cpus=1.0 + (k * 7 + day * 3) % 11,
         )
         for k in range(N_SIBLINGS)
         for day in range(N_DAYS)
-    ]  # fmt: skip
+    ]
     ingest_batch(source=source, rows=rows, at=at)
     work_run_now(request_recompute(policy_slug=SLUG, at=at, actor=COMMAND).pk)
 

@@ -81,12 +81,23 @@ def _records() -> list[dict[str, object]]:
     user = (random.zipf(1.5, N_RECORDS) - 1) % 200
     return [
         {
-            "job": str(n), "cluster": "c1", "site": "s1", "user": f"user{u}", "group": f"group{u % 20}",
-            "submit": _at(s - 60), "start": _at(s), "end": _at(s + r), "cpus": 8, "mem_mb": 4000, "nodes": 1,
-            "queue": "batch", "qos": "normal", "requested_s": 7200,
+            "job": str(n),
+            "cluster": "c1",
+            "site": "s1",
+            "user": f"user{u}",
+            "group": f"group{u % 20}",
+            "submit": _at(s - 60),
+            "start": _at(s),
+            "end": _at(s + r),
+            "cpus": 8,
+            "mem_mb": 4000,
+            "nodes": 1,
+            "queue": "batch",
+            "qos": "normal",
+            "requested_s": 7200,
         }
         for n, (s, r, u) in enumerate(zip(start_s.tolist(), run_s.tolist(), user.tolist(), strict=True))
-    ]  # fmt: skip
+    ]
 
 
 def _at(second: int) -> str:

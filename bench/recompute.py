@@ -46,13 +46,21 @@ def measure() -> list[BenchLine]:
     cold = sum(first[name] for name in ("load", "compute", "store", "visible"))
     with_site = _load_ratio(policy, at)
     return [
-        BenchLine("recompute of 1,000,000 entries end to end / in memory + COPY of its values", whole / memory, GOAL,
-                  f"{whole:.2f} s ({told}); aim ≤ {AIM:g}"),
+        BenchLine(
+            "recompute of 1,000,000 entries end to end / in memory + COPY of its values",
+            whole / memory,
+            GOAL,
+            f"{whole:.2f} s ({told}); aim ≤ {AIM:g}",
+        ),
         BenchLine("the same / the engine alone + COPY of its values", whole / engine, GOAL, f"{engine:.2f} s"),
-        BenchLine("the first one of a worker / in memory + COPY of its values", cold / memory, None,
-                  ", ".join(f"{name} {seconds:.2f}" for name, seconds in first.items())),
+        BenchLine(
+            "the first one of a worker / in memory + COPY of its values",
+            cold / memory,
+            None,
+            ", ".join(f"{name} {seconds:.2f}" for name, seconds in first.items()),
+        ),
         BenchLine("load of the buckets with codes of 3 sites / without", with_site, None),
-    ]  # fmt: skip
+    ]
 
 
 def build(n_entries: int, at: datetime) -> Policy:
@@ -130,8 +138,14 @@ def round_of(policy: Policy, at: datetime) -> dict[str, float]:
     engine_tree, own = inputs.tree.engine_tree(), _own(computed, len(inputs.tree))
     engine_s = _timed(lambda: compute_priorities(engine_tree, own, algorithm=inputs.settings.algorithm))[1]
     copy_s = _copy(computed)
-    return {"load": load_s, "compute": compute_s, "store": store_s, "visible": visible_s, "engine": engine_s,
-            "copy": copy_s}  # fmt: skip
+    return {
+        "load": load_s,
+        "compute": compute_s,
+        "store": store_s,
+        "visible": visible_s,
+        "engine": engine_s,
+        "copy": copy_s,
+    }
 
 
 def _own(computed: Computed, n: int) -> Any:
@@ -147,9 +161,11 @@ def _copy(computed: Computed) -> float:
 
     result = computed.result
     columns = [
-        pgbinary.int8(np.arange(len(result.rank))), pgbinary.float8(result.priority),
-        pgbinary.int8(result.scalar.astype(np.int64)), pgbinary.int4(result.rank.astype(np.int64)),
-    ]  # fmt: skip
+        pgbinary.int8(np.arange(len(result.rank))),
+        pgbinary.float8(result.priority),
+        pgbinary.int8(result.scalar.astype(np.int64)),
+        pgbinary.int4(result.rank.astype(np.int64)),
+    ]
     payload = pgbinary.copy_payload(columns)
     with connection.cursor() as cursor:
         cursor.execute("DROP TABLE IF EXISTS bench_values")

@@ -53,18 +53,24 @@ def measure_large() -> list[BenchLine]:
         BenchLine("series of a year / 10 min", year_s / GOAL_BUILD_S, 1.0, f"{year_s:.0f} s; {told}"),
         BenchLine("series of one day more / 10 s", day_s / GOAL_DAY_S, 1.0, f"{day_s:.1f} s"),
         BenchLine(
-            "reading 12 panels over a year, 95th percentile / 150 ms", p95(pages) / GOAL_READ_S, 1.0,
+            "reading 12 panels over a year, 95th percentile / 150 ms",
+            p95(pages) / GOAL_READ_S,
+            1.0,
             f"{p95(pages) * 1000:.0f} ms, {reading}",
         ),
         BenchLine(
-            "a page of convergence over a year, 95th percentile / 500 ms", p95(whole_pages) / GOAL_PAGE_S, 1.0,
+            "a page of convergence over a year, 95th percentile / 500 ms",
+            p95(whole_pages) / GOAL_PAGE_S,
+            1.0,
             f"{p95(whole_pages) * 1000:.0f} ms, median {statistics.median(whole_pages) * 1000:.0f} ms",
         ),
         BenchLine(
-            "my priority, 95th percentile / 200 ms", p95(mine) / GOAL_MINE_S, 1.0,
+            "my priority, 95th percentile / 200 ms",
+            p95(mine) / GOAL_MINE_S,
+            1.0,
             f"{p95(mine) * 1000:.0f} ms, median {statistics.median(mine) * 1000:.0f} ms",
         ),
-    ]  # fmt: skip
+    ]
 
 
 def build(n_entries: int, n_records: int) -> tuple[Policy, int]:
@@ -153,16 +159,28 @@ def _write_records(
     pgbinary.copy_in(
         COPY,
         [
-            pgbinary.constant_int8(source, n), pgbinary.text(none),
-            pgbinary.text(np.arange(begin, begin + n).astype("S12")), pgbinary.text(none),
-            pgbinary.timestamptz(start_us - waited_us), pgbinary.int4(np.zeros(n, np.int64)),
-            pgbinary.constant_int8(0, n), pgbinary.text(np.full(n, b"finished")), pgbinary.int8(account),
-            pgbinary.constant_int8(job_class, n), pgbinary.text(none), pgbinary.timestamptz(start_us),
-            pgbinary.timestamptz(start_us + length_us), pgbinary.float8(cpus), pgbinary.float8(nothing),
-            pgbinary.float8(nothing), pgbinary.float8(nothing), pgbinary.float8(nothing),
-            pgbinary.float8(length_us * 2e-6), pgbinary.constant_int8(None, n),
+            pgbinary.constant_int8(source, n),
+            pgbinary.text(none),
+            pgbinary.text(np.arange(begin, begin + n).astype("S12")),
+            pgbinary.text(none),
+            pgbinary.timestamptz(start_us - waited_us),
+            pgbinary.int4(np.zeros(n, np.int64)),
+            pgbinary.constant_int8(0, n),
+            pgbinary.text(np.full(n, b"finished")),
+            pgbinary.int8(account),
+            pgbinary.constant_int8(job_class, n),
+            pgbinary.text(none),
+            pgbinary.timestamptz(start_us),
+            pgbinary.timestamptz(start_us + length_us),
+            pgbinary.float8(cpus),
+            pgbinary.float8(nothing),
+            pgbinary.float8(nothing),
+            pgbinary.float8(nothing),
+            pgbinary.float8(nothing),
+            pgbinary.float8(length_us * 2e-6),
+            pgbinary.constant_int8(None, n),
         ],
-    )  # fmt: skip
+    )
 
 
 class _Hours:
@@ -198,12 +216,19 @@ class _Hours:
         pgbinary.copy_in(
             _BUCKETS,
             [
-                pgbinary.constant_int8(self._source, n), pgbinary.int8(self._accounts[account]),
-                pgbinary.text(np.full(n, b"", np.bytes_)), pgbinary.constant_int8(self._job_class, n),
-                pgbinary.timestamptz(hour * _HOUR_US), pgbinary.float8(self._cpu_s[:n]), nothing, nothing, nothing,
-                nothing, nothing,
+                pgbinary.constant_int8(self._source, n),
+                pgbinary.int8(self._accounts[account]),
+                pgbinary.text(np.full(n, b"", np.bytes_)),
+                pgbinary.constant_int8(self._job_class, n),
+                pgbinary.timestamptz(hour * _HOUR_US),
+                pgbinary.float8(self._cpu_s[:n]),
+                nothing,
+                nothing,
+                nothing,
+                nothing,
+                nothing,
             ],
-        )  # fmt: skip
+        )
         self._key, self._cpu_s = self._key[n:], self._cpu_s[n:]
         self.n_written += n
 

@@ -33,18 +33,24 @@ def measure_large() -> list[BenchLine]:
     with_s, without_s = _recomputes("ten")
     return [
         BenchLine(
-            "worker's peak memory, 10 M lines over 1 M lines / 50 MB", growth_mb / GOAL_GROWTH_MB, 1.0,
+            "worker's peak memory, 10 M lines over 1 M lines / 50 MB",
+            growth_mb / GOAL_GROWTH_MB,
+            1.0,
             f"{one.peak_kb / 1024:.0f} MB and {ten.peak_kb / 1024:.0f} MB; {ten.seconds:.0f} s for 10 M",
         ),
         BenchLine(
-            "time of 10 M lines / ten times that of 1 M", ten.seconds / (10 * one.seconds), None,
+            "time of 10 M lines / ten times that of 1 M",
+            ten.seconds / (10 * one.seconds),
+            None,
             f"{one.seconds:.0f} s for 1 M",
         ),
         BenchLine(
-            "recompute beside 10 M records / with the same buckets alone", with_s / without_s, GOAL_RECOMPUTE,
+            "recompute beside 10 M records / with the same buckets alone",
+            with_s / without_s,
+            GOAL_RECOMPUTE,
             f"{with_s:.2f} s and {without_s:.2f} s",
         ),
-    ]  # fmt: skip
+    ]
 
 
 class _Imported:

@@ -13,9 +13,16 @@ from docsite.markdown import code, table
 
 _FOLDER = REPOSITORY / "apps/cli/management/commands"
 _OF_DJANGO = {
-    "--help", "--version", "--verbosity", "--settings", "--pythonpath", "--traceback", "--no-color", "--force-color",
+    "--help",
+    "--version",
+    "--verbosity",
+    "--settings",
+    "--pythonpath",
+    "--traceback",
+    "--no-color",
+    "--force-color",
     "--skip-checks",
-}  # fmt: skip
+}
 
 
 def names() -> list[str]:

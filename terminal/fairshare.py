@@ -595,9 +595,12 @@ def parser() -> argparse.ArgumentParser:
     shared.add_argument("--max-age", metavar="S", type=int, help="exit with 4 if numbers are older than S seconds")
     lines = (__doc__ or "").split("\n\n")
     top = argparse.ArgumentParser(
-        prog="fairshare", description=lines[0].partition(": ")[2], epilog=lines[1], parents=[shared],
+        prog="fairshare",
+        description=lines[0].partition(": ")[2],
+        epilog=lines[1],
+        parents=[shared],
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    )
     top.add_argument("--version", action="version", version="fairshare " + VERSION)
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
     kept = {"parents": [shared], "argument_default": argparse.SUPPRESS}  # type: Dict[str, Any]

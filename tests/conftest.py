@@ -85,10 +85,15 @@ def start_server(config: pytest.Config) -> None:
         Path(os.environ["FAIRSHARE_VAR"]),
         # A test's data need not survive a power cut, only the crash of a process.
         options={
-            "fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "300",
-            "autovacuum": "off", "wal_level": "minimal", "max_wal_senders": "0",
+            "fsync": "off",
+            "synchronous_commit": "off",
+            "full_page_writes": "off",
+            "max_connections": "300",
+            "autovacuum": "off",
+            "wal_level": "minimal",
+            "max_wal_senders": "0",
         },
-    )  # fmt: skip
+    )
     try:
         server.start()
     except CannotStart as refusal:

@@ -170,8 +170,11 @@ class Databases:
         draft = schema.with_suffix(f".{os.getpid()}")
         done = subprocess.run(
             [find_binaries() / "pg_dump", "--inserts", "--no-owner", "--file", draft, self.empty],
-            env={**os.environ, **_libpq_environment(self.settings)}, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            env={**os.environ, **_libpq_environment(self.settings)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode == 0:  # else each process migrates: slower, and just as right
             text = draft.read_text(encoding="utf-8")
             draft.write_text("".join(line for line in text.splitlines(keepends=True) if line[0] != "\\"))
@@ -180,9 +183,13 @@ class Databases:
     @staticmethod
     def _connect(settings: Mapping[str, Any]) -> psycopg.Connection[tuple[Any, ...]]:
         return psycopg.connect(
-            host=settings["HOST"] or None, port=settings["PORT"] or None, user=settings["USER"] or None,
-            password=settings.get("PASSWORD") or None, dbname=settings["NAME"], autocommit=True,
-        )  # fmt: skip
+            host=settings["HOST"] or None,
+            port=settings["PORT"] or None,
+            user=settings["USER"] or None,
+            password=settings.get("PASSWORD") or None,
+            dbname=settings["NAME"],
+            autocommit=True,
+        )
 
 
 def copied(made: Any) -> Any:

@@ -33,8 +33,10 @@ class _Twin:
             found[job["id"]]["stckt"] = self.tree_of_running(job)
         hierarchy = self.config["policy_hierarchy"].replace("NONE", "")
         ways: dict[str, Callable[[bool], dict[str, float]]] = {
-            "O": self.override_of_pending, "F": self.functional_of_pending, "S": self.tree_of_pending,
-        }  # fmt: skip
+            "O": self.override_of_pending,
+            "F": self.functional_of_pending,
+            "S": self.tree_of_pending,
+        }
         for letter in hierarchy + "".join(letter for letter in "OFS" if letter not in hierarchy):
             is_linked = letter in hierarchy
             for job_id, value in ways[letter](is_linked).items():

@@ -58,9 +58,15 @@ def _spread(start: float, end: float) -> dict[float, float]:
 
 
 def used_ahead(
-    buckets: list[Bucket], jobs: list[Job], *, weights: dict[str, float], window: dict[str, Any], approach: str,
-    as_of: float, days: int,
-) -> dict[Cell, float]:  # fmt: skip
+    buckets: list[Bucket],
+    jobs: list[Job],
+    *,
+    weights: dict[str, float],
+    window: dict[str, Any],
+    approach: str,
+    as_of: float,
+    days: int,
+) -> dict[Cell, float]:
     """Usage of each account by source, `days` after `as_of`."""
     then, since = as_of + days * DAY, as_of - 14 * DAY
     amounts: dict[Cell, dict[float, float]] = defaultdict(lambda: defaultdict(float))

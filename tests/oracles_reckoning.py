@@ -78,8 +78,9 @@ def counted(job: Job, settings: Mapping[str, Any], as_of: int, approach: str) ->
     return _by_hours(job.start, job.end, rate, settings["window"], as_of)
 
 
-def of_user(jobs: Iterable[Job], user: str, settings: Mapping[str, Any], as_of: int, scope: str,
-            narrowed: Iterable[str] = ()) -> float:  # fmt: skip
+def of_user(
+    jobs: Iterable[Job], user: str, settings: Mapping[str, Any], as_of: int, scope: str, narrowed: Iterable[str] = ()
+) -> float:
     """What a user's jobs count where children are compared by one scope."""
     total = 0.0
     for job in jobs:

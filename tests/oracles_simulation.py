@@ -69,9 +69,11 @@ class Twin:
 
     def refresh(self, now_s: float) -> None:
         self.refreshed = {
-            path: self.usage(path, None, now_s) for above, below in self.children.items() for path, _ in below
+            path: self.usage(path, None, now_s)
+            for above, below in self.children.items()
+            for path, _ in below
             if self.is_global[above]
-        }  # fmt: skip
+        }
 
     def component(self, above: str, path: str, site: int, now_s: float) -> float:
         amounts = {

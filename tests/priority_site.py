@@ -76,9 +76,15 @@ class Site:
         ingest_batch(source=source or self.source, rows=rows, at=max(AS_OF, last))
 
     def running(
-        self, user: str, group: str, *, cpus: float, since_h: float, requested_h: float | None = None,
+        self,
+        user: str,
+        group: str,
+        *,
+        cpus: float,
+        since_h: float,
+        requested_h: float | None = None,
         source: Source | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         row = RecordRow(
             job=f"running-{user}-{group}",
             user=user,

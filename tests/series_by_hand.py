@@ -69,19 +69,33 @@ class HandMade:
         revision = np.array(self.revisions or [1] * self.n_days, dtype=np.int32)
         ends = [datetime.combine(day + timedelta(days=1), datetime.min.time(), UTC).timestamp() for day in self.on]
         days = SeriesDays(
-            tuple(day for day, kept in zip(self.on, keep, strict=True) if kept), np.array(ends)[keep],
-            np.maximum(revision, 1)[keep], (revision == 0)[keep], used[0][keep], level[0][keep],
-        )  # fmt: skip
+            tuple(day for day, kept in zip(self.on, keep, strict=True) if kept),
+            np.array(ends)[keep],
+            np.maximum(revision, 1)[keep],
+            (revision == 0)[keep],
+            used[0][keep],
+            level[0][keep],
+        )
         target = np.array([self._target(tree, i) for i in rows]).reshape(len(rows), self.n_days)
         whole = np.array([self._target(tree, i) * self._above(tree, i) for i in rows]).reshape(target.shape)
         competes = np.array([[i > 0] * self.n_days for i in rows], dtype=np.bool_).reshape(target.shape)
         n = np.array([int(tree.n_children[i]) or 1 for i in rows])
         return DailySeries(
-            tuple(tree.uuid(i) for i in rows), days, used[rows][:, keep], used[above][:, keep], level[rows][:, keep],
-            level[above][:, keep], target[:, keep], whole[:, keep], np.ones_like(competes)[:, keep], competes[:, keep],
-            waited[rows][:, keep], np.full(competes.shape, self.knows_waiting)[:, keep],
-            np.where(used[rows] > 0, n[:, None], 0).astype(np.int32)[:, keep], (used[rows] / n[:, None])[:, keep],
-        )  # fmt: skip
+            tuple(tree.uuid(i) for i in rows),
+            days,
+            used[rows][:, keep],
+            used[above][:, keep],
+            level[rows][:, keep],
+            level[above][:, keep],
+            target[:, keep],
+            whole[:, keep],
+            np.ones_like(competes)[:, keep],
+            competes[:, keep],
+            waited[rows][:, keep],
+            np.full(competes.shape, self.knows_waiting)[:, keep],
+            np.where(used[rows] > 0, n[:, None], 0).astype(np.int32)[:, keep],
+            (used[rows] / n[:, None])[:, keep],
+        )
 
     def _summed(self, tree: TreeColumns, amounts: Mapping[str, Sequence[float]]) -> F8:
         found = np.zeros((len(tree), self.n_days))
@@ -139,6 +153,18 @@ def plain_series(
     everybody = [np.broadcast_to(one.sum(axis=0), own.shape) for one in (own, level)]
     asked = np.zeros_like(own) if waited is None else np.array(waited, dtype=np.float64)
     return DailySeries(
-        tuple(UUID(int=n + 1) for n in range(len(target))), days, own, everybody[0], level, everybody[1], wanted,
-        wanted, whole, whole, asked, whole, np.ones(own.shape, np.int32), own,
-    )  # fmt: skip
+        tuple(UUID(int=n + 1) for n in range(len(target))),
+        days,
+        own,
+        everybody[0],
+        level,
+        everybody[1],
+        wanted,
+        wanted,
+        whole,
+        whole,
+        asked,
+        whole,
+        np.ones(own.shape, np.int32),
+        own,
+    )

@@ -62,16 +62,21 @@ def test_who_may_see_a_policy_is_changed_and_logged(root: Client, policy: Policy
 def test_a_grant_given_and_taken_is_logged(root: Client, policy: Policy) -> None:
     bob = User.objects.create_user("bob")
     form = {
-        "policy": policy.pk, "entry_uid": load_tree(policy).uuid(0), "user": bob.pk, "role": "viewer", "reason": "x",
-    }  # fmt: skip
+        "policy": policy.pk,
+        "entry_uid": load_tree(policy).uuid(0),
+        "user": bob.pk,
+        "role": "viewer",
+        "reason": "x",
+    }
     assert root.post(reverse("admin:policies_grant_add"), form).status_code == 302
     grant = Grant.objects.get()
     assert grant.granted_by is not None
     assert grant.granted_by.username == "root"
     assert root.post(reverse("admin:policies_grant_delete", args=[grant.pk]), {"post": "yes"}).status_code == 302
     assert list(AuditEvent.objects.order_by("-id").values_list("verb", flat=True)[:2]) == [
-        "admin.deleted", "admin.added"
-    ]  # fmt: skip
+        "admin.deleted",
+        "admin.added",
+    ]
 
 
 def test_staff_without_rights_see_nothing(policy: Policy) -> None:

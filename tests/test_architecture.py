@@ -20,10 +20,20 @@ from tests.material import missing
 ROOT = Path(__file__).resolve().parent.parent
 # Who may import whom; a pair stands on one level.
 LAYERS = [
-    "engine", "accounts", "runs", ("policies", "usage"), "mapping", "priorities", "explain", "federation", "analytics",
-    "onboarding", "notices", ("dashboard", "api", "cli"),
-]  # fmt: skip
-LONGEST_FILE = 420
+    "engine",
+    "accounts",
+    "runs",
+    ("policies", "usage"),
+    "mapping",
+    "priorities",
+    "explain",
+    "federation",
+    "analytics",
+    "onboarding",
+    "notices",
+    ("dashboard", "api", "cli"),
+]
+LONGEST_FILE = 430
 LONGEST_README = 120
 MOST_MODULES = 15
 FACES = {"dashboard", "api", "cli", "figures"}

@@ -91,18 +91,44 @@ def test_the_documented_records_are_accepted() -> None:
 
 
 IN_CONTRACTS = {
-    "account", "entry", "factor", "rank", "of", "priorities", "vector", "provisional", "error", "steps", "name", "kind",
-    "shares", "target", "target_global", "actual", "priority", "uid", "mount", "children", "label", "formula",
-    "reference", "parameters",
-}  # fmt: skip
+    "account",
+    "entry",
+    "factor",
+    "rank",
+    "of",
+    "priorities",
+    "vector",
+    "provisional",
+    "error",
+    "steps",
+    "name",
+    "kind",
+    "shares",
+    "target",
+    "target_global",
+    "actual",
+    "priority",
+    "uid",
+    "mount",
+    "children",
+    "label",
+    "formula",
+    "reference",
+    "parameters",
+}
 
 
 def test_every_field_beside_the_contracts_is_listed() -> None:
     listed = set(re.findall(r"`([a-z0-9_.]+)`", (REPOSITORY / "docs/rest.md").read_text(encoding="utf-8")))
     answers = (
-        PrioritySerializer, ExplainedSerializer, WalkStepSerializer, LevelEffectSerializer, TreeSerializer,
-        AlgorithmSerializer, FactorAheadSerializer,
-    )  # fmt: skip
+        PrioritySerializer,
+        ExplainedSerializer,
+        WalkStepSerializer,
+        LevelEffectSerializer,
+        TreeSerializer,
+        AlgorithmSerializer,
+        FactorAheadSerializer,
+    )
     missing = {
         f"{each.__name__}.{name}"
         for each in answers

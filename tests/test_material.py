@@ -52,9 +52,13 @@ def test_what_was_not_tested_is_counted_once_at_the_end(workers: tuple[str, ...]
     )
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "tests.material", "-p", "no:django", *workers, str(tmp_path)],
-        cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
         env={"PYTHONPATH": str(REPOSITORY), "PATH": ""},
-    )  # fmt: skip
+    )
     assert done.stdout.count("NOT TESTED: 3 cases") == 1, done.stdout + done.stderr
     assert done.stdout.count("    2  no browser; install one") == 1
     assert done.stdout.count("    1  run as root") == 1

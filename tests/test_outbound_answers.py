@@ -106,7 +106,7 @@ def test_what_is_packed_in_another_way_is_not_unpacked(coding: str, serve: Serve
         (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 500\r\n\r\nhello", (200, b"hello")),
         (b"HTTP/1.0 200\r\n\r\nhello", (200, b"hello")),
     ],
-)  # fmt: skip
+)
 def test_odd_answers_are_what_they_say_and_nothing_of_a_second_one(
     answer: bytes, expected: tuple[int, bytes], serve: Serve
 ) -> None:

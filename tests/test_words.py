@@ -15,9 +15,19 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 MOST_TEXTS = 4_700  # distinct texts through gettext; lower it when there are fewer, never raise it
 REFUSALS = {
-    "BadDocument", "Conflict", "DomainError", "FieldProblem", "Invalid", "NotAllowed", "NotFound", "Refused", "Stale",
-    "TooLarge", "Unavailable", "Unfit",
-}  # fmt: skip
+    "BadDocument",
+    "Conflict",
+    "DomainError",
+    "FieldProblem",
+    "Invalid",
+    "NotAllowed",
+    "NotFound",
+    "Refused",
+    "Stale",
+    "TooLarge",
+    "Unavailable",
+    "Unfit",
+}
 
 # Each pattern with the words to use instead.
 PATTERNS = {

@@ -102,9 +102,12 @@ def _linked(person: Person, subject: str, at: datetime, via: str, address: str |
         user.save()
     Identity.objects.create(user=user, source=person.source, subject=subject, linked_at=at)
     audit.record(
-        actor=Actor(user=user, via=via, address=address), verb="user.made" if made else "user.linked", at=at,
-        subject=user.username, details={"source": person.source, "subject": subject},
-    )  # fmt: skip
+        actor=Actor(user=user, via=via, address=address),
+        verb="user.made" if made else "user.linked",
+        at=at,
+        subject=user.username,
+        details={"source": person.source, "subject": subject},
+    )
     return user
 
 

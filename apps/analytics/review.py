@@ -271,8 +271,9 @@ class ReviewPage:
         uid = tree.uuid(i)
         status: Any = "new" if moves.is_new[i] else "moved" if moves.came[i] else ""
         above = tree.path(int(tree.parent[i]))
-        return TargetLine(uid, tree.name[i], above, _or_none(moves.old[i]), _or_none(moves.new[i]),
-                          uid in self._stated, status)  # fmt: skip
+        return TargetLine(
+            uid, tree.name[i], above, _or_none(moves.old[i]), _or_none(moves.new[i]), uid in self._stated, status
+        )
 
     def _gone(self, n: int) -> TargetLine:
         tree, i = self.review.before, int(self.review.moves.gone[n])
@@ -284,12 +285,15 @@ class ReviewPage:
         forward = int(found.rank_without[0, row]) - int(found.rank_with[0, row])
         reason, about = self._reason(i, j, forward)
         return LeafLine(
-            uid=tree.uuid(at), name=tree.name[at], above=tree.path(int(tree.parent[at])),
+            uid=tree.uuid(at),
+            name=tree.name[at],
+            above=tree.path(int(tree.parent[at])),
             without=tuple(int(rank) or None for rank in found.rank_without[:, row]),
             with_it=tuple(int(rank) or None for rank in found.rank_with[:, row]),
             factors=(_or_none(found.factor_without[0, row]), _or_none(found.factor_with[0, row])),
-            reason=reason, reason_name=about,
-        )  # fmt: skip
+            reason=reason,
+            reason_name=about,
+        )
 
     def _reason(self, i: int, j: int, forward: int) -> tuple[Reason, str]:
         """The level of its way down at which its target changes most, in proportion, in the direction of its move."""
@@ -321,9 +325,11 @@ def _simulation(effect: Effect) -> Check:
     if effect.state == "no_snapshot":
         return Check("simulation", "ok", _("No priorities are known yet"), _("The effect on ranks can’t be predicted."))
     titles = {
-        "stale": _("The effect uses earlier data"), "asked": _("The effect is being calculated"),
-        "failed": _("The effect could not be calculated"), "absent": _("The effect on ranks isn’t calculated yet"),
-    }  # fmt: skip
+        "stale": _("The effect uses earlier data"),
+        "asked": _("The effect is being calculated"),
+        "failed": _("The effect could not be calculated"),
+        "absent": _("The effect on ranks isn’t calculated yet"),
+    }
     remedy = "" if effect.state == "asked" else _("Calculate it on the tab Effect.")
     return Check("simulation", "warn", titles[effect.state], effect.problem, remedy)
 

@@ -17,20 +17,28 @@ def status_json(mounts: list[Mount], subscriptions: list[Subscription], at: date
         "at": at.isoformat(),
         "mounts": [
             {
-                **_both(mount, at), "publication": mount.publication, "version": mount.version,
-                "landed_version": mount.landed_version, "held": mount.held_id,
+                **_both(mount, at),
+                "publication": mount.publication,
+                "version": mount.version,
+                "landed_version": mount.landed_version,
+                "held": mount.held_id,
             }
             for mount in mounts
         ],
         "subscriptions": [
             {
-                **_both(row, at), "feed": row.feed, "number": row.number, "capacity_cores": row.capacity_cores,
-                "reported_capacity_cores": row.reported_capacity_cores, "held_hours": row.held_hours.count(),
-                "running_held": row.running_held, "enforced_version": row.enforced_version,
+                **_both(row, at),
+                "feed": row.feed,
+                "number": row.number,
+                "capacity_cores": row.capacity_cores,
+                "reported_capacity_cores": row.reported_capacity_cores,
+                "held_hours": row.held_hours.count(),
+                "running_held": row.running_held,
+                "enforced_version": row.enforced_version,
             }
             for row in subscriptions
         ],
-    }  # fmt: skip
+    }
 
 
 def status_lines(mounts: list[Mount], subscriptions: list[Subscription], at: datetime) -> Iterator[str]:
@@ -57,13 +65,21 @@ def _condition(remote: Mount | Subscription, at: datetime) -> str:
 
 def _both(remote: Mount | Subscription, at: datetime) -> dict[str, Any]:
     return {
-        "id": remote.pk, "policy": remote.policy.slug, "path": _path(remote), "issuer": remote.issuer,
-        "url": remote.url, "state": remote.state, "condition": _condition(remote, at),
-        "age_s": age_of(remote, at), "max_age_s": remote.max_age_s,
-        "good_at": remote.good_at and remote.good_at.isoformat(), "fingerprint": remote.fingerprint,
-        "expires_at": remote.expires_at and remote.expires_at.isoformat(), "n_failed": remote.n_failed,
+        "id": remote.pk,
+        "policy": remote.policy.slug,
+        "path": _path(remote),
+        "issuer": remote.issuer,
+        "url": remote.url,
+        "state": remote.state,
+        "condition": _condition(remote, at),
+        "age_s": age_of(remote, at),
+        "max_age_s": remote.max_age_s,
+        "good_at": remote.good_at and remote.good_at.isoformat(),
+        "fingerprint": remote.fingerprint,
+        "expires_at": remote.expires_at and remote.expires_at.isoformat(),
+        "n_failed": remote.n_failed,
         "error": {"code": remote.error_code, "message": remote.error} if remote.error_code else None,
-    }  # fmt: skip
+    }
 
 
 def _path(remote: Mount | Subscription) -> str:

@@ -24,9 +24,18 @@ from apps.core.canonical import BadDocument, bad, canonical, read_canonical
 from apps.core.errors import FieldProblem
 
 __all__ = [
-    "BadDocument", "Link", "Opened", "PublicKey", "SigningKey", "canonical", "digest_of", "hand_over", "open_document",
-    "read_canonical", "sign_document",
-]  # fmt: skip
+    "BadDocument",
+    "Link",
+    "Opened",
+    "PublicKey",
+    "SigningKey",
+    "canonical",
+    "digest_of",
+    "hand_over",
+    "open_document",
+    "read_canonical",
+    "sign_document",
+]
 
 MOST_LINKS = 64
 MOST_SEAL_BYTES = 64 * 1024  # read before anything is known of who wrote it
@@ -119,9 +128,7 @@ def sign_document(document: Mapping[str, Any], key: SigningKey, chain: Sequence[
         {"newer": _text(one.newer.raw), "older": _text(one.older.raw), "signature": _text(one.signature)}
         for one in chain
     ]
-    seal = {
-        "chain": links, "key": public.fingerprint, "public": _text(public.raw), "signature": _text(key.sign(body))
-    }  # fmt: skip
+    seal = {"chain": links, "key": public.fingerprint, "public": _text(public.raw), "signature": _text(key.sign(body))}
     return body + b"\n" + canonical(seal) + b"\n"
 
 

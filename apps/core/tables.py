@@ -93,9 +93,12 @@ def _arrow() -> Any:
 def _parquet(arrow: Any, columns: Sequence[Column], rows: Iterable[Row]) -> Iterator[bytes]:
     """One group of rows after the other; infinities as they are, None as null."""
     kinds = {
-        "text": arrow.string(), "whole": arrow.int64(), "number": arrow.float64(), "flag": arrow.bool_(),
+        "text": arrow.string(),
+        "whole": arrow.int64(),
+        "number": arrow.float64(),
+        "flag": arrow.bool_(),
         "instant": arrow.timestamp("us", tz="UTC"),
-    }  # fmt: skip
+    }
     schema = arrow.schema([(column.name, kinds[column.kind]) for column in columns])
     taken = _Taken()
     waiting = iter(rows)

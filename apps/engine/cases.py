@@ -105,9 +105,12 @@ def read_policy(case: dict[str, Any]) -> Policy:
             if below.get("children"):
                 waiting.append((below, columns_row, depth + 1))
     tree, order = FairshareTree.from_columns(
-        columns.parent, columns.shares, is_group=columns.is_group, is_reserve=columns.is_reserve,
+        columns.parent,
+        columns.shares,
+        is_group=columns.is_group,
+        is_reserve=columns.is_reserve,
         is_user=columns.is_user,
-    )  # fmt: skip
+    )
     paths = [columns.paths[row] for row in order.tolist()]
     return Policy(tree, paths, {path: entry for entry, path in enumerate(paths)})
 

@@ -71,8 +71,17 @@ class FairshareTree:
     seniority: Callable[[], IntArray] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("parent", "first_child", "child_count", "level_offsets", "shares", "inherits", "is_group",
-                     "is_reserve", "is_user"):  # fmt: skip
+        for name in (
+            "parent",
+            "first_child",
+            "child_count",
+            "level_offsets",
+            "shares",
+            "inherits",
+            "is_group",
+            "is_reserve",
+            "is_user",
+        ):
             getattr(self, name).flags.writeable = False
 
     @property
@@ -113,9 +122,15 @@ class FairshareTree:
     def with_shares(self, shares: npt.ArrayLike) -> FairshareTree:
         """The tree with these shares, (n,)."""
         changed, _ = FairshareTree.from_columns(
-            self.parent, shares, inherits=self.inherits, is_group=self.is_group, is_reserve=self.is_reserve,
-            is_user=self.is_user, names=self.names, seniority=self.seniority,
-        )  # fmt: skip
+            self.parent,
+            shares,
+            inherits=self.inherits,
+            is_group=self.is_group,
+            is_reserve=self.is_reserve,
+            is_user=self.is_user,
+            names=self.names,
+            seniority=self.seniority,
+        )
         return changed
 
     @cached_property
@@ -230,9 +245,12 @@ def dissolve(tree: FairshareTree) -> Competition:
     parent_row = np.full(len(rows), -1, dtype=np.int64)
     parent_row[1:] = row_of_entry[seat_entry[tree.parent[rows[1:]]]]
     contest, order = FairshareTree.from_columns(
-        parent_row, tree.shares[rows], is_group=tree.is_group[rows], is_reserve=tree.is_reserve[rows],
+        parent_row,
+        tree.shares[rows],
+        is_group=tree.is_group[rows],
+        is_reserve=tree.is_reserve[rows],
         is_user=tree.is_user[rows],
-    )  # fmt: skip
+    )
     entry = rows[order]
     place = np.full(n, -1, dtype=np.int64)
     place[entry] = np.arange(len(entry))

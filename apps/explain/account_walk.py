@@ -17,9 +17,13 @@ from apps.priorities.serving.lookup_index import instant
 
 
 def explain(
-    *, policy_slug: str, account: str | AccountQuery, namespace: str = "", actor: Actor,
+    *,
+    policy_slug: str,
+    account: str | AccountQuery,
+    namespace: str = "",
+    actor: Actor,
     at: int | datetime | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """The walk of an account, one object a level; what the actor may not see is answered as unmapped.
 
     at: a past revision or instant, read with the current rights.
@@ -44,7 +48,7 @@ def explain(
 
 def rank_said(
     rank: int | None, of: int, deciding: WalkStep | None, why_unranked: list[Message], explained_by: Kind
-) -> list[Message]:  # fmt: skip
+) -> list[Message]:
     """The place, and the level that is the main reason for it."""
     if rank is None:
         return why_unranked or [say("rank.none")]
@@ -58,12 +62,14 @@ def moment_json(moment: Moment | None) -> dict[str, Any] | None:
     if moment is None:
         return None
     return {
-        "revision": moment.revision, "since": instant(moment.since),
+        "revision": moment.revision,
+        "since": instant(moment.since),
         "until": instant(moment.until) if moment.until else None,
         "as_of": instant(moment.as_of) if moment.as_of else None,
-        "snapshot_revision": moment.snapshot_revision, "reconstructed": moment.is_reconstructed,
+        "snapshot_revision": moment.snapshot_revision,
+        "reconstructed": moment.is_reconstructed,
         "notes": [one.json() for one in moment.notes],
-    }  # fmt: skip
+    }
 
 
 def scope_of(actor: Actor) -> str:

@@ -67,9 +67,15 @@ def _elsewhere(mine: MyPriority, others: Sequence[MyPriority]) -> list[Message]:
         return []
     account = better.name if better.account != mine.account or not better.group else f"{better.name} ({better.group})"
     return [
-        say("advice.other_account", account=account, entry=better.entry_path, other_rank=better.rank, rank=mine.rank,
-            of=mine.of)
-    ]  # fmt: skip
+        say(
+            "advice.other_account",
+            account=account,
+            entry=better.entry_path,
+            other_rank=better.rank,
+            rank=mine.rank,
+            of=mine.of,
+        )
+    ]
 
 
 def _unranked(mine: MyPriority) -> Message:
@@ -105,8 +111,11 @@ def _of_group(mine: MyPriority, deciding: WalkStep | None, last: WalkStep, outlo
     if deciding is None:
         return []
     facts = {
-        "name": deciding.name, "parent": deciding.parent_name, "actual": deciding.actual, "target": deciding.target,
-    }  # fmt: skip
+        "name": deciding.name,
+        "parent": deciding.parent_name,
+        "actual": deciding.actual,
+        "target": deciding.target,
+    }
     if mine.levels_decide:
         is_reason = deciding.state == "over" and deciding.n_ahead > 0 and deciding is not last
         return [say("advice.group_waits", **facts), *_outlook(deciding, outlook)] if is_reason else []

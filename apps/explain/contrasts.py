@@ -72,9 +72,10 @@ def compare_leaves(
     first = _own(look, actor) if not one else _leaf(look, one, "one")
     second = _leaf(look, other, "other")
     if first == second:
-        raise Invalid(_("These are the same entry: name two different ones."), fields=[
-            FieldProblem("other", _("is the same as one"))
-        ])  # fmt: skip
+        raise Invalid(
+            _("These are the same entry: name two different ones."),
+            fields=[FieldProblem("other", _("is the same as one"))],
+        )
     return _compared(look, first, second)
 
 
@@ -118,13 +119,25 @@ def result_of(snapshot: ServedSnapshot) -> PriorityResult:
     """The numbers of a snapshot as the engine reads them; nothing is computed again."""
     values = snapshot.values
     return PriorityResult(
-        settings=read_algorithm(snapshot.algorithm), tree=snapshot.tree.engine_tree(), usage=values.usage,
-        group_usage=values.group_usage, target=values.target, actual=values.actual, priority=values.priority,
-        target_global=values.target_global, competes=values.competes, scalar=values.scalar.astype(np.int64),
-        rank=values.rank.astype(np.int64), factor=values.factor, has_rank=values.has_rank,
-        has_factor=values.has_factor, is_ranked=values.is_ranked, n_ranked=snapshot.n_ranked, depth=snapshot.depth,
+        settings=read_algorithm(snapshot.algorithm),
+        tree=snapshot.tree.engine_tree(),
+        usage=values.usage,
+        group_usage=values.group_usage,
+        target=values.target,
+        actual=values.actual,
+        priority=values.priority,
+        target_global=values.target_global,
+        competes=values.competes,
+        scalar=values.scalar.astype(np.int64),
+        rank=values.rank.astype(np.int64),
+        factor=values.factor,
+        has_rank=values.has_rank,
+        has_factor=values.has_factor,
+        is_ranked=values.is_ranked,
+        n_ranked=snapshot.n_ranked,
+        depth=snapshot.depth,
         columns=values.columns,
-    )  # fmt: skip
+    )
 
 
 def comparison_json(compared: Comparison) -> dict[str, Any]:
@@ -132,19 +145,32 @@ def comparison_json(compared: Comparison) -> dict[str, Any]:
     snapshot, ahead, turn = compared.look.snapshot, compared.ahead, compared.turn
     behind = None if ahead is None else compared.other if ahead is compared.one else compared.one
     return {
-        "policy": snapshot.policy_slug, "snapshot": snapshot.snapshot_id, "revision": snapshot.revision,
-        "as_of": instant(snapshot.as_of), "algorithm": snapshot.algorithm,
-        "moment": moment_json(compared.look.moment), "of": snapshot.n_ranked,
-        "one": _side_json(compared.one), "other": _side_json(compared.other),
-        "ahead": ahead.path if ahead else None, "behind": behind.path if behind else None,
-        "decided_by": compared.found.decided_by, "level": compared.found.level,
-        "ahead_step": _step_json(compared.ahead_step), "behind_step": _step_json(compared.behind_step),
-        "turn": None if turn is None else {
-            "ahead_gains_usage_s": turn.ahead_gains_usage, "behind_sheds_usage_s": turn.behind_sheds_usage,
-            "ahead_shares_at_most": turn.ahead_shares_at_most, "behind_shares_at_least": turn.behind_shares_at_least,
+        "policy": snapshot.policy_slug,
+        "snapshot": snapshot.snapshot_id,
+        "revision": snapshot.revision,
+        "as_of": instant(snapshot.as_of),
+        "algorithm": snapshot.algorithm,
+        "moment": moment_json(compared.look.moment),
+        "of": snapshot.n_ranked,
+        "one": _side_json(compared.one),
+        "other": _side_json(compared.other),
+        "ahead": ahead.path if ahead else None,
+        "behind": behind.path if behind else None,
+        "decided_by": compared.found.decided_by,
+        "level": compared.found.level,
+        "ahead_step": _step_json(compared.ahead_step),
+        "behind_step": _step_json(compared.behind_step),
+        "turn": None
+        if turn is None
+        else {
+            "ahead_gains_usage_s": turn.ahead_gains_usage,
+            "behind_sheds_usage_s": turn.behind_sheds_usage,
+            "ahead_shares_at_most": turn.ahead_shares_at_most,
+            "behind_shares_at_least": turn.behind_shares_at_least,
         },
-        "sentence": text_of(compared.sentences[:2]), "sentences": [one.json() for one in compared.sentences],
-    }  # fmt: skip
+        "sentence": text_of(compared.sentences[:2]),
+        "sentences": [one.json() for one in compared.sentences],
+    }
 
 
 def _side_json(side: Side) -> dict[str, Any]:
@@ -195,9 +221,11 @@ def _compared(look: VisibleSnapshot, one: int, other: int) -> Comparison:
     is_told = all(step is None or not step.is_suppressed for step in steps)
     turn = found.turn if is_told else None
     said = [
-        *_order(snapshot, sides, found), *_level(snapshot, found, steps), *_factors(found, sides),
+        *_order(snapshot, sides, found),
+        *_level(snapshot, found, steps),
+        *_factors(found, sides),
         *_rounded(look, found),
-    ]  # fmt: skip
+    ]
     if found.turn is not None:
         said += _turn(snapshot, steps, turn) if turn is not None else [say("turn.suppressed")]
     return Comparison(look, *sides, found, steps[0], steps[1], turn, said)
@@ -205,9 +233,7 @@ def _compared(look: VisibleSnapshot, one: int, other: int) -> Comparison:
 
 def _side(snapshot: ServedSnapshot, at: int) -> Side:
     values = snapshot.values
-    return Side(
-        at, snapshot.tree.name[at], snapshot.index.path(at), int(values.rank[at]), float(values.factor[at])
-    )  # fmt: skip
+    return Side(at, snapshot.tree.name[at], snapshot.index.path(at), int(values.rank[at]), float(values.factor[at]))
 
 
 def _told_step(look: VisibleSnapshot, at: int) -> WalkStep:
@@ -220,14 +246,25 @@ def _order(snapshot: ServedSnapshot, sides: tuple[Side, Side], found: Contrast) 
     same = one.name == other.name
     if found.ahead is None:
         return [
-            say("contrast.tie", ahead=one.path if same else one.name, behind=other.path if same else other.name,
-                rank=one.rank, of=snapshot.n_ranked)
-        ]  # fmt: skip
+            say(
+                "contrast.tie",
+                ahead=one.path if same else one.name,
+                behind=other.path if same else other.name,
+                rank=one.rank,
+                of=snapshot.n_ranked,
+            )
+        ]
     ahead, behind = (one, other) if found.ahead == one.index else (other, one)
     return [
-        say("contrast.ahead", ahead=ahead.path if same else ahead.name, behind=behind.path if same else behind.name,
-            rank=ahead.rank, other_rank=behind.rank, of=snapshot.n_ranked)
-    ]  # fmt: skip
+        say(
+            "contrast.ahead",
+            ahead=ahead.path if same else ahead.name,
+            behind=behind.path if same else behind.name,
+            rank=ahead.rank,
+            other_rank=behind.rank,
+            of=snapshot.n_ranked,
+        )
+    ]
 
 
 def _level(snapshot: ServedSnapshot, found: Contrast, steps: list[WalkStep | None]) -> list[Message]:

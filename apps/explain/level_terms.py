@@ -55,10 +55,15 @@ def effects_of(explanation: Explanation, values: Numbers, chain: Sequence[int], 
         factor = float(values.factor[entry]) if values.has_factor[entry] else _factor(ratio, damping)
         found.append(
             Effect(
-                above, ratio, _own(values, explanation.own_ratio, entry), _own(values, explanation.exponent, entry),
-                factor_above, factor, _change(above, ratio, damping),
+                above,
+                ratio,
+                _own(values, explanation.own_ratio, entry),
+                _own(values, explanation.exponent, entry),
+                factor_above,
+                factor,
+                _change(above, ratio, damping),
             )
-        )  # fmt: skip
+        )
         above, factor_above = ratio, factor
     return found
 

@@ -32,9 +32,15 @@ def get_me(*, actor: Actor, at: int | datetime | None = None, policy_slug: str |
 
 
 def explain_me(
-    *, actor: Actor, at: int | datetime | None = None, policy_slug: str | None = None, account: str = "",
-    namespace: str = "", entry: str = "", outlook_of: Outlooks | None = None,
-) -> dict[str, Any]:  # fmt: skip
+    *,
+    actor: Actor,
+    at: int | datetime | None = None,
+    policy_slug: str | None = None,
+    account: str = "",
+    namespace: str = "",
+    entry: str = "",
+    outlook_of: Outlooks | None = None,
+) -> dict[str, Any]:
     """Priorities with every level, the scheduler's number and advice, for all accounts or the requested ones."""
     found = get_my_priority(actor=actor, at=at, policy_slug=policy_slug)
     chosen = [
@@ -72,18 +78,30 @@ def _line(mine: MyPriority, story: AccountMessages) -> dict[str, Any]:
         else rank_said(mine.rank, mine.of, deciding, list(mine.why_unranked), mine.explained_by)
     )
     return {
-        "account": mine.account, "group": mine.group or None, "namespace": mine.namespace or None,
-        "policy": mine.policy_slug, "policy_name": mine.policy_name, "error": mine.error or None,
-        "entry": mine.entry_path or None, "entry_uid": mine.entry_uid, "rank": mine.rank,
-        "of": None if mine.error else mine.of, "factor": mine.factor, "provisional": mine.provisional,
+        "account": mine.account,
+        "group": mine.group or None,
+        "namespace": mine.namespace or None,
+        "policy": mine.policy_slug,
+        "policy_name": mine.policy_name,
+        "error": mine.error or None,
+        "entry": mine.entry_path or None,
+        "entry_uid": mine.entry_uid,
+        "rank": mine.rank,
+        "of": None if mine.error else mine.of,
+        "factor": mine.factor,
+        "provisional": mine.provisional,
         "explained_by": None if mine.error else mine.explained_by,
-        "deciding": deciding.path if deciding else None, "sentence": text_of(said), "sentences": _said(story.summary),
-        "advice": _said(story.advice), "stale": story.stale.json() if story.stale else None,
-        "snapshot": mine.snapshot_id, "revision": mine.revision,
+        "deciding": deciding.path if deciding else None,
+        "sentence": text_of(said),
+        "sentences": _said(story.summary),
+        "advice": _said(story.advice),
+        "stale": story.stale.json() if story.stale else None,
+        "snapshot": mine.snapshot_id,
+        "revision": mine.revision,
         "as_of": instant(mine.as_of) if mine.as_of else None,
         "age_s": round(max((clock.now() - mine.as_of).total_seconds(), 0.0), 3) if mine.as_of else None,
         "moment": moment_json(mine.moment),
-    }  # fmt: skip
+    }
 
 
 def _explained(mine: MyPriority, story: AccountMessages) -> dict[str, Any]:

@@ -113,8 +113,11 @@ def _of_levels(mine: MyPriority, deciding: WalkStep, whom: str) -> Message:
     """The level that puts most others ahead; where none is ahead, what helps."""
     key = f"reason.{whom}"
     names = {
-        "name": deciding.name, "parent": deciding.parent_name, "actual": deciding.actual, "target": deciding.target,
-    }  # fmt: skip
+        "name": deciding.name,
+        "parent": deciding.parent_name,
+        "actual": deciding.actual,
+        "target": deciding.target,
+    }
     if mine.n_ahead and not deciding.n_ahead and mine.compares != "ranks":
         key = "reason.ended" if mine.walk[-1].target is not None else "reason.no_own_shares"
         return say(key, parent=mine.walk[-1].parent_name)
@@ -129,8 +132,11 @@ def _of_factor(deciding: WalkStep, whom: str) -> Message:
     """The level that changes the one number most."""
     effect = deciding.effect
     facts = {
-        "name": deciding.name, "parent": deciding.parent_name, "actual": deciding.actual, "target": deciding.target,
-    }  # fmt: skip
+        "name": deciding.name,
+        "parent": deciding.parent_name,
+        "actual": deciding.actual,
+        "target": deciding.target,
+    }
     if effect is None or effect.ratio is None:
         return say(f"factor.{whom}_no_shares", **facts, factor=0.0)
     way = "lowers" if effect.lowers else "raises"
@@ -156,9 +162,11 @@ def _level(mine: MyPriority, step: WalkStep, at: int) -> LevelMessages:
 
 
 _BY_ALGORITHM = {
-    "slurm-fair-tree": "fair_tree", "flux": "flux", "slurm-classic": "classic",
+    "slurm-fair-tree": "fair_tree",
+    "flux": "flux",
+    "slurm-classic": "classic",
     "slurm-depth-oblivious": "depth_oblivious",
-}  # fmt: skip
+}
 
 
 def _number(mine: MyPriority) -> Message | None:

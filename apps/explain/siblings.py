@@ -86,7 +86,7 @@ def _parted(snapshot: ServedSnapshot, own: I8) -> tuple[list[int], list[int]]:
 
 def _add_by_path(
     snapshot: ServedSnapshot, own: I8, masks: tuple[Mask, Mask], counts: tuple[list[int], list[int]]
-) -> None:  # fmt: skip
+) -> None:
     """Count the leaves of each mask at the level at which their path leaves this one."""
     if not (masks[0].any() or masks[1].any()):
         return

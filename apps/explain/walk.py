@@ -18,8 +18,10 @@ from apps.priorities.serving.lookup_index import ServedSnapshot, instant
 from apps.priorities.snapshots.ordering import State, json_number, own_numbers, state_of
 
 _COMPARES: dict[Kind, Literal["level", "factor", "priority"]] = {
-    "levels": "level", "ratio": "factor", "number": "priority",
-}  # fmt: skip
+    "levels": "level",
+    "ratio": "factor",
+    "number": "priority",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +127,11 @@ def why_unranked(snapshot: ServedSnapshot, entry: int) -> list[Message]:
 def level_said(step: WalkStep, *, is_you: bool = False, decides: bool = False) -> list[Message]:
     """One level in words: its deviation and how many siblings are ahead. is_you: addressed to its owner."""
     said = [
-        _standing(step, is_you=is_you, decides=decides), *effect_said(step.effect), ahead_said(step, is_you=is_you),
+        _standing(step, is_you=is_you, decides=decides),
+        *effect_said(step.effect),
+        ahead_said(step, is_you=is_you),
         *equal_said(step),
-    ]  # fmt: skip
+    ]
     return said if step.fallen is None else [*said, fallen_said(step.fallen)]
 
 
@@ -187,34 +191,53 @@ def _standing(step: WalkStep, *, is_you: bool, decides: bool) -> Message:
 def step_json(step: WalkStep, said: Sequence[Message]) -> dict[str, Any]:
     """One level as REST sends it, with its messages."""
     return {
-        "entry": step.path, "name": step.name, "kind": step.kind,
-        "shares": "parent" if step.shares is None else step.shares, "target": step.target,
-        "target_global": step.target_global, "actual": step.actual,
+        "entry": step.path,
+        "name": step.name,
+        "kind": step.kind,
+        "shares": "parent" if step.shares is None else step.shares,
+        "target": step.target,
+        "target_global": step.target_global,
+        "actual": step.actual,
         "priority": json_number(step.priority),
         "columns": {name: json_number(value) for name, value in step.columns.items()},
-        "state": step.state, "n_ahead": None if step.is_suppressed else step.n_ahead, "n_siblings": step.n_siblings,
+        "state": step.state,
+        "n_ahead": None if step.is_suppressed else step.n_ahead,
+        "n_siblings": step.n_siblings,
         "n_equal": None if step.is_suppressed else step.n_equal,
-        "n_rounded": None if step.is_suppressed else step.n_rounded, "effect": _effect_json(step.effect),
-        "message": {"key": f"walk.{step.message_key}", "numbers": _numbers(step)}, "sentence": text_of(said),
-        "sentences": [one.json() for one in said], "deviation_points": step.deviation_points,
+        "n_rounded": None if step.is_suppressed else step.n_rounded,
+        "effect": _effect_json(step.effect),
+        "message": {"key": f"walk.{step.message_key}", "numbers": _numbers(step)},
+        "sentence": text_of(said),
+        "sentences": [one.json() for one in said],
+        "deviation_points": step.deviation_points,
         "suppressed": step.is_suppressed,
         "adjustments": [
             {
-                "uid": each.uid, "resource": each.resource, "amount_s": each.amount_s, "at": instant(each.at),
-                "note": each.note, "counted": each.counted, "sentence": each.sentence,
+                "uid": each.uid,
+                "resource": each.resource,
+                "amount_s": each.amount_s,
+                "at": instant(each.at),
+                "note": each.note,
+                "counted": each.counted,
+                "sentence": each.sentence,
             }
             for each in step.adjustments
         ],
-    }  # fmt: skip
+    }
 
 
 def _effect_json(effect: Effect | None) -> dict[str, Any] | None:
     if effect is None:
         return None
     return {
-        "ratio_above": effect.above, "ratio": effect.ratio, "local_ratio": effect.own_ratio, "k": effect.exponent,
-        "factor_above": effect.factor_above, "factor": effect.factor, "log2_change": json_number(effect.change),
-    }  # fmt: skip
+        "ratio_above": effect.above,
+        "ratio": effect.ratio,
+        "local_ratio": effect.own_ratio,
+        "k": effect.exponent,
+        "factor_above": effect.factor_above,
+        "factor": effect.factor,
+        "log2_change": json_number(effect.change),
+    }
 
 
 def step_at(snapshot: ServedSnapshot, i: int) -> WalkStep:
@@ -236,23 +259,46 @@ def step_at(snapshot: ServedSnapshot, i: int) -> WalkStep:
     is_group = bool(tree.is_group[i]) or bool(tree.n_children[i])
     name, parent_name = tree.name[i], tree.name[parent]
     return WalkStep(
-        uid=tree.uuid(i), name=name, parent_name=parent_name, path=snapshot.index.path(i),
-        kind=tree.kind_names[int(tree.kind_code[i])], shares=None if tree.inherit[i] else float(tree.shares[i]),
-        target=target, target_global=float(values.target_global[i]) if competes else None, actual=actual,
-        priority=float(values.priority[i]) if competes else None, state=state,
-        n_ahead=beside.n_ahead, n_siblings=beside.n_siblings, n_equal=beside.n_equal, n_rounded=beside.n_rounded,
-        compares=_COMPARES[snapshot.order.explanation.kind], message_key=key,
-        columns=own_numbers(values, i), adjustments=adjustments_of(snapshot, i), is_group=is_group,
+        uid=tree.uuid(i),
+        name=name,
+        parent_name=parent_name,
+        path=snapshot.index.path(i),
+        kind=tree.kind_names[int(tree.kind_code[i])],
+        shares=None if tree.inherit[i] else float(tree.shares[i]),
+        target=target,
+        target_global=float(values.target_global[i]) if competes else None,
+        actual=actual,
+        priority=float(values.priority[i]) if competes else None,
+        state=state,
+        n_ahead=beside.n_ahead,
+        n_siblings=beside.n_siblings,
+        n_equal=beside.n_equal,
+        n_rounded=beside.n_rounded,
+        compares=_COMPARES[snapshot.order.explanation.kind],
+        message_key=key,
+        columns=own_numbers(values, i),
+        adjustments=adjustments_of(snapshot, i),
+        is_group=is_group,
         fallen=snapshot.fallen.get(parent),
-    )  # fmt: skip
+    )
 
 
 def untold(step: WalkStep) -> WalkStep:
     """Entitlements alone."""
     return replace(
-        step, actual=None, priority=None, state="unknown", n_ahead=0, n_equal=0, n_rounded=0, effect=None,
-        message_key="suppressed", columns={}, adjustments=(), is_suppressed=True,
-    )  # fmt: skip
+        step,
+        actual=None,
+        priority=None,
+        state="unknown",
+        n_ahead=0,
+        n_equal=0,
+        n_rounded=0,
+        effect=None,
+        message_key="suppressed",
+        columns={},
+        adjustments=(),
+        is_suppressed=True,
+    )
 
 
 def adjustments_of(snapshot: ServedSnapshot, i: int) -> tuple[CountedAdjustment, ...]:
@@ -260,19 +306,27 @@ def adjustments_of(snapshot: ServedSnapshot, i: int) -> tuple[CountedAdjustment,
     found = sorted(snapshot.corrections.get(i, ()), key=lambda each: (each["at_s"], each["uid"]))
     return tuple(
         CountedAdjustment(
-            uid=each["uid"], resource=each["resource"], amount_s=each["amount_s"],
-            at=datetime.fromtimestamp(each["at_s"], UTC), note=each["note"], counted=each["counted"],
+            uid=each["uid"],
+            resource=each["resource"],
+            amount_s=each["amount_s"],
+            at=datetime.fromtimestamp(each["at_s"], UTC),
+            note=each["note"],
+            counted=each["counted"],
             sentence=adjustment_sentence(
                 each["resource"], each["amount_s"], datetime.fromtimestamp(each["at_s"], UTC), each["note"]
             ),
         )
         for each in found
-    )  # fmt: skip
+    )
 
 
 def _numbers(step: WalkStep) -> dict[str, Any]:
     return {
-        "name": step.name, "parent": step.parent_name, "target": step.target, "actual": step.actual,
+        "name": step.name,
+        "parent": step.parent_name,
+        "target": step.target,
+        "actual": step.actual,
         "deviation_points": step.deviation_points,
-        "n_ahead": None if step.is_suppressed else step.n_ahead, "n_siblings": step.n_siblings,
-    }  # fmt: skip
+        "n_ahead": None if step.is_suppressed else step.n_ahead,
+        "n_siblings": step.n_siblings,
+    }

@@ -97,9 +97,15 @@ def fetch_now(*, kind: Kind, remote_id: int, reason: str = "", at: datetime, act
 
 @transaction.atomic
 def change_settings(
-    *, kind: Kind, remote_id: int, settings: Mapping[str, Any], token: str | None = None, reason: str, at: datetime,
+    *,
+    kind: Kind,
+    remote_id: int,
+    settings: Mapping[str, Any],
+    token: str | None = None,
+    reason: str,
+    at: datetime,
     actor: Actor,
-) -> Other:  # fmt: skip
+) -> Other:
     """Set limits and interval; omitted values stay. token: replaces the present one, "" for none; it is never shown.
 
     Raises:
@@ -112,8 +118,9 @@ def change_settings(
     for name in changed:
         setattr(remote, name, read[name])
     details: dict[str, Any] = {
-        "before": {name: before[name] for name in changed}, "after": {name: read[name] for name in changed}
-    }  # fmt: skip
+        "before": {name: before[name] for name in changed},
+        "after": {name: read[name] for name in changed},
+    }
     if token is not None:
         remote.sealed_token = sealed_token(token)
         details["token"] = "replaced" if remote.sealed_token else "removed"
@@ -231,6 +238,12 @@ def _note(
     remote: Other, verb: str, reason: str, at: datetime, actor: Actor, details: Mapping[str, Any] | None = None
 ) -> None:
     audit.record(
-        actor=actor, verb=verb, at=at, policy_slug=remote.policy.slug, entry_uid=remote.entry_uid,
-        subject=str(remote), reason=reason.strip(), details=details,
-    )  # fmt: skip
+        actor=actor,
+        verb=verb,
+        at=at,
+        policy_slug=remote.policy.slug,
+        entry_uid=remote.entry_uid,
+        subject=str(remote),
+        reason=reason.strip(),
+        details=details,
+    )

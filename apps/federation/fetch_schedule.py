@@ -145,6 +145,7 @@ def _checked_answer(asked: Asked, at: datetime) -> FetchResult:
 def _basis(remote: Other) -> tuple[Any, ...]:
     """What an answer is judged by: another one now, and the answer means nothing."""
     return (
-        remote.url, mount_refresh.trusted_of(remote) if isinstance(remote, Mount) else usage_ingest.trusted_of(remote),
+        remote.url,
+        mount_refresh.trusted_of(remote) if isinstance(remote, Mount) else usage_ingest.trusted_of(remote),
         remote.state == remote.State.FROZEN,
-    )  # fmt: skip
+    )

@@ -72,9 +72,14 @@ def _freeze(remote: Mount | Subscription, at: datetime) -> int:
     remote.state = Remote.State.FROZEN
     remote.save(update_fields=["state"])
     record(
-        actor=SYSTEM, verb="federation.frozen", at=at, policy_slug=remote.policy.slug, entry_uid=remote.entry_uid,
-        subject=str(remote), reason=_reason(remote),
-    )  # fmt: skip
+        actor=SYSTEM,
+        verb="federation.frozen",
+        at=at,
+        policy_slug=remote.policy.slug,
+        entry_uid=remote.entry_uid,
+        subject=str(remote),
+        reason=_reason(remote),
+    )
     return 1
 
 

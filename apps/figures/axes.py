@@ -99,11 +99,12 @@ def day_axis(first: date, last: date, *, few: bool = False) -> dict[str, Any]:
     n_days, is_by_hour = (last - first).days, isinstance(last, datetime)
     step, usual = timedelta(hours=1) if is_by_hour else timedelta(days=1), 4 if few else 7
     return {
-        "type": "date", "range": [moment(first), moment(last + step)],
+        "type": "date",
+        "range": [moment(first), moment(last + step)],
         "tickformat": "%H:%M" if is_by_hour and n_days < _FEW_DAYS else "%-d %b",
         "hoverformat": "%a %-d %b %Y, %H:%M" if is_by_hour else "%a %-d %b %Y",
         "nticks": usual if is_by_hour else min(usual, n_days + 1),
-    }  # fmt: skip
+    }
 
 
 def moment(at: date) -> str:

@@ -20,7 +20,12 @@ def balance_step(off_points: float) -> int:
 def balance_legend() -> list[Swatch]:
     """The steps from far under to far over."""
     words = (
-        _("12 points and more under"), _("5 to 12 under"), _("up to 5 under"), _("on target"), _("up to 5 over"),
-        _("5 to 12 over"), _("12 points and more over"),
-    )  # fmt: skip
+        _("12 points and more under"),
+        _("5 to 12 under"),
+        _("up to 5 under"),
+        _("on target"),
+        _("up to 5 over"),
+        _("5 to 12 over"),
+        _("12 points and more over"),
+    )
     return [Swatch(color, text) for color, text in zip(BALANCE, words, strict=True)]

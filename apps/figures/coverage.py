@@ -80,8 +80,12 @@ def _cells(drawn: Sequence[SourceDays]) -> list[dict[str, Any]]:
             boxes += [(axes.moment(day.on), *box) for box in _boxes(day, _row(drawn, at))]
     no_outline = "rgba(0,0,0,0)"
     cells: dict[str, Any] = {
-        "type": "bar", "x": [x for x, *_rest in boxes], "base": [low for _x, low, _high, _color in boxes],
-        "y": [high for _x, _low, high, _color in boxes], "width": _WIDTH * _DAY_MS, "hoverinfo": "skip",
+        "type": "bar",
+        "x": [x for x, *_rest in boxes],
+        "base": [low for _x, low, _high, _color in boxes],
+        "y": [high for _x, _low, high, _color in boxes],
+        "width": _WIDTH * _DAY_MS,
+        "hoverinfo": "skip",
         "marker": {
             "color": [no_outline if color == "$bad" else color for *_box, color in boxes],
             "line": {
@@ -89,7 +93,7 @@ def _cells(drawn: Sequence[SourceDays]) -> list[dict[str, Any]]:
                 "color": [color if color == "$bad" else no_outline for *_box, color in boxes],
             },
         },
-    }  # fmt: skip
+    }
     return [cells, *(_read(source, _row(drawn, at)) for at, source in enumerate(drawn))]
 
 
@@ -110,19 +114,26 @@ def _boxes(day: Day, row: int) -> list[tuple[float, float, str]]:
 def _read(source: SourceDays, row: int) -> dict[str, Any]:
     """Without a mark of its own: the words of each day, for hover and keys."""
     return {
-        "type": "scatter", "mode": "lines", "line": {"width": 0}, "name": source.name, "meta": {"read": True},
-        "x": [axes.moment(day.on) for day in source.days], "y": [row] * len(source.days),
+        "type": "scatter",
+        "mode": "lines",
+        "line": {"width": 0},
+        "name": source.name,
+        "meta": {"read": True},
+        "x": [axes.moment(day.on) for day in source.days],
+        "y": [row] * len(source.days),
         "customdata": [_words(day) for day in source.days],
         "hovertemplate": f"{source.name} %{{customdata}}<extra></extra>",
-    }  # fmt: skip
+    }
 
 
 def _words(day: Day) -> str:
     if day.state is Coverage.PART:
         return ngettext("%(n)s hour missing", "%(n)s hours missing", day.n_missing) % {"n": day.n_missing}
     return {
-        Coverage.FULL: _("complete"), Coverage.HOLE: _("no usage all day"), Coverage.OFF: _("not due"),
-    }[day.state]  # fmt: skip
+        Coverage.FULL: _("complete"),
+        Coverage.HOLE: _("no usage all day"),
+        Coverage.OFF: _("not due"),
+    }[day.state]
 
 
 def _layout(drawn: Sequence[SourceDays]) -> dict[str, Any]:
@@ -134,12 +145,16 @@ def _layout(drawn: Sequence[SourceDays]) -> dict[str, Any]:
         edges = [_instant(days[0], -half_s), _instant(days[-1], half_s)]
         x = axes.day_axis(days[0], days[-1]) | {"range": edges, "showspikes": False}
     return {
-        "margin": axes.margin(96, 96, 4, 24), "barmode": "overlay", "xaxis": x,
+        "margin": axes.margin(96, 96, 4, 24),
+        "barmode": "overlay",
+        "xaxis": x,
         "yaxis": {
-            "range": [-0.5, n - 0.5], "showgrid": False, "tickvals": [_row(drawn, at) for at in range(len(drawn))],
+            "range": [-0.5, n - 0.5],
+            "showgrid": False,
+            "tickvals": [_row(drawn, at) for at in range(len(drawn))],
             "ticktext": [_short(one.name) for one in drawn],
         },
-    }  # fmt: skip
+    }
 
 
 def _instant(day: date, seconds: float) -> str:
@@ -198,19 +213,25 @@ def _table(rows: Sequence[SourceDays]) -> Table:
         tally = Counter(day.state for day in one.days)
         gaps = ", ".join(
             f"{formats.date_format(day.on, 'j M')} {_words(day)}"
-            for day in reversed(one.days) if day.state in _WITH_GAPS
-        )  # fmt: skip
+            for day in reversed(one.days)
+            if day.state in _WITH_GAPS
+        )
         counts = (tally[Coverage.FULL], tally[Coverage.PART], tally[Coverage.HOLE], tally[Coverage.OFF])
         shown.append([one.name, *map(str, counts), gaps or "\u2013"])
     return Table(
         columns=(
-            Column(_("Source"), is_number=False), Column(_("Complete")), Column(_("Incomplete")),
-            Column(_("Without usage")), Column(_("Not due")), Column(_("Days with gaps"), is_number=False),
+            Column(_("Source"), is_number=False),
+            Column(_("Complete")),
+            Column(_("Incomplete")),
+            Column(_("Without usage")),
+            Column(_("Not due")),
+            Column(_("Days with gaps"), is_number=False),
         ),
         rows=shown,
         raw=[
             [one.name, day.on.isoformat(), day.n_hours, day.n_missing, day.state.value]
-            for one in rows for day in one.days
+            for one in rows
+            for day in one.days
         ],
         header=("source", "day", "hours_with_usage", "hours_missing", "state"),
-    )  # fmt: skip
+    )

@@ -78,12 +78,15 @@ def decay_figure(
     colors = {name: _color(own, name) for name in shown}
     drawn = [
         traces.line(
-            days, [round(float(one), 2) for one in left[name]], name=labels[name], color=colors[name],
+            days,
+            [round(float(one), 2) for one in left[name]],
+            name=labels[name],
+            color=colors[name],
             words=[_words(day, float(one)) for day, one in zip(days, left[name], strict=True)],
             width=2.25 if name == _OWN else 1.75,
         )
         for name in reversed(shown)
-    ]  # fmt: skip
+    ]
     return Figure(
         name="decay",
         title=_("Weight of usage over its age"),
@@ -165,18 +168,26 @@ def _table(days: list[float], left: Mapping[str, Any], labels: Mapping[str, str]
 
 def _controls(own: Window, asked: DecayAsked, query: QueryDict) -> list[Control]:
     horizons = [
-        Choice(f"age-{days}", _("%(n)s d") % {"n": days} if days < 365 else _("1 y"), changed(query, age=str(days)),
-               asked.days == days)
+        Choice(
+            f"age-{days}",
+            _("%(n)s d") % {"n": days} if days < 365 else _("1 y"),
+            changed(query, age=str(days)),
+            asked.days == days,
+        )
         for days in HORIZONS_DAYS
-    ]  # fmt: skip
+    ]
     laws = []
     for name in _listed(own):
         others = [one for one in asked.laws if one != name]
         picked = others if name in asked.laws else [*others, name]
         laws.append(
             Choice(
-                f"law-{name}", DECAY_FUNCTIONS[name].label, changed(query, law=picked or [_OWN]), name in asked.laws,
-                swatch=_color(own, name), alone=changed(query, law=name),
+                f"law-{name}",
+                DECAY_FUNCTIONS[name].label,
+                changed(query, law=picked or [_OWN]),
+                name in asked.laws,
+                swatch=_color(own, name),
+                alone=changed(query, law=name),
             )
-        )  # fmt: skip
+        )
     return [Control(_("Age"), horizons), Control(_("Decay functions compared with this policy’s"), laws, kind="chips")]

@@ -64,7 +64,8 @@ def flow_figure(flows: Flows, *, name: str, policy: str, period: str) -> Figure:
     ]
     names, amounts = drawn.sites + drawn.entries, of_site + of_entry
     sankey: dict[str, Any] = {
-        "type": "sankey", "arrangement": "fixed",
+        "type": "sankey",
+        "arrangement": "fixed",
         "node": {
             "label": [_label(label, part, total) for label, part in zip(names, amounts, strict=True)],
             "color": ["$level-mark"] * n_sites + [traces.series_color(at) for at in range(len(drawn.entries))],
@@ -72,13 +73,14 @@ def flow_figure(flows: Flows, *, name: str, policy: str, period: str) -> Figure:
             "hovertemplate": "%{label}<br>%{customdata}<extra></extra>",
         },
         "link": {
-            "source": [a for a, _b, _n in links], "target": [b for _a, b, _n in links],
+            "source": [a for a, _b, _n in links],
+            "target": [b for _a, b, _n in links],
             "value": [round(n, 3) for *_, n in links],
             "color": [f"{traces.series_color(b - n_sites)}/0.34" for _a, b, _n in links],
             "customdata": [_words(n, total) for *_, n in links],
             "hovertemplate": "%{source.label} → %{target.label}<br>%{customdata}<extra></extra>",
         },
-    }  # fmt: skip
+    }
     return Figure(
         name="flow",
         title=_("From sites to %(name)s") % {"name": name},
@@ -128,9 +130,11 @@ def _sentence(flows: Flows, of_site: Sequence[float], drawn: Flows) -> str:
     if not drawn.sites:
         return _("No visible core-hours in this period.")
     said = {
-        "site": drawn.sites[0], "part": f"{100 * of_site[0] / drawn.total:.1f}", "n": len(flows.sites),
+        "site": drawn.sites[0],
+        "part": f"{100 * of_site[0] / drawn.total:.1f}",
+        "n": len(flows.sites),
         "amount": axes.short_amount(drawn.total),
-    }  # fmt: skip
+    }
     text = _("%(site)s delivered %(part)s\u00a0%% of %(amount)s core-hours.") % said
     if not flows.n_hidden:
         return text

@@ -76,9 +76,7 @@ def _operator(name: str, k: float) -> Operator:
         raise Invalid(message, fields=[FieldProblem(NAME, message)]) from None
 
 
-def profile_figure(
-    own: str, asked: ProfileAsked, query: QueryDict, *, policy: str, k: float = DEFAULT_K
-) -> Figure:  # fmt: skip
+def profile_figure(own: str, asked: ProfileAsked, query: QueryDict, *, policy: str, k: float = DEFAULT_K) -> Figure:
     """own: the operator to compare with, k: of `combined`. Actuals and the target in percent, priorities −1..1."""
     shown = {name: _operator(name, k) for name in (own, *asked.others)}
     target = asked.target / 100
@@ -88,11 +86,15 @@ def profile_figure(
     at = [round(float(one) * 100, 6) for one in actuals]
     lines = [
         traces.line(
-            at, [round(float(one), 6) for one in curves[name]], name=name, color=colors[name],
-            words=[signed(float(one), 3) for one in curves[name]], width=2.25 if name == own else 1.75,
+            at,
+            [round(float(one), 6) for one in curves[name]],
+            name=name,
+            color=colors[name],
+            words=[signed(float(one), 3) for one in curves[name]],
+            width=2.25 if name == own else 1.75,
         )
         for name in reversed(shown)
-    ]  # fmt: skip
+    ]
     marks = axes.ticks(0, 100, 5)
     return Figure(
         name="operator",
@@ -107,11 +109,15 @@ def profile_figure(
         layout={
             "margin": axes.margin(44, 158, 8, 40),
             "xaxis": {
-                "range": [0, 100], "tickvals": marks, "ticktext": [f"{one:g}" for one in marks[:-1]] + ["100\u00a0%"],
-                "title": {"text": _("actual share")}, "unifiedhovertitle": {"text": _("actual %{x:.1f} %")},
+                "range": [0, 100],
+                "tickvals": marks,
+                "ticktext": [f"{one:g}" for one in marks[:-1]] + ["100\u00a0%"],
+                "title": {"text": _("actual share")},
+                "unifiedhovertitle": {"text": _("actual %{x:.1f} %")},
             },
             "yaxis": {
-                "range": [-1.06, 1.06], "tickvals": [-1, -0.5, 0, 0.5, 1],
+                "range": [-1.06, 1.06],
+                "tickvals": [-1, -0.5, 0, 0.5, 1],
                 "ticktext": [f"{MINUS}1", f"{MINUS}0.5", "0", "+0.5", "+1"],
             },
         },
@@ -121,7 +127,7 @@ def profile_figure(
         file=f"fairshare_{policy}_operator_{own}_{asked.target:g}",
         caption=_("%(policy)s, target %(target)s") % {"policy": policy, "target": percent(target)},
         extra={"slides": TARGET},
-    )  # fmt: skip
+    )
 
 
 def _values(operator: Operator, target: float, actuals: F8) -> F8:
@@ -151,8 +157,11 @@ def _sentence(own: Operator, target: float) -> str:
     part = target / 100
     half, double = _values(own, part, np.array([part / 2, min(2 * part, 1.0)]))
     said = {
-        "target": percent(part), "name": own.name, "half": signed(float(half), 2), "double": signed(float(double), 2),
-    }  # fmt: skip
+        "target": percent(part),
+        "name": own.name,
+        "half": signed(float(half), 2),
+        "double": signed(float(double), 2),
+    }
     if 2 * part <= 1:
         text = _(
             "At a target of %(target)s, %(name)s gives %(half)s to an entry that used half of it, %(double)s to one "
@@ -184,10 +193,14 @@ def _controls(own: str, asked: ProfileAsked, query: QueryDict, colors: Mapping[s
         picked = others if name in asked.others else [*others, name]
         chips.append(
             Choice(
-                f"profile-{name}", name, changed(query, **{NAME: picked or [_NO_OTHER]}), name in asked.others,
-                swatch=colors.get(name, traces.series_color(_place(own, name))), alone=changed(query, **{NAME: name}),
+                f"profile-{name}",
+                name,
+                changed(query, **{NAME: picked or [_NO_OTHER]}),
+                name in asked.others,
+                swatch=colors.get(name, traces.series_color(_place(own, name))),
+                alone=changed(query, **{NAME: name}),
             )
-        )  # fmt: skip
+        )
     rest = [(name, value) for name, values in query.lists() for value in values if name != TARGET]
     slider = Slider(TARGET, asked.target, 1, 99, 1, percent(asked.target / 100), rest)
     return [

@@ -162,10 +162,11 @@ def _cell(figure: Figure, box: Box, width: float, height: float) -> SafeString:
         *_texts(box, words, trace["textfont"]["color"][box.at], is_treemap=trace["type"] == "treemap"),
     ]
     place: dict[str, Any] = {
-        "x": f"{(box.x + _GAP) / width:.3%}", "y": f"{(box.y + _GAP) / height:.3%}",
+        "x": f"{(box.x + _GAP) / width:.3%}",
+        "y": f"{(box.y + _GAP) / height:.3%}",
         "width": f"{max(box.width - 2 * _GAP, 1) / width:.3%}",
         "height": f"{max(box.height - 2 * _GAP, 1) / height:.3%}",
-    }  # fmt: skip
+    }
     cell = element("svg", joined(inner), **{"class": "cell"}, **place)
     href = words["url"] or (None if words["query"] is None else f"?{words['query']}")
     return element("a", cell, href=href) if href else cell
@@ -180,6 +181,9 @@ def _texts(box: Box, words: dict[str, Any], color: str, *, is_treemap: bool) -> 
     inner = joined([element("span", line) for line in lines])
     kind = "top" if is_treemap else "middle"
     yield element(
-        "foreignObject", element("div", inner, **{"class": f"cell-text {kind}"}), width="100%", height="100%",
+        "foreignObject",
+        element("div", inner, **{"class": f"cell-text {kind}"}),
+        width="100%",
+        height="100%",
         **ink(color, "color"),
-    )  # fmt: skip
+    )

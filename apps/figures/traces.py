@@ -31,11 +31,18 @@ def line(
 ) -> Trace:
     """A measured line. words: a sentence a point, for hover, keys and screen readers; a gap is None in y."""
     return {
-        "type": "scatter", "mode": "lines", "name": name, "x": list(x), "y": list(y),
-        "line": {"color": color, "width": width}, "customdata": list(words),
-        "hovertemplate": f"{plotly_text(name)} %{{customdata}}<extra></extra>", "meta": {"read": True},
-        "connectgaps": False, **more,
-    }  # fmt: skip
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "x": list(x),
+        "y": list(y),
+        "line": {"color": color, "width": width},
+        "customdata": list(words),
+        "hovertemplate": f"{plotly_text(name)} %{{customdata}}<extra></extra>",
+        "meta": {"read": True},
+        "connectgaps": False,
+        **more,
+    }
 
 
 def target(x: Places, y: Values) -> Trace:
@@ -84,37 +91,64 @@ def no_demand(begins: Any, ends: Any, top: float) -> Trace:
     """A stretch without demand: hatched over the whole height."""
     pattern = {"shape": "/", "size": 6, "solidity": 0.12, "fgcolor": "$line-strong", "bgcolor": "rgba(0,0,0,0)"}
     return {
-        "type": "scatter", "mode": "lines", "line": {"width": 0}, "fill": "toself", "fillpattern": pattern,
-        "x": [begins, begins, ends, ends, begins], "y": [0, top, top, 0, 0], **NO_HOVER,
-    }  # fmt: skip
+        "type": "scatter",
+        "mode": "lines",
+        "line": {"width": 0},
+        "fill": "toself",
+        "fillpattern": pattern,
+        "x": [begins, begins, ends, ends, begins],
+        "y": [0, top, top, 0, 0],
+        **NO_HOVER,
+    }
 
 
 def bars(x: Places, y: Values, *, name: str, color: str, words: Sequence[str]) -> Trace:
     return {
-        "type": "bar", "name": name, "x": list(x), "y": list(y), "marker": {"color": color},
-        "customdata": list(words), "hovertemplate": "%{customdata}<extra></extra>", "meta": {"read": True},
-    }  # fmt: skip
+        "type": "bar",
+        "name": name,
+        "x": list(x),
+        "y": list(y),
+        "marker": {"color": color},
+        "customdata": list(words),
+        "hovertemplate": "%{customdata}<extra></extra>",
+        "meta": {"read": True},
+    }
 
 
 def steps(
-    x: Places, y: Sequence[str], step: Sequence[Sequence[int | None]], words: Sequence[Sequence[str]],
+    x: Places,
+    y: Sequence[str],
+    step: Sequence[Sequence[int | None]],
+    words: Sequence[Sequence[str]],
     colors: Sequence[str],
-) -> Trace:  # fmt: skip
+) -> Trace:
     """A heat map of named steps: `step` (rows, columns) is the place of a cell in `colors`, None is a gap."""
     n = len(colors)
     scale = [edge for at, color in enumerate(colors) for edge in ((at / n, color), ((at + 1) / n, color))]
     z = [[None if one is None else one + 0.5 for one in row] for row in step]
     return {
-        "type": "heatmap", "x": list(x), "y": list(y), "z": z, "zmin": 0, "zmax": n, "colorscale": scale,
-        "zsmooth": False, "xgap": 1, "ygap": 2, "customdata": [list(row) for row in words],
+        "type": "heatmap",
+        "x": list(x),
+        "y": list(y),
+        "z": z,
+        "zmin": 0,
+        "zmax": n,
+        "colorscale": scale,
+        "zsmooth": False,
+        "xgap": 1,
+        "ygap": 2,
+        "customdata": [list(row) for row in words],
         "hovertemplate": "%{y} %{customdata}<extra></extra>",
-    }  # fmt: skip
+    }
 
 
 def cells(
-    step: Sequence[Sequence[int | None]], words: Sequence[Sequence[str]], colors: Sequence[str], *,
+    step: Sequence[Sequence[int | None]],
+    words: Sequence[Sequence[str]],
+    colors: Sequence[str],
+    *,
     gap: float = 0.06,
-) -> Trace:  # fmt: skip
+) -> Trace:
     """Few cells of named steps, drawn as bars: plotly.js draws a heat map as an image, which the page's policy blocks.
 
     step: (rows, columns), the place of a cell in `colors`, None is a gap; the first row is the lowest. Cell (i, j) is
@@ -123,9 +157,13 @@ def cells(
     known = [(i, j, at) for i, row in enumerate(step) for j, at in enumerate(row) if at is not None]
     side = 1.0 - gap
     return {
-        "type": "bar", "x": [j for _, j, _ in known], "y": [side] * len(known),
-        "base": [i - side / 2 for i, _, _ in known], "width": side,
+        "type": "bar",
+        "x": [j for _, j, _ in known],
+        "y": [side] * len(known),
+        "base": [i - side / 2 for i, _, _ in known],
+        "width": side,
         "marker": {"color": [colors[at] for _, _, at in known], "line": {"width": 0}},
-        "customdata": [words[i][j] for i, j, _ in known], "hovertemplate": "%{customdata}<extra></extra>",
+        "customdata": [words[i][j] for i, j, _ in known],
+        "hovertemplate": "%{customdata}<extra></extra>",
         "textposition": "none",
-    }  # fmt: skip
+    }

@@ -57,12 +57,16 @@ def attach_account(
             raise _not_free(account)
         was = Attachment.objects.filter(policy=rights.policy, account=found).values_list("entry_uid", flat=True).first()
         attachment, _made = Attachment.objects.update_or_create(
-            policy=rights.policy, account=found,
+            policy=rights.policy,
+            account=found,
             defaults={
-                "entry_uid": entry_uid, "reason": said, "author": actor.user, "author_name": actor.name,
+                "entry_uid": entry_uid,
+                "reason": said,
+                "author": actor.user,
+                "author_name": actor.name,
                 "created_at": at,
             },
-        )  # fmt: skip
+        )
         _changed(rights, "account.attached", attachment, (was, entry_uid), said, at=at, actor=actor)
     return attachment
 
@@ -149,16 +153,27 @@ def _locked(policy_slug: str, *, at: datetime, actor: Actor) -> MapRights:
 
 
 def _changed(
-    rights: MapRights, verb: str, attachment: Attachment, ends: tuple[UUID | None, UUID | None], reason: str, *,
-    at: datetime, actor: Actor,
-) -> None:  # fmt: skip
+    rights: MapRights,
+    verb: str,
+    attachment: Attachment,
+    ends: tuple[UUID | None, UUID | None],
+    reason: str,
+    *,
+    at: datetime,
+    actor: Actor,
+) -> None:
     moved = Placement(attachment.account_id, *ends)
     number = keep_version(rights.policy, attached=[moved], reason=reason, at=at, actor=actor)
     audit.record(
-        actor=actor, verb=verb, at=at, policy_slug=rights.policy.slug, entry_uid=attachment.entry_uid,
-        subject=str(attachment.account), reason=reason,
+        actor=actor,
+        verb=verb,
+        at=at,
+        policy_slug=rights.policy.slug,
+        entry_uid=attachment.entry_uid,
+        subject=str(attachment.account),
+        reason=reason,
         details={"account": key_of(attachment.account)._asdict(), "version": number},
-    )  # fmt: skip
+    )
 
 
 def _not_free(account: AccountKey) -> Invalid:

@@ -322,15 +322,21 @@ def _make(plan: Plan, edit: Edit, reason: str, *, at: datetime, actor: Actor) ->
     number = keep_version(policy, rules=rules, attached=attached, reason=reason, at=at, actor=actor)
     ends = {one.after for one in attached if one.after is not None}
     audit.record(
-        actor=actor, verb=edit.verb, at=at, policy_slug=policy.slug, reason=reason,
+        actor=actor,
+        verb=edit.verb,
+        at=at,
+        policy_slug=policy.slug,
+        reason=reason,
         entry_uid=next(iter(ends)) if len(ends) == 1 and rules is None else None,
         subject=_("version %(n)d of the mapping") % {"n": number},
         details={
-            "version": number, "n_moved": len(plan.moves), "core_s": plan.core_s,
+            "version": number,
+            "n_moved": len(plan.moves),
+            "core_s": plan.core_s,
             **({} if rules is None else {"rules": [rule.to_json() for rule in rules[:100]]}),
             **({"attached": [one.to_json() for one in attached[:100]]} if attached else {}),
         },
-    )  # fmt: skip
+    )
     return number
 
 
@@ -351,12 +357,17 @@ def _write_places(policy: Policy, plan: Plan, reason: str, *, at: datetime, acto
     Attachment.objects.filter(policy=policy, account_id__in=[one.account for one in changed]).delete()
     Attachment.objects.bulk_create(
         Attachment(
-            policy=policy, account_id=one.account, entry_uid=one.after, reason=reason, author=actor.user,
-            author_name=actor.name, created_at=at,
+            policy=policy,
+            account_id=one.account,
+            entry_uid=one.after,
+            reason=reason,
+            author=actor.user,
+            author_name=actor.name,
+            created_at=at,
         )
         for one in changed
         if one.after is not None
-    )  # fmt: skip
+    )
     return changed
 
 

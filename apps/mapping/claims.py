@@ -62,9 +62,7 @@ def take_own_accounts(*, user: User, at: datetime) -> int:
     """After a sign-in: accounts of this very name, from sources whose names are those of people, are this person's."""
     trusted = Source.objects.filter(names_people=True).values("namespace")
     with transaction.atomic():
-        free = Account.objects.select_for_update().filter(
-            person=None, user_name=user.username, namespace__in=trusted
-        )  # fmt: skip
+        free = Account.objects.select_for_update().filter(person=None, user_name=user.username, namespace__in=trusted)
         accounts = list(free) if user.is_active and user.username else []
         if accounts:
             _give(accounts, user, Actor(user=user, via="page"), at, _("The source has login names."))
@@ -151,9 +149,14 @@ def decide_claim(
             _give(open_claim.accounts, claim.user, actor, at, said)
         else:
             audit.record(
-                actor=actor, verb="account.claim_refused", at=at, policy_slug=rights.policy.slug, reason=said,
-                subject=f"{claim.namespace}:{claim.user_name}", details={"person": claim.user.username},
-            )  # fmt: skip
+                actor=actor,
+                verb="account.claim_refused",
+                at=at,
+                policy_slug=rights.policy.slug,
+                reason=said,
+                subject=f"{claim.namespace}:{claim.user_name}",
+                details={"person": claim.user.username},
+            )
         claim.delete()
 
 
@@ -161,9 +164,13 @@ def _give(accounts: Sequence[Account], user: User, actor: Actor, at: datetime, r
     Account.objects.filter(pk__in=[account.pk for account in accounts]).update(person=user)
     names = [key_of(account)._asdict() for account in accounts]
     audit.record(
-        actor=actor, verb="account.owned", at=at, subject=str(user.username), reason=reason,
+        actor=actor,
+        verb="account.owned",
+        at=at,
+        subject=str(user.username),
+        reason=reason,
         details={"person": user.username, "accounts": names},
-    )  # fmt: skip
+    )
 
 
 def _free(claim: Claim) -> list[Account]:

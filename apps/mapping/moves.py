@@ -64,8 +64,11 @@ NOTHING = AffectedUsage()
 def load_affected_usage(accounts: Sequence[int] | None = None, *, at: datetime) -> dict[int, AffectedUsage]:
     """By account, of those (None: all) that used something in the last DAYS days."""
     asked: dict[str, Any] = {
-        "since": at - timedelta(days=DAYS), "until": at, "all": accounts is None, "accounts": list(accounts or ()),
-    }  # fmt: skip
+        "since": at - timedelta(days=DAYS),
+        "until": at,
+        "all": accounts is None,
+        "accounts": list(accounts or ()),
+    }
     with connection.cursor() as cursor:
         cursor.execute(_USED, asked)
         return {row[0]: AffectedUsage(float(row[1]), float(row[2]), row[3]) for row in cursor.fetchall()}

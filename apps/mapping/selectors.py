@@ -99,21 +99,37 @@ def get_mapping_page(*, policy_slug: str, after: int = 0, at: datetime, actor: A
     n_read = len(free) if is_whole else len(lines)
     shown = lines if is_whole else lines[after : after + PAGE]
     return MappingPage(
-        rights=rights, version=version_of(rights.policy), rules=rules, unmapped=shown, n_unmapped=n_read,
+        rights=rights,
+        version=version_of(rights.policy),
+        rules=rules,
+        unmapped=shown,
+        n_unmapped=n_read,
         n_hidden=len(free) - n_read,
-        unmapped_core_s=sum(stake.core_s for _id, _key, stake in free) if is_whole
+        unmapped_core_s=sum(stake.core_s for _id, _key, stake in free)
+        if is_whole
         else sum(line.stake.core_s for line in lines),
-        total_core_s=sum(stake.core_s for stake in stakes.values()) if is_whole else None, n_accounts=len(ids),
-        n_attached=attached[0], attached_core_s=attached[1], n_by_members=by_members[0], members_core_s=by_members[1],
-        next_after=after + PAGE if n_read > after + PAGE else None, is_whole=is_whole,
-        may_edit=rights.maps_anywhere, n_waiting=len(waiting), waiting_core_s=sum(waiting),
-    )  # fmt: skip
+        total_core_s=sum(stake.core_s for stake in stakes.values()) if is_whole else None,
+        n_accounts=len(ids),
+        n_attached=attached[0],
+        attached_core_s=attached[1],
+        n_by_members=by_members[0],
+        members_core_s=by_members[1],
+        next_after=after + PAGE if n_read > after + PAGE else None,
+        is_whole=is_whole,
+        may_edit=rights.maps_anywhere,
+        n_waiting=len(waiting),
+        waiting_core_s=sum(waiting),
+    )
 
 
 def _rules(
-    rights: MapRights, stored: Sequence[Rule], book: Rulebook, ids: Sequence[int], decided: Sequence[Decided],
+    rights: MapRights,
+    stored: Sequence[Rule],
+    book: Rulebook,
+    ids: Sequence[int],
+    decided: Sequence[Decided],
     stakes: dict[int, AffectedUsage],
-) -> tuple[list[RuleLine], tuple[int, float], tuple[int, float]]:  # fmt: skip
+) -> tuple[list[RuleLine], tuple[int, float], tuple[int, float]]:
     counts: Counter[int | None] = Counter()
     used: dict[int | None, float] = {}
     reads = Remembered(rights.may_name)
@@ -163,9 +179,11 @@ def _unmapped(
 
 
 def _guessed(
-    rights: MapRights, free: Sequence[tuple[int, AccountKey, AffectedUsage]], keys: Sequence[AccountKey],
+    rights: MapRights,
+    free: Sequence[tuple[int, AccountKey, AffectedUsage]],
+    keys: Sequence[AccountKey],
     decided: Sequence[Decided],
-) -> list[UnmappedLine]:  # fmt: skip
+) -> list[UnmappedLine]:
     """Only entries that the actor sees are suggested."""
     if not free:
         return []
@@ -173,8 +191,6 @@ def _guessed(
     entries = (match.entry for match, _rule in decided)
     suggester = Suggester(rights.tree, find_neighbours(rights.tree, keys, entries, wanted))
     return [
-        UnmappedLine(
-            account, key, stake, [one for one in suggester.suggest(key) if rights.sees.may_see(one.entry)]
-        )
+        UnmappedLine(account, key, stake, [one for one in suggester.suggest(key) if rights.sees.may_see(one.entry)])
         for account, key, stake in free
-    ]  # fmt: skip
+    ]

@@ -72,9 +72,11 @@ class Suggester:
     def _by_group(self, key: AccountKey) -> Iterator[Suggestion]:
         whole = group_of_fqan(key.fqan).strip("/").split("/") if key.fqan else []
         for text, why in (
-            (key.group_name, "group_name"), (whole[-1] if whole else "", "fqan_group"),
-            (whole[0] if len(whole) > 1 else "", "fqan_vo"), (key.project, "project_name"),
-        ):  # fmt: skip
+            (key.group_name, "group_name"),
+            (whole[-1] if whole else "", "fqan_group"),
+            (whole[0] if len(whole) > 1 else "", "fqan_vo"),
+            (key.project, "project_name"),
+        ):
             if text:
                 yield from self._named(text, why, {folded(text) for text in whole[:-1]})
 

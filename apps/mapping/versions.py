@@ -45,10 +45,15 @@ def keep_version(
     MappingRow.objects.filter(pk=mapping.pk).update(version=F("version") + 1)
     number = mapping.version + 1
     MappingVersion.objects.create(
-        policy=policy, number=number, at=at, author=actor.user, author_name=actor.name, reason=reason,
+        policy=policy,
+        number=number,
+        at=at,
+        author=actor.user,
+        author_name=actor.name,
+        reason=reason,
         rules=None if rules is None else [rule.to_json() for rule in rules],
         attached=[one.to_json() for one in attached],
-    )  # fmt: skip
+    )
     nudge(policy, at=at)
     return number
 
@@ -116,7 +121,10 @@ def _line(rights: MapRights, row: MappingVersion) -> VersionLine:
     accounts = Account.objects.filter(pk__in=[one.account for one in placements]).values_list("pk", *AccountKey._fields)
     names = {pk: AccountKey(*key) for pk, *key in accounts}
     return VersionLine(
-        version=row, added=list(added.elements()), removed=list(removed.elements()),
+        version=row,
+        added=list(added.elements()),
+        removed=list(removed.elements()),
         is_reordered=not added and not removed and after != before,
-        placements=[(names.get(one.account), one) for one in placements], rules=after,
-    )  # fmt: skip
+        placements=[(names.get(one.account), one) for one in placements],
+        rules=after,
+    )

@@ -154,9 +154,12 @@ def written(mail: Mail, lines: list[NoticeLine], news: list[NoticeLine]) -> Emai
     if settings.FAIRSHARE_URL:
         headers["List-Unsubscribe"] = f"<{address('/notices/mail/')}>"
     return EmailMessage(
-        subject=one_line(f"[{settings.FAIRSHARE_SITE}] {told}"), body="\n\n".join(filter(None, parts)) + "\n",
-        from_email=settings.DEFAULT_FROM_EMAIL, to=[mail.user.email], headers=headers,
-    )  # fmt: skip
+        subject=one_line(f"[{settings.FAIRSHARE_SITE}] {told}"),
+        body="\n\n".join(filter(None, parts)) + "\n",
+        from_email=settings.DEFAULT_FROM_EMAIL,
+        to=[mail.user.email],
+        headers=headers,
+    )
 
 
 def message_id(mail: Mail) -> str:

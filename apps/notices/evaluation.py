@@ -113,9 +113,17 @@ def _lock(kind: Kind, look: _Check) -> None:
 
 def _opened(kind: Kind, look: _Check, finding: Finding, at: datetime) -> Notice:
     return Notice(
-        kind=kind.name, key=finding.key, level=finding.level, facts=dict(finding.facts), policy=look.policy,
-        entry_uid=finding.entry_uid, source=look.source, opened_at=at, news_at=at, changed_at=at,
-    )  # fmt: skip
+        kind=kind.name,
+        key=finding.key,
+        level=finding.level,
+        facts=dict(finding.facts),
+        policy=look.policy,
+        entry_uid=finding.entry_uid,
+        source=look.source,
+        opened_at=at,
+        news_at=at,
+        changed_at=at,
+    )
 
 
 def _change(notice: Notice, finding: Finding, at: datetime) -> None:

@@ -193,10 +193,11 @@ class Delivery(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["webhook", "notice", "event", "news_at"], name="notices_delivery_once",
+                fields=["webhook", "notice", "event", "news_at"],
+                name="notices_delivery_once",
                 condition=Q(notice__isnull=False),
             ),
-        ]  # fmt: skip
+        ]
         indexes = [
             models.Index(fields=["due_at"], condition=Q(state="waiting"), name="notices_delivery_due"),
             models.Index(fields=["webhook", "-id"], name="notices_delivery_log"),

@@ -151,7 +151,7 @@ def require_place(place: Place, at: datetime, actor: Actor) -> None:
     if not may_set(place, at, actor):
         raise NotAllowed(
             "Administrators set this for the site and its sources; managers of an entry set it below that entry."
-        )  # fmt: skip
+        )
 
 
 def checked_terms(kind: Kind, given: Mapping[str, Any]) -> dict[str, float]:
@@ -223,6 +223,11 @@ def _save(rule: Rule) -> None:
 
 def _note(verb: str, kind: str, place: Place, details: Mapping[str, Any], at: datetime, actor: Actor) -> None:
     audit.record(
-        actor=actor, verb=verb, at=at, policy_slug=place.policy.slug if place.policy else "",
-        entry_uid=place.entry_uid, subject=f"{kind} {place.source.slug}" if place.source else kind, details=details,
-    )  # fmt: skip
+        actor=actor,
+        verb=verb,
+        at=at,
+        policy_slug=place.policy.slug if place.policy else "",
+        entry_uid=place.entry_uid,
+        subject=f"{kind} {place.source.slug}" if place.source else kind,
+        details=details,
+    )

@@ -41,9 +41,15 @@ def list_open_notices(actor: Actor, at: datetime, limit: int = 20) -> list[Notic
 
 
 def list_notices(
-    *, state: str = "open", kind: str = "", policy: str = "", before: int | None = None, limit: int = MOST,
-    at: datetime, actor: Actor,
-) -> list[NoticeLine]:  # fmt: skip
+    *,
+    state: str = "open",
+    kind: str = "",
+    policy: str = "",
+    before: int | None = None,
+    limit: int = MOST,
+    at: datetime,
+    actor: Actor,
+) -> list[NoticeLine]:
     """The newest first. open: all that is the case, without snoozed ones; unread: the unread ones of these."""
     if state not in STATES:
         message = f"is one of {', '.join(STATES)}"

@@ -206,10 +206,15 @@ def turn_off(webhook: Webhook, because: str, at: datetime) -> None:
     webhook.save(update_fields=["is_on", "off_because", "version"])
     drop_waiting(webhook, at)
     audit.record(
-        actor=SYSTEM, verb="webhook.gave_up", at=at, policy_slug=webhook.policy.slug if webhook.policy else "",
-        entry_uid=webhook.entry_uid, subject=webhook.name, reason=because,
+        actor=SYSTEM,
+        verb="webhook.gave_up",
+        at=at,
+        policy_slug=webhook.policy.slug if webhook.policy else "",
+        entry_uid=webhook.entry_uid,
+        subject=webhook.name,
+        reason=because,
         details={"webhook": webhook.pk, "host": host_of(webhook.url)},
-    )  # fmt: skip
+    )
 
 
 def signed(secret: str, delivery: Delivery, body: bytes, at: datetime) -> dict[str, str]:
@@ -228,9 +233,11 @@ def signed(secret: str, delivery: Delivery, body: bytes, at: datetime) -> dict[s
 def body_of(delivery: Delivery, at: datetime) -> bytes:
     """JSON: what happened, and the notice as its owner reads it."""
     told: dict[str, Any] = {
-        "id": str(delivery.uid), "event": f"notice.{delivery.event}" if delivery.notice else "test",
-        "created_at": _text(delivery.created_at), "site": settings.FAIRSHARE_SITE,
-    }  # fmt: skip
+        "id": str(delivery.uid),
+        "event": f"notice.{delivery.event}" if delivery.notice else "test",
+        "created_at": _text(delivery.created_at),
+        "site": settings.FAIRSHARE_SITE,
+    }
     if delivery.notice is not None:
         told["notice"] = payload_of(delivery.notice)
     return json.dumps(told, ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False).encode()
@@ -239,14 +246,17 @@ def body_of(delivery: Delivery, at: datetime) -> bytes:
 def payload_of(notice: Notice) -> dict[str, Any]:
     sentence = kinds()[notice.kind].describe(notice.facts)
     return {
-        "id": notice.pk, "kind": notice.kind, "level": notice.level, "opened_at": _text(notice.opened_at),
+        "id": notice.pk,
+        "kind": notice.kind,
+        "level": notice.level,
+        "opened_at": _text(notice.opened_at),
         "closed_at": _text(notice.closed_at) if notice.closed_at else None,
         "policy": notice.policy.slug if notice.policy else None,
         "entry": str(notice.entry_uid) if notice.entry_uid else None,
         "source": notice.source.slug if notice.source else None,
         "sentence": {"key": sentence.key, "values": dict(sentence.values), "text": sentence.text},
         "url": address("/notices/") if urlsplit(settings.FAIRSHARE_URL).scheme else None,
-    }  # fmt: skip
+    }
 
 
 def _text(at: datetime) -> str:

@@ -75,9 +75,14 @@ def make_webhook(
         if Webhook.objects.filter(owner=owner).count() >= MOST:
             raise Conflict(f"You have {MOST} webhooks, the most allowed: remove one first.")
         made = Webhook.objects.create(
-            **given, secret=seal(PURPOSE, secret), policy=place.policy, entry_uid=place.entry_uid, owner=owner,
-            queued_until=at, created_at=at,
-        )  # fmt: skip
+            **given,
+            secret=seal(PURPOSE, secret),
+            policy=place.policy,
+            entry_uid=place.entry_uid,
+            owner=owner,
+            queued_until=at,
+            created_at=at,
+        )
         _note("webhook.made", made, at, actor)
     return made, secret
 
@@ -132,9 +137,7 @@ def send_test(*, id: int, at: datetime, actor: Actor) -> Delivery:
         found = Webhook.objects.select_for_update().get(pk=get_webhook(id=id, at=at, actor=actor).webhook.pk)
         if found.deliveries.filter(event=Delivery.Event.TEST, state=Delivery.State.WAITING).exists():
             raise Conflict("A test is on its way already.", code="test_waits")
-        made = Delivery.objects.create(
-            webhook=found, event=Delivery.Event.TEST, news_at=at, due_at=at, created_at=at
-        )  # fmt: skip
+        made = Delivery.objects.create(webhook=found, event=Delivery.Event.TEST, news_at=at, due_at=at, created_at=at)
         _note("webhook.tested", found, at, actor)
         enqueue_run(kind=RUN_KIND, subject="site", at=at)
     return made
@@ -206,6 +209,11 @@ def _note(verb: str, webhook: Webhook, at: datetime, actor: Actor) -> None:
     details: Mapping[str, Any] = {"webhook": webhook.pk, "host": host_of(webhook.url), "kinds": webhook.kinds}
     uid: UUID | None = webhook.entry_uid
     audit.record(
-        actor=actor, verb=verb, at=at, policy_slug=webhook.policy.slug if webhook.policy else "", entry_uid=uid,
-        subject=webhook.name, details=details,
-    )  # fmt: skip
+        actor=actor,
+        verb=verb,
+        at=at,
+        policy_slug=webhook.policy.slug if webhook.policy else "",
+        entry_uid=uid,
+        subject=webhook.name,
+        details=details,
+    )

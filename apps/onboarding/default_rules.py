@@ -28,10 +28,13 @@ def default_rules(tree: TreeColumns, namespace: str, decisions: Sequence[Mapping
     for i in _nested_groups(tree)[:MOST_RULES]:
         rules.append(
             Rule(
-                kind="group", target_uid=tree.uuid(i), namespace=namespace, suffix="/{user}",
+                kind="group",
+                target_uid=tree.uuid(i),
+                namespace=namespace,
+                suffix="/{user}",
                 group_pattern=escape(text_of(tree.name[i])),
             )
-        )  # fmt: skip
+        )
     if _has_users_at_the_top(tree):
         rules.append(Rule(kind="glob", target_uid=root, namespace=namespace, user_pattern="*", suffix="/{user}"))
     return tuple(rules)
@@ -40,9 +43,13 @@ def default_rules(tree: TreeColumns, namespace: str, decisions: Sequence[Mapping
 def _decided(one: Mapping[str, str], namespace: str) -> Rule:
     user, group, fqan = (one.get(name, "") for name in ("user_pattern", "group_pattern", "fqan_pattern"))
     return Rule(
-        kind="exact", target_uid=UUID(one["entry"]), namespace=namespace, user_pattern=user, group_pattern=group,
+        kind="exact",
+        target_uid=UUID(one["entry"]),
+        namespace=namespace,
+        user_pattern=user,
+        group_pattern=group,
         fqan_pattern=fqan,
-    )  # fmt: skip
+    )
 
 
 def _nested_groups(tree: TreeColumns) -> list[int]:

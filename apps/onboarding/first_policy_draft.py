@@ -95,9 +95,14 @@ def read_tree(*, content: bytes, file_name: str, format: str, at: datetime, acto
     blob, digest = pack_tree(tree)
     facts = {"format": found.name, "label": found.label, "policy": declared.policy, "ignored": list(declared.ignored)}
     given = {
-        "file_name": file_name[-255:] or "tree", "facts": facts, "file_settings": dict(declared.settings),
-        "tree": blob, "tree_digest": digest, "decisions": [], "updated_at": at,
-    }  # fmt: skip
+        "file_name": file_name[-255:] or "tree",
+        "facts": facts,
+        "file_settings": dict(declared.settings),
+        "tree": blob,
+        "tree_digest": digest,
+        "decisions": [],
+        "updated_at": at,
+    }
     with transaction.atomic():
         beginning = Beginning.objects.select_for_update().filter(is_open=True).first()
         if beginning is None:
@@ -111,16 +116,30 @@ def read_tree(*, content: bytes, file_name: str, format: str, at: datetime, acto
 
 
 def send_log(
-    *, version: int, file: IO[bytes], file_name: str, format: str, source_slug: str, time_zone: str, at: datetime,
+    *,
+    version: int,
+    file: IO[bytes],
+    file_name: str,
+    format: str,
+    source_slug: str,
+    time_zone: str,
+    at: datetime,
     actor: Actor,
-) -> Beginning:  # fmt: skip
+) -> Beginning:
     """A dry run of the log into a source of its own, which is made with it."""
     with transaction.atomic():
         beginning = locked(version, actor)
         dry = start_import(
-            source_slug=source_slug, format=format, file=file, file_name=file_name, time_zone=time_zone, dry_run=True,
-            makes_source=True, at=at, actor=actor,
-        )  # fmt: skip
+            source_slug=source_slug,
+            format=format,
+            file=file,
+            file_name=file_name,
+            time_zone=time_zone,
+            dry_run=True,
+            makes_source=True,
+            at=at,
+            actor=actor,
+        )
         return _save(beginning, source=dry.source, dry_run=dry, usage_import=None, updated_at=at)
 
 
@@ -146,9 +165,15 @@ def choose_zone(*, version: int, time_zone: str, at: datetime, actor: Actor) -> 
             raise Conflict(_("The log was deleted: send it again."), code="file_gone")
         with uploads.path_of(dry.stored_path).open("rb") as file:
             again = start_import(
-                source_slug=dry.source.slug, format=dry.format, file=file, file_name=dry.file_name,
-                time_zone=time_zone.strip(), dry_run=True, at=at, actor=actor,
-            )  # fmt: skip
+                source_slug=dry.source.slug,
+                format=dry.format,
+                file=file,
+                file_name=dry.file_name,
+                time_zone=time_zone.strip(),
+                dry_run=True,
+                at=at,
+                actor=actor,
+            )
         return _save(beginning, dry_run=again, usage_import=None, updated_at=at)
 
 

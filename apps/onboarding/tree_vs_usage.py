@@ -100,15 +100,21 @@ def compare_with_usage(
     order = np.lexsort((np.arange(len(top)), -target))
     entries = [
         TopEntry(
-            entry=int(top[i]), target=float(target[i]), actual=float(actual[i]), used_core_s=float(whole[i]),
+            entry=int(top[i]),
+            target=float(target[i]),
+            actual=float(actual[i]),
+            used_core_s=float(whole[i]),
             state=state_of(
-                target=float(target[i]), actual=float(actual[i]) if total else None, has_usage=whole[i] > 0,
-                has_demand=False, tolerance=tolerance,
+                target=float(target[i]),
+                actual=float(actual[i]) if total else None,
+                has_usage=whole[i] > 0,
+                has_demand=False,
+                tolerance=tolerance,
             ),
             time_in_band=float(inside[i].mean()) if inside.shape[1] else None,
         )
         for i in order.tolist()
-    ]  # fmt: skip
+    ]
     has_days = inside.shape[1] > 0
     return Ledger(
         top=entries,
@@ -215,11 +221,18 @@ def compare_with_log(beginning: Beginning, *, zone: ZoneInfo, at: datetime, acto
     ledger = compare_with_usage(tree, entry, used, half_life_days=half_life_days, tolerance=settings.tolerance)
     lost = entry == UNMAPPED
     return TreeVsUsage(
-        tree=tree, span=span, ledger=ledger, n_users=_users_below(tree, ledger, entry),
-        unplaced=_unplaced(tree, keys, entry, by_account), n_unplaced=int(lost.sum()),
-        unplaced_core_s=float(by_account[lost].sum()), at_groups=_at_groups(tree, entry, by_account),
-        placed=_placed(tree, beginning), half_life_days=half_life_days, settings=settings,
-    )  # fmt: skip
+        tree=tree,
+        span=span,
+        ledger=ledger,
+        n_users=_users_below(tree, ledger, entry),
+        unplaced=_unplaced(tree, keys, entry, by_account),
+        n_unplaced=int(lost.sum()),
+        unplaced_core_s=float(by_account[lost].sum()),
+        at_groups=_at_groups(tree, entry, by_account),
+        placed=_placed(tree, beginning),
+        half_life_days=half_life_days,
+        settings=settings,
+    )
 
 
 def span_of(source: Source, *, zone: ZoneInfo, at: datetime) -> Span:
@@ -287,8 +300,9 @@ def _placed(tree: TreeColumns, beginning: Beginning) -> list[tuple[AccountKey, s
     found = []
     for one in beginning.decisions:
         i = tree.index_of_uid(UUID(one["entry"]))
-        key = AccountKey(namespace, one.get("user_pattern", ""), one.get("group_pattern", ""),
-                         fqan=one.get("fqan_pattern", ""))  # fmt: skip
+        key = AccountKey(
+            namespace, one.get("user_pattern", ""), one.get("group_pattern", ""), fqan=one.get("fqan_pattern", "")
+        )
         if i is not None:
             found.append((key, tree.path(i)))
     return found

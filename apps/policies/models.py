@@ -77,10 +77,11 @@ class ChangeSet(models.Model):
         indexes = [
             models.Index(fields=["policy", "state", "-id"], name="policies_changeset_state"),
             models.Index(
-                fields=["effective_at"], condition=Q(state="approved", effective_at__isnull=False),
+                fields=["effective_at"],
+                condition=Q(state="approved", effective_at__isnull=False),
                 name="policies_changeset_due",
             ),
-        ]  # fmt: skip
+        ]
 
     def __str__(self) -> str:
         return f"change set {self.pk}"
@@ -333,14 +334,15 @@ class Grant(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["policy", "entry_uid", "user", "people", "role"], name="policies_grant_once",
+                fields=["policy", "entry_uid", "user", "people", "role"],
+                name="policies_grant_once",
                 nulls_distinct=False,
             ),
             models.CheckConstraint(
                 condition=Q(user=None, people__gt="") | Q(user__isnull=False, people=""), name="policies_grant_to_one"
             ),
             models.CheckConstraint(condition=~Q(verbs=[]), name="policies_grant_of_something"),
-        ]  # fmt: skip
+        ]
         indexes = [models.Index(fields=["people"], condition=~Q(people=""), name="policies_grant_people")]
 
     def __str__(self) -> str:

@@ -101,9 +101,14 @@ def entry_history(*, policy: Policy, uid: UUID, limit: int = 20, until: int | No
 
 def _entry_change(revision: Revision, fields: list[tuple[str, Any, Any]]) -> EntryChange:
     return EntryChange(
-        revision=revision.number, at=revision.published_at, author=revision.author_name, reason=revision.reason,
-        fields=fields, change_set=revision.change_set_id, origin=revision.change_set.origin,
-    )  # fmt: skip
+        revision=revision.number,
+        at=revision.published_at,
+        author=revision.author_name,
+        reason=revision.reason,
+        fields=fields,
+        change_set=revision.change_set_id,
+        origin=revision.change_set.origin,
+    )
 
 
 def _events(versions: Sequence[Entry], limit: int) -> Iterator[tuple[int, list[tuple[str, Any, Any]]]]:

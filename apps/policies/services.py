@@ -46,11 +46,24 @@ from apps.policies.tree.stored import load_archived, load_tree
 from apps.policies.tree.uids import new_uid
 
 __all__ = [
-    "change_settings", "change_shares", "effect_of", "make_change_set", "make_policy", "move_on", "new_change_set",
-    "propose_change_set", "publish_change_set", "publish_document", "publish_locked", "replace_tree", "require_admin",
-    "slug_problems", "unless_slug_exists",
-    "update_change_set", "withdraw_change_set",
-]  # fmt: skip
+    "change_settings",
+    "change_shares",
+    "effect_of",
+    "make_change_set",
+    "make_policy",
+    "move_on",
+    "new_change_set",
+    "propose_change_set",
+    "publish_change_set",
+    "publish_document",
+    "publish_locked",
+    "replace_tree",
+    "require_admin",
+    "slug_problems",
+    "unless_slug_exists",
+    "update_change_set",
+    "withdraw_change_set",
+]
 
 _WRITE = "policies:write"
 SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
@@ -58,9 +71,16 @@ _UNSET: Any = object()
 
 
 def make_policy(
-    *, slug: str, name: str, visibility: str = Policy.Visibility.PATH, settings: PolicySettings | None = None,
-    at: datetime, actor: Actor, description: str = "", is_sample: bool = False,
-) -> Policy:  # fmt: skip
+    *,
+    slug: str,
+    name: str,
+    visibility: str = Policy.Visibility.PATH,
+    settings: PolicySettings | None = None,
+    at: datetime,
+    actor: Actor,
+    description: str = "",
+    is_sample: bool = False,
+) -> Policy:
     """A policy with a root and nothing below it, published as revision 1."""
     require_admin(actor, slug)
     problems = slug_problems(slug)
@@ -108,10 +128,17 @@ def _publish_first(policy: Policy, settings: PolicySettings, actor: Actor, at: d
 
 
 def make_change_set(
-    *, policy_slug: str, base_revision: int | None = None, operations: Sequence[Mapping[str, Any]], reason: str = "",
-    effective_at: datetime | None = None, origin: str = ChangeSet.Origin.HAND, asks: str | None = None, at: datetime,
+    *,
+    policy_slug: str,
+    base_revision: int | None = None,
+    operations: Sequence[Mapping[str, Any]],
+    reason: str = "",
+    effective_at: datetime | None = None,
+    origin: str = ChangeSet.Origin.HAND,
+    asks: str | None = None,
+    at: datetime,
     actor: Actor,
-) -> ChangeSet:  # fmt: skip
+) -> ChangeSet:
     """A draft: fully checked against its base, without effect. Whether it may be published is checked at publish.
 
     asks: the entry (uid or path) that the request is for; that it is a request is checked when it is sent.
@@ -123,16 +150,28 @@ def make_change_set(
         resolved = _checked(policy, base, operations, actor, at)
         change_set = new_change_set(policy, base, resolved, reason, effective_at, actor, at, origin, asked)
         record(
-            actor=actor, verb="changeset.drafted", at=at, policy_slug=policy.slug, reason=reason,
-            subject=f"change set {change_set.pk}", details={"base": base, "n_operations": len(operations)},
-        )  # fmt: skip
+            actor=actor,
+            verb="changeset.drafted",
+            at=at,
+            policy_slug=policy.slug,
+            reason=reason,
+            subject=f"change set {change_set.pk}",
+            details={"base": base, "n_operations": len(operations)},
+        )
     return change_set
 
 
 def update_change_set(
-    *, id: int, version: int, operations: Sequence[Mapping[str, Any]] | None = None, reason: str | None = None,
-    base_revision: int | None = None, effective_at: datetime | None = _UNSET, at: datetime, actor: Actor,
-) -> ChangeSet:  # fmt: skip
+    *,
+    id: int,
+    version: int,
+    operations: Sequence[Mapping[str, Any]] | None = None,
+    reason: str | None = None,
+    base_revision: int | None = None,
+    effective_at: datetime | None = _UNSET,
+    at: datetime,
+    actor: Actor,
+) -> ChangeSet:
     """Replace what is given. Only an unpublished change set, and only the version that the caller saw."""
     with transaction.atomic():
         change_set = get_change_set_for_write(id, actor, at, version=version)
@@ -187,9 +226,15 @@ def publish_change_set(
 
 
 def change_shares(
-    *, policy_slug: str, entry_uid: UUID, shares: Any, reason: str, base_revision: int | None = None, at: datetime,
+    *,
+    policy_slug: str,
+    entry_uid: UUID,
+    shares: Any,
+    reason: str,
+    base_revision: int | None = None,
+    at: datetime,
     actor: Actor,
-) -> Revision:  # fmt: skip
+) -> Revision:
     """One entry's shares, published at once. `shares`: a number, "parent", or {"percent": …, "from": …}."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
     operations = [{"op": "set_shares", "entry": str(entry_uid), "shares": shares}]
@@ -202,9 +247,14 @@ def change_shares(
 
 
 def change_settings(
-    *, policy_slug: str, settings: Mapping[str, Any], reason: str, base_revision: int | None = None, at: datetime,
+    *,
+    policy_slug: str,
+    settings: Mapping[str, Any],
+    reason: str,
+    base_revision: int | None = None,
+    at: datetime,
     actor: Actor,
-) -> Revision:  # fmt: skip
+) -> Revision:
     """Parts of the settings, published at once (one-change change set)."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
     operations = [{"op": "set_policy", "settings": dict(settings)}]
@@ -297,14 +347,29 @@ def _checked(
 
 
 def new_change_set(
-    policy: Policy, base: int, operations: list[dict[str, Any]], reason: str, effective_at: datetime | None,
-    actor: Actor, at: datetime, origin: str = ChangeSet.Origin.HAND, asks: UUID | None = None,
-) -> ChangeSet:  # fmt: skip
+    policy: Policy,
+    base: int,
+    operations: list[dict[str, Any]],
+    reason: str,
+    effective_at: datetime | None,
+    actor: Actor,
+    at: datetime,
+    origin: str = ChangeSet.Origin.HAND,
+    asks: UUID | None = None,
+) -> ChangeSet:
     return ChangeSet.objects.create(
-        origin=origin if asks is None else ChangeSet.Origin.REQUEST, asks_entry_uid=asks, policy=policy,
-        base_number=base, operations=operations, reason=reason, author=actor.user, author_name=actor.name,
-        effective_at=effective_at, created_at=at, updated_at=at,
-    )  # fmt: skip
+        origin=origin if asks is None else ChangeSet.Origin.REQUEST,
+        asks_entry_uid=asks,
+        policy=policy,
+        base_number=base,
+        operations=operations,
+        reason=reason,
+        author=actor.user,
+        author_name=actor.name,
+        effective_at=effective_at,
+        created_at=at,
+        updated_at=at,
+    )
 
 
 def move_on(
@@ -315,9 +380,13 @@ def move_on(
     change_set.updated_at = at
     change_set.save()
     record(
-        actor=actor, verb=verb, at=at, policy_slug=change_set.policy.slug, subject=f"change set {change_set.pk}",
+        actor=actor,
+        verb=verb,
+        at=at,
+        policy_slug=change_set.policy.slug,
+        subject=f"change set {change_set.pk}",
         reason=change_set.reason if reason is None else reason,
-    )  # fmt: skip
+    )
     return change_set
 
 
@@ -338,16 +407,14 @@ def require_admin(actor: Actor, slug: str) -> None:
         raise NotAllowed("Only an administrator makes or replaces a whole policy.")
 
 
-class _refusals_on_record:
+@contextmanager
+def _refusals_on_record(
+    actor: Actor, at: datetime, subject: str, policy_slug: str = "", entry_uid: UUID | None = None
+) -> Iterator[None]:
     """A refusal is logged too, after the transaction that it ended."""
-
-    def __init__(
-        self, actor: Actor, at: datetime, subject: str, policy_slug: str = "", entry_uid: UUID | None = None
-    ) -> None:
-        self._event = {"actor": actor, "at": at, "subject": subject, "policy_slug": policy_slug, "entry_uid": entry_uid}
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, NotAllowed):
-            record(verb="policy.published", outcome="refused", reason=error.message, **self._event)  # type: ignore[arg-type]
+    try:
+        yield
+    except NotAllowed as error:
+        event: dict[str, Any] = {"subject": subject, "policy_slug": policy_slug, "entry_uid": entry_uid}
+        record(verb="policy.published", outcome="refused", reason=error.message, actor=actor, at=at, **event)
+        raise

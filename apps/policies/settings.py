@@ -91,12 +91,16 @@ _DEFAULTS: dict[str, Json] = {
     "algorithm": {"name": "aequus", "operator": "relative", "resolution": 10_000, "factor_from": "rank"},
     "metric": {"weights": {"cpu_s": 1.0}, "class_factors": [], "site_factors": []},
     "window": {
-        "length_s": 7_776_000, "aging": "exponential", "half_life_s": 604_800, "granularity_s": 3_600, "factor": 0.5
+        "length_s": 7_776_000,
+        "aging": "exponential",
+        "half_life_s": 604_800,
+        "granularity_s": 3_600,
+        "factor": 0.5,
     },
     "approach": {"local": "historical", "global": "historical"},
     "tolerance": {"relative": 0.1, "points": 0.5},
     "review": {"points": None, "users": None},
-}  # fmt: skip
+}
 
 
 class _Reader:

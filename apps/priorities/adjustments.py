@@ -75,9 +75,14 @@ class AdjustmentsPage:
 
 
 def list_adjustments(
-    *, policy_slug: str, entry_uid: UUID | None = None, with_revoked: bool = True, before: int | None = None,
-    limit: int = 100, actor: Actor,
-) -> tuple[list[AdjustmentLine], int | None]:  # fmt: skip
+    *,
+    policy_slug: str,
+    entry_uid: UUID | None = None,
+    with_revoked: bool = True,
+    before: int | None = None,
+    limit: int = 100,
+    actor: Actor,
+) -> tuple[list[AdjustmentLine], int | None]:
     """At an entry and below it (None: anywhere that the actor sees), newest first; and where the next ones begin."""
     view = open_view(policy_slug=policy_slug, actor=actor)
     within = None if entry_uid is None else view.tree.subtree_mask(view.require(entry_uid))
@@ -159,10 +164,13 @@ def _line(view: PolicyView, row: Adjustment, counted: float) -> AdjustmentLine:
     i = view.tree.index_of_uid(row.entry_uid)
     in_force = row.until is None
     return AdjustmentLine(
-        adjustment=row, path="" if i is None else view.tree.path(i), entry_name="" if i is None else view.tree.name[i],
-        counted=counted if in_force and i is not None else 0.0, is_in_force=in_force,
+        adjustment=row,
+        path="" if i is None else view.tree.path(i),
+        entry_name="" if i is None else view.tree.name[i],
+        counted=counted if in_force and i is not None else 0.0,
+        is_in_force=in_force,
         may_revoke=in_force and i is not None and may_adjust(view, i),
-    )  # fmt: skip
+    )
 
 
 def _correction(row: Adjustment) -> Correction:
@@ -173,9 +181,11 @@ def _counted(view: PolicyView, corrections: Iterable[Correction]) -> list[float]
     """What they come to at the instant of the newest snapshot."""
     as_of = view.as_of or view.now
     found: list[float] = counted_now(
-        list(corrections), metric=view.settings.metric, window=window_of(view.settings.window),
+        list(corrections),
+        metric=view.settings.metric,
+        window=window_of(view.settings.window),
         as_of_s=as_of.timestamp(),
-    ).tolist()  # fmt: skip
+    ).tolist()
     return found
 
 
@@ -205,7 +215,10 @@ def _standing(view: PolicyView, snapshot: ServedSnapshot, at: int, numbers: Any)
         rank=int(numbers.rank[at]) if numbers.has_rank[at] else None,
         factor=float(numbers.factor[at]) if numbers.has_factor[at] else None,
         state=state_of(
-            target=float(numbers.target[at]) if competes else None, actual=actual, has_usage=usage > 0,
-            has_demand=bool(snapshot.values.has_demand[at]), tolerance=view.settings.tolerance,
+            target=float(numbers.target[at]) if competes else None,
+            actual=actual,
+            has_usage=usage > 0,
+            has_demand=bool(snapshot.values.has_demand[at]),
+            tolerance=view.settings.tolerance,
         ),
-    )  # fmt: skip
+    )

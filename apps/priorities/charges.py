@@ -71,9 +71,15 @@ class ChargesPage:
 
 
 def list_charges(
-    *, policy_slug: str, job: str = "", source: str = "", account: str = "", before: int | None = None,
-    limit: int = 50, actor: Actor,
-) -> ChargesPage:  # fmt: skip
+    *,
+    policy_slug: str,
+    job: str = "",
+    source: str = "",
+    account: str = "",
+    before: int | None = None,
+    limit: int = 50,
+    actor: Actor,
+) -> ChargesPage:
     """The actor's own jobs; others by their name, their job or (for administrators) their source, where the actor may
     read names.
     """
@@ -120,14 +126,22 @@ def get_charge(*, policy_slug: str, record_id: int, actor: Actor) -> tuple[Charg
 def charge_of_job(settings: PolicySettings, record: Record, as_of: datetime) -> JobCharge:
     """The charge of a stored record under these settings at `as_of`. Checks no permission."""
     return charge_of(
-        facts_of(record), metric=settings.metric, window=window_of(settings.window), as_of_s=as_of.timestamp(),
+        facts_of(record),
+        metric=settings.metric,
+        window=window_of(settings.window),
+        as_of_s=as_of.timestamp(),
         held=_held(record),
-    )  # fmt: skip
+    )
 
 
 def facts_of(record: Record) -> JobFacts:
-    rates = {"cpus": record.cpus, "gpus": record.gpus, "mem_gb": record.mem_mb / 1024.0, "nodes": record.nodes,
-             "billing": record.billing}  # fmt: skip
+    rates = {
+        "cpus": record.cpus,
+        "gpus": record.gpus,
+        "mem_gb": record.mem_mb / 1024.0,
+        "nodes": record.nodes,
+        "billing": record.billing,
+    }
     known = record.job_class
     return JobFacts(
         state=record.state,  # type: ignore[arg-type]  # one of the choices, by the model
@@ -216,8 +230,9 @@ class _Readable:
 def _open(policy_slug: str, actor: Actor) -> _Readable:
     scope = next((scope for scope in _READS if actor.has_scope(scope)), None)
     if scope is None:
-        raise NotAllowed("This token lacks the scope self:read or policies:read: make one that has it.",
-                         code="scope_missing")  # fmt: skip
+        raise NotAllowed(
+            "This token lacks the scope self:read or policies:read: make one that has it.", code="scope_missing"
+        )
     return _Readable(open_view(policy_slug=policy_slug, actor=actor, scope=scope), actor)
 
 
@@ -271,9 +286,12 @@ def _held(record: Record) -> list[tuple[float, float]]:
     if record.state != Record.State.FINISHED or record.start_at is None or record.end_at is None:
         return []
     rows = Overlap.objects.filter(
-        held_id=record.source_id, site=record.site, state__in=(Overlap.State.HELD, Overlap.State.DROPPED),
-        from_at__lte=record.end_at, to_at__gt=record.start_at - timedelta(hours=1),
-    )  # fmt: skip
+        held_id=record.source_id,
+        site=record.site,
+        state__in=(Overlap.State.HELD, Overlap.State.DROPPED),
+        from_at__lte=record.end_at,
+        to_at__gt=record.start_at - timedelta(hours=1),
+    )
     return [(row.from_at.timestamp(), row.to_at.timestamp()) for row in rows]
 
 
@@ -285,20 +303,53 @@ def charge_rows(jobs: Iterable[ChargedJob]) -> list[Sequence[str | int | float]]
     """A table of them, one line each: the numbers unrounded, times in UTC."""
     return [
         [
-            job.source.slug, job.record.cluster, job.record.job, job.record.array_task, job.account.user_name or
-            job.account.dn, job.account.group_name, job.path, job.record.state, job.record.site,
-            _instant(job.record.start_at), _instant(job.record.end_at), job.charge.run_s, job.charge.class_factor,
-            job.charge.site_factor, job.charge.charged, job.charge.historical, job.charge.active,
-            job.charge.predictive, "" if job.counted_local is None else job.counted_local, job.counted_global,
+            job.source.slug,
+            job.record.cluster,
+            job.record.job,
+            job.record.array_task,
+            job.account.user_name or job.account.dn,
+            job.account.group_name,
+            job.path,
+            job.record.state,
+            job.record.site,
+            _instant(job.record.start_at),
+            _instant(job.record.end_at),
+            job.charge.run_s,
+            job.charge.class_factor,
+            job.charge.site_factor,
+            job.charge.charged,
+            job.charge.historical,
+            job.charge.active,
+            job.charge.predictive,
+            "" if job.counted_local is None else job.counted_local,
+            job.counted_global,
         ]
         for job in jobs
-    ]  # fmt: skip
+    ]
 
 
 HEADER = (
-    "source", "cluster", "job", "array_task", "user", "group", "entry", "state", "site", "start_at", "end_at", "run_s",
-    "class_factor", "site_factor", "charged", "historical", "active", "predictive", "counts_local", "counts_global",
-)  # fmt: skip
+    "source",
+    "cluster",
+    "job",
+    "array_task",
+    "user",
+    "group",
+    "entry",
+    "state",
+    "site",
+    "start_at",
+    "end_at",
+    "run_s",
+    "class_factor",
+    "site_factor",
+    "charged",
+    "historical",
+    "active",
+    "predictive",
+    "counts_local",
+    "counts_global",
+)
 
 
 def _instant(at: datetime | None) -> str:

@@ -121,9 +121,14 @@ _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def load_usage(
-    *, sources: Sequence[int], from_at: datetime | None, to_at: datetime, sites: Sequence[str] = (),
-    resources: Iterable[str] = RESOURCES, classes: bool = True,
-) -> UsageArrays:  # fmt: skip
+    *,
+    sources: Sequence[int],
+    from_at: datetime | None,
+    to_at: datetime,
+    sites: Sequence[str] = (),
+    resources: Iterable[str] = RESOURCES,
+    classes: bool = True,
+) -> UsageArrays:
     """Buckets of hours that begin at `from_at` or later and before `to_at`, unordered, without held hours (covered by
     another source too).
 
@@ -141,14 +146,19 @@ def load_usage(
     account_id, hour_us = columns[:2]
     n = len(account_id)
     given: dict[str, Any] = {
-        "source_id": np.full(n, sources[0] if sources else 0, np.int64), "job_class_id": np.zeros(n, np.int64),
+        "source_id": np.full(n, sources[0] if sources else 0, np.int64),
+        "job_class_id": np.zeros(n, np.int64),
         **dict.fromkeys(RESOURCES, np.zeros(n)),
-    }  # fmt: skip
+    }
     given.update(zip((*told, *wanted), columns[2:], strict=False))
     return UsageArrays(
-        account_id=account_id, hour_epoch=hour_us // 1_000_000, **given, site_code=columns[-1] if sites else None,
-        sites=tuple(sites), resources=wanted,
-    )  # fmt: skip
+        account_id=account_id,
+        hour_epoch=hour_us // 1_000_000,
+        **given,
+        site_code=columns[-1] if sites else None,
+        sites=tuple(sites),
+        resources=wanted,
+    )
 
 
 def load_open_records(
@@ -167,9 +177,21 @@ def load_open_records(
     running = is_running.astype(np.bool_)
     start_epoch = np.where(running, start_us / 1e6, np.nan)
     return OpenRecords(
-        account_id, source_id, job_class_id, running, start_epoch, cpus, gpus, mem_mb / 1024.0, nodes, billing,
-        rest[0], rest[1] if sites else None, tuple(sites), _known_until_epoch(source_id),
-    )  # fmt: skip
+        account_id,
+        source_id,
+        job_class_id,
+        running,
+        start_epoch,
+        cpus,
+        gpus,
+        mem_mb / 1024.0,
+        nodes,
+        billing,
+        rest[0],
+        rest[1] if sites else None,
+        tuple(sites),
+        _known_until_epoch(source_id),
+    )
 
 
 def _known_until_epoch(source_id: I8) -> F8:

@@ -112,9 +112,15 @@ def put_in_place(traces_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Raw:
     call_command("import_usage", "--source", "lcg", "--format", "swf", str(path), stdout=StringIO())
     set_clock(monkeypatch, datetime(2005, 11, 20, 0, 30, tzinfo=UTC))
     propose_policy(
-        policy_slug="lcg", source_slug="lcg", proportional=True, settings={"window": WINDOW}, publish=True,
-        reason="As it was used.", at=clock.now(), actor=COMMAND,
-    )  # fmt: skip
+        policy_slug="lcg",
+        source_slug="lcg",
+        proportional=True,
+        settings={"window": WINDOW},
+        publish=True,
+        reason="As it was used.",
+        at=clock.now(),
+        actor=COMMAND,
+    )
     for number, parts in CHANGES.items():
         set_clock(monkeypatch, datetime(2005, 11, 19, 10, tzinfo=UTC) + number * DAY)
         operations = [

@@ -78,15 +78,13 @@ class Reckoned:
         self.band = {name: [twin.tolerance(t, RELATIVE, POINTS) for t in self.target[name]] for name in self.names}
         self.state = {
             name: [
-                "" if a is None else twin.state(
-                    actual=a, target=t, band=b, used=u, waited=0, knows=False, competes=True
-                ).lower()
-                for a, t, b, u in zip(
-                    self.actual[name], self.target[name], self.band[name], used[name], strict=True
-                )
+                ""
+                if a is None
+                else twin.state(actual=a, target=t, band=b, used=u, waited=0, knows=False, competes=True).lower()
+                for a, t, b, u in zip(self.actual[name], self.target[name], self.band[name], used[name], strict=True)
             ]
             for name in self.names
-        }  # fmt: skip
+        }
 
     def course(self, name: str) -> Course:
         actual, target, band, state = self.actual[name], self.target[name], self.band[name], self.state[name]
@@ -123,13 +121,19 @@ class Reckoned:
             said = [("at_target_or_idle", {"n": n_fine, "of": n_known})]
         if n_fine == n_known:
             said = [("all_at_target_or_idle", {"n": n_known})]
-        leaving = sorted((name for name in courses if courses[name].does == "moves_away"),
-                         key=lambda name: -abs(courses[name].points))  # fmt: skip
+        leaving = sorted(
+            (name for name in courses if courses[name].does == "moves_away"),
+            key=lambda name: -abs(courses[name].points),
+        )
         for name in leaving[:2]:
             one = courses[name]
             key = "moves_away_alone" if one.is_alone else "moves_away"
-            values = {"name": name, "since": one.since.isoformat() if one.since else None,
-                      "points": round(abs(one.points), 1), "side": "over" if one.points > 0 else "under"}  # fmt: skip
+            values = {
+                "name": name,
+                "since": one.since.isoformat() if one.since else None,
+                "points": round(abs(one.points), 1),
+                "side": "over" if one.points > 0 else "under",
+            }
             said.append((key, values))
         if leaving[2:]:
             said.append(("more_move_away", {"n": len(leaving) - 2}))

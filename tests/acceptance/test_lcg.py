@@ -72,9 +72,16 @@ def test_the_log_comes_out_as_printed_on_page_and_by_rest(log: Path, client: Cli
     assert after["accounts_account"] == before["accounts_account"]
 
     _run(
-        "propose_policy", "--policy", "lcg", "--from-source", "lcg", "--proportional",
-        "--publish", "--reason", "As it was used.",
-    )  # fmt: skip
+        "propose_policy",
+        "--policy",
+        "lcg",
+        "--from-source",
+        "lcg",
+        "--proportional",
+        "--publish",
+        "--reason",
+        "As it was used.",
+    )
     _run("recompute", "lcg", "--wait")
 
     tree = client.get("/api/v1/policies/lcg/tree?depth=1").json()

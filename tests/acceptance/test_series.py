@@ -144,9 +144,14 @@ def _demand_agrees(
     assert not series.knows_waiting.any()
     assert not series.waited_core_s.any()
     states = convergence.day_states(
-        actual=actual, target=series.target, tolerance=tolerance, used=series.used, waited=series.waited_core_s,
-        knows_waiting=series.knows_waiting, competes=series.competes,
-    )  # fmt: skip
+        actual=actual,
+        target=series.target,
+        tolerance=tolerance,
+        used=series.used,
+        waited=series.waited_core_s,
+        knows_waiting=series.knows_waiting,
+        competes=series.competes,
+    )
     names = [
         [
             twin.state(actual=a, target=t, band=b, used=u, waited=0, knows=False, competes=True)

@@ -107,9 +107,12 @@ def run_directory(folder: Path) -> Iterator[Directory]:
     (folder / "data").mkdir()
     (folder / "slapd.conf").write_text(_configuration(folder), encoding="utf-8")
     subprocess.run(
-        ["slapadd", "-f", str(folder / "slapd.conf")], input=LDIF.encode(), check=True, capture_output=True,
+        ["slapadd", "-f", str(folder / "slapd.conf")],
+        input=LDIF.encode(),
+        check=True,
+        capture_output=True,
         env={"PATH": "/usr/sbin:/usr/bin:/bin"},
-    )  # fmt: skip
+    )
     port = _free_port()
     url = f"ldap://127.0.0.1:{port}"
     server = subprocess.Popen(

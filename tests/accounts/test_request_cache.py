@@ -50,7 +50,12 @@ def test_the_next_request_sees_a_new_grant(closed_grid: Grid, client: Client) ->
     page = f"/policy/{policy.slug}/n/{closed_grid.uid('/atlas')}/atlas/"
     assert client.get(page).status_code == 404
     Grant.objects.create(
-        policy=policy, entry_uid=closed_grid.uid("/"), user=zoe, role="viewer", reason="sums",
-        verbs=["view_aggregate"], created_at=closed_grid.at,
-    )  # fmt: skip
+        policy=policy,
+        entry_uid=closed_grid.uid("/"),
+        user=zoe,
+        role="viewer",
+        reason="sums",
+        verbs=["view_aggregate"],
+        created_at=closed_grid.at,
+    )
     assert client.get(page).status_code == 200

@@ -70,8 +70,10 @@ def test_a_transaction_that_began_before_and_ends_after_a_look_is_not_missed() -
     try:
         with other.cursor() as slow:
             slow.execute("BEGIN")
-            slow.execute("INSERT INTO accounts_account (namespace, user_name, group_name, dn, fqan, project,"
-                         " first_seen_at) VALUES ('c', 'late', '', '', '', '', now())")  # fmt: skip
+            slow.execute(
+                "INSERT INTO accounts_account (namespace, user_name, group_name, dn, fqan, project,"
+                " first_seen_at) VALUES ('c', 'late', '', '', '', '', now())"
+            )
             _add("early")
             assert _names(_load()) == ["early"]
             slow.execute("COMMIT")

@@ -45,9 +45,15 @@ def verbs() -> list[str]:
 # The last six of the eight digits that RFC 6238, appendix B, gives for SHA-1.
 @pytest.mark.parametrize(
     ("second", "code"),
-    [(59, "287082"), (1111111109, "081804"), (1111111111, "050471"), (1234567890, "005924"), (2000000000, "279037"),
-     (20000000000, "353130")],
-)  # fmt: skip
+    [
+        (59, "287082"),
+        (1111111109, "081804"),
+        (1111111111, "050471"),
+        (1234567890, "005924"),
+        (2000000000, "279037"),
+        (20000000000, "353130"),
+    ],
+)
 def test_codes_are_those_of_the_standard(second: int, code: str) -> None:
     assert second_factor.code_at(SECRET, datetime.fromtimestamp(second, UTC)) == code
 

@@ -107,9 +107,13 @@ def test_what_is_told_by_sums_is_not_told_of_days_measured_against_today(mounted
     Policy.objects.update(visibility="path")
     sums = User.objects.create_user("sums", "sums@example.org", "a long pass phrase")
     Grant.objects.create(
-        policy=mounted.policy, entry_uid=load_tree(mounted.policy).uuid(0), user=sums, role="viewer",
-        verbs=[Grant.Verb.VIEW_AGGREGATE], created_at=AS_OF,
-    )  # fmt: skip
+        policy=mounted.policy,
+        entry_uid=load_tree(mounted.policy).uuid(0),
+        user=sums,
+        role="viewer",
+        verbs=[Grant.Verb.VIEW_AGGREGATE],
+        created_at=AS_OF,
+    )
     found = look(mounted, actor=Actor(user=sums, via="page"), against_today=True)
     assert sorted(member.name for member in found.members) == ["own", "vo"]
     assert found.told.tolist() == [[False] * 3] * 2

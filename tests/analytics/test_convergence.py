@@ -30,9 +30,12 @@ TOLERANCE = {"relative": 0.1, "points": 0.5}
 
 
 def shares_of(
-    actual: list[list[float]], target: list[float], *, waits: list[list[float]] | None = None,
+    actual: list[list[float]],
+    target: list[float],
+    *,
+    waits: list[list[float]] | None = None,
     runs: list[list[float]] | None = None,
-) -> tuple[Shares, SeriesDays]:  # fmt: skip
+) -> tuple[Shares, SeriesDays]:
     """Judged as given: actual shares as passed, all running unless `runs` says otherwise."""
     n = len(actual[0])
     series = plain_series(FIRST, used=runs or [[1.0] * n for _ in actual], target=target, waited=waits)

@@ -151,8 +151,9 @@ def test_another_target_gives_what_foreseeing_with_that_target_gives(
     days = _past([own / 30] * 14, [group / 25] * 14, past)
     changed = with_target(
         foresee(_standing(own, group, first), days, window, as_of_s=as_of_s),
-        target=then, slack=max(0.1 * then, 0.005),
-    )  # fmt: skip
+        target=then,
+        slack=max(0.1 * then, 0.005),
+    )
     wanted = foresee(_standing(own, group, then), days, window, as_of_s=as_of_s)
     assert (changed.standing, changed.method) == (wanted.standing, wanted.method)
     assert (changed.to_target, changed.to_tolerance) == (wanted.to_target, wanted.to_tolerance)

@@ -27,14 +27,28 @@ def _series(uids: list[UUID], used: list[float], peers: list[float]) -> DailySer
     days = SeriesDays(
         on=tuple((AS_OF - timedelta(days=n - d)).date() for d in range(n)),
         ends_s=np.array([AS_OF.timestamp() - 86_400 * (n - 1 - d) for d in range(n)]),
-        revision=np.ones(n, np.int32), is_before_first=np.zeros(n, np.bool_),
-        root_used=np.array(peers), root_decayed=np.array(peers),
-    )  # fmt: skip
+        revision=np.ones(n, np.int32),
+        is_before_first=np.zeros(n, np.bool_),
+        root_used=np.array(peers),
+        root_decayed=np.array(peers),
+    )
     yes = np.ones(shape, np.bool_)
     return DailySeries(
-        tuple(uids), days, flat + used, flat + peers, flat + used, flat + peers, flat + 0.5, flat + 0.5, yes, yes,
-        flat, yes, np.ones(shape, np.int32), flat,
-    )  # fmt: skip
+        tuple(uids),
+        days,
+        flat + used,
+        flat + peers,
+        flat + used,
+        flat + peers,
+        flat + 0.5,
+        flat + 0.5,
+        yes,
+        yes,
+        flat,
+        yes,
+        np.ones(shape, np.int32),
+        flat,
+    )
 
 
 def test_days_before_anything_was_recorded_are_no_quiet_days() -> None:

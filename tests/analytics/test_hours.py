@@ -233,9 +233,13 @@ def test_hours_are_told_to_who_is_told_names(young: Site) -> None:
     Policy.objects.update(visibility="path")
     sums = User.objects.create_user("sums", "sums@example.org", "a long pass phrase")
     Grant.objects.create(
-        policy=young.policy, entry_uid=load_tree(young.policy).uuid(0), user=sums, role="viewer",
-        verbs=[Grant.Verb.VIEW_AGGREGATE], created_at=AS_OF,
-    )  # fmt: skip
+        policy=young.policy,
+        entry_uid=load_tree(young.policy).uuid(0),
+        user=sums,
+        role="viewer",
+        verbs=[Grant.Verb.VIEW_AGGREGATE],
+        created_at=AS_OF,
+    )
     found = get_convergence_by_hour(policy_slug="grid", actor=Actor(user=sums, via="page"), counting=Counting())
     assert len(found.members) == 2
     assert not found.told.any()

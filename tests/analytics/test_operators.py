@@ -38,8 +38,11 @@ def exact_losses(operator: str, resolution: int, shares: dict[str, Fraction] | N
     tree = snapshot.tree
     given = [(shares or {}).get(tree.path(i), Fraction(x)) for i, x in enumerate(tree.shares.tolist())]
     vectors = oracles_analysis.exact_vectors(
-        tree.parent.tolist(), given, [Fraction(x) for x in snapshot.values.usage.tolist()], operator,
-    )  # fmt: skip
+        tree.parent.tolist(),
+        given,
+        [Fraction(x) for x in snapshot.values.usage.tolist()],
+        operator,
+    )
     leaves = np.flatnonzero(tree.engine_tree().is_ranked).tolist()
     return oracles_analysis.rounding_losses([vectors[leaf] for leaf in leaves], resolution)
 
@@ -174,18 +177,30 @@ def test_every_operator_is_a_choice_with_one_sentence() -> None:
     apart = [name for name, choice in choices.items() if not choice.orders_like_relative]
     assert sorted(apart) == ["absolute", "combined"]
     assert (choices["absolute"].used_by, choices["relative"].used_by, choices["slurm"].used_by) == (
-        "LSF", "Maui", "Slurm",
-    )  # fmt: skip
+        "LSF",
+        "Maui",
+        "Slurm",
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("target", "1.5"), ("target", "nan"), ("bits", "9"), ("bits", "3.5"), ("nodes", "0"), ("job_h", "1e99"),
-        ("window_days", "-1"), ("operator", "cosine"), ("reading", "mine"), ("resolution", "1"), ("k", "x" * 99),
-        ("entry", "/" + "a" * 5000), ("nodes", "٣"),
+        ("target", "1.5"),
+        ("target", "nan"),
+        ("bits", "9"),
+        ("bits", "3.5"),
+        ("nodes", "0"),
+        ("job_h", "1e99"),
+        ("window_days", "-1"),
+        ("operator", "cosine"),
+        ("reading", "mine"),
+        ("resolution", "1"),
+        ("k", "x" * 99),
+        ("entry", "/" + "a" * 5000),
+        ("nodes", "٣"),
     ],
-)  # fmt: skip
+)
 def test_what_a_figure_cannot_show_is_refused_by_its_name(name: str, text: str) -> None:
     with pytest.raises(Invalid) as refused:
         read_query({name: text})

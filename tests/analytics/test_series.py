@@ -189,9 +189,12 @@ def test_adjustments_count_in_what_is_divided_and_not_in_what_was_used(grown: Si
     build(grown)
     plain = read(grown, "/physics")
     operation = {
-        "op": "adjust_usage", "entry": "/physics", "resource": "cpu_s", "amount_s": -7200.0,
+        "op": "adjust_usage",
+        "entry": "/physics",
+        "resource": "cpu_s",
+        "amount_s": -7200.0,
         "at": (AS_OF - 3 * DAY).isoformat(),
-    }  # fmt: skip
+    }
     publish_operations(
         policy_slug=grown.slug, operations=[operation], reason="A node failed.", at=AS_OF - 3.4 * DAY, actor=COMMAND
     )

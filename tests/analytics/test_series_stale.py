@@ -234,8 +234,9 @@ def test_where_hours_begin_at_half_past_an_hour_belongs_to_the_day_in_which_it_b
         zone = site_zone()
         (day,) = days_of(date(2026, 11, 20), date(2026, 11, 20), zone)
         assert (day.from_at, day.to_at) == (
-            datetime(2026, 11, 19, 19, tzinfo=UTC), datetime(2026, 11, 20, 19, tzinfo=UTC),
-        )  # fmt: skip
+            datetime(2026, 11, 19, 19, tzinfo=UTC),
+            datetime(2026, 11, 20, 19, tzinfo=UTC),
+        )
         assert day_at(datetime(2026, 11, 19, 18, 45, tzinfo=UTC), zone).on == date(2026, 11, 19)
         assert day_at(datetime(2026, 11, 19, 19, 0, tzinfo=UTC), zone).on == date(2026, 11, 20)
 
@@ -342,10 +343,15 @@ def _waits(job: str, submitted_ago_d: float, *, started: float | None = None, **
     source = Source.objects.get(slug="grid-c1")
     start_at = None if started is None else AS_OF - started * DAY
     row = RecordRow(
-        job=job, user="bob", group="physics", state="pending" if start_at is None else "finished",
-        submit_at=AS_OF - submitted_ago_d * DAY, start_at=start_at,
-        end_at=None if start_at is None else start_at + timedelta(hours=1), **given,
-    )  # fmt: skip
+        job=job,
+        user="bob",
+        group="physics",
+        state="pending" if start_at is None else "finished",
+        submit_at=AS_OF - submitted_ago_d * DAY,
+        start_at=start_at,
+        end_at=None if start_at is None else start_at + timedelta(hours=1),
+        **given,
+    )
     ingest_batch(source=source, rows=[row], at=AS_OF)
 
 

@@ -44,9 +44,14 @@ def _run(site: Site, from_days: float, to_days: float, **cpus: float) -> None:
     for user, group, usual in USERS:
         if cpus.get(user, usual):
             site.job(
-                user, group, cpus.get(user, usual), ago_h=-to_days * 24, start_at=start_at, submit_at=start_at,
+                user,
+                group,
+                cpus.get(user, usual),
+                ago_h=-to_days * 24,
+                start_at=start_at,
+                submit_at=start_at,
                 end_at=end_at,
-            )  # fmt: skip
+            )
 
 
 @pytest.fixture
@@ -63,7 +68,7 @@ def steady(make_site: Any) -> Site:
 def _try(site: Site, account: str = "alice", **asked: Any) -> Tried:
     return try_out(
         policy_slug=site.slug, account=AccountQuery(account), asked=Supposition(**asked), actor=COMMAND, at=AS_OF
-    )  # fmt: skip
+    )
 
 
 def _recomputed(site: Site, account: str, tree: Any = None) -> tuple[int, float]:
@@ -159,12 +164,21 @@ def test_nothing_is_kept(steady: Site) -> None:
 @pytest.mark.parametrize(
     ("given_texts", "where"),
     [
-        ({"core_h": "-1"}, "core_h"), ({"core_h": "1e300"}, "core_h"), ({"core_h": "NaN"}, "core_h"),
-        ({"core_h": "much"}, "core_h"), ({"core_h": "inf"}, "core_h"), ({"days": "10000"}, "days"),
-        ({"days": "0"}, "days"), ({"load": "-5"}, "load"), ({"load": "1e9"}, "load"), ({"target": "101"}, "target"),
-        ({"target": "1_0"}, "target"), ({"level": "\0"}, "level"), ({"core_h": "9" * 5000}, "core_h"),
+        ({"core_h": "-1"}, "core_h"),
+        ({"core_h": "1e300"}, "core_h"),
+        ({"core_h": "NaN"}, "core_h"),
+        ({"core_h": "much"}, "core_h"),
+        ({"core_h": "inf"}, "core_h"),
+        ({"days": "10000"}, "days"),
+        ({"days": "0"}, "days"),
+        ({"load": "-5"}, "load"),
+        ({"load": "1e9"}, "load"),
+        ({"target": "101"}, "target"),
+        ({"target": "1_0"}, "target"),
+        ({"level": "\0"}, "level"),
+        ({"core_h": "9" * 5000}, "core_h"),
     ],
-)  # fmt: skip
+)
 def test_absurd_numbers_are_answered_with_what_is_possible(given_texts: dict[str, str], where: str) -> None:
     with pytest.raises(Invalid) as refused:
         read_asked(given_texts)

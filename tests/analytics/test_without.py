@@ -141,8 +141,9 @@ def test_unknown_sources_and_policies_are_not_found(both: Site, as_eva: Actor) -
 
 
 def test_open_jobs_of_the_source_are_left_out_too(both: Site, peer: Source) -> None:
-    both.publish(GLOBAL, {"window": {"length_s": None, "aging": "none"},
-                          "approach": {"local": "active", "global": "active"}})  # fmt: skip
+    both.publish(
+        GLOBAL, {"window": {"length_s": None, "aging": "none"}, "approach": {"local": "active", "global": "active"}}
+    )
     here, both.source = both.source, peer
     both.running("alice", "physics", cpus=100, since_h=1)
     both.source = here

@@ -114,9 +114,15 @@ def record(job: str, user: str, group: str, hours: int, *, at: datetime) -> dict
 def push(site: Site, records: list[dict[str, Any]]) -> dict[str, Any]:
     body = BytesIO(json.dumps(records).encode())
     answer: dict[str, Any] = push_records(
-        source_slug="cluster-a", body_stream=body, content_type="application/json", gzip=False,
-        idempotency_key=None, atomic=False, at=site.at, actor=SYSTEM,
-    )  # fmt: skip
+        source_slug="cluster-a",
+        body_stream=body,
+        content_type="application/json",
+        gzip=False,
+        idempotency_key=None,
+        atomic=False,
+        at=site.at,
+        actor=SYSTEM,
+    )
     return answer
 
 

@@ -109,8 +109,9 @@ def test_promises_become_a_draft_whose_arithmetic_can_be_read_first(site: Site, 
     asked = {"from": "2026-01-01", "to": "2026-12-31", "rest": "spread"}
     shown = admin.get("policies/grid/allocations/shares", asked).json()
     assert [(line["name"], line["basis"], line["shares_after"]) for line in shown["lines"]] == [
-        ("biology", "rest", 75), ("physics", "promised", 25)
-    ]  # fmt: skip
+        ("biology", "rest", 75),
+        ("physics", "promised", 25),
+    ]
     assert not ChangeSet.objects.filter(state="draft").exists()
     made = admin.post("policies/grid/allocations/shares", {**YEAR, "at_end": "keep", "reason": "As promised."})
     assert made.status_code == 201, made.content

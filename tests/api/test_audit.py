@@ -43,11 +43,22 @@ def test_administrators_read_everything_with_addresses_and_the_state_of_the_chai
     row = found["results"][2]
     event = AuditEvent.objects.get(pk=row["id"])
     assert row == {
-        "id": event.pk, "at": "2026-11-20T12:00:00Z", "actor": "admin", "verb": "policy.published", "outcome": "done",
-        "policy": "grid", "entry": str(log.uid("/physics/bob")), "subject": "grid revision 3", "reason": "inside",
-        "details": event.details, "via": "api", "request_id": "req-1", "token": "", "address": "192.0.2.9",
+        "id": event.pk,
+        "at": "2026-11-20T12:00:00Z",
+        "actor": "admin",
+        "verb": "policy.published",
+        "outcome": "done",
+        "policy": "grid",
+        "entry": str(log.uid("/physics/bob")),
+        "subject": "grid revision 3",
+        "reason": "inside",
+        "details": event.details,
+        "via": "api",
+        "request_id": "req-1",
+        "token": "",
+        "address": "192.0.2.9",
         "hash": bytes(event.hash).hex(),
-    }  # fmt: skip
+    }
     check_chain(at=AT)
     chain = admin.get("audit").json()["chain"]
     assert chain == {"checked_at": "2026-11-20T12:00:00Z", "rows": AuditEvent.objects.count(), "broken_row": None}
@@ -77,13 +88,23 @@ def test_a_token_reads_what_its_scopes_and_bounds_leave_of_it(log: Site) -> None
 
 def test_it_is_narrowed_by_everything_that_a_row_says(log: Site, admin: Caller) -> None:
     audit.record(
-        actor=Actor(user=log.ben, via="page"), verb="grant.given", at=AT + timedelta(hours=1), outcome="refused",
-        policy_slug="grid", entry_uid=log.uid("/biology"), subject="zoe", reason="No.",
-    )  # fmt: skip
+        actor=Actor(user=log.ben, via="page"),
+        verb="grant.given",
+        at=AT + timedelta(hours=1),
+        outcome="refused",
+        policy_slug="grid",
+        entry_uid=log.uid("/biology"),
+        subject="zoe",
+        reason="No.",
+    )
     for query, expected in (
-        ({"actor": "BEN"}, ["No."]), ({"verb": "grant"}, ["No."]), ({"verb": "gran"}, []),
+        ({"actor": "BEN"}, ["No."]),
+        ({"verb": "grant"}, ["No."]),
+        ({"verb": "gran"}, []),
         ({"outcome": "refused"}, ["No."]),
-        ({"via": "page"}, ["No."]), ({"q": "zoe"}, ["No."]), ({"since": "2026-11-20T12:30:00Z"}, ["No."]),
+        ({"via": "page"}, ["No."]),
+        ({"q": "zoe"}, ["No."]),
+        ({"since": "2026-11-20T12:30:00Z"}, ["No."]),
         ({"since": "2026-11-20T13:00:00Z", "until": "2026-11-20T13:00:00Z"}, []),
         ({"policy": "other"}, ["A new policy."]),
         ({"entry": "/biology/carol", "verb": "policy"}, ["outside"]),
@@ -91,7 +112,7 @@ def test_it_is_narrowed_by_everything_that_a_row_says(log: Site, admin: Caller) 
         ({"entry": "/biology", "policy": "grid", "verb": "grant"}, ["No."]),
         ({"entry": "/biology", "policy": "other"}, []),
         ({"entry": "/nowhere"}, []),
-    ):  # fmt: skip
+    ):
         answer = admin.get("audit", query).json()["results"]
         assert [row["reason"] for row in answer] == expected, query
     assert reasons(Caller(user=log.pia), entry="/biology") == []
@@ -114,10 +135,15 @@ def test_pages_follow_each_other_without_a_gap_while_rows_come(site: Site, admin
 @pytest.mark.parametrize(
     ("query", "where"),
     [
-        ({"since": "2026-11-20T12:00:00"}, "since"), ({"outcome": "maybe"}, "outcome"), ({"via": "fax"}, "via"),
-        ({"cursor": "x"}, "cursor"), ({"person": "eva"}, "person"), ({"q": "a\0b"}, "q"), ({"entry": ""}, "entry"),
+        ({"since": "2026-11-20T12:00:00"}, "since"),
+        ({"outcome": "maybe"}, "outcome"),
+        ({"via": "fax"}, "via"),
+        ({"cursor": "x"}, "cursor"),
+        ({"person": "eva"}, "person"),
+        ({"q": "a\0b"}, "q"),
+        ({"entry": ""}, "entry"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_filter_is_named(site: Site, admin: Caller, query: dict[str, str], where: str) -> None:
     answer = admin.get("audit", query)
     assert answer.status_code == 400

@@ -29,9 +29,13 @@ def paul(site: Site) -> Caller:
     """A second manager of physics."""
     user = User.objects.create_user("paul")
     Grant.objects.create(
-        policy=site.policy, entry_uid=site.uid("/physics"), user=user, role="manager",
-        verbs=list(VERBS_OF_ROLE["manager"]), created_at=AT,
-    )  # fmt: skip
+        policy=site.policy,
+        entry_uid=site.uid("/physics"),
+        user=user,
+        role="manager",
+        verbs=list(VERBS_OF_ROLE["manager"]),
+        created_at=AT,
+    )
     return Caller(user=user)
 
 

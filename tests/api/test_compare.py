@@ -29,8 +29,11 @@ def compared(caller: Caller, **asked: str) -> Any:
 def test_the_first_level_that_differs_decides_and_both_entries_are_told(computed: Site, admin: Caller) -> None:
     data = compared(admin, one="alice", other="carol")
     assert (data["ahead"], data["behind"], data["decided_by"], data["level"]) == (
-        "/biology/carol", "/physics/alice", "level", 1,
-    )  # fmt: skip
+        "/biology/carol",
+        "/physics/alice",
+        "level",
+        1,
+    )
     assert (data["ahead_step"]["entry"], data["behind_step"]["entry"]) == ("/biology", "/physics")
     assert (data["ahead_step"]["state"], data["behind_step"]["state"]) == ("under", "over")
     assert data["sentence"].startswith("carol is ahead of alice: rank 1 and rank 3 of 3. Level 1 decides")
@@ -56,9 +59,14 @@ def test_paths_and_accounts_with_their_cluster_name_the_same(computed: Site, adm
 
 def test_one_left_out_is_the_best_account_of_who_asks(computed: Site) -> None:
     Grant.objects.create(
-        policy=computed.policy, entry_uid=computed.uid("/"), user=computed.alice, role="lead",
-        verbs=list(VERBS_OF_ROLE["lead"]), created_at=computed.at, reason="test",
-    )  # fmt: skip
+        policy=computed.policy,
+        entry_uid=computed.uid("/"),
+        user=computed.alice,
+        role="lead",
+        verbs=list(VERBS_OF_ROLE["lead"]),
+        created_at=computed.at,
+        reason="test",
+    )
     data = compared(Caller(user=computed.alice), other="carol")
     assert (data["one"]["entry"], data["ahead"]) == ("/physics/alice", "/biology/carol")
 
@@ -83,9 +91,14 @@ def test_a_manager_compares_inside_the_own_group_alone(computed: Site) -> None:
 def test_who_sees_sums_alone_compares_no_members(computed: Site) -> None:
     vera = User.objects.create_user("vera")
     Grant.objects.create(
-        policy=computed.policy, entry_uid=computed.uid("/"), user=vera, role="viewer",
-        verbs=list(VERBS_OF_ROLE["viewer"]), created_at=computed.at, reason="test",
-    )  # fmt: skip
+        policy=computed.policy,
+        entry_uid=computed.uid("/"),
+        user=vera,
+        role="viewer",
+        verbs=list(VERBS_OF_ROLE["viewer"]),
+        created_at=computed.at,
+        reason="test",
+    )
     hidden, unknown = (
         Caller(user=vera).get(COMPARE, {"one": "alice", "other": other}) for other in ("carol", "nobody-at-all")
     )

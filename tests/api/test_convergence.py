@@ -38,9 +38,14 @@ def test_children_of_the_root_come_with_days_figures_and_verdict(admin: Caller, 
     assert answer["figures"]["n_days"] == 20
     assert answer["figures"]["mean_deviation_points"] > 0
     assert answer["built"] == {
-        "first_on": "2026-10-31", "through_on": "2026-11-19", "stale_from_on": None, "run": None, "progress": None,
-        "hours_from_at": None, "hours_through_at": None,
-    }  # fmt: skip
+        "first_on": "2026-10-31",
+        "through_on": "2026-11-19",
+        "stale_from_on": None,
+        "run": None,
+        "progress": None,
+        "hours_from_at": None,
+        "hours_through_at": None,
+    }
 
 
 def test_a_gap_that_never_halves_is_infinite_by_name(admin: Caller, series: HandMade) -> None:

@@ -69,8 +69,13 @@ def test_a_tree_as_a_table_has_the_numbers_of_the_nested_answer(computed: Site, 
     texts, values = both(admin, TREE)
     wanted = {entry["path"]: entry for entry in flat(admin.get(TREE, {"depth": 9}).json())}
     assert [row["path"] for row in values] == [
-        "/", "/biology", "/physics", "/biology/carol", "/physics/alice", "/physics/bob",
-    ]  # fmt: skip
+        "/",
+        "/biology",
+        "/physics",
+        "/biology/carol",
+        "/physics/alice",
+        "/physics/bob",
+    ]
     for row in values:
         entry = wanted[row["path"]]
         shared = set(row) & set(entry)
@@ -115,9 +120,14 @@ def test_a_table_holds_what_the_person_may_see_and_be_told(computed: Site) -> No
 
 def test_what_is_not_told_is_empty_and_marked(computed: Site) -> None:
     Grant.objects.create(
-        policy=computed.policy, entry_uid=computed.uid("/"), user=computed.nobody, role="viewer",
-        verbs=["view_aggregate"], created_at=AT, reason="sums",
-    )  # fmt: skip
+        policy=computed.policy,
+        entry_uid=computed.uid("/"),
+        user=computed.nobody,
+        role="viewer",
+        verbs=["view_aggregate"],
+        created_at=AT,
+        reason="sums",
+    )
     texts, values = both(Caller(user=computed.nobody), TREE)
     assert [row["path"] for row in values] == ["/", "/biology", "/physics"]
     for text, row in zip(texts, values, strict=True):
@@ -220,9 +230,13 @@ WHEN = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 def test_every_kind_of_cell_in_both_formats() -> None:
     rows = [
-        ("a", 1.5, 2, True, WHEN), (None,) * 5, ('b"\n,', -inf, -3, False, WHEN - timedelta(hours=1)),
-        ("", inf, 0, True, WHEN), ("é", nan, 2**53, False, WHEN), ("-", -2.5, -1, True, WHEN),
-    ]  # fmt: skip
+        ("a", 1.5, 2, True, WHEN),
+        (None,) * 5,
+        ('b"\n,', -inf, -3, False, WHEN - timedelta(hours=1)),
+        ("", inf, 0, True, WHEN),
+        ("é", nan, 2**53, False, WHEN),
+        ("-", -2.5, -1, True, WHEN),
+    ]
     text = b"".join(pieces(COLUMNS, rows, CSV)).decode()
     assert text.splitlines()[0] == '"t","n","w","f","at"'
     assert text.splitlines()[1] == '"a",1.5,2,"yes","2026-11-20T12:00:00Z"'

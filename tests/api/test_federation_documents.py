@@ -177,9 +177,14 @@ def test_what_a_mounted_document_has_mounted_in_turn_is_told_so_that_long_circle
     operation = {"op": "mount", "entry": "/physics", "mount": {"issuer": "vo-b.example", "publication": "x"}}
     publish_operations(policy_slug="grid", operations=[operation], reason="B.", at=AT, actor=COMMAND)
     mount = Mount.objects.create(
-        policy=told.policy, entry_uid=told.uid("/physics"), url="https://vo-b.example/x", issuer="vo-b.example",
-        publication="x", fingerprint="0" * 64, made_at=AT,
-    )  # fmt: skip
+        policy=told.policy,
+        entry_uid=told.uid("/physics"),
+        url="https://vo-b.example/x",
+        issuer="vo-b.example",
+        publication="x",
+        fingerprint="0" * 64,
+        made_at=AT,
+    )
     caller = Caller(token=told.token("federation"))
     assert document(caller.get(WHERE))["issuers"] == ["vo-b.example"]
     mount.issuers = ["vo-c.example", "vo-d.example"]
@@ -253,8 +258,11 @@ def test_a_feed_is_read_since_a_number_and_who_has_it_gets_304(fed: Site) -> Non
     first = caller.get("feeds/vo-a")
     said = document(first)
     assert (said["format"], said["feed"], said["root"], said["since"]) == (
-        "fairshare-usage/1", "vo-a", str(fed.uid("/physics")), 0,
-    )  # fmt: skip
+        "fairshare-usage/1",
+        "vo-a",
+        str(fed.uid("/physics")),
+        0,
+    )
     assert sum(sum(hour["cpu_s"]) for hour in said["hours"]) == 7 * 3600, "alice had 6 hours, bob one"
     assert "alice" not in str(said)
     assert caller.get("feeds/vo-a", if_none_match=first["ETag"]).status_code == 304

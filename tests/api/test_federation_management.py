@@ -49,16 +49,29 @@ def feed(settings: LazySettings, site: Site) -> Iterator[OtherFeed]:
 
 def mounting(side: OtherSide, **more: Any) -> dict[str, Any]:
     return {
-        "policy": "grid", "entry": "/vo", "url": side.url, "issuer": "vo-a.example", "publication": "vo-a",
-        "fingerprint": KEY.public.fingerprint, **WHY, **more,
-    }  # fmt: skip
+        "policy": "grid",
+        "entry": "/vo",
+        "url": side.url,
+        "issuer": "vo-a.example",
+        "publication": "vo-a",
+        "fingerprint": KEY.public.fingerprint,
+        **WHY,
+        **more,
+    }
 
 
 def subscribing(feed: OtherFeed, **more: Any) -> dict[str, Any]:
     return {
-        "policy": "grid", "entry": "/physics", "url": feed.url, "issuer": "site-b.example", "feed": "vo-a",
-        "fingerprint": KEY.public.fingerprint, "capacity_cores": 100, **WHY, **more,
-    }  # fmt: skip
+        "policy": "grid",
+        "entry": "/physics",
+        "url": feed.url,
+        "issuer": "site-b.example",
+        "feed": "vo-a",
+        "fingerprint": KEY.public.fingerprint,
+        "capacity_cores": 100,
+        **WHY,
+        **more,
+    }
 
 
 def place(name: str = "vo", parent: str = "/") -> None:

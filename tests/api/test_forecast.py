@@ -68,10 +68,17 @@ def test_a_supposition_is_told_beside_what_is_and_nothing_is_kept(computed: Site
 
 @pytest.mark.parametrize(
     ("asked", "status", "where"),
-    [("core_h=-1", 400, "core_h"), ("core_h=1e300", 400, "core_h"), ("core_h=NaN", 400, "core_h"),
-     ("core_h=much", 400, "core_h"), ("days=10000", 400, "days"), ("load=-3", 400, "load"),
-     ("target=101", 400, "target"), ("target=5&level=/biology", 422, "level")],
-)  # fmt: skip
+    [
+        ("core_h=-1", 400, "core_h"),
+        ("core_h=1e300", 400, "core_h"),
+        ("core_h=NaN", 400, "core_h"),
+        ("core_h=much", 400, "core_h"),
+        ("days=10000", 400, "days"),
+        ("load=-3", 400, "load"),
+        ("target=101", 400, "target"),
+        ("target=5&level=/biology", 422, "level"),
+    ],
+)
 def test_absurd_numbers_are_answered_with_what_is_possible(computed: Site, asked: str, status: int, where: str) -> None:
     cache.clear()
     answer = _get(computed, f"{WHAT_IF}?account=alice&{asked}")

@@ -116,9 +116,15 @@ def test_why_somebody_may_do_something(site: Site, pia: Caller) -> None:
     verbs = {each["verb"]: each for each in answer["verbs"]}
     assert verbs["edit_shares"]["is_held"]
     assert verbs["edit_shares"]["grounds"][0] | {"grant": 0} == {
-        "grant": 0, "path": "/physics/bob", "is_inherited": False, "role": "lead", "people": "", "granted_by": "pia",
-        "reason": "try", "expires_at": None,
-    }  # fmt: skip
+        "grant": 0,
+        "path": "/physics/bob",
+        "is_inherited": False,
+        "role": "lead",
+        "people": "",
+        "granted_by": "pia",
+        "reason": "try",
+        "expires_at": None,
+    }
     assert not verbs["delegate"]["is_held"]
     assert (answer["may_divide"], answer["may_change_own"]) == (True, False)
     own = pia.get("policies/grid/access", {"entry": "/physics/bob"}).json()

@@ -12,13 +12,18 @@ from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
 
 SAM: dict[str, Any] = {
-    "id": "sam", "algorithm": {"name": "sam"}, "shares": {"g1": 0.5, "g2": 0.5}, "benefit": {"g1": 23, "g2": 26},
+    "id": "sam",
+    "algorithm": {"name": "sam"},
+    "shares": {"g1": 0.5, "g2": 0.5},
+    "benefit": {"g1": 23, "g2": 26},
     "jobs": [{"id": "j1", "group": "g1", "benefit": 1}],
-}  # fmt: skip
+}
 SLURM: dict[str, Any] = {
-    "id": "slurm", "algorithm": {"name": "slurm-multifactor"}, "weights": {"fairshare": 100000, "jobsize": 100},
+    "id": "slurm",
+    "algorithm": {"name": "slurm-multifactor"},
+    "weights": {"fairshare": 100000, "jobsize": 100},
     "jobs": [{"id": "38", "fairshare": 0.6, "jobsize": 0.875, "site": 4321}],
-}  # fmt: skip
+}
 BAD = {**SLURM, "jobs": [{"id": "38", "fairshare": 1.5}]}
 
 

@@ -58,9 +58,13 @@ def test_usage_moves_ranks_as_shares_say(scheduler: Caller) -> None:
 def test_unmapped_accounts_get_the_fallback_in_a_good_answer(scheduler: Caller) -> None:
     found = scheduler.get(ONE, {"account": ["nobody-of-this-name", "alice"]}).json()["results"]
     assert {**found[0], "hint": ""} == {
-        "account": "nobody-of-this-name", "entry": None, "error": "unmapped", "factor": 0.5,
-        "tried": [{"user": "nobody-of-this-name"}], "hint": "",
-    }  # fmt: skip
+        "account": "nobody-of-this-name",
+        "entry": None,
+        "error": "unmapped",
+        "factor": 0.5,
+        "tried": [{"user": "nobody-of-this-name"}],
+        "hint": "",
+    }
     assert "Send group too" in found[0]["hint"]
     assert found[1]["entry"] == "/physics/alice"
 
@@ -86,8 +90,10 @@ def test_columns_say_the_same_as_objects(scheduler: Caller) -> None:
 
 @pytest.mark.parametrize("value", ["maybe", "", "2", "TRUE"])
 def test_columns_are_0_or_1(scheduler: Caller, value: str) -> None:
-    answers = [scheduler.get(f"{ONE}?account=alice&columns={value}"),
-               scheduler.post(f"{BULK}?columns={value}", {"accounts": ["alice"]})]  # fmt: skip
+    answers = [
+        scheduler.get(f"{ONE}?account=alice&columns={value}"),
+        scheduler.post(f"{BULK}?columns={value}", {"accounts": ["alice"]}),
+    ]
     assert [refused(answer) for answer in answers] == [(400, "invalid", ["columns"])] * 2
 
 

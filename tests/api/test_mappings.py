@@ -25,8 +25,10 @@ def test_an_account_is_attached_listed_and_let_go(site: Site) -> None:
     push(site, [record("9", "guest", "visitors", 2, at=site.at)])
     token = site.token("policies:write", "policies:read", user=site.pia)
     body = {
-        "account": {"namespace": "a", "user": "guest", "group": "visitors"}, "entry": "/physics/bob", "reason": "Ours.",
-    }  # fmt: skip
+        "account": {"namespace": "a", "user": "guest", "group": "visitors"},
+        "entry": "/physics/bob",
+        "reason": "Ours.",
+    }
     made = call("post", "/mappings", token, body)
     assert made.status_code == 201, made.content
     told = made.json()
@@ -39,8 +41,11 @@ def test_an_account_is_attached_listed_and_let_go(site: Site) -> None:
         "project": "",
     }
     assert (told["path"], told["entry"], told["reason"], told["author"]) == (
-        "/physics/bob", str(site.uid("/physics/bob")), "Ours.", "pia",
-    )  # fmt: skip
+        "/physics/bob",
+        str(site.uid("/physics/bob")),
+        "Ours.",
+        "pia",
+    )
     site.recompute()
     found = call("get", "/priorities?account=guest", site.token("priorities:read")).json()["results"]
     assert [one["entry"] for one in found] == ["/physics/bob"]
@@ -83,8 +88,12 @@ def test_adjustments_are_listed_with_what_counts_now(site: Site) -> None:
     assert [one["path"] for one in told["results"]] == ["/biology", "/physics/alice"]
     second = told["results"][1]
     assert (second["amount_s"], second["counted_s"], second["note"], second["reason"], second["author"]) == (
-        -7200.0, pytest.approx(-7200.0 * 2 ** (-1 / 168)), "n1", "Because.", "admin",
-    )  # fmt: skip
+        -7200.0,
+        pytest.approx(-7200.0 * 2 ** (-1 / 168)),
+        "n1",
+        "Because.",
+        "admin",
+    )
     assert second["until"] is None
     mine = call("get", "/adjustments?entry=/physics", site.token("policies:read", user=site.pia)).json()["results"]
     assert [one["uid"] for one in mine] == [second["uid"]]

@@ -137,9 +137,12 @@ def test_policies_tell_how_far_they_are_from_their_targets(computed: Site, monke
 
 def test_a_policy_in_which_nobody_ran_anything_has_no_deviation(site: Site) -> None:
     publish_document(
-        policy_slug="other", document={"root": {"name": "other", "children": [{"name": "quiet", "children": [YOU]}]}},
-        reason="x", at=AT, actor=SYSTEM,
-    )  # fmt: skip
+        policy_slug="other",
+        document={"root": {"name": "other", "children": [{"name": "quiet", "children": [YOU]}]}},
+        reason="x",
+        at=AT,
+        actor=SYSTEM,
+    )
     site.other.refresh_from_db()
     work_run_now(nudge(site.other, at=AT).pk)
     store.poll()
@@ -155,9 +158,13 @@ def test_the_daily_series_tells_how_far_it_is_and_its_build(computed: Site) -> N
     Series.objects.update_or_create(policy=computed.policy, defaults={"through_on": date(2026, 11, 19)})
     Run.objects.filter(kind=series_runs.KIND).delete()
     Run.objects.create(
-        kind=series_runs.KIND, subject=series_runs.subject_of(computed.policy), due_at=AT, created_at=AT,
-        progress_done=30, progress_total=120,
-    )  # fmt: skip
+        kind=series_runs.KIND,
+        subject=series_runs.subject_of(computed.policy),
+        due_at=AT,
+        created_at=AT,
+        progress_done=30,
+        progress_total=120,
+    )
     found = scrape()
     ends_at = datetime(2026, 11, 20, tzinfo=UTC)
     assert value(found, "fairshare_series_through_timestamp_seconds", policy="grid") == ends_at.timestamp()

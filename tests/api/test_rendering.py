@@ -55,11 +55,15 @@ def told(value: Any) -> Any:
 
 numbers = st.one_of(st.floats(), st.sampled_from([inf, -inf, nan, -0.0, 5e-324, 1.7e308]))
 leaves = st.one_of(
-    numbers, st.none(), st.booleans(), st.integers(-(2**53), 2**53), st.text(max_size=9), numbers.map(np.float64),
-    st.lists(numbers, max_size=5).map(np.array), st.lists(numbers, min_size=4, max_size=4).map(
-        lambda four: np.array(four).reshape(2, 2)
-    ),
-)  # fmt: skip
+    numbers,
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**53), 2**53),
+    st.text(max_size=9),
+    numbers.map(np.float64),
+    st.lists(numbers, max_size=5).map(np.array),
+    st.lists(numbers, min_size=4, max_size=4).map(lambda four: np.array(four).reshape(2, 2)),
+)
 trees = st.recursive(
     leaves,
     lambda inner: st.one_of(

@@ -34,16 +34,19 @@ def diff(caller: Caller, revision: int, **query: Any) -> Any:
 
 def test_two_revisions_differ_by_entries_effects_and_settings(site: Site, admin: Caller) -> None:
     publish(
-        admin, {"op": "set_shares", "entry": "/physics", "shares": 120},
+        admin,
+        {"op": "set_shares", "entry": "/physics", "shares": 120},
         {"op": "move", "entry": "/physics/bob", "parent": "/biology"},
         {"op": "set_policy", "settings": {"fallback_factor": 0.25}},
-    )  # fmt: skip
+    )
     found = diff(admin, 2)
     assert (found["from"], found["to"], found["n_outside_view"], found["next"]) == (2, 3, 0, None)
     rows = {row["name"]: row for row in found["entries"]}
     assert (rows["bob"]["change"], rows["bob"]["path_before"], rows["bob"]["path"]) == (
-        "moved", "/physics/bob", "/biology/bob",
-    )  # fmt: skip
+        "moved",
+        "/physics/bob",
+        "/biology/bob",
+    )
     assert rows["physics"]["changes"] == [{"field": "shares", "before": 60.0, "after": 120.0}]
     assert (rows["physics"]["target_before"], rows["physics"]["target_after"]) == (0.6, 0.75)
     kept = {row["name"]: (row["target_before"], row["target_after"]) for row in found["effective"]}
@@ -65,9 +68,10 @@ def test_corrections_of_usage_are_part_of_the_difference(site: Site, admin: Call
 
 def test_what_lies_outside_the_view_is_counted(site: Site, admin: Caller, pia: Caller) -> None:
     publish(
-        admin, {"op": "set_shares", "entry": "/biology/carol", "shares": 7},
+        admin,
+        {"op": "set_shares", "entry": "/biology/carol", "shares": 7},
         {"op": "set_shares", "entry": "/physics/bob", "shares": 7},
-    )  # fmt: skip
+    )
     found = diff(pia, 2)
     assert [row["name"] for row in found["entries"]] == ["bob"]
     assert found["n_outside_view"] == 1

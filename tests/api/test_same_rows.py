@@ -59,10 +59,14 @@ def below(body: bytes) -> Rows:
 # For each route with formats: its query, its rows without a format, and the columns of a table that say the same.
 READERS: dict[str, tuple[dict[str, Any], Callable[[bytes], Rows], tuple[str, ...]]] = {
     "policies/{policy}/priorities/all": (
-        {}, lambda body: [(line["account"] or "", line["entry"]) for line in lines_of(body)], ("account", "entry"),
+        {},
+        lambda body: [(line["account"] or "", line["entry"]) for line in lines_of(body)],
+        ("account", "entry"),
     ),
     "policies/{policy}/tree": (
-        {"depth": 64}, lambda body: [(path,) for path in nested(json.loads(body))], ("path",),
+        {"depth": 64},
+        lambda body: [(path,) for path in nested(json.loads(body))],
+        ("path",),
     ),
     "policies/{policy}/document": ({}, below, ("path",)),
     "usage/buckets": (
@@ -70,7 +74,7 @@ READERS: dict[str, tuple[dict[str, Any], Callable[[bytes], Rows], tuple[str, ...
         lambda body: [(row["account"]["user"], f"{row['cpu_s']:.0f}") for row in json.loads(body)["results"]],
         ("user", "cpu_s"),
     ),
-}  # fmt: skip
+}
 
 
 @cache
@@ -95,9 +99,14 @@ def people(computed: Site) -> Site:
     """vera sees everybody by name, ria the sums, and the scheduler's account is made by the documented commands."""
     for name, verb in (("vera", "view_members"), ("ria", "view_aggregate")):
         Grant.objects.create(
-            policy=computed.policy, entry_uid=computed.uid("/"), user=User.objects.create_user(name), role="viewer",
-            verbs=[verb], created_at=AT, reason="test",
-        )  # fmt: skip
+            policy=computed.policy,
+            entry_uid=computed.uid("/"),
+            user=User.objects.create_user(name),
+            role="viewer",
+            verbs=[verb],
+            created_at=AT,
+            reason="test",
+        )
     User.objects.create_user("slurm")
     return computed
 
@@ -162,8 +171,10 @@ def test_a_look_up_by_name_finds_who_is_in_the_list_and_nobody_else(people: Site
         by_body = caller.post(f"{ONE}/lookup", {"accounts": ["alice", "bob", "carol"]}).json()["results"]
         assert by_body == found, name
     assert {line["account"] for line in lines_of(body(Caller(token=documented_token()).get(ALL)))} == {
-        "alice", "bob", "carol",
-    }  # fmt: skip
+        "alice",
+        "bob",
+        "carol",
+    }
 
 
 def test_the_documented_token_s_right_is_a_grant_that_ends_with_it(people: Site) -> None:

@@ -180,9 +180,7 @@ def attached(site: Site) -> int:
     """An account placed by hand."""
     account = AccountKey("a", "bob", "physics")
     bob = site.uid("/physics/bob")
-    return attach_account(
-        policy_slug="grid", entry_uid=bob, account=account, reason="try", at=site.at, actor=SYSTEM
-    ).pk  # fmt: skip
+    return attach_account(policy_slug="grid", entry_uid=bob, account=account, reason="try", at=site.at, actor=SYSTEM).pk
 
 
 def told(site: Site) -> str:
@@ -195,9 +193,17 @@ def told(site: Site) -> str:
 def subscribed(site: Site) -> int:
     """A subscription to its usage at another site; nothing is fetched."""
     return subscribe(
-        policy_slug="grid", entry="/physics", url="https://site-b.example/x", issuer="site-b.example", feed="x",
-        fingerprint="ab" * 32, capacity_cores=10, reason="try", at=site.at, actor=SYSTEM,
-    ).pk  # fmt: skip
+        policy_slug="grid",
+        entry="/physics",
+        url="https://site-b.example/x",
+        issuer="site-b.example",
+        feed="x",
+        fingerprint="ab" * 32,
+        capacity_cores=10,
+        reason="try",
+        at=site.at,
+        actor=SYSTEM,
+    ).pk
 
 
 def session_cookies(user: User) -> dict[str, str]:

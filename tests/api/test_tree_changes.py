@@ -132,9 +132,14 @@ def test_sums_are_told_from_finished_days_however_they_are_asked_for(
 ) -> None:
     """Two live snapshots a minute apart, asked for by number: nothing of what was used in between."""
     Grant.objects.create(
-        policy=computed.policy, entry_uid=computed.uid("/"), user=computed.nobody, role="viewer",
-        verbs=["view_aggregate"], created_at=AT, reason="sums",
-    )  # fmt: skip
+        policy=computed.policy,
+        entry_uid=computed.uid("/"),
+        user=computed.nobody,
+        role="viewer",
+        verbs=["view_aggregate"],
+        created_at=AT,
+        reason="sums",
+    )
     first = Snapshot.objects.latest("id").pk
     push(computed, [record("20", "bob", "physics", 5, at=AT)])
     go_on(computed, monkeypatch, 1)

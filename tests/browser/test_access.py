@@ -31,11 +31,17 @@ def maria(grid: Grid) -> User:
     for user, people, path, role, days in given:
         ends = None if days is None else clock.now() + timedelta(days=days)
         Grant.objects.create(
-            policy=policy, entry_uid=grid.uid(path), user=user, people=people, role=role,
+            policy=policy,
+            entry_uid=grid.uid(path),
+            user=user,
+            people=people,
+            role=role,
             verbs=list(VERBS_OF_ROLE[role]),
-            reason="authority of atlas" if user == maria else "works on it", created_at=clock.now(), expires_at=ends,
+            reason="authority of atlas" if user == maria else "works on it",
+            created_at=clock.now(),
+            expires_at=ends,
             granted_by=grid.admin if user == maria else maria,
-        )  # fmt: skip
+        )
     return maria
 
 

@@ -129,14 +129,22 @@ def test_pages_of_core_hours_are_accessible_and_fit(grid: Grid, visit: Open, the
     promise(grid, "/cms", 1008, starts_on=today - timedelta(days=30), ends_on=today - timedelta(days=1))
     dates = {"ends_on": str(today + timedelta(days=20)), "at_end": "zero"}
     change_dates(
-        policy_slug=SLUG, entry_uid=grid.uid("/cms"), dates=dates, reason="x", at=grid.at,
+        policy_slug=SLUG,
+        entry_uid=grid.uid("/cms"),
+        dates=dates,
+        reason="x",
+        at=grid.at,
         actor=Actor(user=grid.admin, via="page"),
-    )  # fmt: skip
+    )
     places = {
-        "table": f"{PAGE}?soon=90&core_h=4200", "wrong days": f"{PAGE}?from=never", "calendar": f"{PAGE}calendar/",
-        "shares": f"{PAGE}shares/", "capacity": f"{PAGE}capacity/", "allocation": f"{PAGE}{made.uid}/",
+        "table": f"{PAGE}?soon=90&core_h=4200",
+        "wrong days": f"{PAGE}?from=never",
+        "calendar": f"{PAGE}calendar/",
+        "shares": f"{PAGE}shares/",
+        "capacity": f"{PAGE}capacity/",
+        "allocation": f"{PAGE}{made.uid}/",
         "entry": tab(grid, "/cms", "cms"),
-    }  # fmt: skip
+    }
     for name, path in places.items():
         window.go(path)
         problems[name] = [*window.axe(), *(["overflow"] if window.overflow() > 0 else [])]

@@ -30,20 +30,36 @@ def log(grid: Grid) -> Grid:
     shares = {"op": "set_shares", "entry": "/atlas", "shares": 77}
     publish(grid, shares, {"op": "set_policy", "settings": {"fallback_factor": 0.25}}, reason="Atlas bought nodes.")
     Grant.objects.create(
-        policy=Policy.objects.get(slug=SLUG), entry_uid=grid.uid("/cms"), user=User.objects.create_user("maria"),
-        role="manager", verbs=list(VERBS_OF_ROLE["manager"]), created_at=now,
-    )  # fmt: skip
+        policy=Policy.objects.get(slug=SLUG),
+        entry_uid=grid.uid("/cms"),
+        user=User.objects.create_user("maria"),
+        role="manager",
+        verbs=list(VERBS_OF_ROLE["manager"]),
+        created_at=now,
+    )
     give_grant(
-        policy_slug=SLUG, entry_uid=grid.uid("/atlas"), username="alice", role="lead", reason="leads atlas", at=now,
-        expires_at=now + timedelta(days=90), actor=eva,
-    )  # fmt: skip
+        policy_slug=SLUG,
+        entry_uid=grid.uid("/atlas"),
+        username="alice",
+        role="lead",
+        reason="leads atlas",
+        at=now,
+        expires_at=now + timedelta(days=90),
+        actor=eva,
+    )
     audit.record(
         actor=SYSTEM, verb="usage.imported", at=now, subject="cluster-a", details={"n_new": 4, "n_rejected": 1}
     )
     audit.record(
-        actor=Actor(user=grid.alice, via="api"), verb="policy.published", at=now, policy_slug=SLUG, outcome="refused",
-        subject="change set 9", entry_uid=grid.uid("/biomed"), reason="You may not divide biomed.",
-    )  # fmt: skip
+        actor=Actor(user=grid.alice, via="api"),
+        verb="policy.published",
+        at=now,
+        policy_slug=SLUG,
+        outcome="refused",
+        subject="change set 9",
+        entry_uid=grid.uid("/biomed"),
+        reason="You may not divide biomed.",
+    )
     publish(grid, {"op": "set_shares", "entry": "/cms/dave", "shares": 3}, reason="Dave needs more.\nUntil May.")
     check_chain(at=now)
     return grid

@@ -31,9 +31,13 @@ def managers(grid: Grid) -> Grid:
     policy = Policy.objects.get(slug=SLUG)
     for name, first, last in (("maria", "Maria", "Hedin"), ("lars", "Lars", "Ek")):
         Grant.objects.create(
-            policy=policy, entry_uid=grid.uid("/"), role="manager", verbs=list(VERBS_OF_ROLE["manager"]),
-            user=User.objects.create_user(name, first_name=first, last_name=last), created_at=clock.now(),
-        )  # fmt: skip
+            policy=policy,
+            entry_uid=grid.uid("/"),
+            role="manager",
+            verbs=list(VERBS_OF_ROLE["manager"]),
+            user=User.objects.create_user(name, first_name=first, last_name=last),
+            created_at=clock.now(),
+        )
     return grid
 
 

@@ -36,10 +36,13 @@ def made(wide_grid: Grid, monkeypatch: pytest.MonkeyPatch) -> HandMade:
         "/cms/dave": [0.0] * 20 + [80 + 3.0 * n for n in range(40)],
     }
     made = HandMade(
-        yesterday, used, decay=0.8, waited={"/biomed/carol": [0.0] * 48 + [900.0] * 12},
+        yesterday,
+        used,
+        decay=0.8,
+        waited={"/biomed/carol": [0.0] * 48 + [900.0] * 12},
         targets={"/atlas": [0.7] * 25 + [0.6] * 35, "/biomed": [0.2] * 25 + [0.3] * 35},
         revisions=[0] * 10 + [1] * 15 + [2] * 35,
-    )  # fmt: skip
+    )
     gaps = {made.on[30]: ("Cluster A",), made.on[31]: ("Cluster A",)}
     monkeypatch.setattr("apps.analytics.convergence.selectors.list_gaps", lambda **_: gaps)
     return put_in_place(made, monkeypatch)

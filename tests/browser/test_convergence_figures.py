@@ -264,8 +264,16 @@ def test_a_recompute_appears_by_itself_and_zoom_and_picks_stay(
 
 
 def more_usage(grid: Grid) -> None:
-    rows = [RecordRow(job="more", user="alice", group="atlas", start_at=AT - timedelta(hours=8),
-                      end_at=AT - timedelta(hours=1), cpus=5_000)]  # fmt: skip
+    rows = [
+        RecordRow(
+            job="more",
+            user="alice",
+            group="atlas",
+            start_at=AT - timedelta(hours=8),
+            end_at=AT - timedelta(hours=1),
+            cpus=5_000,
+        )
+    ]
     ingest_batch(source=Source.objects.get(slug="cluster-a"), rows=rows, at=AT)
     grid.recompute()
 
@@ -346,9 +354,14 @@ def test_at_most_forty_panels_are_alive_and_none_far_from_the_window(
 
 @in_windows
 def test_a_heat_map_says_what_its_colours_mean_and_how_each_row_is_now(
-    long_grid: Grid, transactional_db: None, monkeypatch: pytest.MonkeyPatch, visit: Open, theme: str, width: int,
+    long_grid: Grid,
+    transactional_db: None,
+    monkeypatch: pytest.MonkeyPatch,
+    visit: Open,
+    theme: str,
+    width: int,
     tmp_path: Path,
-) -> None:  # fmt: skip
+) -> None:
     address = many_days(long_grid, monkeypatch)
     window = visit(theme=theme, width=width)
     window.sign_in()

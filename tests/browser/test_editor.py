@@ -318,8 +318,14 @@ def test_the_pages_of_the_editor_are_sound_in_both_themes_and_widths(
     window = visit(theme=theme, width=width)
     window.sign_in()
     uid = grid.uid("/atlas")
-    for place in ("", f"?entry={uid}&do=shares", f"?entry={uid}&do=move", f"?entry={uid}&do=dates&mode=percent",
-                  "paste/", "settings/"):  # fmt: skip
+    for place in (
+        "",
+        f"?entry={uid}&do=shares",
+        f"?entry={uid}&do=move",
+        f"?entry={uid}&do=dates&mode=percent",
+        "paste/",
+        "settings/",
+    ):
         window.go(f"/changes/{draft.pk}/edit/{place}")
         assert window.axe() == [], place
         assert window.overflow() == 0, place

@@ -44,9 +44,13 @@ def twice(grid: Grid) -> None:
 @pytest.fixture
 def imported(twice: None) -> Import:
     made = start_import(
-        source_slug="north-log", format="swf", file=io.BytesIO(LOG.encode()), file_name="november.swf",
-        at=clock.now(), actor=COMMAND,
-    )  # fmt: skip
+        source_slug="north-log",
+        format="swf",
+        file=io.BytesIO(LOG.encode()),
+        file_name="november.swf",
+        at=clock.now(),
+        actor=COMMAND,
+    )
     work_run_now(made.run_id)
     return made
 

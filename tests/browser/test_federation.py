@@ -39,9 +39,16 @@ def mount(side: OtherSide) -> Mount:
     """Its first version landed, its second is held."""
     at = clock.now()
     made = make_mount(
-        policy_slug=SLUG, entry="/vo-a", url=side.url, issuer="vo-a.example", publication="vo-a",
-        fingerprint=KEY.public.fingerprint, reason="granted", at=at, actor=SYSTEM,
-    )  # fmt: skip
+        policy_slug=SLUG,
+        entry="/vo-a",
+        url=side.url,
+        issuer="vo-a.example",
+        publication="vo-a",
+        fingerprint=KEY.public.fingerprint,
+        reason="granted",
+        at=at,
+        actor=SYSTEM,
+    )
     work_run_now(ask_for(made, at=at).pk)
     side.publish(projects(90))
     work_run_now(ask_for(made, at=at).pk)
@@ -118,9 +125,10 @@ def test_each_page_is_sound_in_both_themes(mount: Mount, grid: Grid, visit: Open
         window.go(path)
         window.look()
     Mount.objects.filter(pk=mount.pk).update(
-        state="blocked", good_at=at - timedelta(hours=40), error="The document is signed with another key than the "
-        "one that is trusted: 04aae81fc6d73390…",
-    )  # fmt: skip
+        state="blocked",
+        good_at=at - timedelta(hours=40),
+        error="The document is signed with another key than the one that is trusted: 04aae81fc6d73390…",
+    )
     for path in pages[:2]:
         window.go(path)
         window.look()
@@ -133,8 +141,7 @@ def test_the_list_refreshes_in_place_until_somebody_pauses_it(mount: Mount, visi
     link = page.locator("#peers th a").first
     link.focus()
     Mount.objects.filter(pk=mount.pk).update(state="paused")
-    page.evaluate("htmx.ajax('GET', '/federation/_peers', "
-                  "{target: '#peers', swap: 'morph:outerHTML'})")  # fmt: skip
+    page.evaluate("htmx.ajax('GET', '/federation/_peers', {target: '#peers', swap: 'morph:outerHTML'})")
     expect(page.locator("#peers [data-testid=standing]").first).to_have_attribute("data-state", "paused")
     assert page.evaluate("document.activeElement.textContent") == "vo-a.example", "the focus stays where it was"
     page.click("[data-pause]")

@@ -24,13 +24,17 @@ def weeks(grid: Grid) -> Grid:
     """Twenty days before the one of the grid, more on some than on others."""
     rows = [
         RecordRow(
-            job=f"{user}-{day}", user=user, group=vo, submit_at=grid.at - timedelta(days=day + 2),
-            start_at=grid.at - timedelta(days=day + 2), end_at=grid.at - timedelta(days=day + 1),
+            job=f"{user}-{day}",
+            user=user,
+            group=vo,
+            submit_at=grid.at - timedelta(days=day + 2),
+            start_at=grid.at - timedelta(days=day + 2),
+            end_at=grid.at - timedelta(days=day + 1),
             cpus=cpus * (1 + (day * 7 % 5) / 4),
         )
         for vo, user, cpus in USERS
         for day in range(20)
-    ]  # fmt: skip
+    ]
     ingest_batch(source=Source.objects.get(slug="cluster-a"), rows=rows, at=grid.at)
     grid.recompute()
     return grid

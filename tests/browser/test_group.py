@@ -27,9 +27,13 @@ def people(grid: Grid) -> Grid:
     maria = User.objects.create_user("maria", "", PASSWORD, first_name="Maria", last_name="Hedin")
     for user, path, role in ((grid.alice, "/atlas", "lead"), (grid.alice, "/cms", "lead"), (maria, "/", "manager")):
         Grant.objects.create(
-            policy=policy, entry_uid=grid.uid(path), user=user, role=role, verbs=list(VERBS_OF_ROLE[role]),
+            policy=policy,
+            entry_uid=grid.uid(path),
+            user=user,
+            role=role,
+            verbs=list(VERBS_OF_ROLE[role]),
             created_at=grid.at,
-        )  # fmt: skip
+        )
     return grid
 
 
@@ -168,9 +172,14 @@ def prepared(grid: Grid, visit: Visit) -> int:
     """A boost in force and a request that waits."""
     actor = Actor(user=grid.alice, via="page")
     asked = ask_upward(
-        policy_slug=SLUG, entry_uid=grid.uid("/atlas"), percent=66.0, until=(grid.at + timedelta(days=200)).date(),
-        reason="Two new postdocs, their runs start on Monday.", at=grid.at, actor=actor,
-    )  # fmt: skip
+        policy_slug=SLUG,
+        entry_uid=grid.uid("/atlas"),
+        percent=66.0,
+        until=(grid.at + timedelta(days=200)).date(),
+        reason="Two new postdocs, their runs start on Monday.",
+        at=grid.at,
+        actor=actor,
+    )
     return asked.pk
 
 

@@ -39,10 +39,14 @@ def test_every_page_that_says_it_fits_and_is_accessible(alone: Grid, visit: Open
     window.sign_in("admin")
     entry = f"/policy/{SLUG}/n/{alone.uid('/atlas')}/atlas/"
     pages = {
-        "overview": "/", "tree": f"/policy/{SLUG}/", "icicle": f"/policy/{SLUG}/icicle/", "entry": entry,
-        "group": f"/policy/{SLUG}/group/{alone.uid('/atlas')}/", "convergence": f"/policy/{SLUG}/convergence/",
+        "overview": "/",
+        "tree": f"/policy/{SLUG}/",
+        "icicle": f"/policy/{SLUG}/icicle/",
+        "entry": entry,
+        "group": f"/policy/{SLUG}/group/{alone.uid('/atlas')}/",
+        "convergence": f"/policy/{SLUG}/convergence/",
         "entry-convergence": f"{entry}convergence/",
-    }  # fmt: skip
+    }
     for name, path in pages.items():
         page = window.go(path)
         assert REASON in page.inner_text("main"), path

@@ -107,9 +107,13 @@ def test_a_recompute_appears_by_itself_on_top_and_in_the_figures(
     later = AT + timedelta(minutes=20)
     monkeypatch.setenv(clock.VARIABLE, later.isoformat())
     row = RecordRow(
-        job="later", user="alice", group="atlas", start_at=AT - timedelta(hours=5), end_at=AT - timedelta(hours=3),
+        job="later",
+        user="alice",
+        group="atlas",
+        start_at=AT - timedelta(hours=5),
+        end_at=AT - timedelta(hours=3),
         cpus=4_000,
-    )  # fmt: skip
+    )
     ingest_batch(source=Source.objects.get(slug="cluster-a"), rows=[row], at=later)
     grid.recompute()
     page.focus("#what-if-core-h")

@@ -33,25 +33,49 @@ def told(grid: Grid) -> Grid:
     User.objects.update(email="someone@example.org")
     for path, days in (("/atlas", 3), ("/biomed", 20)):
         Grant.objects.create(
-            policy=policy, entry_uid=grid.uid(path), user=grid.alice, role="lead", verbs=["view_members"],
-            created_at=at, expires_at=at + days * DAY, reason="test",
-        )  # fmt: skip
+            policy=policy,
+            entry_uid=grid.uid(path),
+            user=grid.alice,
+            role="lead",
+            verbs=["view_members"],
+            created_at=at,
+            expires_at=at + days * DAY,
+            reason="test",
+        )
     facts = {"name": "atlas", "path": "/atlas", "is_starved": True, "days": 16, "deviation": -0.082}
     Notice.objects.create(
-        kind="drift", key="d", level="bad", facts=facts, policy=policy, entry_uid=grid.uid("/atlas"), opened_at=at,
-        news_at=at, changed_at=at,
-    )  # fmt: skip
+        kind="drift",
+        key="d",
+        level="bad",
+        facts=facts,
+        policy=policy,
+        entry_uid=grid.uid("/atlas"),
+        opened_at=at,
+        news_at=at,
+        changed_at=at,
+    )
     place = Place(policy=policy, entry_uid=grid.uid("/atlas"))
     set_rule(kind="drift", place=place, is_on=False, terms={}, version=NEW, at=at, actor=COMMAND)
     webhook, _ = make_webhook(
-        name="Operators’ chat", url="https://hooks.example.org/in", place=Place(), kinds=[], at=at,
+        name="Operators’ chat",
+        url="https://hooks.example.org/in",
+        place=Place(),
+        kinds=[],
+        at=at,
         actor=Actor(user=grid.admin, via="page"),
-    )  # fmt: skip
+    )
     for state, status, error in (("sent", 204, ""), ("failed", 503, "It answered with status 503.")):
         Delivery.objects.create(
-            webhook=webhook, event="test", news_at=at, due_at=at, created_at=at, state=state, status=status,
-            error=error, attempts=1,
-        )  # fmt: skip
+            webhook=webhook,
+            event="test",
+            news_at=at,
+            due_at=at,
+            created_at=at,
+            state=state,
+            status=status,
+            error=error,
+            attempts=1,
+        )
     work_run_now(ask_for_series(policy, at=at).pk)
     return grid
 
@@ -61,12 +85,18 @@ def pages(grid: Grid) -> list[str]:
 
     own = Rule.objects.get(policy__slug=SLUG).pk
     return [
-        "/notices/", "/notices/?state=closed", "/notices/rules/", f"/notices/rules/{own}/", "/notices/rules/new/",
-        "/notices/mail/", "/notices/webhooks/", "/notices/webhooks/new/",
+        "/notices/",
+        "/notices/?state=closed",
+        "/notices/rules/",
+        f"/notices/rules/{own}/",
+        "/notices/rules/new/",
+        "/notices/mail/",
+        "/notices/webhooks/",
+        "/notices/webhooks/new/",
         f"/notices/webhooks/{Webhook.objects.get().pk}/",
         f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/statements/",
         f"/policy/{SLUG}/n/{grid.uid('/')}/swegrid/statements/",
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.timeout(600)

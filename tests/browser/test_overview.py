@@ -30,13 +30,27 @@ def lived(grid: Grid) -> Grid:
     now = clock.now()
     source = Source.objects.get(slug="cluster-a")
     rows = [
-        RecordRow(job=f"{vo}{n}", user=user, group=vo, start_at=now - timedelta(days=n, hours=5),
-                  end_at=now - timedelta(days=n, hours=4), cpus=cpus)
+        RecordRow(
+            job=f"{vo}{n}",
+            user=user,
+            group=vo,
+            start_at=now - timedelta(days=n, hours=5),
+            end_at=now - timedelta(days=n, hours=4),
+            cpus=cpus,
+        )
         for n in range(1, 32)
         for vo, user, cpus in (("atlas", "alice", 300), ("biomed", "carol", 90 + 9 * n), ("cms", "erin", n))
-    ]  # fmt: skip
-    rows.append(RecordRow(job="x", user="stranger", group="nowhere", start_at=now - timedelta(hours=9),
-                          end_at=now - timedelta(hours=8), cpus=40))  # fmt: skip
+    ]
+    rows.append(
+        RecordRow(
+            job="x",
+            user="stranger",
+            group="nowhere",
+            start_at=now - timedelta(hours=9),
+            end_at=now - timedelta(hours=8),
+            cpus=40,
+        )
+    )
     ingest_batch(source=source, rows=rows, at=now)
     grid.recompute()
     work_run_now(ask_for_series(Policy.objects.get(slug=SLUG), at=now).pk)

@@ -28,11 +28,18 @@ def odd(grid: Grid) -> Source:
     for revision, cpus in ((0, 4.0), (1, 8.0)):
         rows = [
             RecordRow(
-                f"{n}", "stranger", "physics", submit_at=at - n * HOUR, start_at=at - n * HOUR,
-                end_at=at - n * HOUR + HOUR / 2, cpus=cpus, revision=revision if n % 50 == 0 else 0,
+                f"{n}",
+                "stranger",
+                "physics",
+                submit_at=at - n * HOUR,
+                start_at=at - n * HOUR,
+                end_at=at - n * HOUR + HOUR / 2,
+                cpus=cpus,
+                revision=revision if n % 50 == 0 else 0,
             )
-            for n in range(8, 400) if n % 11
-        ]  # fmt: skip
+            for n in range(8, 400)
+            if n % 11
+        ]
         ingest_batch(source=source, rows=rows, at=at)
     SourceDay.objects.filter(source=source).delete()
     SourceDay.objects.create(
@@ -46,9 +53,15 @@ def odd(grid: Grid) -> Source:
         n_ahead=2,
     )
     TooLateRecord.objects.create(
-        source=source, received_at=at - HOUR, job="7001", submit_at=at - 9000 * HOUR, end_at=at - 8999 * HOUR,
-        state="finished", account=Account.objects.filter(user_name="stranger").get(), cpu_s=7.2e6,
-    )  # fmt: skip
+        source=source,
+        received_at=at - HOUR,
+        job="7001",
+        submit_at=at - 9000 * HOUR,
+        end_at=at - 8999 * HOUR,
+        state="finished",
+        account=Account.objects.filter(user_name="stranger").get(),
+        cpu_s=7.2e6,
+    )
     other = Source.objects.exclude(pk=source.pk).earliest("pk")
     Overlap.objects.create(
         site="abisko", kept=other, held=source, from_at=at - 50 * HOUR, to_at=at - 40 * HOUR, found_at=at

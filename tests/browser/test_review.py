@@ -23,9 +23,13 @@ FEWER = {"op": "set_shares", "entry": "/atlas", "shares": 20}
 def manager(grid: Grid, name: str) -> User:
     user = User.objects.create_user(name, "", "x")
     Grant.objects.create(
-        policy=Policy.objects.get(slug=SLUG), entry_uid=grid.uid("/"), user=user, role="manager",
-        verbs=list(VERBS_OF_ROLE["manager"]), created_at=clock.now(),
-    )  # fmt: skip
+        policy=Policy.objects.get(slug=SLUG),
+        entry_uid=grid.uid("/"),
+        user=user,
+        role="manager",
+        verbs=list(VERBS_OF_ROLE["manager"]),
+        created_at=clock.now(),
+    )
     return user
 
 
@@ -41,9 +45,12 @@ def lars(grid: Grid) -> User:
 
 def drafted(user: User, *operations: dict[str, Any]) -> ChangeSet:
     return services.make_change_set(
-        policy_slug=SLUG, operations=operations, reason="Atlas winds down.", at=clock.now(),
+        policy_slug=SLUG,
+        operations=operations,
+        reason="Atlas winds down.",
+        at=clock.now(),
         actor=Actor(user=user, via="page"),
-    )  # fmt: skip
+    )
 
 
 def guard(**limits: float) -> None:
@@ -214,10 +221,13 @@ def test_every_page_of_a_review_is_clean_and_fits(
 ) -> None:
     guard(points=5)
     change_set = drafted(
-        lars, FEWER, {"op": "add", "parent": "/", "name": "cryo-em", "kind": "vo", "shares": 12},
-        {"op": "move", "entry": "/cms/dave", "parent": "/biomed"}, {"op": "archive", "entry": "/atlas/bob"},
+        lars,
+        FEWER,
+        {"op": "add", "parent": "/", "name": "cryo-em", "kind": "vo", "shares": 12},
+        {"op": "move", "entry": "/cms/dave", "parent": "/biomed"},
+        {"op": "archive", "entry": "/atlas/bob"},
         {"op": "set_shares", "entry": "/cms/erin", "shares": 0},
-    )  # fmt: skip
+    )
     at = clock.now()
     services.propose_change_set(id=change_set.pk, version=change_set.version, at=at, actor=Actor(user=lars, via="page"))
     stuck = drafted(lars, {**FEWER, "shares": 30}, {"op": "set_shares", "entry": "/cms", "shares": 11})

@@ -54,22 +54,30 @@ N_MANY = 100
 def many(grid: Grid) -> Grid:
     """A hundred projects beside each other, of which each ninth is idle, with usage of twenty days."""
     projects = [
-        {"name": f"project{n:03}", "kind": "project", "shares": round(4000 / (n + 8)),
-         "children": [{"name": f"user{n:03}", "kind": "user"}]}
+        {
+            "name": f"project{n:03}",
+            "kind": "project",
+            "shares": round(4000 / (n + 8)),
+            "children": [{"name": f"user{n:03}", "kind": "user"}],
+        }
         for n in range(N_MANY)
-    ]  # fmt: skip
+    ]
     document = {"policy": SLUG, "root": {"name": "SweGrid", "kind": "root", "children": projects}}
     publish_document(policy_slug=SLUG, document=document, reason="Projects.", at=grid.at, actor=COMMAND)
     rows = [
         RecordRow(
-            job=f"{n}-{day}", user=f"user{n:03}", group=f"project{n:03}", submit_at=grid.at - timedelta(days=day + 1),
-            start_at=grid.at - timedelta(days=day + 1), end_at=grid.at - timedelta(days=day),
+            job=f"{n}-{day}",
+            user=f"user{n:03}",
+            group=f"project{n:03}",
+            submit_at=grid.at - timedelta(days=day + 1),
+            start_at=grid.at - timedelta(days=day + 1),
+            end_at=grid.at - timedelta(days=day),
             cpus=4000 / (n + 8) * (0.6 + (n * 7 % 10) / 10) * (1 + (day * 5 % 7 - 3) / 20),
         )
         for n in range(N_MANY)
         if n % 9 != 8
         for day in range(1, 20)
-    ]  # fmt: skip
+    ]
     ingest_batch(source=Source.objects.get(slug="cluster-a"), rows=rows, at=grid.at)
     grid.recompute()
     return grid
@@ -466,9 +474,13 @@ def test_what_may_not_be_changed_has_no_border_and_says_so(grid: Grid, visit: Op
     policy = Policy.objects.get(slug=SLUG)
     lead = User.objects.create_user("lead")
     Grant.objects.create(
-        policy=policy, entry_uid=grid.uid("/atlas"), role="manager", verbs=list(VERBS_OF_ROLE["manager"]), user=lead,
+        policy=policy,
+        entry_uid=grid.uid("/atlas"),
+        role="manager",
+        verbs=list(VERBS_OF_ROLE["manager"]),
+        user=lead,
         created_at=clock.now(),
-    )  # fmt: skip
+    )
     locking = drafts.open_draft(policy_slug=SLUG, at=clock.now(), actor=Actor(user=grid.admin, via="page"))
     operation = {"op": "lock", "entry": str(grid.uid("/atlas/bob")), "locked": True}
     drafts.add_operations(

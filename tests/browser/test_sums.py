@@ -18,9 +18,14 @@ def test_what_is_not_told_says_so_with_the_reason(grid: Grid, visit: Open, width
     Snapshot.objects.update(computed_at=grid.at - timedelta(days=1))  # the last of a day that is over
     store.forget()
     Grant.objects.create(
-        policy=Policy.objects.get(slug=SLUG), entry_uid=grid.uid("/"), user=User.objects.create_user("vera"),
-        role="viewer", verbs=["view_aggregate"], reason="sums", created_at=grid.at,
-    )  # fmt: skip
+        policy=Policy.objects.get(slug=SLUG),
+        entry_uid=grid.uid("/"),
+        user=User.objects.create_user("vera"),
+        role="viewer",
+        verbs=["view_aggregate"],
+        reason="sums",
+        created_at=grid.at,
+    )
     window = visit(width=width)
     window.sign_in("vera")
     page = window.go(f"/policy/{SLUG}/")

@@ -64,17 +64,41 @@ def test_the_example_of_the_contract_comes_out_to_the_digit(tmp_path: Path) -> N
             "id": "two-projects",
             "algorithm": {"name": "aequus", "operator": "relative", "resolution": 10000, "factor_from": "rank"},
             "nodes": {
-                "/physics": {"target": 0.3, "actual": 0.19672131147540983, "priority": 0.3442622950819672,
-                             "vector": [6721], "rank": 2, "factor": 0.6666666666666667},
-                "/physics/alice": {"target": 0.5, "actual": 1.0, "priority": -0.5, "vector": [6721, 2500],
-                                   "rank": 2, "factor": 0.6666666666666667},
-                "/physics/bob": {"target": 0.5, "actual": 0.0, "priority": 1.0, "vector": [6721, 9999],
-                                 "rank": 1, "factor": 1.0},
-                "/biology": {"target": 0.7, "actual": 0.8032786885245902, "priority": -0.12857142857142864,
-                             "vector": [4357], "rank": 3, "factor": 0.33333333333333337},
+                "/physics": {
+                    "target": 0.3,
+                    "actual": 0.19672131147540983,
+                    "priority": 0.3442622950819672,
+                    "vector": [6721],
+                    "rank": 2,
+                    "factor": 0.6666666666666667,
+                },
+                "/physics/alice": {
+                    "target": 0.5,
+                    "actual": 1.0,
+                    "priority": -0.5,
+                    "vector": [6721, 2500],
+                    "rank": 2,
+                    "factor": 0.6666666666666667,
+                },
+                "/physics/bob": {
+                    "target": 0.5,
+                    "actual": 0.0,
+                    "priority": 1.0,
+                    "vector": [6721, 9999],
+                    "rank": 1,
+                    "factor": 1.0,
+                },
+                "/biology": {
+                    "target": 0.7,
+                    "actual": 0.8032786885245902,
+                    "priority": -0.12857142857142864,
+                    "vector": [4357],
+                    "rank": 3,
+                    "factor": 0.33333333333333337,
+                },
             },
         }
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("folder", ["operators", "aequus", "gridwide"])

@@ -45,9 +45,19 @@ def test_the_token_stands_alone_on_standard_output_and_works() -> None:
 
 def test_it_is_bound_to_what_the_options_name() -> None:
     printed = _token(
-        "--user", "alice", "--scope", "priorities:read", "--scope", "usage:write", "--policy", "grid",
-        "--subtree", "/physics", "--source", "c1",
-    )  # fmt: skip
+        "--user",
+        "alice",
+        "--scope",
+        "priorities:read",
+        "--scope",
+        "usage:write",
+        "--policy",
+        "grid",
+        "--subtree",
+        "/physics",
+        "--source",
+        "c1",
+    )
     _user, bounds = verify_token(printed.strip(), at=now())
     tree = load_tree(Policy.objects.get())
     assert (bounds.policy_slug, bounds.source_slug) == ("grid", "c1")

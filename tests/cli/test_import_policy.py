@@ -32,15 +32,21 @@ from apps.usage.services import make_source
 from tests.cli.refusals import code_of
 
 TREE = {
-    "name": "grid", "children": [
-        {"name": "physics", "kind": "vo", "shares": 30, "children": [
-            {"name": "alice", "kind": "user", "shares": 1},
-            {"name": "bob", "kind": "user", "shares": 3, "locked": True},
-        ]},
+    "name": "grid",
+    "children": [
+        {
+            "name": "physics",
+            "kind": "vo",
+            "shares": 30,
+            "children": [
+                {"name": "alice", "kind": "user", "shares": 1},
+                {"name": "bob", "kind": "user", "shares": 3, "locked": True},
+            ],
+        },
         {"name": "biology", "kind": "vo", "shares": 50, "children": [{"name": "lab", "children": []}]},
         {"name": "reserve", "kind": "reserve", "shares": 20},
     ],
-}  # fmt: skip
+}
 CSV = "path,kind,shares\n/physics,vo,40\n/physics/alice,user,2\n/physics/carl,user,1\n/reserve,reserve,20\n"
 
 IN_FORCE = ("--publish", "--reason", "x")
@@ -214,14 +220,25 @@ def test_slurm_s_dump_and_grid_engine_s_tree_are_taken_in(grid: Policy, golden_d
     dump = samples / "slurm" / "samples" / "sacctmgr-dump-demo.cfg"
     run("import_policy", "--policy", "grid", "--format", "sacctmgr", *IN_FORCE, dump)
     assert paths(grid) == {
-        "/biology": 40, "/physics": 60, "/root": 1, "/biology/carol": 10, "/physics/alice": 2, "/physics/bobby": None,
-        "/physics/hep": 3, "/physics/hep/alice": 1,
-    }  # fmt: skip
+        "/biology": 40,
+        "/physics": 60,
+        "/root": 1,
+        "/biology/carol": 10,
+        "/physics/alice": 2,
+        "/physics/bobby": None,
+        "/physics/hep": 3,
+        "/physics/hep/alice": 1,
+    }
     tree = samples / "gridengine" / "samples" / "qconf-sstree.txt"
     run("import_policy", "--policy", "grid", "--format", "ge", *IN_FORCE, tree)
     assert paths(grid) == {
-        "/grp1": 300, "/grp2": 100, "/grp1/gea": 60, "/grp1/geb": 40, "/grp2/gec": 10, "/grp2/ged": 30
-    }  # fmt: skip
+        "/grp1": 300,
+        "/grp2": 100,
+        "/grp1/gea": 60,
+        "/grp1/geb": 40,
+        "/grp2/gec": 10,
+        "/grp2/ged": 30,
+    }
 
 
 def test_more_than_a_change_set_holds_is_a_draft_of_the_whole_tree(

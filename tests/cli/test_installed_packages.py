@@ -15,11 +15,17 @@ from tests.conftest import REPOSITORY
 from tests.example_package.wheel import build_wheel
 
 POLICY = {
-    "name": "root", "shares": 1, "children": [
-        {"name": "physics", "shares": 3, "children": [
-            {"name": "alice", "kind": "user", "shares": 1}, {"name": "bob", "kind": "user", "shares": 1}]},
+    "name": "root",
+    "shares": 1,
+    "children": [
+        {
+            "name": "physics",
+            "shares": 3,
+            "children": [{"name": "alice", "kind": "user", "shares": 1}, {"name": "bob", "kind": "user", "shares": 1}],
+        },
         {"name": "carol", "kind": "user", "shares": 1},
-    ]}  # fmt: skip
+    ],
+}
 USAGE = {"/physics/alice": 300, "/physics/bob": 30, "/carol": 100}
 
 
@@ -46,9 +52,14 @@ def broken(folder: Path, name: str, code: str, entry_points: str) -> Path:
 def manage(*arguments: str, path: Path, given: Any = None) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own, which alone sees what lies on its path."""
     return subprocess.run(
-        [sys.executable, REPOSITORY / "manage.py", *arguments], input=json.dumps(given), text=True,
-        capture_output=True, check=False, env={**os.environ, "PYTHONPATH": str(path)}, cwd=REPOSITORY,
-    )  # fmt: skip
+        [sys.executable, REPOSITORY / "manage.py", *arguments],
+        input=json.dumps(given),
+        text=True,
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(path)},
+        cwd=REPOSITORY,
+    )
 
 
 def case(**algorithm: Any) -> dict[str, Any]:
@@ -63,14 +74,20 @@ def test_an_installed_algorithm_operator_and_benefit_are_used_by_name(installed:
     least, halfway = json.loads(found.stdout)
     assert least["algorithm"] == {"name": "least-used", "unit": 3600.0}
     assert {path: node["rank"] for path, node in least["nodes"].items()} == {
-        "/physics": None, "/physics/alice": 3, "/physics/bob": 1, "/carol": 2,
-    }  # fmt: skip
+        "/physics": None,
+        "/physics/alice": 3,
+        "/physics/bob": 1,
+        "/carol": 2,
+    }
     assert least["nodes"]["/carol"]["used_per_share"] == 400
     assert halfway["nodes"]["/physics"]["priority"] == (0.75 - 330 / 430) / 2
     jobs = {
-        "id": "x", "algorithm": {"name": "sam", "benefit": "energy"}, "shares": {"g": 1}, "benefit": {"g": 10},
+        "id": "x",
+        "algorithm": {"name": "sam", "benefit": "energy"},
+        "shares": {"g": 1},
+        "benefit": {"g": 10},
         "jobs": [{"id": "j", "group": "g", "watts": 200, "run_s": 60}],
-    }  # fmt: skip
+    }
     answer = manage("jobs", "-", path=installed, given=jobs)
     assert answer.returncode == 0, answer.stderr
 
@@ -84,18 +101,23 @@ def test_the_names_of_an_installed_package_are_unknown_without_it(tmp_path: Path
 
 BROKEN = {
     "import_error": (
-        "import there_is_no_such_module\n", "[fairshare.algorithms]\nlost = import_error:LOST\n",
+        "import there_is_no_such_module\n",
+        "[fairshare.algorithms]\nlost = import_error:LOST\n",
         ["import-error", "import_error:LOST", "ModuleNotFoundError"],
     ),
     "exits": (
-        "raise SystemExit(3)\n", "[fairshare.algorithms]\nlost = exits:LOST\n", ["SystemExit: 3"],
+        "raise SystemExit(3)\n",
+        "[fairshare.algorithms]\nlost = exits:LOST\n",
+        ["SystemExit: 3"],
     ),
     "wrong_protocol": (
-        "class Lost:\n    name = 'lost'\nLOST = Lost()\n", "[fairshare.algorithms]\nlost = wrong_protocol:LOST\n",
+        "class Lost:\n    name = 'lost'\nLOST = Lost()\n",
+        "[fairshare.algorithms]\nlost = wrong_protocol:LOST\n",
         ["label"],
     ),
     "a_class": (
-        "class Lost: ...\n", "[fairshare.algorithms]\nlost = a_class:Lost\n",
+        "class Lost: ...\n",
+        "[fairshare.algorithms]\nlost = a_class:Lost\n",
         ["a_class:Lost"],
     ),
     "computes_nonsense": (
@@ -105,7 +127,7 @@ BROKEN = {
         "[fairshare.algorithms]\nlost = computes_nonsense:LOST\n",
         ["ZeroDivisionError"],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", sorted(BROKEN))

@@ -16,13 +16,18 @@ from syrupy.assertion import SnapshotAssertion
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SAM: dict[str, Any] = {
-    "id": "sam", "algorithm": {"name": "sam"}, "shares": {"g1": 0.5, "g2": 0.5}, "benefit": {"g1": 23, "g2": 26},
+    "id": "sam",
+    "algorithm": {"name": "sam"},
+    "shares": {"g1": 0.5, "g2": 0.5},
+    "benefit": {"g1": 23, "g2": 26},
     "jobs": [{"id": "j1", "group": "g1", "benefit": 1}],
-}  # fmt: skip
+}
 SLURM: dict[str, Any] = {
-    "id": "slurm", "algorithm": {"name": "slurm-multifactor"}, "weights": {"fairshare": 100000},
+    "id": "slurm",
+    "algorithm": {"name": "slurm-multifactor"},
+    "weights": {"fairshare": 100000},
     "jobs": [{"id": 38, "fairshare": 0.6, "site": 11}],
-}  # fmt: skip
+}
 
 
 def run(*files: str) -> tuple[int, list[dict[str, Any]], list[str]]:
@@ -92,8 +97,14 @@ def test_standard_input_is_read_without_a_database_or_an_instance(tmp_path: Path
     blind |= {"DATABASE_URL": "postgres://nobody@127.0.0.1:1/none", "FAIRSHARE_VAR": str(tmp_path / "absent")}
     done = subprocess.run(
         [sys.executable, "manage.py", "jobs", "-"],
-        input=json.dumps(SAM), capture_output=True, text=True, cwd=REPOSITORY, env=blind, check=False, timeout=60,
-    )  # fmt: skip
+        input=json.dumps(SAM),
+        capture_output=True,
+        text=True,
+        cwd=REPOSITORY,
+        env=blind,
+        check=False,
+        timeout=60,
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)[0]["jobs"]["j1"]["fraction_after"] == 0.48
     assert not (tmp_path / "absent").exists()

@@ -43,8 +43,9 @@ def test_json_is_the_object_that_rest_gives() -> None:
 def test_without_names_it_lists_every_leaf() -> None:
     lines = _priorities("grid").splitlines()
     assert [line.split() for line in lines] == [
-        ["1/2", "1.000000", "-", "/physics/alice"], ["1/2", "1.000000", "-", "/physics/bob"],
-    ]  # fmt: skip
+        ["1/2", "1.000000", "-", "/physics/alice"],
+        ["1/2", "1.000000", "-", "/physics/bob"],
+    ]
     assert len(json.loads(_priorities("grid", "--json"))["results"]) == 2
 
 

@@ -36,9 +36,19 @@ def test_the_groups_of_the_nasa_log_come_out_to_the_printed_digits(traces_dir: P
     log = traces_dir / "NASA-iPSC-1993-3.1-cln.swf.gz"
     _run("import_usage", "--source", "nasa", "--format", "swf", log)
     proposed = _run(
-        "propose_policy", "--policy", "nasa", "--from-source", "nasa", "--window-days", "all", "--aging", "none",
-        "--publish", "--reason", "From the log",
-    )  # fmt: skip
+        "propose_policy",
+        "--policy",
+        "nasa",
+        "--from-source",
+        "nasa",
+        "--window-days",
+        "all",
+        "--aging",
+        "none",
+        "--publish",
+        "--reason",
+        "From the log",
+    )
     assert re.findall(r"nasa|\d+", proposed) == ["nasa", "2", "2", "69"]
     assert re.findall(r"\d+", _run("recompute", "nasa", "--wait"))[-1] == "69"
 
@@ -69,9 +79,7 @@ def test_without_publish_it_is_a_draft_that_can_be_published(usage_of_three: Non
     publish_change_set(id=draft.pk, version=draft.version, reason="x", at=now(), actor=COMMAND)
     tree = load_tree(Policy.objects.get())
     shares = {tree.path(i): float(tree.shares[i]) for i in range(1, len(tree))}
-    assert shares == {
-        "/a%2Fb": 1.5, "/physics": 3.0, "/a%2Fb/carol": 1.5, "/physics/alice": 2.0, "/physics/bob": 1.0
-    }  # fmt: skip
+    assert shares == {"/a%2Fb": 1.5, "/physics": 3.0, "/a%2Fb/carol": 1.5, "/physics/alice": 2.0, "/physics/bob": 1.0}
     _run("recompute", "p", "--wait")
     answer = json.loads(_run("priorities", "p", "--account", "alice", "--json"))
     assert [one["entry"] for one in answer["results"]] == ["/physics/alice"]

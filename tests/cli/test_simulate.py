@@ -22,10 +22,13 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 def scenario(**changes: Any) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "id": "two", "hours": 10, "sites": [{"name": "s", "cpus": 4}], "algorithm": {"name": "gridwide"},
+        "id": "two",
+        "hours": 10,
+        "sites": [{"name": "s", "cpus": 4}],
+        "algorithm": {"name": "gridwide"},
         "policy": {"name": "r", "children": [{"name": "a", "shares": 3}, {"name": "b", "shares": 1}]},
         "workload": [{"entry": "/a", "every_s": 600, "run_h": 1}, {"entry": "/b", "every_s": 600, "run_h": 1}],
-    }  # fmt: skip
+    }
     return found | changes
 
 
@@ -155,10 +158,12 @@ def test_a_real_log_can_drive_the_sites(traces_dir: Path, tmp_path: Path) -> Non
     lines = [line.split() for line in gzip.decompress(log.read_bytes()).decode().splitlines() if line[:1] not in ";"]
     groups = sorted({int(fields[12]) for fields in lines})
     changes: dict[str, Any] = {
-        "hours": 24 * 60, "sites": [{"name": "sp2", "cpus": 128}], "backfill": True,
+        "hours": 24 * 60,
+        "sites": [{"name": "sp2", "cpus": 128}],
+        "backfill": True,
         "policy": {"name": "r", "children": [{"name": f"g{group}", "shares": 1} for group in groups]},
         "workload": [{"trace": str(log), "entry": "/g{group}"}],
-    }  # fmt: skip
+    }
     status, out, errors = run(write(tmp_path / "sdsc.json", scenario(**changes)))
     (result,) = json.loads(out)
     assert (status, errors) == (0, [])
@@ -179,7 +184,12 @@ def test_it_needs_no_instance_and_opens_no_database(tmp_path: Path) -> None:
     environment["DATABASE_URL"] = "postgres://nobody@127.0.0.1:1/none"
     done = subprocess.run(
         [sys.executable, str(REPOSITORY / "manage.py"), "simulate", "-"],
-        input=json.dumps(scenario()), capture_output=True, text=True, env=environment, cwd=tmp_path, check=False,
-    )  # fmt: skip
+        input=json.dumps(scenario()),
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=tmp_path,
+        check=False,
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)[0]["id"] == "two"

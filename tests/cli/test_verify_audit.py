@@ -78,10 +78,22 @@ def test_an_empty_log_is_unbroken() -> None:
 
 
 CHANGES = [
-    "verb = 'x'", "reason = 'x'", "actor_name = 'x'", "details = '{\"n\": 5}'", "at = at + interval '1 microsecond'",
-    "outcome = 'refused'", "policy_slug = 'x'", "entry_uid = gen_random_uuid()", "address = '192.0.2.1'", "via = 'x'",
-    "request_id = 'x'", "hash = sha256('x')", "token_prefix = 'x'", "actor_id = 7", "subject = ''",
-]  # fmt: skip
+    "verb = 'x'",
+    "reason = 'x'",
+    "actor_name = 'x'",
+    "details = '{\"n\": 5}'",
+    "at = at + interval '1 microsecond'",
+    "outcome = 'refused'",
+    "policy_slug = 'x'",
+    "entry_uid = gen_random_uuid()",
+    "address = '192.0.2.1'",
+    "via = 'x'",
+    "request_id = 'x'",
+    "hash = sha256('x')",
+    "token_prefix = 'x'",
+    "actor_id = 7",
+    "subject = ''",
+]
 
 
 @pytest.mark.parametrize("column", CHANGES)
@@ -143,11 +155,14 @@ def test_what_was_found_is_kept_for_the_page(tamper: Tamper) -> None:
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(10**25), 10**25) | st.floats(allow_nan=False, allow_infinity=False)
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**25), 10**25)
+    | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8),
     lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.sampled_from("abå"), inside, max_size=3),
     max_leaves=6,
-)  # fmt: skip
+)
 ADDRESSES = ["192.0.2.7", "2001:DB8:0:0::1", "::ffff:192.0.2.7", "::1", "fe80::0001", None]
 
 

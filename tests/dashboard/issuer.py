@@ -33,11 +33,16 @@ class Issuer(BaseHTTPRequestHandler):
         asked = {name: values[0] for name, values in parse_qs(address.query).items()}
         if address.path == "/.well-known/openid-configuration":
             base = self.base()
-            self.answer({
-                "issuer": base, "authorization_endpoint": f"{base}/authorize", "token_endpoint": f"{base}/token",
-                "userinfo_endpoint": f"{base}/userinfo", "jwks_uri": f"{base}/keys",
-                "token_endpoint_auth_methods_supported": ["client_secret_post"],
-            })  # fmt: skip
+            self.answer(
+                {
+                    "issuer": base,
+                    "authorization_endpoint": f"{base}/authorize",
+                    "token_endpoint": f"{base}/token",
+                    "userinfo_endpoint": f"{base}/userinfo",
+                    "jwks_uri": f"{base}/keys",
+                    "token_endpoint_auth_methods_supported": ["client_secret_post"],
+                }
+            )
         elif address.path == "/keys":
             public = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(KEY.public_key()))
             self.answer({"keys": [{**public, "kid": "1", "alg": "RS256", "use": "sig"}]})

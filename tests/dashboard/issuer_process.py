@@ -13,8 +13,12 @@ from typing import Any
 PROGRAM = Path(__file__).parent / "issuer.py"
 CLIENT_ID, CLIENT_SECRET = "fairshare", "between us"
 EVA: dict[str, Any] = {
-    "sub": "17", "preferred_username": "eva", "given_name": "Eva", "family_name": "Kling", "groups": ["physics"],
-}  # fmt: skip
+    "sub": "17",
+    "preferred_username": "eva",
+    "given_name": "Eva",
+    "family_name": "Kling",
+    "groups": ["physics"],
+}
 
 
 def run_issuer(folder: Path) -> Iterator[tuple[Path, str]]:

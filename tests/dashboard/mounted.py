@@ -21,9 +21,13 @@ from tests.sign_in import sign_in
 
 NEW = "/federation/mount/"
 LIMITS = {
-    "every": "5", "max_age": "24", "most_points": "5", "most_entries": "10000", "most_levels": "32",
+    "every": "5",
+    "max_age": "24",
+    "most_points": "5",
+    "most_entries": "10000",
+    "most_levels": "32",
     "stale_action": "keep",
-}  # fmt: skip
+}
 
 
 def signed_in(user: User) -> Client:

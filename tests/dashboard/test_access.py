@@ -45,9 +45,15 @@ def maria(grid: Grid) -> User:
 def make_grant(grid: Grid, who: User | None, path: str, role: str, *, days: int | None = None, **more: Any) -> Grant:
     ends = None if days is None else grid.at + timedelta(days=days)
     return Grant.objects.create(
-        policy=Policy.objects.get(slug=SLUG), entry_uid=grid.uid(path), user=who, role=role, created_at=grid.at,
-        verbs=list(VERBS_OF_ROLE[role]), expires_at=ends, **more,
-    )  # fmt: skip
+        policy=Policy.objects.get(slug=SLUG),
+        entry_uid=grid.uid(path),
+        user=who,
+        role=role,
+        created_at=grid.at,
+        verbs=list(VERBS_OF_ROLE[role]),
+        expires_at=ends,
+        **more,
+    )
 
 
 def page_of(user: User, path: str = PAGE, **headers: str) -> Any:

@@ -104,8 +104,11 @@ def test_a_preview_shows_its_own_parameters(admin: Client) -> None:
     }
     labels = {parameter.name: parameter.label for parameter in all_algorithms()["aequus"].parameters}
     assert shown == {
-        labels["operator"]: "combined", labels["resolution"]: "50", labels["k"]: "0", labels["factor_from"]: "rank"
-    }  # fmt: skip
+        labels["operator"]: "combined",
+        labels["resolution"]: "50",
+        labels["k"]: "0",
+        labels["factor_from"]: "rank",
+    }
     assert read(send(admin, algorithm="flux", step="preview")).all('[data-testid="parameter"]') == []
 
 

@@ -48,9 +48,14 @@ def signed_in(user: User) -> Client:
 def promise(grid: Grid, path: str, core_h: float, **days: date) -> Allocation:
     whole: dict[str, Any] = {"starts_on": date(2026, 1, 1), "ends_on": date(2026, 12, 31), **days}
     return give_allocation(
-        policy_slug=SLUG, entry_uid=grid.uid(path), core_h=core_h, reason="Round 7.", at=AT,
-        actor=Actor(user=grid.admin, via="page"), **whole,
-    )  # fmt: skip
+        policy_slug=SLUG,
+        entry_uid=grid.uid(path),
+        core_h=core_h,
+        reason="Round 7.",
+        at=AT,
+        actor=Actor(user=grid.admin, via="page"),
+        **whole,
+    )
 
 
 def cores(grid: Grid, n: float) -> Capacity:
@@ -150,11 +155,20 @@ def test_core_hours_are_promised_by_path_and_wrong_ones_are_kept_in_the_form(gri
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
-        ("4200000", 4_200_000), ("4,200,000", 4_200_000), ("4 200 000", 4_200_000), ("4\u202f200\u202f000", 4_200_000),
-        ("4.200.000", 4_200_000), ("1,500", 1500), ("1,5", 1.5), ("0.5", 0.5), ("0,500", 0.5), ("1,234.5", 1234.5),
-        ("1.234,5", 1234.5), ("12", 12),
+        ("4200000", 4_200_000),
+        ("4,200,000", 4_200_000),
+        ("4 200 000", 4_200_000),
+        ("4\u202f200\u202f000", 4_200_000),
+        ("4.200.000", 4_200_000),
+        ("1,500", 1500),
+        ("1,5", 1.5),
+        ("0.5", 0.5),
+        ("0,500", 0.5),
+        ("1,234.5", 1234.5),
+        ("1.234,5", 1234.5),
+        ("12", 12),
     ],
-)  # fmt: skip
+)
 def test_amounts_are_read_as_people_write_them(typed: str, meant: float) -> None:
     assert read_amount(typed) == meant
 
@@ -223,17 +237,25 @@ def test_the_table_is_a_file_whose_cells_are_no_formulas(grid: Grid, admin: Clie
 def test_dates_of_shares_are_published_with_a_reason_and_removed(grid: Grid, admin: Client) -> None:
     url, page = f"/policy/{SLUG}/n/{grid.uid('/atlas')}/_dates", tab(grid, "/atlas", "atlas")
     base = Policy.objects.get(slug=SLUG).head_number
-    form = {"ends_on": "2027-03-31", "at_end": "number", "shares_then": "12,5", "reason": "Until spring.",
-            "base_revision": str(base), "step": "publish"}  # fmt: skip
+    form = {
+        "ends_on": "2027-03-31",
+        "at_end": "number",
+        "shares_then": "12,5",
+        "reason": "Until spring.",
+        "base_revision": str(base),
+        "step": "publish",
+    }
     done = admin.post(url, form, follow=True)
     shown = read(done).item("dates")
     assert shown.attributes["data-state"] == "dated"
     for part in ("31 Mar 2027", "12.5"):
         assert part in text_of(shown)
     for field, wrong, code in (
-        ("ends_on", "", "no_day"), ("shares_then", "", "no_shares_then"), ("reason", "", "required"),
+        ("ends_on", "", "no_day"),
+        ("shares_then", "", "no_shares_then"),
+        ("reason", "", "required"),
         ("shares_then", "lots", "number"),
-    ):  # fmt: skip
+    ):
         answer = admin.post(url, {**form, field: wrong})
         assert read(answer, 422).text(f"#dates_{field}_error"), field
         assert refused(answer, "dates_form")[field][0] == code
@@ -377,8 +399,12 @@ def test_fragments_opened_directly_lead_to_their_page(grid: Grid, admin: Client)
 def test_shares_changed_meanwhile_show_in_what_they_come_to(grid: Grid, admin: Client) -> None:
     cores(grid, 100)
     change_shares(
-        policy_slug=SLUG, entry_uid=grid.uid("/atlas"), shares=160, reason="x", at=AT,
+        policy_slug=SLUG,
+        entry_uid=grid.uid("/atlas"),
+        shares=160,
+        reason="x",
+        at=AT,
         actor=Actor(user=grid.admin, via="page"),
-    )  # fmt: skip
+    )
     (shares,) = read(admin.get(tab(grid, "/atlas", "atlas"))).texts('[data-testid="step-shares"]')
     assert re.findall(r"\d+", shares) == ["160", "200"]

@@ -48,9 +48,13 @@ def maria(grid: Grid) -> Client:
 def signed_in(user: User, grid: Grid, path: str = "", role: str = "") -> Client:
     if role:
         Grant.objects.create(
-            policy=Policy.objects.get(), entry_uid=grid.uid(path), user=user, role=role,
-            verbs=list(VERBS_OF_ROLE[role]), created_at=grid.at,
-        )  # fmt: skip
+            policy=Policy.objects.get(),
+            entry_uid=grid.uid(path),
+            user=user,
+            role=role,
+            verbs=list(VERBS_OF_ROLE[role]),
+            created_at=grid.at,
+        )
     return sign_in(Client(), user)
 
 
@@ -93,8 +97,15 @@ def test_a_publish_is_a_sentence_with_its_reason_a_way_to_what_changed_and_a_way
 
 
 def test_a_role_is_told_with_its_name_and_where_it_was_given(grid: Grid, eva: Client) -> None:
-    give_grant(policy_slug=SLUG, entry_uid=grid.uid("/atlas"), username="alice", role="lead", reason="leads it",
-               at=grid.at, actor=Actor(user=grid.admin, via="page"))  # fmt: skip
+    give_grant(
+        policy_slug=SLUG,
+        entry_uid=grid.uid("/atlas"),
+        username="alice",
+        role="lead",
+        reason="leads it",
+        at=grid.at,
+        actor=Actor(user=grid.admin, via="page"),
+    )
     row = row_of(shown(eva), AuditEvent.objects.get(verb="grant.given"))
     assert row.item("sentence").attributes["data-key"] == "grant.given"
     assert row.text("[data-testid=sentence] b") == "admin"
@@ -107,8 +118,15 @@ def test_a_role_is_told_with_its_name_and_where_it_was_given(grid: Grid, eva: Cl
 def test_refused_attempts_say_who_wanted_what_and_why_not(grid: Grid, eva: Client, maria: Client) -> None:
     actor = Actor(user=User.objects.get(username="maria"), via="page")
     with pytest.raises(NotAllowed) as refusal:
-        give_grant(policy_slug=SLUG, entry_uid=grid.uid("/cms"), username="maria", role="lead", reason="more",
-                   at=grid.at, actor=actor)  # fmt: skip
+        give_grant(
+            policy_slug=SLUG,
+            entry_uid=grid.uid("/cms"),
+            username="maria",
+            role="lead",
+            reason="more",
+            at=grid.at,
+            actor=actor,
+        )
     page = shown(eva)
     event = AuditEvent.objects.get(verb="grant.given", outcome="refused")
     row = row_of(page, event)
@@ -196,11 +214,17 @@ def check_days(eva: Client) -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        {"before": "x"}, {"before": "-1"}, {"before": "9" * 19}, {"before": "٣"}, {"since": "yesterday"},
-        {"until": "9999-12-31"}, {"since": "2026-03-10T00:00+01:00"}, {"via": "fax"},
+        {"before": "x"},
+        {"before": "-1"},
+        {"before": "9" * 19},
+        {"before": "٣"},
+        {"since": "yesterday"},
+        {"until": "9999-12-31"},
+        {"since": "2026-03-10T00:00+01:00"},
+        {"via": "fax"},
         {"outcome": "maybe"},
     ],
-)  # fmt: skip
+)
 def test_a_filter_that_is_none_is_refused_by_its_name(eva: Client, query: dict[str, str]) -> None:
     for path in (PAGE, f"{PAGE}_rows"):
         answer = eva.get(path, query, headers=HTMX)
@@ -266,8 +290,14 @@ def test_a_viewer_of_sums_reads_nobody_by_name_here_either(grid: Grid) -> None:
 def test_undo_is_offered_only_to_whoever_changes_something_there(grid: Grid, maria: Client) -> None:
     publish(grid, edit("/cms/dave", 3), reason="inside")
     reader = User.objects.create_user("rea")
-    Grant.objects.create(policy=Policy.objects.get(), entry_uid=grid.uid("/cms"), user=reader, role="viewer",
-                         verbs=["view_aggregate", "view_members"], created_at=grid.at)  # fmt: skip
+    Grant.objects.create(
+        policy=Policy.objects.get(),
+        entry_uid=grid.uid("/cms"),
+        user=reader,
+        role="viewer",
+        verbs=["view_aggregate", "view_members"],
+        created_at=grid.at,
+    )
     assert "/history/3/undo/" in text(maria, PAGE)
     page = text(signed_in(reader, grid), PAGE)
     assert "inside" in page
@@ -280,9 +310,11 @@ def test_addresses_are_for_administrators_and_requests_for_whoever_made_them(
     user = User.objects.get(username="maria")
     own = done(Actor(user=user, via="page", request_id="req-own", address="192.0.2.8"))
     other = done(
-        Actor(user=grid.admin, via="page", request_id="req-other", address="192.0.2.9"), "grant.given",
-        policy_slug=SLUG, entry_uid=grid.uid("/cms"),
-    )  # fmt: skip
+        Actor(user=grid.admin, via="page", request_id="req-other", address="192.0.2.9"),
+        "grant.given",
+        policy_slug=SLUG,
+        entry_uid=grid.uid("/cms"),
+    )
     for event, request_id, address in ((own, "req-own", "192.0.2.8"), (other, "req-other", "192.0.2.9")):
         page = text(eva, PAGE, row=event.pk)
         assert request_id in page
@@ -367,8 +399,9 @@ def test_the_page_says_up_to_where_the_chain_holds_and_when_that_was_seen(grid: 
     assert chain(page) == ("ok", "unbroken", str(check.n_rows))
     assert str(check.n_rows) in text_of(page.item("audit-chain"))
     assert not page.has("[data-testid=chain-overdue]")
-    AuditCheck.objects.create(checked_at=clock.now() - timedelta(hours=3), duration_s=1, n_rows=check.n_rows,
-                              head_hash=check.head_hash)  # fmt: skip
+    AuditCheck.objects.create(
+        checked_at=clock.now() - timedelta(hours=3), duration_s=1, n_rows=check.n_rows, head_hash=check.head_hash
+    )
     page = shown(eva)
     assert chain(page) == ("warn", "overdue", str(check.n_rows))
     assert page.has("[data-testid=chain-overdue]")

@@ -21,10 +21,17 @@ class Verbs:
     """Of all apps of this project: those installed, whatever they are called."""
 
     def __init__(self) -> None:
-        files = (file for app in apps.get_app_configs() if app.name.startswith("apps.")
-                 for file in sorted(Path(app.path).rglob("*.py")))  # fmt: skip
-        texts = [file.read_text(encoding="utf-8") for file in files
-                 if "migrations" not in file.parts and not file.as_posix().endswith(_WORDS)]  # fmt: skip
+        files = (
+            file
+            for app in apps.get_app_configs()
+            if app.name.startswith("apps.")
+            for file in sorted(Path(app.path).rglob("*.py"))
+        )
+        texts = [
+            file.read_text(encoding="utf-8")
+            for file in files
+            if "migrations" not in file.parts and not file.as_posix().endswith(_WORDS)
+        ]
         self._modules: dict[ast.Module, list[ast.AST]] = {}  # with the nodes that can write or take a verb
         self._parse(text for text in texts if "verb" in text)
         # Elsewhere a verb is only written by a call, without the word, of what takes one.
@@ -84,8 +91,12 @@ class Verbs:
             return
         for given in self._given(module, node):
             if isinstance(given, ast.Attribute) and given.attr == "verb":  # whichever a class of this module says
-                yield from (verb for each in self._modules[module] if not isinstance(each, ast.Call)
-                            for verb in self._of(module, each))  # fmt: skip
+                yield from (
+                    verb
+                    for each in self._modules[module]
+                    if not isinstance(each, ast.Call)
+                    for verb in self._of(module, each)
+                )
             yield from _verbs_of(given)
 
 

@@ -417,9 +417,13 @@ def viewer(grid: Grid, series: HandMade, client: Client) -> Client:
     Policy.objects.update(visibility="path")
     user = User.objects.create_user("vera")
     Grant.objects.create(
-        policy=Policy.objects.get(), entry_uid=grid.tree.uuid(0), user=user, role="viewer",
-        verbs=list(VERBS_OF_ROLE["viewer"]), created_at=grid.at,
-    )  # fmt: skip
+        policy=Policy.objects.get(),
+        entry_uid=grid.tree.uuid(0),
+        user=user,
+        role="viewer",
+        verbs=list(VERBS_OF_ROLE["viewer"]),
+        created_at=grid.at,
+    )
     sign_in(client, user)
     return client
 

@@ -33,13 +33,17 @@ def weeks(grid: Grid) -> Grid:
     """Twenty days of which each runs another mix."""
     rows = [
         RecordRow(
-            job=f"{user}-{day}", user=user, group=vo, submit_at=grid.at - timedelta(days=day + 2),
-            start_at=grid.at - timedelta(days=day + 2), end_at=grid.at - timedelta(days=day + 1),
+            job=f"{user}-{day}",
+            user=user,
+            group=vo,
+            submit_at=grid.at - timedelta(days=day + 2),
+            start_at=grid.at - timedelta(days=day + 2),
+            end_at=grid.at - timedelta(days=day + 1),
             cpus=cpus * (1 + (day * 7 % 5) / 4),
         )
         for vo, user, cpus in USERS
         for day in range(20)
-    ]  # fmt: skip
+    ]
     ingest_batch(source=Source.objects.get(slug="cluster-a"), rows=rows, at=grid.at)
     grid.recompute()
     return grid
@@ -121,9 +125,13 @@ def test_an_operation_that_cannot_be_is_refused_without_a_prediction(grid: Grid,
 def test_entries_that_one_may_not_see_are_a_rest_without_names(closed_grid: Grid, client: Client) -> None:
     grid, lead = closed_grid, User.objects.create_user("lead")
     Grant.objects.create(
-        policy=Policy.objects.get(slug=SLUG), entry_uid=grid.uid("/atlas"), role="manager",
-        verbs=list(VERBS_OF_ROLE["manager"]), user=lead, created_at=clock.now(),
-    )  # fmt: skip
+        policy=Policy.objects.get(slug=SLUG),
+        entry_uid=grid.uid("/atlas"),
+        role="manager",
+        verbs=list(VERBS_OF_ROLE["manager"]),
+        user=lead,
+        created_at=clock.now(),
+    )
     sign_in(client, lead)
     draft = draft_of(lead)
     answer = client.get(url(draft, "shares/"))

@@ -208,9 +208,17 @@ def test_who_reads_ours_stands_beside_whom_we_read(mount: Mount, admin: Client, 
     told = Publication.objects.create(policy=place.policy, entry_uid=place.uid("/physics"), name="physics", made_at=AT)
     for version in (1, 2):
         PublishedDocument.objects.create(
-            publication=told, version=version, digest="d", content_digest="c", revision_number=1, n_entries=3,
-            issued_at=AT, expires_at=AT + HOUR, key_fingerprint="ab" * 32, data=b"",
-        )  # fmt: skip
+            publication=told,
+            version=version,
+            digest="d",
+            content_digest="c",
+            revision_number=1,
+            n_entries=3,
+            issued_at=AT,
+            expires_at=AT + HOUR,
+            key_fingerprint="ab" * 32,
+            data=b"",
+        )
     Reading.objects.create(publication=told, reader="nsc.example", version=1, at=AT - HOUR)
     answer = admin.get("/federation/")
     page = read(answer)
@@ -307,9 +315,14 @@ def test_unmounting_says_what_happens_and_leaves_the_entries(mount: Mount, admin
 def test_looks_are_paged_and_told_in_words(mount: Mount, admin: Client) -> None:
     for n in range(60):
         Fetch.objects.create(
-            mount=mount, at=AT - n * HOUR, outcome="unreachable" if n == 30 else "same", version=1,
-            message="It didn’t answer within 60 s." if n == 30 else "", n_bytes=1234, duration_s=0.25,
-        )  # fmt: skip
+            mount=mount,
+            at=AT - n * HOUR,
+            outcome="unreachable" if n == 30 else "same",
+            version=1,
+            message="It didn’t answer within 60 s." if n == 30 else "",
+            n_bytes=1234,
+            duration_s=0.25,
+        )
     page = read(admin.get(f"{path_of(mount)}looks/"))
     assert ("same", "1") in looks_of(page)
     (failed,) = (each for each in page.items("look") if each.attributes["data-state"] == "unreachable")
@@ -339,9 +352,14 @@ def test_who_may_mount_somewhere_sees_those_mounts_alone(mount: Mount, place: Si
     assert pia.get("/federation/").status_code == 403
     assert not is_offered()
     grant = Grant.objects.create(
-        policy=place.policy, entry_uid=place.uid("/physics"), user=place.pia, role="admin",
-        verbs=list(VERBS_OF_ROLE["admin"]), created_at=AT, reason="test",
-    )  # fmt: skip
+        policy=place.policy,
+        entry_uid=place.uid("/physics"),
+        user=place.pia,
+        role="admin",
+        verbs=list(VERBS_OF_ROLE["admin"]),
+        created_at=AT,
+        reason="test",
+    )
     assert headline() == "no_peers"
     assert pia.get(path_of(mount)).status_code == 404
     assert is_offered()

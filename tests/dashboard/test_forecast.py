@@ -88,10 +88,15 @@ def _figure(client: Client, grid: Grid, **more: str) -> Any:
 
 @pytest.mark.parametrize(
     ("asked", "limits"),
-    [({"core_h": "-1"}, ["0", "1,000,000,000"]), ({"core_h": "1e300"}, ["0", "1,000,000,000"]),
-     ({"core_h": "NaN"}, ["0", "1,000,000,000"]), ({"days": "10000"}, ["1", "365"]),
-     ({"load": "lots"}, ["0", "1000"]), ({"target": "-4"}, ["0", "100"])],
-)  # fmt: skip
+    [
+        ({"core_h": "-1"}, ["0", "1,000,000,000"]),
+        ({"core_h": "1e300"}, ["0", "1,000,000,000"]),
+        ({"core_h": "NaN"}, ["0", "1,000,000,000"]),
+        ({"days": "10000"}, ["1", "365"]),
+        ({"load": "lots"}, ["0", "1000"]),
+        ({"target": "-4"}, ["0", "100"]),
+    ],
+)
 def test_absurd_suppositions_are_answered_beside_their_field(
     alice: Client, grid: Grid, asked: dict[str, str], limits: list[str]
 ) -> None:
@@ -115,9 +120,7 @@ def test_a_pace_that_is_no_percent_is_answered_beside_its_field(alice: Client, g
 def test_the_curve_as_csv_has_what_was_now_and_what_comes(alice: Client, grid: Grid) -> None:
     answer: Any = alice.get(f"{FIGURE}.csv", _named(grid))
     rows = list(csv.DictReader(b"".join(answer.streaming_content).decode().splitlines()))
-    assert list(rows[0]) == [
-        "at", "so_far", "likely", "quartile_low", "quartile_high", "least", "most", "target"
-    ]  # fmt: skip
+    assert list(rows[0]) == ["at", "so_far", "likely", "quartile_low", "quartile_high", "least", "most", "target"]
     ahead = [row for row in rows if row["most"]]
     assert len(ahead) >= 7
     assert all(float(row["least"]) <= float(row["likely"]) <= float(row["most"]) for row in ahead)

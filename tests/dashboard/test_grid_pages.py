@@ -63,12 +63,13 @@ def test_it_says_who_is_furthest_off_who_bore_most_and_who_is_behind(world: Site
         assert [part for part in parts if part not in text] == [], key
 
 
-def test_each_site_has_a_column_and_a_row_with_capacity_age_version_and_held_hours(
-    world: Site, client: Client
-) -> None:  # fmt: skip
+def test_each_site_has_a_column_and_a_row_with_capacity_age_version_and_held_hours(world: Site, client: Client) -> None:
     page = read(client.get(GRID))
-    sites = {state: Page(f"<table>{each.html}</table>") for each in page.items("site")
-             for state in [Page(f"<table>{each.html}</table>").item("standing").attributes["data-state"]]}  # fmt: skip
+    sites = {
+        state: Page(f"<table>{each.html}</table>")
+        for each in page.items("site")
+        for state in [Page(f"<table>{each.html}</table>").item("standing").attributes["data-state"]]
+    }
     east = sites["held"]
     said = east.text("tr")
     for words in ("east.example", "17 26.6 %", "212.5 %", "4 min", "1 h", "40"):
@@ -109,9 +110,7 @@ def test_levels_go_deeper(world: Site, client: Client) -> None:
     assert "cleo" in entries(client.get(f"{GRID}&levels=99999999999999999999&levels=3"))
 
 
-def test_without_an_entry_the_first_shared_one_is_shown_and_without_any_it_says_so(
-    world: Site, client: Client
-) -> None:  # fmt: skip
+def test_without_an_entry_the_first_shared_one_is_shown_and_without_any_it_says_so(world: Site, client: Client) -> None:
     answer = client.get("/federation/grid/")
     (choice,) = answer.context["choices"]
     assert (choice[0], choice[1].why) == ("grid:/vo", "published")

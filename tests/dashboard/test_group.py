@@ -31,9 +31,14 @@ def grid(closed_grid: Grid) -> Grid:
 def give(grid: Grid, path: str, user: User, role: str = "lead", **more: Any) -> Grant:
     policy = Policy.objects.get(slug=SLUG)
     return Grant.objects.create(
-        policy=policy, entry_uid=grid.uid(path), user=user, role=role, verbs=list(VERBS_OF_ROLE[role]),
-        created_at=grid.at, **more,
-    )  # fmt: skip
+        policy=policy,
+        entry_uid=grid.uid(path),
+        user=user,
+        role=role,
+        verbs=list(VERBS_OF_ROLE[role]),
+        created_at=grid.at,
+        **more,
+    )
 
 
 @pytest.fixture
@@ -282,8 +287,11 @@ def test_a_group_of_many_comes_in_pages_and_is_equalised_whole(db: None, client:
 
 def test_only_whoever_leads_a_group_opens_it(grid: Grid, lead: Client) -> None:
     stranger = sign_in(Client(), User.objects.create_user("zoe"))
-    asked = ((lead, "/biomed", 404, "not_found"), (lead, "/", 403, "not_your_group"),
-             (stranger, "/atlas", 404, "not_found"))  # fmt: skip
+    asked = (
+        (lead, "/biomed", 404, "not_found"),
+        (lead, "/", 403, "not_your_group"),
+        (stranger, "/atlas", 404, "not_found"),
+    )
     for client, path, status, code in asked:
         answer: Any = client.get(page(grid, path))
         assert (answer.status_code, answer.context["refusal"].code) == (status, code), path

@@ -37,9 +37,13 @@ def lead(grid: Grid, client: Client) -> Client:
     Policy.objects.update(visibility="path")
     user = User.objects.create_user("lead")
     Grant.objects.create(
-        policy=Policy.objects.get(), entry_uid=grid.uid("/atlas"), user=user, role="manager",
-        verbs=list(VERBS_OF_ROLE["manager"]), created_at=grid.at,
-    )  # fmt: skip
+        policy=Policy.objects.get(),
+        entry_uid=grid.uid("/atlas"),
+        user=user,
+        role="manager",
+        verbs=list(VERBS_OF_ROLE["manager"]),
+        created_at=grid.at,
+    )
     sign_in(client, user)
     return client
 
@@ -57,8 +61,11 @@ def test_everything_put_in_force_is_listed_with_who_why_and_ways_on(grid: Grid, 
     assert page.index("Atlas grows.") < page.index("First division.")
     assert Page(page).one("#rev-3 [data-testid=n-changed]").attributes["data-value"] == "1"
     for link in (
-        f"/changes/{revision.change_set_id}/", f"{HISTORY}diff/?to=3", f"/policy/{SLUG}/?at=3", f"{HISTORY}3/undo/",
-    ):  # fmt: skip
+        f"/changes/{revision.change_set_id}/",
+        f"{HISTORY}diff/?to=3",
+        f"/policy/{SLUG}/?at=3",
+        f"{HISTORY}3/undo/",
+    ):
         assert f'href="{link}"' in page
     assert f"{HISTORY}1/undo/" not in page
 
@@ -110,10 +117,13 @@ def test_fragments_opened_directly_lead_to_their_page(eva: Client) -> None:
 # --- Side by side -----------------------------------------------------------------------------------------------------
 def test_a_comparison_tells_each_change_and_who_shifts_by_it(grid: Grid, eva: Client) -> None:
     publish(
-        grid, edit("/atlas", 120), {"op": "move", "entry": "/atlas/bob", "parent": "/cms"},
-        {"op": "archive", "entry": "/cms/erin"}, {"op": "add", "parent": "/biomed", "name": "frank", "kind": "user"},
+        grid,
+        edit("/atlas", 120),
+        {"op": "move", "entry": "/atlas/bob", "parent": "/cms"},
+        {"op": "archive", "entry": "/cms/erin"},
+        {"op": "add", "parent": "/biomed", "name": "frank", "kind": "user"},
         {"op": "set_policy", "settings": {"window": {"half_life_s": 86400}}},
-    )  # fmt: skip
+    )
     answer = eva.get(f"{HISTORY}diff/")
     page, diff = read(answer), answer.context["diff"]
     assert diff.counts == {"moved": 1, "changed": 1, "added": 1, "removed": 1, "kept": diff.counts["kept"]}

@@ -32,9 +32,13 @@ def grid(closed_grid: Grid) -> Grid:
 def asked(grid: Grid, lead: Client) -> ChangeSet:  # noqa: F811
     """alice asks for 75 instead of 60 shares for atlas."""
     return ask_upward(
-        policy_slug=SLUG, entry_uid=grid.uid("/atlas"), shares=75.0, reason="Two new postdocs.", at=grid.at,
+        policy_slug=SLUG,
+        entry_uid=grid.uid("/atlas"),
+        shares=75.0,
+        reason="Two new postdocs.",
+        at=grid.at,
         actor=Actor(user=grid.alice, via="page"),
-    )  # fmt: skip
+    )
 
 
 def answer(client: Client, asked: ChangeSet, step: str, **more: Any) -> Any:
@@ -53,9 +57,11 @@ def test_a_request_stands_there_with_usage_and_effect(grid: Grid, asked: ChangeS
     for part in ("atlas", "75", "60"):
         assert part in shown.text(f"{mine} h3"), part
     for testid, parts in (
-        ("reason", ("Two new postdocs.",)), ("target", ("SweGrid", "60.0 %", "65.2 %")), ("used", ("43.5 %",)),
+        ("reason", ("Two new postdocs.",)),
+        ("target", ("SweGrid", "60.0 %", "65.2 %")),
+        ("used", ("43.5 %",)),
         ("givers", ("biomed −3.9", "cms −1.3")),
-    ):  # fmt: skip
+    ):
         for part in parts:
             assert part in shown.text(f'{mine} [data-testid="{testid}"]'), part
     for testid in ("used", "used-if-granted"):
@@ -88,8 +94,11 @@ def test_places_are_worked_out_in_a_fragment(grid: Grid, asked: ChangeSet, manag
 
 
 def test_granting_puts_it_in_force_and_tells_whoever_asked(
-    grid: Grid, asked: ChangeSet, lead: Client, manager: Client  # noqa: F811
-) -> None:  # fmt: skip
+    grid: Grid,
+    asked: ChangeSet,
+    lead: Client,  # noqa: F811
+    manager: Client,  # noqa: F811
+) -> None:
     assert "3" in said(answer(manager, asked, "grant"))
     assert head() == 3
     assert in_force(grid, "/atlas").shares == 75.0
@@ -105,8 +114,10 @@ def test_another_amount_is_granted_with_words(grid: Grid, asked: ChangeSet, lead
     seen = read(lead.get(page(grid)))
     assert seen.item("request").attributes["data-state"] == "granted_other"
     for testid, parts in (
-        ("request-title", ("atlas", "75")), ("offered", ("66.5", "31 January 2099")), ("comment", ("Half, for now.",)),
-    ):  # fmt: skip
+        ("request-title", ("atlas", "75")),
+        ("offered", ("66.5", "31 January 2099")),
+        ("comment", ("Half, for now.",)),
+    ):
         for part in parts:
             assert part in text_of(seen.item(testid)), part
 
@@ -166,12 +177,18 @@ def test_whoever_asked_withdraws_and_grants_nothing(grid: Grid, asked: ChangeSet
 
 
 def test_a_request_that_rests_on_old_shares_is_granted_anew_with_an_amount(
-    grid: Grid, asked: ChangeSet, manager: Client  # noqa: F811
-) -> None:  # fmt: skip
+    grid: Grid,
+    asked: ChangeSet,
+    manager: Client,  # noqa: F811
+) -> None:
     services.change_shares(
-        policy_slug=SLUG, entry_uid=grid.uid("/atlas"), shares=62, reason="r", at=grid.at,
+        policy_slug=SLUG,
+        entry_uid=grid.uid("/atlas"),
+        shares=62,
+        reason="r",
+        at=grid.at,
         actor=Actor(user=grid.admin, via="page"),
-    )  # fmt: skip
+    )
     assert answer(manager, asked, "grant").status_code == 409
     assert answer(manager, asked, "grant-other", shares="70").status_code == 200
     assert in_force(grid, "/atlas").shares == 70.0
@@ -198,9 +215,12 @@ def test_changes_of_others_and_own_drafts_are_listed(grid: Grid, lead: Client, m
 def test_what_ends_soon_is_listed(grid: Grid, lead: Client, manager: Client) -> None:  # noqa: F811
     Grant.objects.filter(user=grid.alice).update(expires_at=grid.at + timedelta(days=10))
     operations = [
-        {"op": "set_dates", "entry": "/atlas/bob",
-         "dates": {"ends_on": (grid.at + timedelta(days=5)).date().isoformat(), "at_end": 1}}
-    ]  # fmt: skip
+        {
+            "op": "set_dates",
+            "entry": "/atlas/bob",
+            "dates": {"ends_on": (grid.at + timedelta(days=5)).date().isoformat(), "at_end": 1},
+        }
+    ]
     admin = Actor(user=grid.admin, via="page")
     draft = services.make_change_set(policy_slug=SLUG, operations=operations, reason="r", at=grid.at, actor=admin)
     services.publish_change_set(id=draft.pk, version=1, at=grid.at, actor=admin)

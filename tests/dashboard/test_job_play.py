@@ -111,8 +111,9 @@ def test_a_thousand_jobs_are_cut_and_the_page_says_so(as_alice: Client) -> None:
     assert all(number in note for number in ("200", "802", "1002"))
     assert not page.has('[data-testid="case"]')
     whole = solved(query(STARTS[1].query, max_functional_jobs_to_schedule="2000"))
-    assert sum(int(row["ftckt"]) for job, row in whole["jobs"].items() if job.startswith("userB-") and job != "userB-1"
-               ) == pytest.approx(540051, abs=1000)  # fmt: skip
+    assert sum(
+        int(row["ftckt"]) for job, row in whole["jobs"].items() if job.startswith("userB-") and job != "userB-1"
+    ) == pytest.approx(540051, abs=1000)
 
 
 ONE = "user=ann&running=1&waiting=1&user=bob&running=1&waiting=1&weight_tickets_functional=1000&auto_user_fshare=100"

@@ -172,8 +172,10 @@ def test_jobs_beyond_the_limit_are_noted_above_the_table() -> None:
     assert "max_functional_jobs_to_schedule is 1" in note.text
     assert note.text.endswith(": 3.")
     assert [(each.label, each.n_running, each.n_waiting) for each in table.sums] == [
-        ("ada", 1, 2), ("ben", 0, 0), ("All jobs", 1, 2),
-    ]  # fmt: skip
+        ("ada", 1, 2),
+        ("ben", 0, 0),
+        ("All jobs", 1, 2),
+    ]
 
 
 def test_the_variant_that_a_case_names_itself_is_shown_without_being_asked_for() -> None:

@@ -176,8 +176,9 @@ def test_convergence_says_which_days_it_holds_of(alone: Site, days: HandMade) ->
         assert [part for part in DAYS if part not in said(answer)] == [], path
         assert answer.content.index(b'data-testid="local-only"') < answer.content.index(b'id="panels-'), path
     for path in (
-        page_of(alone, "/biology", "convergence/"), "/policy/grid/convergence/?from=2026-11-02&to=2026-11-19",
-    ):  # fmt: skip
+        page_of(alone, "/biology", "convergence/"),
+        "/policy/grid/convergence/?from=2026-11-02&to=2026-11-19",
+    ):
         assert local_only(client.get(path)) == [], path
 
 
@@ -269,8 +270,10 @@ def test_a_blocked_peer_is_a_concern_of_whoever_decides_about_it(mount: Mount, p
 
 
 def test_the_mounts_age_stands_beside_its_days_and_its_group(
-    mount: Mount, place: Site, monkeypatch: pytest.MonkeyPatch  # noqa: F811
-) -> None:  # fmt: skip
+    mount: Mount,  # noqa: F811
+    place: Site,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     put_in_place(HandMade(date(2026, 11, 19), {"/physics/alice": [6.0] * 5}), monkeypatch)
     Mount.objects.filter(pk=mount.pk).update(good_at=AT - timedelta(minutes=3))
     client: Client = signed_in(place.admin)

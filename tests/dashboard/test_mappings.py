@@ -39,9 +39,14 @@ def grid(open_grid: Grid) -> Grid:
 def send(user: str, group: str, cores: float, **names: Any) -> None:
     source, now = Source.objects.get(slug="cluster-a"), clock.now()
     row = RecordRow(
-        job=f"{user}-{group}-{cores}", user=user, group=group, start_at=now - timedelta(hours=5),
-        end_at=now - timedelta(hours=4), cpus=cores, **names,
-    )  # fmt: skip
+        job=f"{user}-{group}-{cores}",
+        user=user,
+        group=group,
+        start_at=now - timedelta(hours=5),
+        end_at=now - timedelta(hours=4),
+        cpus=cores,
+        **names,
+    )
     ingest_batch(source=source, rows=[row], at=now)
 
 
@@ -56,9 +61,14 @@ def lead(grid: Grid) -> Client:
     """Leads atlas."""
     user = User.objects.create_user("lena")
     Grant.objects.create(
-        policy=Policy.objects.get(slug=SLUG), entry_uid=grid.uid("/atlas"), user=user, role="lead",
-        verbs=list(VERBS_OF_ROLE["lead"]), created_at=clock.now(), reason="test",
-    )  # fmt: skip
+        policy=Policy.objects.get(slug=SLUG),
+        entry_uid=grid.uid("/atlas"),
+        user=user,
+        role="lead",
+        verbs=list(VERBS_OF_ROLE["lead"]),
+        created_at=clock.now(),
+        reason="test",
+    )
     return sign_in(Client(), user)
 
 

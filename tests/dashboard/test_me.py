@@ -55,17 +55,25 @@ def seen(client: Client) -> list[tuple[str, dict[str, Any]]]:
 def give(grid: Grid, user: User, path: str, role: str) -> None:
     Grant.objects.create(
         policy=Policy.objects.get(slug=SLUG),
-        entry_uid=grid.uid(path), user=user, role=role, verbs=list(VERBS_OF_ROLE[role]), created_at=grid.at,
+        entry_uid=grid.uid(path),
+        user=user,
+        role=role,
+        verbs=list(VERBS_OF_ROLE[role]),
+        created_at=grid.at,
         reason="test",
-    )  # fmt: skip
+    )
 
 
 def second_account(grid: Grid, user: str, vo: str, cores: int) -> None:
     """Another account of alice's, with a job of its own."""
     row = RecordRow(
-        job=f"second-{user}", user=user, group=vo, start_at=grid.at - timedelta(hours=5),
-        end_at=grid.at - timedelta(hours=4), cpus=cores,
-    )  # fmt: skip
+        job=f"second-{user}",
+        user=user,
+        group=vo,
+        start_at=grid.at - timedelta(hours=5),
+        end_at=grid.at - timedelta(hours=4),
+        cpus=cores,
+    )
     ingest_batch(source=Source.objects.get(slug="cluster-a"), rows=[row], at=grid.at)
     Account.objects.filter(user_name=user).update(person=grid.alice)
     grid.recompute()
@@ -173,9 +181,12 @@ def test_what_others_see_is_told_by_role_from_the_grants_in_force(closed: Grid) 
     said = [(key, *(values[name] for name in ("n", "name", "role") if name in values)) for key, values in seen(client)]
     lead_sees = ("seen.by_name", 1, "atlas", Grant.Role.LEAD.label)
     assert said == [
-        ("seen.closed",), lead_sees, ("seen.in_sums", 1, "SweGrid", Grant.Role.VIEWER.label),
-        ("seen.administrators", 1), ("seen.schedulers",),
-    ]  # fmt: skip
+        ("seen.closed",),
+        lead_sees,
+        ("seen.in_sums", 1, "SweGrid", Grant.Role.VIEWER.label),
+        ("seen.administrators", 1),
+        ("seen.schedulers",),
+    ]
     assert "cms" not in page_of(client).text(".seen")
     for name in ("lena", "vera"):
         assert name not in get(client).content.decode(), "by role, never by name"
@@ -185,9 +196,14 @@ def test_what_others_see_is_told_by_role_from_the_grants_in_force(closed: Grid) 
 
 def test_a_part_that_is_open_to_everybody_says_so(closed: Grid) -> None:
     Grant.objects.create(
-        policy=Policy.objects.get(slug=SLUG), entry_uid=closed.uid("/atlas"), people="*", role="viewer",
-        verbs=["view_members"], created_at=closed.at, reason="test",
-    )  # fmt: skip
+        policy=Policy.objects.get(slug=SLUG),
+        entry_uid=closed.uid("/atlas"),
+        people="*",
+        role="viewer",
+        verbs=["view_members"],
+        created_at=closed.at,
+        reason="test",
+    )
     said = dict(seen(signed_in(closed.alice)))
     assert said["seen.by_name_all"]["name"] == "atlas"
     assert "seen.closed" not in said

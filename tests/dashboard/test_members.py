@@ -113,9 +113,15 @@ def test_names_are_for_who_may_read_them_and_rules_for_who_divides(grid: Grid, c
     assert "cluster-a:carol" in shown.text("#people")
     assert all(shown.has(offer) for offer in offers)
     sign_in(client, grid.alice)
-    answer = client.post(f"{page_of(grid, '/biomed')}attach/", {
-        "namespace": "cluster-a", "user_name": "carol", "entry": grid.uid("/biomed/carol"), "reason": "x",
-    })  # fmt: skip
+    answer = client.post(
+        f"{page_of(grid, '/biomed')}attach/",
+        {
+            "namespace": "cluster-a",
+            "user_name": "carol",
+            "entry": grid.uid("/biomed/carol"),
+            "reason": "x",
+        },
+    )
     assert answer.status_code == 403
 
 
@@ -124,9 +130,14 @@ def test_names_are_for_who_may_read_them_and_rules_for_who_divides(grid: Grid, c
 def lead(grid: Grid) -> Client:
     user = User.objects.create_user("lena")
     Grant.objects.create(
-        policy_id=Revision.objects.latest("pk").policy_id, entry_uid=grid.uid("/atlas"), user=user, role="lead",
-        verbs=list(VERBS_OF_ROLE["lead"]), created_at=grid.at - timedelta(days=3), reason="test",
-    )  # fmt: skip
+        policy_id=Revision.objects.latest("pk").policy_id,
+        entry_uid=grid.uid("/atlas"),
+        user=user,
+        role="lead",
+        verbs=list(VERBS_OF_ROLE["lead"]),
+        created_at=grid.at - timedelta(days=3),
+        reason="test",
+    )
     return sign_in(Client(), user)
 
 
@@ -177,8 +188,15 @@ def test_a_claim_can_be_taken_back_by_its_own_person_alone(lead: Client, grid: G
 # --- Adjustments ------------------------------------------------------------------------------------------------------
 def correction(grid: Grid, **typed: Any) -> dict[str, Any]:
     day = (grid.at - timedelta(days=1)).astimezone(UTC).date().isoformat()
-    return {"direction": "back", "amount": "100", "resource": "cpu_s", "day": day, "hour": "", "note": "b-cn0417",
-            **typed}  # fmt: skip
+    return {
+        "direction": "back",
+        "amount": "100",
+        "resource": "cpu_s",
+        "day": day,
+        "hour": "",
+        "note": "b-cn0417",
+        **typed,
+    }
 
 
 def test_usage_is_given_back_after_a_look_at_its_effect_and_shown_wherever_it_counts(

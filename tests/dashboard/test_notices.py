@@ -230,7 +230,7 @@ def test_a_webhook_is_made_shown_changed_and_removed(told: Site, admin: Client, 
     verbs = AuditEvent.objects.filter(verb__startswith="webhook.").order_by("id").values_list("verb", flat=True)
     assert list(verbs) == [
         f"webhook.{deed}" for deed in ("made", "changed", "tested", "turned_off", "secret_renewed", "removed")
-    ]  # fmt: skip
+    ]
 
 
 ALLOW = "FAIRSHARE_OUTBOUND_ALLOW"  # named where the operator can open the address, and nowhere else

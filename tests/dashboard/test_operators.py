@@ -87,9 +87,13 @@ def test_csv_and_rest_and_the_figure_have_the_same_records(admin: Client, name: 
 
 def test_a_policy_without_vectors_shows_what_vectors_would_do(admin: Client, grid: Grid) -> None:
     change_settings(
-        policy_slug=SLUG, settings={"algorithm": {"name": "gridwide"}}, reason="try", base_revision=None,
-        at=clock.now(), actor=COMMAND,
-    )  # fmt: skip
+        policy_slug=SLUG,
+        settings={"algorithm": {"name": "gridwide"}},
+        reason="try",
+        base_revision=None,
+        at=clock.now(),
+        actor=COMMAND,
+    )
     grid.recompute()
     shown = page(admin)
     assert shown.item("check").attributes["data-state"] in ("same", "misplaced")

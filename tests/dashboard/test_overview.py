@@ -68,9 +68,14 @@ def test_jobs_that_wait_are_told_beside_who_is_under(grid: Grid, admin: Client) 
     source = Source.objects.get(slug="cluster-a")
     now = clock.now()
     waiting = RecordRow(
-        job="w", user="alice", group="atlas", submit_at=now - timedelta(hours=3), cpus=10, requested_s=36_000,
+        job="w",
+        user="alice",
+        group="atlas",
+        submit_at=now - timedelta(hours=3),
+        cpus=10,
+        requested_s=36_000,
         state="pending",
-    )  # fmt: skip
+    )
     ingest_batch(source=source, rows=[waiting], at=now)
     grid.recompute()
     text = text_of(shown(admin).item("furthest-under"))
@@ -116,18 +121,31 @@ def test_each_card_has_an_address_of_its_own(admin: Client) -> None:
 def test_what_needs_me_comes_with_what_to_do(grid: Grid, admin: Client) -> None:
     now = clock.now()
     source = make_source(slug="late", name="Late cluster", expected_every_s=3600, at=now, actor=COMMAND)
-    old = RecordRow(job="x", user="stranger", group="nowhere", start_at=now - timedelta(hours=30),
-                    end_at=now - timedelta(hours=20), cpus=8)  # fmt: skip
+    old = RecordRow(
+        job="x",
+        user="stranger",
+        group="nowhere",
+        start_at=now - timedelta(hours=30),
+        end_at=now - timedelta(hours=20),
+        cpus=8,
+    )
     ingest_batch(source=source, rows=[old], at=now)
     Overlap.objects.create(
-        site="here", kept=Source.objects.get(slug="cluster-a"), held=source, from_at=now - timedelta(hours=5),
-        to_at=now, found_at=now,
-    )  # fmt: skip
+        site="here",
+        kept=Source.objects.get(slug="cluster-a"),
+        held=source,
+        from_at=now - timedelta(hours=5),
+        to_at=now,
+        found_at=now,
+    )
     other = Actor(user=User.objects.create_superuser("otto"), via="page")
     made = make_change_set(
-        policy_slug=SLUG, operations=[{"op": "set_shares", "entry": str(grid.uid("/cms")), "shares": 12}],
-        reason="Autumn shares", at=now, actor=other,
-    )  # fmt: skip
+        policy_slug=SLUG,
+        operations=[{"op": "set_shares", "entry": str(grid.uid("/cms")), "shares": 12}],
+        reason="Autumn shares",
+        at=now,
+        actor=other,
+    )
     propose_change_set(id=made.pk, version=made.version, at=now, actor=other)
     store.forget()
     grid.recompute()
@@ -202,10 +220,17 @@ def test_the_line_of_deviation_has_a_table_and_a_csv(grid: Grid, admin: Client) 
     now = clock.now()
     source = Source.objects.get(slug="cluster-a")
     rows = [
-        RecordRow(job=f"{vo}{n}", user=user, group=vo, start_at=now - timedelta(days=n, hours=5),
-                  end_at=now - timedelta(days=n, hours=4), cpus=cpus)
-        for n in range(1, 12) for vo, user, cpus in (("atlas", "alice", 60), ("biomed", "carol", 30 + n))
-    ]  # fmt: skip
+        RecordRow(
+            job=f"{vo}{n}",
+            user=user,
+            group=vo,
+            start_at=now - timedelta(days=n, hours=5),
+            end_at=now - timedelta(days=n, hours=4),
+            cpus=cpus,
+        )
+        for n in range(1, 12)
+        for vo, user, cpus in (("atlas", "alice", 60), ("biomed", "carol", 30 + n))
+    ]
     ingest_batch(source=source, rows=rows, at=now)
     actor = Actor(user=grid.admin, via="page")
     change_shares(policy_slug=SLUG, entry_uid=grid.uid("/cms"), shares=20, reason="more", at=now, actor=actor)

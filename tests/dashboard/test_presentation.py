@@ -49,8 +49,10 @@ def test_balance_is_over_under_or_on_target_within_tolerance() -> None:
 
 def test_nobody_ran_is_no_demand_and_an_unknown_usage_is_no_data() -> None:
     idle, unknown, under = (
-        presentation.balance(0.0, 0.1, has_usage=False), presentation.balance(None, 0.1), presentation.balance(0.0, 0.1)
-    )  # fmt: skip
+        presentation.balance(0.0, 0.1, has_usage=False),
+        presentation.balance(None, 0.1),
+        presentation.balance(0.0, 0.1),
+    )
     assert (idle.state, idle.amount) == (State.IDLE, "")
     assert (unknown.state, unknown.amount) == (State.NO_DATA, "")
     assert (under.state, under.amount) == (State.UNDER, "10.0")

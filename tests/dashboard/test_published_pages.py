@@ -56,8 +56,15 @@ def test_a_publication_is_made_changed_and_dropped(client: Client) -> None:
 
 
 def test_a_feed_is_made_changed_and_dropped(client: Client) -> None:
-    given = {"policy": "grid", "entry": "/VO-A", "name": "north", "capacity": "64", "keeps": "30", "expires": "12",
-             "sends_running": "on"}  # fmt: skip
+    given = {
+        "policy": "grid",
+        "entry": "/VO-A",
+        "name": "north",
+        "capacity": "64",
+        "keeps": "30",
+        "expires": "12",
+        "sends_running": "on",
+    }
     made = client.post(f"{PAGE}new-feed/", given)
     assert (made.status_code, made["Location"]) == (303, f"{PAGE}feeds/north/")
     row = UsageFeed.objects.get()

@@ -106,8 +106,12 @@ def test_every_oddity_is_told_with_its_amount_and_what_to_do(source: Source, adm
     assert state(page) == "look"
     assert not page.has('[data-testid="no-findings"]')
     for key, counted in (
-        ("held", ["1"]), ("ahead", ["4"]), ("rejected", ["5"]), ("too_late", ["1", "2.0"]), ("changed", ["1", "+2.0"]),
-    ):  # fmt: skip
+        ("held", ["1"]),
+        ("ahead", ["4"]),
+        ("rejected", ["5"]),
+        ("too_late", ["1", "2.0"]),
+        ("changed", ["1", "+2.0"]),
+    ):
         assert numbers(page, key) == counted, key
     assert "ancient" in page.text('section[aria-labelledby="too-late"] tbody')
     assert "physics/alice" in page.text('section[aria-labelledby="changed"] tbody')

@@ -43,9 +43,13 @@ def grid(closed_grid: Grid) -> Grid:
 def authority(grid: Grid, name: str, path: str = "/atlas", role: str = "manager") -> User:
     user = User.objects.create_user(name)
     Grant.objects.create(
-        policy_id=ChangeSet.objects.latest("pk").policy_id, entry_uid=grid.uid(path), user=user, role=role,
-        verbs=list(VERBS_OF_ROLE[role]), created_at=AT,
-    )  # fmt: skip
+        policy_id=ChangeSet.objects.latest("pk").policy_id,
+        entry_uid=grid.uid(path),
+        user=user,
+        role=role,
+        verbs=list(VERBS_OF_ROLE[role]),
+        created_at=AT,
+    )
     return user
 
 

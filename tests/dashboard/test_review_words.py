@@ -22,12 +22,18 @@ OPERATIONS: list[tuple[dict[str, Any], str, list[str]]] = [
     ({"op": "set_members", "entry": "/cms", "members": [{"group": "cms"}]}, "set_members", ["cms"]),
     ({"op": "mount", "entry": "/cms", "mount": {"issuer": "cms.example", "publication": "cms"}}, "mount", ["cms"]),
     ({"op": "set_shares", "entry": "/cms", "shares": "parent"}, "pass_shares_on", ["cms"]),
-    ({"op": "set_shares", "entry": "/cms", "shares": {"percent": 50, "from": "siblings"}},
-     "take_from_siblings", ["cms", "50.00"]),
-    ({"op": "adjust_usage", "entry": "/cms", "resource": "cpu_s", "amount_s": -36000,
-      "at": "2026-11-19T00:00:00Z"}, "adjust_usage", ["cms", "−10"]),
+    (
+        {"op": "set_shares", "entry": "/cms", "shares": {"percent": 50, "from": "siblings"}},
+        "take_from_siblings",
+        ["cms", "50.00"],
+    ),
+    (
+        {"op": "adjust_usage", "entry": "/cms", "resource": "cpu_s", "amount_s": -36000, "at": "2026-11-19T00:00:00Z"},
+        "adjust_usage",
+        ["cms", "−10"],
+    ),
     ({"op": "set_policy", "settings": {"window": {"half_life_s": 86400}}}, "set_policy", []),
-]  # fmt: skip
+]
 
 
 @pytest.fixture

@@ -201,8 +201,12 @@ def test_the_first_step_reads_a_script_of_commands_as_well(admin: Client, traces
 
 
 def test_each_group_stands_beside_what_it_was_promised(admin: Client) -> None:
-    bring_in(admin, ("ada", "physics", days_ago(1), 30), ("bo", "hep", days_ago(2), 30), ("carol", "biology",
-             days_ago(3), 40))  # fmt: skip
+    bring_in(
+        admin,
+        ("ada", "physics", days_ago(1), 30),
+        ("bo", "hep", days_ago(2), 30),
+        ("carol", "biology", days_ago(3), 40),
+    )
     page = shown(admin)
     assert verdict(page) == ("kept", "2 2 4")
     assert page.values("data-path") == ["/physics", "/biology"]  # hep is in physics
@@ -213,8 +217,12 @@ def test_each_group_stands_beside_what_it_was_promised(admin: Client) -> None:
 
 
 def test_an_account_without_entry_is_told_with_its_amount_and_placed_by_hand(admin: Client) -> None:
-    bring_in(admin, ("ada", "physics", days_ago(1), 60), ("zoe", "chem", days_ago(1), 20), ("Carol", "chemie",
-             days_ago(2), 20))  # fmt: skip
+    bring_in(
+        admin,
+        ("ada", "physics", days_ago(1), 60),
+        ("zoe", "chem", days_ago(1), 20),
+        ("Carol", "chemie", days_ago(2), 20),
+    )
     page = shown(admin)
     assert page.item("unplaced").attributes["data-value"] == "2"
     assert "40" in text_of(page.item("unplaced")).split()  # core-hours

@@ -37,8 +37,14 @@ def address(feed: OtherFeed, **more: str) -> dict[str, str]:
 
 def terms(feed: OtherFeed, **more: str) -> dict[str, str]:
     fingerprint = " ".join(KEY.public.fingerprint[at : at + 4] for at in range(0, 64, 4)).upper()
-    given = {"fingerprint": fingerprint, "capacity": "100", "every": "5", "max_age": "6", "stale_action": "local",
-             "reason": "Agreed by telephone."}  # fmt: skip
+    given = {
+        "fingerprint": fingerprint,
+        "capacity": "100",
+        "every": "5",
+        "max_age": "6",
+        "stale_action": "local",
+        "reason": "Agreed by telephone.",
+    }
     return {**address(feed), "step": "terms", **given, **more}
 
 
@@ -100,7 +106,7 @@ def test_wrong_terms_keep_nothing(client: Client, feed: OtherFeed, fields: dict[
 )
 def test_wrong_addresses_are_refused_with_what_is_wrong(
     client: Client, feed: OtherFeed, fields: dict[str, str], codes: dict[str, set[str]], named: str
-) -> None:  # fmt: skip
+) -> None:
     answer = client.post(NEW, address(feed, **fields))
     assert answer.status_code == 422
     assert codes_of(answer) == codes
@@ -142,7 +148,7 @@ def test_hours_are_told_against_what_is_possible(told: Subscription, client: Cli
 
 def test_a_larger_capacity_is_agreed_to_and_read_anew(
     told: Subscription, client: Client, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
-) -> None:  # fmt: skip
+) -> None:
     assert read(client.get(url(told))).has("[data-testid=agree-capacity] #cores")
     assert client.post(url(told, "act/"), {"what": "capacity", "capacity": "250"}).status_code == 422
     client.post(url(told, "act/"), {"what": "capacity", "capacity": "250", "reason": "They bought a rack."})
@@ -165,38 +171,50 @@ CONDITIONS: list[tuple[dict[str, Any], str, tuple[str, str, str], tuple[str, ...
     ({**QUIET, "running_held": True}, "held", ("held", "held", "running_held"), ("100",)),
     (QUIET, "fresh", ("fresh", "", ""), ("site-b", "/vo-a-here", "0 s")),
     (
-        {**QUIET, "n_failed": 2, "stale_action": "local"}, "late",
-        ("late", f"late.failed {LATE}.local", ""), ("0 s", "2", "24 h"),
+        {**QUIET, "n_failed": 2, "stale_action": "local"},
+        "late",
+        ("late", f"late.failed {LATE}.local", ""),
+        ("0 s", "2", "24 h"),
     ),
     ({**QUIET, "good_at": AT - 2 * HOUR}, "late", ("late", f"late.unasked {LATE}.keep", ""), ("2 h",)),
     ({**QUIET, "good_at": None, "n_failed": 1}, "late", ("never_heard_late", f"late.failed {LATE}.keep", ""), ()),
     ({**QUIET, "good_at": None}, "new", ("never_heard", "new", ""), ()),
     ({"good_at": AT - 30 * HOUR}, "stale", ("stale", "meanwhile.keep", MORE), ("site-b", "30 h")),
     (
-        {"good_at": AT - 30 * HOUR, "state": "frozen"}, "stale",
-        ("stale", "meanwhile.keep frozen_too", MORE), ("30 h",),
+        {"good_at": AT - 30 * HOUR, "state": "frozen"},
+        "stale",
+        ("stale", "meanwhile.keep frozen_too", MORE),
+        ("30 h",),
     ),
     (
-        {"good_at": AT - 30 * HOUR, "state": "frozen", "stale_action": "freeze"}, "stale",
-        ("stale", "meanwhile.freeze", MORE), ("30 h",),
+        {"good_at": AT - 30 * HOUR, "state": "frozen", "stale_action": "freeze"},
+        "stale",
+        ("stale", "meanwhile.freeze", MORE),
+        ("30 h",),
     ),
     ({"good_at": None, "made_at": AT - 30 * HOUR}, "stale", ("never_heard", "meanwhile.keep", MORE), ("site-b",)),
     ({"expires_at": AT - HOUR}, "expired", ("expired", "expired counts", MORE), ("/vo-a-here", "11:00")),
     (
-        {"expires_at": AT - HOUR, "good_at": AT - 30 * HOUR, "stale_action": "local"}, "expired",
-        ("expired", "expired meanwhile.local", MORE), ("11:00",),
+        {"expires_at": AT - HOUR, "good_at": AT - 30 * HOUR, "stale_action": "local"},
+        "expired",
+        ("expired", "expired meanwhile.local", MORE),
+        ("11:00",),
     ),
     ({"state": "frozen"}, "frozen", ("frozen", "frozen", MORE), ("site-b",)),
     ({"state": "paused", "good_at": AT - 30 * HOUR}, "paused", ("paused", "paused", MORE), ("site-b",)),
     ({"state": "blocked", "expires_at": AT}, "blocked", ("blocked", "blocked", MORE), ("site-b",)),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("fields", "condition", "keys", "named"), CONDITIONS)
 def test_how_it_stands_is_told_and_the_same_everywhere(
-    told: Subscription, client: Client, fields: dict[str, Any], condition: str, keys: tuple[str, ...],
+    told: Subscription,
+    client: Client,
+    fields: dict[str, Any],
+    condition: str,
+    keys: tuple[str, ...],
     named: tuple[str, ...],
-) -> None:  # fmt: skip
+) -> None:
     if fields.get("number") == 9 or "reported_capacity_cores" in fields:
         HeldHour.objects.all().delete()
     Subscription.objects.update(**fields)
@@ -297,9 +315,7 @@ def test_for_others_there_is_none(told: Subscription, tail: str) -> None:
     assert told.state == "active"
 
 
-def test_the_sites_name_is_needed_for_nothing_here(
-    told: Subscription, client: Client, settings: LazySettings
-) -> None:  # fmt: skip
+def test_the_sites_name_is_needed_for_nothing_here(told: Subscription, client: Client, settings: LazySettings) -> None:
     named = read(client.get(url(told))).text("main")
     settings.FAIRSHARE_ISSUER = ""
     assert read(client.get(url(told))).text("main") == named

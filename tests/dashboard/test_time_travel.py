@@ -166,9 +166,13 @@ def lead(grid: Grid, client: Client) -> Client:
     Policy.objects.update(visibility="path")
     user = User.objects.create_user("lead")
     Grant.objects.create(
-        policy=Policy.objects.get(), entry_uid=grid.uid("/atlas"), user=user, role="manager",
-        verbs=list(VERBS_OF_ROLE["manager"]), created_at=grid.at,
-    )  # fmt: skip
+        policy=Policy.objects.get(),
+        entry_uid=grid.uid("/atlas"),
+        user=user,
+        role="manager",
+        verbs=list(VERBS_OF_ROLE["manager"]),
+        created_at=grid.at,
+    )
     sign_in(client, user)
     return client
 
@@ -186,9 +190,10 @@ def test_the_past_is_seen_by_the_rights_of_now(grid: Grid, lead: Client) -> None
 def test_who_moved_away_is_not_seen_at_the_old_place_either(grid: Grid, lead: Client) -> None:
     bob, carol = grid.uid("/atlas/bob"), grid.uid("/biomed/carol")
     publish(
-        grid, {"op": "move", "entry": "/atlas/bob", "parent": "/cms"},
+        grid,
+        {"op": "move", "entry": "/atlas/bob", "parent": "/cms"},
         {"op": "move", "entry": "/biomed/carol", "parent": "/atlas"},
-    )  # fmt: skip
+    )
     page = text(lead, TREE, at=2)
     assert ">alice</a>" in page
     assert ">bob</a>" not in page

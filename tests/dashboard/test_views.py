@@ -50,9 +50,18 @@ def _address(name: str, grid: Grid, path: str = "/biomed") -> str:
 def _shell_pages() -> set[str]:
     """The names of this room's URLs that the shell and the tree side own."""
     known = {
-        "overview", "overview-attention", "my-priority", "policy", "policy-rows", "policy-search", "policy-panel",
-        "entry", "entry-find", "shares", "shares-preview",
-    }  # fmt: skip
+        "overview",
+        "overview-attention",
+        "my-priority",
+        "policy",
+        "policy-rows",
+        "policy-search",
+        "policy-panel",
+        "entry",
+        "entry-find",
+        "shares",
+        "shares-preview",
+    }
     patterns = {str(key) for key in get_resolver("apps.dashboard.urls").reverse_dict if isinstance(key, str)}
     assert known <= patterns
     return known
@@ -191,8 +200,9 @@ def test_my_priority_names_the_deciding_level_and_walks_to_me(alice: Client) -> 
     assert names_in(first, "SweGrid", "atlas")
     assert names_in(second, "atlas")
     assert [(level.step.name, level.step.parent_name) for level in answer.context["story"].levels] == [
-        ("atlas", "SweGrid"), ("alice", "atlas")
-    ]  # fmt: skip
+        ("atlas", "SweGrid"),
+        ("alice", "atlas"),
+    ]
     assert len(page.all(".walk li.decides")) == 1
     assert page.has('[data-testid="scheduler-number"]')
 

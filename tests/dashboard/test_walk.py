@@ -17,10 +17,17 @@ from apps.priorities.sentences import say
 
 def _step(name: str, parent: str, target: float, actual: float, state: str, **more: object) -> WalkStep:
     given: dict[str, object] = {
-        "uid": uuid4(), "path": f"/{name}", "kind": "vo", "shares": 1.0, "target_global": target,
-        "priority": target - actual, "n_ahead": 1, "n_siblings": 2, "message_key": state,
+        "uid": uuid4(),
+        "path": f"/{name}",
+        "kind": "vo",
+        "shares": 1.0,
+        "target_global": target,
+        "priority": target - actual,
+        "n_ahead": 1,
+        "n_siblings": 2,
+        "message_key": state,
         "is_group": name.startswith("VO"),
-    }  # fmt: skip
+    }
     return WalkStep(name=name, parent_name=parent, target=target, actual=actual, state=state, **{**given, **more})  # type: ignore[arg-type]
 
 

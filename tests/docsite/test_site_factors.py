@@ -56,9 +56,12 @@ def run_script(folder: Path, address: str) -> tuple[int, list[str]]:
         program.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
         program.chmod(0o755)
     environment = {
-        "PATH": f"{folder}:{os.environ['PATH']}", "FAIRSHARE_LOOKUP": address, "FAIRSHARE_TOKEN": "fsh_x",
-        "FAIRSHARE_NAMESPACE": "linux", "FAIRSHARE_WEIGHT": "1000",
-    }  # fmt: skip
+        "PATH": f"{folder}:{os.environ['PATH']}",
+        "FAIRSHARE_LOOKUP": address,
+        "FAIRSHARE_TOKEN": "fsh_x",
+        "FAIRSHARE_NAMESPACE": "linux",
+        "FAIRSHARE_WEIGHT": "1000",
+    }
     done = subprocess.run([sys.executable, SCRIPT], env=environment, capture_output=True, text=True, check=False)
     return done.returncode, calls.read_text(encoding="utf-8").splitlines()
 

@@ -154,8 +154,13 @@ def test_every_registered_algorithm_and_operator_tells_about_itself() -> None:
         assert operator.reference
         assert operator.range == (-1.0, 1.0)
     assert set(all_algorithms()) >= {
-        "aequus", "flux", "gridwide", "slurm-classic", "slurm-depth-oblivious", "slurm-fair-tree",
-    }  # fmt: skip
+        "aequus",
+        "flux",
+        "gridwide",
+        "slurm-classic",
+        "slurm-depth-oblivious",
+        "slurm-fair-tree",
+    }
     for name, algorithm in all_algorithms().items():
         assert algorithm.name == name
         assert algorithm.label
@@ -171,12 +176,19 @@ def test_every_registered_algorithm_and_operator_tells_about_itself() -> None:
 
 def test_settings_are_echoed_with_all_defaults() -> None:
     assert read_algorithm("aequus") == {
-        "name": "aequus", "operator": "relative", "resolution": 10000, "factor_from": "rank",
-    }  # fmt: skip
+        "name": "aequus",
+        "operator": "relative",
+        "resolution": 10000,
+        "factor_from": "rank",
+    }
     combined = read_algorithm({"name": "aequus", "operator": "combined", "resolution": 100.0})
     assert combined == {
-        "name": "aequus", "operator": "combined", "resolution": 100, "k": 0.5, "factor_from": "rank",
-    }  # fmt: skip
+        "name": "aequus",
+        "operator": "combined",
+        "resolution": 100,
+        "k": 0.5,
+        "factor_from": "rank",
+    }
     assert isinstance(combined["resolution"], int)
     with pytest.raises(BadParameter, match="unknown algorithm"):
         get_algorithm("maui")

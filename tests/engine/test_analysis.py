@@ -38,9 +38,13 @@ def one_value(operator: operators.Operator) -> Callable[[float, float], float]:
 def without_inverse() -> operators.Operator:
     """An operator as another package may bring it."""
     return operators.Operator(
-        name="plain", label="Plain", formula="t − s", reference="",
-        properties=operators.get_operator("absolute").properties, off_target=lambda t, s: t - s,
-    )  # fmt: skip
+        name="plain",
+        label="Plain",
+        formula="t − s",
+        reference="",
+        properties=operators.get_operator("absolute").properties,
+        off_target=lambda t, s: t - s,
+    )
 
 
 def test_the_definition_holds_where_the_paper_says(paper: dict[str, Any]) -> None:
@@ -63,9 +67,13 @@ def test_all_but_slurm_are_odd_so_combined_is_symmetric_against_the_text_of_figu
 
 def test_the_check_finds_what_is_no_operator() -> None:
     broken = operators.Operator(
-        name="broken", label="", formula="", reference="", properties=operators.get_operator("absolute").properties,
+        name="broken",
+        label="",
+        formula="",
+        reference="",
+        properties=operators.get_operator("absolute").properties,
         off_target=lambda t, s: 1.5 * (s - t),
-    )  # fmt: skip
+    )
     found = definition.check_definition(broken)
     assert not any((found.is_in_range, found.has_sign, found.rises_with_target, found.falls_with_actual))
     assert not found.is_operator

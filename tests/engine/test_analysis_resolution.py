@@ -27,9 +27,11 @@ RESOLUTIONS = (2, 5, 10, 100, 256, 1024, 10_000, 65_536)
 def twin(result: PriorityResult, resolution: int, operator: str) -> dict[str, int]:
     tree = result.tree
     vectors = oracles_analysis.exact_vectors(
-        tree.parent.tolist(), [Fraction(x) for x in tree.shares.tolist()],
-        [Fraction(x) for x in result.usage.tolist()], operator,
-    )  # fmt: skip
+        tree.parent.tolist(),
+        [Fraction(x) for x in tree.shares.tolist()],
+        [Fraction(x) for x in result.usage.tolist()],
+        operator,
+    )
     leaves = np.flatnonzero(tree.is_ranked).tolist()
     return oracles_analysis.rounding_losses([vectors[leaf] for leaf in leaves], resolution)
 
@@ -101,8 +103,9 @@ def test_a_job_beyond_the_smallest_changes_the_component_and_one_below_does_not(
             assert changes(result, own, leaf, entry, beyond) is not isinf(limit)
 
 
-def changes(result: PriorityResult, own: np.ndarray[tuple[int], np.dtype[np.float64]], leaf: int, at: int,
-            job: float) -> bool:  # fmt: skip
+def changes(
+    result: PriorityResult, own: np.ndarray[tuple[int], np.dtype[np.float64]], leaf: int, at: int, job: float
+) -> bool:
     """Whether a job on the leaf gives the entry another component, by a recompute."""
     more = own.copy()
     more[leaf] += job

@@ -32,11 +32,17 @@ def tables(draw: st.DrawFn) -> dict[str, Any]:
             row.append(draw(STEPS) if draw(st.integers(0, 3)) == 0 else row[-1])
         targets.append(row)
     return {
-        "actual": table(STEPS), "target": targets, "used": table(st.sampled_from([0.0, 0.0, 1.5, 7.0])),
-        "more": table(st.sampled_from([0.0, 2.0])), "waited": table(st.sampled_from([0.0, 0.0, 3.0])),
-        "knows": table(st.booleans()), "counts": table(st.booleans()), "n_days": draw(st.integers(1, 14)),
-        "relative": draw(st.sampled_from([0.0, 0.1, 0.5])), "points": draw(st.sampled_from([0.0, 0.5, 5.0])),
-    }  # fmt: skip
+        "actual": table(STEPS),
+        "target": targets,
+        "used": table(st.sampled_from([0.0, 0.0, 1.5, 7.0])),
+        "more": table(st.sampled_from([0.0, 2.0])),
+        "waited": table(st.sampled_from([0.0, 0.0, 3.0])),
+        "knows": table(st.booleans()),
+        "counts": table(st.booleans()),
+        "n_days": draw(st.integers(1, 14)),
+        "relative": draw(st.sampled_from([0.0, 0.1, 0.5])),
+        "points": draw(st.sampled_from([0.0, 0.5, 5.0])),
+    }
 
 
 @examples(200)
@@ -70,9 +76,14 @@ def test_states_of_days_and_demand_are_the_slow_twins(case: dict[str, Any]) -> N
     counts = np.array(case["counts"], bool)
     tolerance = convergence.tolerance_of(target, relative=case["relative"], points=case["points"])
     states = convergence.day_states(
-        actual=actual, target=target, tolerance=tolerance, used=np.array(case["used"], float),
-        waited=np.array(case["waited"], float), knows_waiting=np.array(case["knows"], bool), competes=counts,
-    )  # fmt: skip
+        actual=actual,
+        target=target,
+        tolerance=tolerance,
+        used=np.array(case["used"], float),
+        waited=np.array(case["waited"], float),
+        knows_waiting=np.array(case["knows"], bool),
+        competes=counts,
+    )
     names = [
         [
             twin.state(

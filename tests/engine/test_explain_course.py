@@ -75,9 +75,7 @@ def test_the_closed_form_agrees_with_hourly_recomputes_of_its_own_assumptions_to
     weight = bucket_weights(past.hour_start_s, as_of_s, window)
     balance = Balance(float((weight * past.own_usage).sum()), float((weight * past.group_usage).sum()), 0.3)
     assume(abs(share - 0.3) > 0.01)
-    closed = recovery(
-        balance, group_rate=rate * steady_rate(window), share=share, half_life_s=half_life_s_of(window)
-    )  # fmt: skip
+    closed = recovery(balance, group_rate=rate * steady_rate(window), share=share, half_life_s=half_life_s_of(window))
     simulated_h = _simulated_h(past, as_of_s, window, Pace(share * rate, rate), 24 * 40)
     if closed.in_s is None or closed.in_s > 39 * DAY_S:
         assert simulated_h is None

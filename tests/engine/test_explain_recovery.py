@@ -114,9 +114,14 @@ def test_hour_by_hour_agrees_with_the_closed_form(seed: int, share: float) -> No
     balance = Balance(float((weight * past.own_usage).sum()), float((weight * past.group_usage).sum()), 0.4)
     closed = recovery(balance, group_rate=0.1, share=share, half_life_s=half_life_s)
     hourly = recovery_in_window(
-        past, target=0.4, as_of_s=as_of_s, window=Window(aging="exponential", half_life_s=half_life_s),
-        group_rate=0.1, share=share, horizon_s=60 * DAY_S,
-    )  # fmt: skip
+        past,
+        target=0.4,
+        as_of_s=as_of_s,
+        window=Window(aging="exponential", half_life_s=half_life_s),
+        group_rate=0.1,
+        share=share,
+        horizon_s=60 * DAY_S,
+    )
     assert closed.outcome == hourly.outcome
     if closed.in_s is not None and hourly.in_s is not None:
         assert hourly.in_s == pytest.approx(closed.in_s, abs=2 * 3600)

@@ -197,12 +197,18 @@ def test_the_columns_of_the_formula_give_the_ratio_and_the_factor(case: dict[str
 def test_the_worked_example_shows_its_local_ratio_and_its_exponent() -> None:
     """A group that used twice its target, with a user who used two thirds of theirs: r_l is a third."""
     policy = {
-        "name": "root", "shares": 1, "children": [
-            {"name": "g", "shares": 1, "kind": "account", "children": [
-                {"name": "u", "shares": 1, "kind": "user"}, {"name": "v", "shares": 2, "kind": "user"}]},
+        "name": "root",
+        "shares": 1,
+        "children": [
+            {
+                "name": "g",
+                "shares": 1,
+                "kind": "account",
+                "children": [{"name": "u", "shares": 1, "kind": "user"}, {"name": "v", "shares": 2, "kind": "user"}],
+            },
             {"name": "h", "shares": 3, "kind": "account", "children": [{"name": "w", "shares": 1, "kind": "user"}]},
         ],
-    }  # fmt: skip
+    }
     case = {"id": "x", "algorithm": {"name": NAME}, "policy": policy, "usage": {"/g/u": 1, "/g/v": 8, "/h/w": 9}}
     nodes = solve(case)["nodes"]
     assert (nodes["/g"]["local_ratio"], nodes["/g"]["effective_ratio"], nodes["/g"]["k"]) == (2.0, 2.0, None)

@@ -27,7 +27,7 @@ class LeastUsed:
         """Everybody is compared with everybody."""
         return Properties(
             isolation=False, proportional_redistribution=False, scale_invariance=False, boundaries=True, sign=False
-        )  # fmt: skip
+        )
 
     def compute(self, prepared: Prepared, compared: Compared, settings: Settings) -> PriorityResult:
         """Ranks and factors of leaves; `used_per_share` is infinite for who used something without a share."""

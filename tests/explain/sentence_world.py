@@ -47,14 +47,23 @@ def snapshot_of(
     waiting = np.zeros(len(tree))
     settings = read_algorithm(algorithm)
     meta = {
-        "policy": "grid", "revision": 1, "as_of": AS_OF.isoformat(), "algorithm": settings,
-        "n_ranked": result.n_ranked, "depth": result.depth, "watermarks": {},
-    }  # fmt: skip
+        "policy": "grid",
+        "revision": 1,
+        "as_of": AS_OF.isoformat(),
+        "algorithm": settings,
+        "n_ranked": result.n_ranked,
+        "depth": result.depth,
+        "watermarks": {},
+    }
     return ServedSnapshot(
-        snapshot_id=1, computed_at=AS_OF, tree=tree, values=values_of(result, waiting > 0, waiting),
-        index=LookupIndex(tree, unpack_places(*places.packed), "places"), meta=meta,
+        snapshot_id=1,
+        computed_at=AS_OF,
+        tree=tree,
+        values=values_of(result, waiting > 0, waiting),
+        index=LookupIndex(tree, unpack_places(*places.packed), "places"),
+        meta=meta,
         settings=PolicySettings.from_json({"algorithm": dict(settings)}),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, eq=False)

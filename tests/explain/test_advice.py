@@ -23,19 +23,43 @@ THURSDAY = datetime(2026, 11, 26, 12, tzinfo=UTC)
 
 def step(name: str, parent: str, state: State, **more: Any) -> WalkStep:
     actual = {"over": 0.7, "under": 0.2, "idle": 0.0, "on": 0.5}.get(state)
-    return WalkStep(**{
-        "uid": uuid4(), "name": name, "parent_name": parent, "path": f"/{name}", "kind": "x", "shares": 1.0,
-        "target": 0.5, "target_global": 0.5, "actual": actual, "priority": 0.0, "state": state, "n_ahead": 1,
-        "n_siblings": 2, "message_key": state, **more,
-    })  # fmt: skip
+    return WalkStep(
+        **{
+            "uid": uuid4(),
+            "name": name,
+            "parent_name": parent,
+            "path": f"/{name}",
+            "kind": "x",
+            "shares": 1.0,
+            "target": 0.5,
+            "target_global": 0.5,
+            "actual": actual,
+            "priority": 0.0,
+            "state": state,
+            "n_ahead": 1,
+            "n_siblings": 2,
+            "message_key": state,
+            **more,
+        }
+    )
 
 
 def mine(group: State = "over", own: State = "under", deciding: int | None = 0, **more: Any) -> MyPriority:
     steps = (step("physics", "grid", group, is_group=True), step("alice", "physics", own))
-    return MyPriority(**{
-        "account": "alice", "namespace": "c1", "policy_slug": "grid", "policy_name": "Grid", "walk": steps,
-        "deciding": deciding, "rank": 50, "of": 60, "factor": 0.2, **more,
-    })  # fmt: skip
+    return MyPriority(
+        **{
+            "account": "alice",
+            "namespace": "c1",
+            "policy_slug": "grid",
+            "policy_name": "Grid",
+            "walk": steps,
+            "deciding": deciding,
+            "rank": 50,
+            "of": 60,
+            "factor": 0.2,
+            **more,
+        }
+    )
 
 
 def keys(*args: Any) -> list[str]:
@@ -93,11 +117,16 @@ def test_another_account_that_is_ahead_comes_first_the_best_of_them() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        {"rank": 55}, {"rank": 50}, {"rank": None}, {"namespace": "c2"}, {"policy_slug": "other"},
-        {"error": "unmapped"}, {"account": "alice"},
+        {"rank": 55},
+        {"rank": 50},
+        {"rank": None},
+        {"namespace": "c2"},
+        {"policy_slug": "other"},
+        {"error": "unmapped"},
+        {"account": "alice"},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_an_account_elsewhere_or_behind_or_the_same_is_no_advice(other: dict[str, Any]) -> None:
     assert "advice.other_account" not in keys(mine(), [mine(**{"account": "b", "rank": 10, **other})])
 

@@ -168,13 +168,23 @@ def _first(about: About, said: dict[str, Any]) -> bool:
 
 
 CLAIMS: dict[str, Claim] = {
-    "walk.over": _is_over, "walk.over_you": _is_over, "walk.under": _is_under, "walk.under_you": _is_under,
-    "walk.on": _facts, "walk.on_you": _facts, "walk.on_decides": _facts, "walk.on_decides_you": _facts,
+    "walk.over": _is_over,
+    "walk.over_you": _is_over,
+    "walk.under": _is_under,
+    "walk.under_you": _is_under,
+    "walk.on": _facts,
+    "walk.on_you": _facts,
+    "walk.on_decides": _facts,
+    "walk.on_decides_you": _facts,
     "walk.idle": lambda about, said: about.told.snapshot.values.usage[about.told.at(about.level.path)] == 0,
     "walk.dissolved": lambda about, said: about.told.snapshot.tree.inherit[about.told.at(about.level.path)],
     "ahead.alone": lambda about, said: about.level.target is None or not about.told.competitors(about.level.path),
-    "ahead.some": _some_ahead, "ahead.nobody": _some_ahead, "ahead.factor": _higher_factor,
-    "ahead.factor_highest": _higher_factor, "ahead.equal": _equal, "ahead.rounded": _rounded,
+    "ahead.some": _some_ahead,
+    "ahead.nobody": _some_ahead,
+    "ahead.factor": _higher_factor,
+    "ahead.factor_highest": _higher_factor,
+    "ahead.equal": _equal,
+    "ahead.rounded": _rounded,
     "effect.lowers": lambda about, said: _changes(about, said, -1),
     "effect.raises": lambda about, said: _changes(about, said, 1),
     "effect.same": lambda about, said: about.told.factor(about.level.path) == said["factor"],
@@ -198,8 +208,8 @@ CLAIMS: dict[str, Claim] = {
     "reason.no_level": lambda about, said: about.told.snapshot.tree.inherit[about.told.at(about.leaf)],
     "reason.alone": lambda about, said: len(about.told.leaves) == 1,
     "reason.equal": lambda about, said: len({about.told.rank(each) for each in about.told.leaves}) == 1,
-    "reason.factor_same": lambda about, said: about.told.factor(about.leaf) == pytest.approx(
-        2 ** (-1 / about.mine.settings["damping_factor"])
+    "reason.factor_same": lambda about, said: (
+        about.told.factor(about.leaf) == pytest.approx(2 ** (-1 / about.mine.settings["damping_factor"]))
     ),
     "factor.you_lowers": lambda about, said: _most_change(about, said, -1),
     "factor.group_lowers": lambda about, said: _most_change(about, said, -1),
@@ -221,7 +231,7 @@ CLAIMS: dict[str, Claim] = {
     "own.under": lambda about, said: (about.mine.walk[-1].deviation_points or 0) < 0,
     "own.on": lambda about, said: about.mine.walk[-1].state == "on",
     "own.idle": lambda about, said: about.told.snapshot.values.usage[about.told.at(about.leaf)] == 0,
-}  # fmt: skip
+}
 _PLACES = ("verdict.", "number.", "rank.")
 
 
@@ -276,7 +286,7 @@ def test_why_one_goes_before_another_is_true(algorithm: dict[str, Any], world: A
 
 def _check_contrast(
     told: Told, sides: tuple[str, str], steps: list[int | None], said: Message, decided_by: str
-) -> None:  # fmt: skip
+) -> None:
     values, order, numbers = told.snapshot.values, told.snapshot.order, dict(said.values)
     ranks = [told.rank(side) for side in sides]
     component = order.components(values)

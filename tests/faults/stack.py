@@ -27,8 +27,12 @@ from apps.cli.stack.postgres import DATABASE, PORT, USER
 PATIENCE_S = 90.0  # two shared cores, with the other half of the suite on them
 # Without compiled modules each of a stack's processes would start two seconds later.
 _OF_THE_SUITE = (
-    "FAIRSHARE_TESTING", "FAIRSHARE_CLOCK", "DATABASE_URL", "PYTEST_CURRENT_TEST", "PYTHONDONTWRITEBYTECODE",
-)  # fmt: skip
+    "FAIRSHARE_TESTING",
+    "FAIRSHARE_CLOCK",
+    "DATABASE_URL",
+    "PYTEST_CURRENT_TEST",
+    "PYTHONDONTWRITEBYTECODE",
+)
 
 # Each line is a program; each answer is one line too. A connection may have died with its server.
 _SHELL = """
@@ -151,8 +155,12 @@ class Stack:
         if self._shell is None:
             self._shell = subprocess.Popen(
                 [sys.executable, "manage.py", "shell", "--no-imports", "-c", _SHELL],
-                cwd=REPOSITORY, env=self.environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            )  # fmt: skip
+                cwd=REPOSITORY,
+                env=self.environment,
+                text=True,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            )
         assert self._shell.stdin is not None
         assert self._shell.stdout is not None
         self._shell.stdin.write(json.dumps(code) + "\n")

@@ -41,17 +41,23 @@ TREE = {
         "name": "grid",
         "children": [
             {
-                "name": "VO-A", "kind": "vo", "shares": 30,
+                "name": "VO-A",
+                "kind": "vo",
+                "shares": 30,
                 "children": [
                     {"name": "P-A1", "kind": "project", "shares": 50, "children": _users("anna", "bert")},
                     {"name": "P-A2", "kind": "project", "shares": 50, "children": _users("carl")},
                 ],
             },
-            {"name": "VO-B", "kind": "vo", "shares": 70,
-             "children": [{"name": "P-B1", "kind": "project", "shares": 1, "children": _users("dora")}]},
+            {
+                "name": "VO-B",
+                "kind": "vo",
+                "shares": 70,
+                "children": [{"name": "P-B1", "kind": "project", "shares": 1, "children": _users("dora")}],
+            },
         ],
     }
-}  # fmt: skip
+}
 PLACES = {"P_A1": "/VO-A/P-A1", "P_A2": "/VO-A/P-A2", "P_B1": "/VO-B/P-B1", "of_a": "/VO-A"}
 
 
@@ -82,9 +88,16 @@ class Teller:
         end_at = AT - ago_h * HOUR
         start_at = given.get("start_at") or end_at - hours * HOUR
         values: dict[str, Any] = {
-            "job": str(job), "user": user, "group": group, "state": "finished", "submit_at": start_at,
-            "start_at": start_at, "end_at": end_at, "cpus": 1.0, "mem_mb": 1024.0,
-        }  # fmt: skip
+            "job": str(job),
+            "user": user,
+            "group": group,
+            "state": "finished",
+            "submit_at": start_at,
+            "start_at": start_at,
+            "end_at": end_at,
+            "cpus": 1.0,
+            "mem_mb": 1024.0,
+        }
         source = given.pop("source", self.source)
         ingest_batch(source=source, rows=[RecordRow(**{**values, **given})], at=AT)
 

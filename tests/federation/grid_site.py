@@ -20,14 +20,17 @@ HOUR = timedelta(hours=1)
 SETTINGS = {"window": {"length_s": 10 * 86_400, "aging": "none"}}
 TREE: list[dict[str, Any]] = [
     {
-        "name": "vo", "kind": "vo", "shares": 30, "scope": "global",
+        "name": "vo",
+        "kind": "vo",
+        "shares": 30,
+        "scope": "global",
         "children": [
             {"name": "p1", "kind": "project", "shares": 50, "children": [{"name": "ada"}, {"name": "ben"}]},
             {"name": "p2", "kind": "project", "shares": 50, "children": [{"name": "cleo"}]},
         ],
     },
     {"name": "rest", "shares": 70, "children": [{"name": "zoe"}]},
-]  # fmt: skip
+]
 AGO = {
     "": (2, 30),
     "east": (3, 300),
@@ -73,16 +76,32 @@ def _with_others(made: Site, peers: dict[str, Source]) -> None:
     publication = Publication.objects.create(policy=made.policy, entry_uid=vo, name="vo", made_at=AS_OF)
     for version, age in ((40, 60), (41, 3)):
         PublishedDocument.objects.create(
-            publication=publication, version=version, digest="d", content_digest="c", revision_number=1, n_entries=6,
-            issued_at=AS_OF - timedelta(minutes=age), expires_at=AS_OF + timedelta(days=7), key_fingerprint="0" * 64,
+            publication=publication,
+            version=version,
+            digest="d",
+            content_digest="c",
+            revision_number=1,
+            n_entries=6,
+            issued_at=AS_OF - timedelta(minutes=age),
+            expires_at=AS_OF + timedelta(days=7),
+            key_fingerprint="0" * 64,
             data=b"",
-        )  # fmt: skip
+        )
     east = Subscription.objects.create(
-        policy=made.policy, entry_uid=vo, url="https://east.example/f", issuer="east.example", feed="vo",
-        fingerprint="0" * 64, source=peers["east"], capacity_cores=2.0, reported_capacity_cores=20.0,
+        policy=made.policy,
+        entry_uid=vo,
+        url="https://east.example/f",
+        issuer="east.example",
+        feed="vo",
+        fingerprint="0" * 64,
+        source=peers["east"],
+        capacity_cores=2.0,
+        reported_capacity_cores=20.0,
         enforced_version=40,
-        good_at=AS_OF - timedelta(minutes=4), max_age_s=3_600, made_at=AS_OF,
-    )  # fmt: skip
+        good_at=AS_OF - timedelta(minutes=4),
+        max_age_s=3_600,
+        made_at=AS_OF,
+    )
     for ago_h, cpu_s in ((4, 90_000.0), (400, 50_000.0)):
         HeldHour.objects.create(
             subscription=east, hour_at=AS_OF - ago_h * HOUR, number=7, cpu_s=cpu_s, most_cpu_s=7_272.0, found_at=AS_OF

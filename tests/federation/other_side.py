@@ -98,9 +98,7 @@ class OtherFeed(OtherSide):
         self.running = running
         self.told |= {hour: (self.number, dict(rows)) for hour, rows in hours.items()}
 
-    def tell(
-        self, hours: Hours, running: Sequence[tuple[UUID, datetime, float]] | None = (), **more: Any
-    ) -> bytes:  # fmt: skip
+    def tell(self, hours: Hours, running: Sequence[tuple[UUID, datetime, float]] | None = (), **more: Any) -> bytes:
         """One document since the number before, served to every question; `more` replaces parts of its head.
 
         running: entry, start, cores.
@@ -109,9 +107,19 @@ class OtherFeed(OtherSide):
         self.number = more.pop("number", self.number + 1)
         since = more.pop("since", self.number - 1)
         head = UsageHead(
-            self.name, "vo-a", self.root, self.number, since, False, self.state(self.number),
-            self.state(since) if since else None, at, at + timedelta(days=1), "site-b", 100.0,
-        )  # fmt: skip
+            self.name,
+            "vo-a",
+            self.root,
+            self.number,
+            since,
+            False,
+            self.state(self.number),
+            self.state(since) if since else None,
+            at,
+            at + timedelta(days=1),
+            "site-b",
+            100.0,
+        )
         self.serves = sign_document(write_usage(usage_of(replace(head, **more), hours, running)), self.key, self.chain)
         return self.serves
 
@@ -127,9 +135,7 @@ class OtherFeed(OtherSide):
         return self.tell(hours, self.running, number=self.number, since=min(since, self.number))
 
 
-def usage_of(
-    head: UsageHead, hours: Hours, running: Sequence[tuple[UUID, datetime, float]] | None
-) -> UsageDocument:  # fmt: skip
+def usage_of(head: UsageHead, hours: Hours, running: Sequence[tuple[UUID, datetime, float]] | None) -> UsageDocument:
     entries = sorted({uid for rows in hours.values() for uid in rows} | {uid for uid, *_ in running or ()}, key=str)
     place = {uid: i for i, uid in enumerate(entries)}
     rows = sorted((_hour(at), place[uid], cpu_s) for at, used in hours.items() for uid, cpu_s in used.items())

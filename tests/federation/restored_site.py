@@ -177,7 +177,7 @@ def _mount(policy: Policy, path: str) -> None:
     entry = tree.uuid(tree.index_of_path(path) or 0)
     Mount.objects.create(
         policy=policy, entry_uid=entry, url="https://vo-a.example/x", fingerprint="0" * 64, made_at=AT, **of
-    )  # fmt: skip
+    )
 
 
 def make_restored() -> Teller:
@@ -189,9 +189,17 @@ def make_restored() -> Teller:
         fingerprint = load_keys(at=AT).key.public.fingerprint
         _mount(teller.policy, "/VO-A")
         subscribe(
-            policy_slug="grid", entry="/VO-A", url=NOWHERE.url, issuer=ISSUER, feed="vo-a",
-            fingerprint=fingerprint, capacity_cores=100, reason="One grid.", at=AT, actor=COMMAND,
-        )  # fmt: skip
+            policy_slug="grid",
+            entry="/VO-A",
+            url=NOWHERE.url,
+            issuer=ISSUER,
+            feed="vo-a",
+            fingerprint=fingerprint,
+            capacity_cores=100,
+            reason="One grid.",
+            at=AT,
+            actor=COMMAND,
+        )
         _subscribe_second(fingerprint)
     return teller
 
@@ -206,9 +214,17 @@ def _subscribe_second(fingerprint: str) -> None:
     source = make_peer_source(slug="second", name="Second", origin=ISSUER, site=SITE, at=AT, actor=COMMAND)
     uid: UUID = load_tree(policy).uuid(1)
     Subscription.objects.create(
-        policy=policy, entry_uid=uid, url=NOWHERE.url, issuer=ISSUER, feed="vo-a", fingerprint=fingerprint,
-        capacity_cores=100, source=source, due_at=AT, made_at=AT,
-    )  # fmt: skip
+        policy=policy,
+        entry_uid=uid,
+        url=NOWHERE.url,
+        issuer=ISSUER,
+        feed="vo-a",
+        fingerprint=fingerprint,
+        capacity_cores=100,
+        source=source,
+        due_at=AT,
+        made_at=AT,
+    )
 
 
 @contextmanager

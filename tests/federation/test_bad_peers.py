@@ -288,9 +288,16 @@ def others(vo: OtherSide, settings: LazySettings) -> Iterator[tuple[OtherSide, M
         operation = {"op": "add", "parent": "/", "name": "vo-c-here", "kind": "vo", "shares": 10}
         publish_operations(policy_slug="grid", operations=[operation], reason="A place.", at=AT, actor=COMMAND)
         made = make_mount(
-            policy_slug="grid", entry="/vo-c-here", url=side.url, issuer="vo-c.example", publication="vo-c",
-            fingerprint=KEY.public.fingerprint, reason="We granted VO-C 10 shares.", at=AT, actor=COMMAND,
-        )  # fmt: skip
+            policy_slug="grid",
+            entry="/vo-c-here",
+            url=side.url,
+            issuer="vo-c.example",
+            publication="vo-c",
+            fingerprint=KEY.public.fingerprint,
+            reason="We granted VO-C 10 shares.",
+            at=AT,
+            actor=COMMAND,
+        )
         yield side, made
 
 

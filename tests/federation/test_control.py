@@ -207,8 +207,9 @@ def test_settings_change_within_their_ranges_and_are_written_down(kind: Kind) ->
     assert (remote.every_s, remote.stale_action, remote.due_at) == (60, "local", LATER)
     details = last_event("settings_changed").details
     assert details == {
-        "before": {"every_s": 300, "stale_action": "keep"}, "after": {"every_s": 60, "stale_action": "local"}
-    }  # fmt: skip
+        "before": {"every_s": 300, "stale_action": "keep"},
+        "after": {"every_s": 60, "stale_action": "local"},
+    }
     do(control.change_settings, remote, settings={"every_s": 60})
     assert AuditEvent.objects.filter(verb="federation.settings_changed").count() == 1
     for wrong in ({"every_s": 1}, {"max_age_s": "long"}, {"most_bytes": 10**12}, {"state": "active"}):
@@ -250,10 +251,15 @@ def test_others_neither_see_nor_do_anything(kind: Kind) -> None:
     remote, anna = remote_of(kind), Actor(user=User.objects.create_user(username="anna"), via="page")
     before = type(remote).objects.values().get()
     more: dict[Any, dict[str, Any]] = {
-        control.pause: {}, control.resume: {}, control.freeze: {}, control.thaw: {}, control.fetch_now: {},
-        control.begin_anew: {}, control.change_settings: {"settings": {"every_s": 60}},
+        control.pause: {},
+        control.resume: {},
+        control.freeze: {},
+        control.thaw: {},
+        control.fetch_now: {},
+        control.begin_anew: {},
+        control.change_settings: {"settings": {"every_s": 60}},
         control.trust_key: {"fingerprint": NEW.public.fingerprint},
-    }  # fmt: skip
+    }
     for deed, given in more.items():
         with pytest.raises(NotFound):
             do(deed, remote, actor=anna, **given)

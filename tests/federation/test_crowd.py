@@ -76,9 +76,14 @@ def test_one_that_fails_fails_alone(mounted: Mount, vo: OtherSide, subscription:
     gone = ask_for(mounted, at=AT)
     ask_for(subscription, at=AT)
     Run.objects.create(
-        kind="federation_fetch", subject="usage:0", arguments={"subscription": 0}, due_at=AT, created_at=AT,
-        max_attempts=3, state="queued",
-    )  # fmt: skip
+        kind="federation_fetch",
+        subject="usage:0",
+        arguments={"subscription": 0},
+        due_at=AT,
+        created_at=AT,
+        max_attempts=3,
+        state="queued",
+    )
     work()
     states = dict(Run.objects.filter(kind="federation_fetch").values_list("subject", "state"))
     assert states[f"mount:{mounted.pk}"] == states[f"usage:{subscription.pk}"] == "succeeded"

@@ -82,8 +82,16 @@ def test_usage_at_the_entry_itself_counts_to_it(teller: Teller) -> None:
 
 
 def test_no_name_of_an_account_a_group_or_a_job_is_in_the_bytes(teller: Teller) -> None:
-    teller.job("secretjob77", "secretuser", "P-A1", dn="/CN=Secret Person", project="secretproject", site="secretsite",
-               queue="secretqueue", qos="secretqos")  # fmt: skip
+    teller.job(
+        "secretjob77",
+        "secretuser",
+        "P-A1",
+        dn="/CN=Secret Person",
+        project="secretproject",
+        site="secretsite",
+        queue="secretqueue",
+        qos="secretqos",
+    )
     teller.job("secretjob78", "anna", "P-A1", state="running", end_at=None, site="secretsite")
     told = issue_usage(teller.feed, since=0, at=AT)
     assert told is not None
@@ -160,9 +168,18 @@ def everything(teller: Teller) -> None:
 
 
 CHANGES: list[Callable[[Teller], None]] = [
-    late_record, correction, withdrawn, undone_import, mapping_moved, hours_held, source_became_anothers,
-    entry_archived, entry_moved_in, entry_moved_out, everything,
-]  # fmt: skip
+    late_record,
+    correction,
+    withdrawn,
+    undone_import,
+    mapping_moved,
+    hours_held,
+    source_became_anothers,
+    entry_archived,
+    entry_moved_in,
+    entry_moved_out,
+    everything,
+]
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -334,9 +351,14 @@ def test_what_stands_over_the_sums_makes_a_new_document_without_a_new_number(
     settings.FAIRSHARE_SITE = "South"
     assert heads().site == "South"
     mount = Mount.objects.create(
-        policy=teller.policy, entry_uid=teller.feed.entry_uid, url="https://vo-a.example/x", issuer="vo-a.example",
-        publication="vo-a", fingerprint="0" * 64, made_at=AT,
-    )  # fmt: skip
+        policy=teller.policy,
+        entry_uid=teller.feed.entry_uid,
+        url="https://vo-a.example/x",
+        issuer="vo-a.example",
+        publication="vo-a",
+        fingerprint="0" * 64,
+        made_at=AT,
+    )
     assert reader.fetched() is False
     n_documents = len(reader.documents)
     mount.landed_version = 41

@@ -46,8 +46,16 @@ def apart(work: Callable[[], Any]) -> Callable[[], Any]:
 
 def write(teller: Teller, name: str) -> None:
     for n in range(8):
-        teller.job(f"{name}{n % 5}", "anna" if n % 2 else "carl", "P-A1" if n % 2 else "P-A2", ago_h=2 + n % 5,
-                   submit_at=AT.replace(hour=0), cpus=float(n), revision=n, hours=1 + n % 3)  # fmt: skip
+        teller.job(
+            f"{name}{n % 5}",
+            "anna" if n % 2 else "carl",
+            "P-A1" if n % 2 else "P-A2",
+            ago_h=2 + n % 5,
+            submit_at=AT.replace(hour=0),
+            cpus=float(n),
+            revision=n,
+            hours=1 + n % 3,
+        )
 
 
 def move(teller: Teller) -> None:
@@ -146,6 +154,7 @@ def _waits_for_a_row() -> bool:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-            " AND query LIKE '%%federation_usagefeed%%FOR UPDATE%%'", []
-        )  # fmt: skip
+            " AND query LIKE '%%federation_usagefeed%%FOR UPDATE%%'",
+            [],
+        )
         return bool(cursor.fetchone()[0])

@@ -50,9 +50,16 @@ def mount(policy: Policy, side: OtherSide, settings: LazySettings, monkeypatch: 
     operation = {"op": "add", "parent": "/", "name": "vo-a-here", "kind": "vo", "shares": 30}
     publish_operations(policy_slug="grid", operations=[operation], reason="A place.", at=AT, actor=COMMAND)
     return make_mount(
-        policy_slug="grid", entry="/vo-a-here", url=side.url, issuer="vo-a.example", publication="vo-a",
-        fingerprint=KEY.public.fingerprint, reason="We granted VO-A 30 shares.", at=AT, actor=COMMAND,
-    )  # fmt: skip
+        policy_slug="grid",
+        entry="/vo-a-here",
+        url=side.url,
+        issuer="vo-a.example",
+        publication="vo-a",
+        fingerprint=KEY.public.fingerprint,
+        reason="We granted VO-A 30 shares.",
+        at=AT,
+        actor=COMMAND,
+    )
 
 
 def fetched(mount: Mount, monkeypatch: pytest.MonkeyPatch, at: Any = AT) -> Fetch:
@@ -161,11 +168,20 @@ def test_many_entries_at_once_are_held(mount: Mount, side: OtherSide, monkeypatc
 @pytest.mark.parametrize(
     ("code", "is_blocked"),
     [
-        ("forked", True), ("older_version", False), ("unknown_key", True), ("bad_signature", False), ("expired", False),
-        ("issued_ahead", False), ("other_publication", False), ("mount_loop", False), ("bad_document", False),
-        ("foreign_uid", False), ("bad_status", False), ("answer_too_large", False),
+        ("forked", True),
+        ("older_version", False),
+        ("unknown_key", True),
+        ("bad_signature", False),
+        ("expired", False),
+        ("issued_ahead", False),
+        ("other_publication", False),
+        ("mount_loop", False),
+        ("bad_document", False),
+        ("foreign_uid", False),
+        ("bad_status", False),
+        ("answer_too_large", False),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_refused_and_the_last_good_one_stays(
     mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch, code: str, is_blocked: bool
 ) -> None:
@@ -331,13 +347,27 @@ def test_only_who_may_mount_above_sees_and_makes_mounts(mount: Mount, policy: Po
     assert [one.pk for one in list_mounts(actor=anna, at=AT)] == [mount.pk]
     with refused(Conflict, "mounted"):
         make_mount(
-            policy_slug="grid", entry="/VO-B", url=side.url, issuer="vo-a.example", publication="vo-a",
-            fingerprint=KEY.public.fingerprint, reason="Twice.", at=AT, actor=anna,
-        )  # fmt: skip
+            policy_slug="grid",
+            entry="/VO-B",
+            url=side.url,
+            issuer="vo-a.example",
+            publication="vo-a",
+            fingerprint=KEY.public.fingerprint,
+            reason="Twice.",
+            at=AT,
+            actor=anna,
+        )
     made = make_mount(
-        policy_slug="grid", entry="/VO-B", url=side.url, issuer="vo-b.example", publication="vo-b",
-        fingerprint=" ".join(KEY.public.groups).upper(), reason="B too.", at=AT, actor=anna,
-    )  # fmt: skip
+        policy_slug="grid",
+        entry="/VO-B",
+        url=side.url,
+        issuer="vo-b.example",
+        publication="vo-b",
+        fingerprint=" ".join(KEY.public.groups).upper(),
+        reason="B too.",
+        at=AT,
+        actor=anna,
+    )
     assert made.fingerprint == KEY.public.fingerprint
 
 
@@ -352,9 +382,12 @@ def test_a_preview_shows_the_key_to_be_compared_and_keeps_nothing(policy: Policy
 
 
 def test_the_command_looks_now_and_says_what_became_of_it(
-    mount: Mount, side: OtherSide, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+    mount: Mount,
+    side: OtherSide,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
     snapshot: SnapshotAssertion,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
     call_command("federation", "fetch")
     call_command("federation", "status")
@@ -374,9 +407,16 @@ def test_the_command_looks_now_and_says_what_became_of_it(
 
 @pytest.mark.parametrize(
     "settings",
-    [{"every_s": 1}, {"every_s": "300"}, {"most_points": float("nan")}, {"most_entries": 1.5}, {"speed": 1},
-     {"stale_action": "panic"}, {"most_levels": True}],
-)  # fmt: skip
+    [
+        {"every_s": 1},
+        {"every_s": "300"},
+        {"most_points": float("nan")},
+        {"most_entries": 1.5},
+        {"speed": 1},
+        {"stale_action": "panic"},
+        {"most_levels": True},
+    ],
+)
 def test_settings_out_of_range_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(Invalid):
         clean_settings(settings)

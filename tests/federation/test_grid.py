@@ -122,7 +122,7 @@ def test_capacity_age_versions_and_held_hours_of_each_site(world: Site, as_eva: 
 )
 def test_the_state_of_a_site_is_what_is_wrong_with_it(
     world: Site, as_eva: Actor, fields: dict[str, Any], state: str
-) -> None:  # fmt: skip
+) -> None:
     Subscription.objects.update(**fields)
     HeldHour.objects.filter(subscription__feed="nothing held").delete()
     found = grid_of(as_eva)
@@ -176,9 +176,14 @@ def viewer_of(path: str, site: Site) -> Actor:
     tree = load_tree(site.policy)
     Policy.objects.update(visibility="path")
     Grant.objects.create(
-        policy=site.policy, entry_uid=tree.uuid(tree.index_of_path(path) or 0), user=user, role="viewer", reason="x",
-        verbs=list(VERBS_OF_ROLE["viewer"]), created_at=AS_OF - timedelta(days=9),
-    )  # fmt: skip
+        policy=site.policy,
+        entry_uid=tree.uuid(tree.index_of_path(path) or 0),
+        user=user,
+        role="viewer",
+        reason="x",
+        verbs=list(VERBS_OF_ROLE["viewer"]),
+        created_at=AS_OF - timedelta(days=9),
+    )
     return Actor(user=user, via="page")
 
 

@@ -191,9 +191,7 @@ def test_what_is_typed_in_is_refused_in_words_and_nothing_is_kept(
     subscription: Subscription, connects: list[Any]
 ) -> None:
     person = Actor(user=User.objects.create_user("ada", is_superuser=True), via="page")
-    webhook, _ = make_webhook(
-        name="W", url="https://hooks.example.org/", place=Place(), kinds=[], at=AT, actor=person
-    )  # fmt: skip
+    webhook, _ = make_webhook(name="W", url="https://hooks.example.org/", place=Place(), kinds=[], at=AT, actor=person)
     source = set_up_source(slug="slurm", given=_slurm("https://slurm.example.org"), at=AT, actor=person)
     common: dict[str, Any] = {"policy_slug": "grid", "at": AT, "actor": COMMAND}
     mount: dict[str, Any] = {
@@ -275,9 +273,15 @@ def test_a_name_that_leads_elsewhere_the_second_time_is_looked_up_anew_and_refus
 
 @pytest.mark.parametrize("where", [f"http://{METADATA}/latest/", "http://meta.example.org/", "http://[::1]:80/"])
 def test_a_redirect_inwards_is_followed_by_nobody(
-    where: str, vo: OtherSide, mounted: Mount, subscription: Subscription, serve: Serve, connects: list[Any],
-    settings: LazySettings, monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    where: str,
+    vo: OtherSide,
+    mounted: Mount,
+    subscription: Subscription,
+    serve: Serve,
+    connects: list[Any],
+    settings: LazySettings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     port = serve(answering(redirect(where)))
     url = f"http://127.0.0.1:{port}/start"
     for remote in (mounted, subscription):

@@ -30,12 +30,14 @@ VO, P1, P2, ANNA = (UUID(int=n) for n in range(11, 15))
 
 
 def site() -> TreeColumns:
-    return columns_of([
-        Node(SITE, None, "site"),
-        Node(MOUNT, SITE, "vo-a-here", "vo", 30.0, locked=True),
-        Node(OTHER, SITE, "local", "group", 70.0),
-        Node(UUID(int=5), OTHER, "kim", "user", 1.0, is_group=False),
-    ])  # fmt: skip
+    return columns_of(
+        [
+            Node(SITE, None, "site"),
+            Node(MOUNT, SITE, "vo-a-here", "vo", 30.0, locked=True),
+            Node(OTHER, SITE, "local", "group", 70.0),
+            Node(UUID(int=5), OTHER, "kim", "user", 1.0, is_group=False),
+        ]
+    )
 
 
 def told(*nodes: Node, scope: str = "") -> PolicyDocument:
@@ -58,8 +60,14 @@ def test_what_the_document_says_lies_below_the_mount_which_stays_ours() -> None:
     landing = laid(site(), told(*PROJECTS, scope="global"))
     tree = landing.tree
     assert [tree.path(i) for i in range(len(tree))] == [
-        "/", "/local", "/vo-a-here", "/local/kim", "/vo-a-here/P-A1", "/vo-a-here/P-A2", "/vo-a-here/P-A1/anna",
-    ]  # fmt: skip
+        "/",
+        "/local",
+        "/vo-a-here",
+        "/local/kim",
+        "/vo-a-here/P-A1",
+        "/vo-a-here/P-A2",
+        "/vo-a-here/P-A1/anna",
+    ]
     mount = tree.node(tree.index_of_path("/vo-a-here") or 0)
     assert (mount.uid, mount.shares, mount.locked, mount.scope) == (MOUNT, 30.0, True, "global")
     assert tree.uuid(tree.index_of_path("/vo-a-here/P-A1/anna") or 0) == ANNA
@@ -106,8 +114,14 @@ def test_a_new_name_that_nobody_sees_whole_is_refused_by_its_path_and_one_of_old
         laid(site(), told(*PROJECTS[:2], odd))
     assert (refusal.value.code, [field.where for field in refusal.value.fields]) == ("bad_name", [f"/P-A1/{name}"])
     assert shown(f"/P-A1/{name}") in refusal.value.message
-    old = columns_of([*(site().node(i) for i in range(4)), Node(P1, MOUNT, "P-A1", "project", 50.0),
-                      Node(P2, MOUNT, "P-A2", "project", 30.0), replace(odd, shares=9.0)])  # fmt: skip
+    old = columns_of(
+        [
+            *(site().node(i) for i in range(4)),
+            Node(P1, MOUNT, "P-A1", "project", 50.0),
+            Node(P2, MOUNT, "P-A2", "project", 30.0),
+            replace(odd, shares=9.0),
+        ]
+    )
     assert laid(old, told(*PROJECTS[:2], odd)).n_changed == 1
 
 

@@ -59,9 +59,17 @@ def mount_at(
     entry: str, side: OtherSide, at: datetime, issuer: str = "vo-b.example", publication: str = "vo-b"
 ) -> Mount:
     return make_mount(
-        policy_slug="grid", entry=entry, url=side.url, issuer=issuer, publication=publication, reason="Granted.",
-        fingerprint=KEY.public.fingerprint, settings={"most_points": 100}, at=at, actor=COMMAND,
-    )  # fmt: skip
+        policy_slug="grid",
+        entry=entry,
+        url=side.url,
+        issuer=issuer,
+        publication=publication,
+        reason="Granted.",
+        fingerprint=KEY.public.fingerprint,
+        settings={"most_points": 100},
+        at=at,
+        actor=COMMAND,
+    )
 
 
 def do(at: datetime, *operations: dict[str, Any]) -> None:
@@ -100,9 +108,15 @@ def refusal(found: Fetch) -> str:
 
 def run_job(end_at: datetime, core_h: float) -> None:
     row = RecordRow(
-        job=end_at.isoformat(), user="anna", group="a", state="finished", cpus=core_h, end_at=end_at,
-        submit_at=end_at - timedelta(hours=1), start_at=end_at - timedelta(hours=1),
-    )  # fmt: skip
+        job=end_at.isoformat(),
+        user="anna",
+        group="a",
+        state="finished",
+        cpus=core_h,
+        end_at=end_at,
+        submit_at=end_at - timedelta(hours=1),
+        start_at=end_at - timedelta(hours=1),
+    )
     source = make_source(slug="cluster", name="Cluster", at=AT, actor=COMMAND)
     ingest_batch(source=source, rows=[row], at=end_at)
 

@@ -134,9 +134,13 @@ def test_another_key_that_is_trusted_tells_all_of_it_again(
 ) -> None:
     Subscription.objects.update(fingerprint="0" * 64)
     control.trust_key(
-        kind="subscription", remote_id=taken.pk, fingerprint=KEY.public.fingerprint, reason="By telephone.", at=AT,
+        kind="subscription",
+        remote_id=taken.pk,
+        fingerprint=KEY.public.fingerprint,
+        reason="By telephone.",
+        at=AT,
         actor=COMMAND,
-    )  # fmt: skip
+    )
     other_line(feed, number=2, since=0)
     assert look_at(taken, monkeypatch, AT).outcome == "landed"
     assert feed.asked[-1][":path"] == "/feeds/vo-a?since=0"
@@ -146,12 +150,26 @@ def test_another_key_that_is_trusted_tells_all_of_it_again(
 @pytest.mark.parametrize(
     ("place", "value"),
     [
-        ("newest.mark", 7), ("newest.mark", None), ("newest.mark", "f" * 31), ("newest.mark", "f" * 33),
-        ("newest.mark", "F" * 32), ("newest.mark", "z" * 32), ("newest.mark", ["f" * 32]), ("newest.number", 2),
-        ("newest.number", "3"), ("newest", None), ("newest", "f" * 32), ("seen.mark", ""), ("seen.mark", {}),
-        ("seen.mark", "f" * 31 + " "), ("seen.number", 1), ("seen.number", 2.5), ("seen", None), ("seen", []),
+        ("newest.mark", 7),
+        ("newest.mark", None),
+        ("newest.mark", "f" * 31),
+        ("newest.mark", "f" * 33),
+        ("newest.mark", "F" * 32),
+        ("newest.mark", "z" * 32),
+        ("newest.mark", ["f" * 32]),
+        ("newest.number", 2),
+        ("newest.number", "3"),
+        ("newest", None),
+        ("newest", "f" * 32),
+        ("seen.mark", ""),
+        ("seen.mark", {}),
+        ("seen.mark", "f" * 31 + " "),
+        ("seen.number", 1),
+        ("seen.number", 2.5),
+        ("seen", None),
+        ("seen", []),
     ],
-)  # fmt: skip
+)
 def test_a_mark_that_is_none_is_refused_with_its_place(
     taken: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch, place: str, value: object
 ) -> None:

@@ -33,9 +33,7 @@ def pia(policy: Policy) -> Actor:
     """A manager who may mount anywhere in the policy."""
     person = User.objects.create_user(username="pia")
     root = load_tree(policy).uuid(0)
-    Grant.objects.create(
-        policy=policy, entry_uid=root, user=person, role="manager", verbs=["mount"], created_at=AT
-    )  # fmt: skip
+    Grant.objects.create(policy=policy, entry_uid=root, user=person, role="manager", verbs=["mount"], created_at=AT)
     return Actor(user=person, via="page")
 
 
@@ -68,9 +66,14 @@ def test_who_is_not_heard_is_told_with_what_is_done_about_it(
 
 @pytest.mark.parametrize("what", ["mount", "subscription"])
 def test_who_is_blocked_is_told_until_somebody_trusts_the_key(
-    subscription: Subscription, mounted: Mount, vo: OtherSide, feed: OtherFeed, pia: Actor, what: str,
+    subscription: Subscription,
+    mounted: Mount,
+    vo: OtherSide,
+    feed: OtherFeed,
+    pia: Actor,
+    what: str,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     remote: Mount | Subscription = mounted if what == "mount" else subscription
     vo.key = feed.key = SigningKey(bytes(32))
     vo.publish()
@@ -83,9 +86,13 @@ def test_who_is_blocked_is_told_until_somebody_trusts_the_key(
         assert notice_lines.url_of(line) == f"/federation/mounts/{remote.pk}/"
     fingerprint = SigningKey(bytes(32)).public.fingerprint
     control.trust_key(
-        kind="mount" if what == "mount" else "subscription", remote_id=remote.pk, fingerprint=fingerprint,
-        reason="Compared on the phone.", at=AT, actor=COMMAND,
-    )  # fmt: skip
+        kind="mount" if what == "mount" else "subscription",
+        remote_id=remote.pk,
+        fingerprint=fingerprint,
+        reason="Compared on the phone.",
+        at=AT,
+        actor=COMMAND,
+    )
     assert told(pia, "blocked_peer") == []
 
 

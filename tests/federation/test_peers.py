@@ -40,9 +40,17 @@ def another(policy: Policy, n: int) -> Subscription:
     )
     uid = Mount.objects.get().entry_uid
     return Subscription.objects.create(
-        policy=policy, entry_uid=uid, url=f"https://{name}.example/f", issuer=f"{name}.example", feed="vo-a",
-        fingerprint="0" * 64, source=source, capacity_cores=10.0, good_at=AT, made_at=AT,
-    )  # fmt: skip
+        policy=policy,
+        entry_uid=uid,
+        url=f"https://{name}.example/f",
+        issuer=f"{name}.example",
+        feed="vo-a",
+        fingerprint="0" * 64,
+        source=source,
+        capacity_cores=10.0,
+        good_at=AT,
+        made_at=AT,
+    )
 
 
 def test_the_newest_look_says_how_long_it_took(subscription: Subscription, mounted: Mount, policy: Policy) -> None:
@@ -102,9 +110,14 @@ def test_only_what_one_decides_about_is_counted(mounted: Mount, policy: Policy, 
     user = User.objects.create_user("mo")
     tree = load_tree(policy)
     Grant.objects.create(
-        policy=policy, entry_uid=tree.uuid(tree.index_of_path(path) or 0), user=user, role="admin", reason="x",
-        verbs=list(VERBS_OF_ROLE["admin"]), created_at=AT,
-    )  # fmt: skip
+        policy=policy,
+        entry_uid=tree.uuid(tree.index_of_path(path) or 0),
+        user=user,
+        role="admin",
+        reason="x",
+        verbs=list(VERBS_OF_ROLE["admin"]),
+        created_at=AT,
+    )
     actor = Actor(user=user, via="page")
     assert count_alarming(at=AT, actor=actor) == 0
     Mount.objects.update(state="blocked")

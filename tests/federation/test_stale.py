@@ -107,10 +107,18 @@ def test_a_mount_that_is_not_heard_falls_back_too(
 
 def other_site(feed: OtherFeed, at: datetime) -> Subscription:
     return subscribe(
-        policy_slug="grid", entry="/vo-a-here", url=feed.url, issuer="site-c.example", feed="vo-a",
-        fingerprint=KEY.public.fingerprint, capacity_cores=100, settings={"stale_action": "local"}, reason="C too.",
-        at=at, actor=COMMAND,
-    )  # fmt: skip
+        policy_slug="grid",
+        entry="/vo-a-here",
+        url=feed.url,
+        issuer="site-c.example",
+        feed="vo-a",
+        fingerprint=KEY.public.fingerprint,
+        capacity_cores=100,
+        settings={"stale_action": "local"},
+        reason="C too.",
+        at=at,
+        actor=COMMAND,
+    )
 
 
 def test_one_that_is_heard_again_ends_nothing_that_another_still_needs(

@@ -39,9 +39,17 @@ TOKEN = "fsw_abc123-secret"
 
 def subscribed(side: OtherFeed, /, **given: Any) -> Subscription:
     terms = {
-        "policy_slug": "grid", "entry": "/vo-a-here", "url": side.url, "issuer": side.name, "feed": "vo-a",
-        "fingerprint": KEY.public.fingerprint, "capacity_cores": 100, "reason": "One grid.", "at": AT, "actor": COMMAND,
-    }  # fmt: skip
+        "policy_slug": "grid",
+        "entry": "/vo-a-here",
+        "url": side.url,
+        "issuer": side.name,
+        "feed": "vo-a",
+        "fingerprint": KEY.public.fingerprint,
+        "capacity_cores": 100,
+        "reason": "One grid.",
+        "at": AT,
+        "actor": COMMAND,
+    }
     return subscribe(**{**terms, **given})
 
 
@@ -51,7 +59,7 @@ def somebody(policy: Policy, *verbs: str) -> Actor:
         root = load_tree(policy).uuid(0)
         Grant.objects.create(
             policy=policy, entry_uid=root, user=person, role="manager", verbs=list(verbs), created_at=AT
-        )  # fmt: skip
+        )
     return Actor(user=person, via="page")
 
 
@@ -96,9 +104,17 @@ def test_a_token_for_a_mount_is_sent_kept_sealed_and_never_told(
     preview(url=vo.url, policy_slug="grid", token=TOKEN, at=AT, actor=COMMAND)
     assert vo.asked[-1]["authorization"] == f"Bearer {TOKEN}"
     made = make_mount(
-        policy_slug="grid", entry="/vo-a-here", url=vo.url, issuer="vo-a.example", publication="vo-a",
-        fingerprint=KEY.public.fingerprint, token=TOKEN, reason="Again.", at=AT, actor=COMMAND,
-    )  # fmt: skip
+        policy_slug="grid",
+        entry="/vo-a-here",
+        url=vo.url,
+        issuer="vo-a.example",
+        publication="vo-a",
+        fingerprint=KEY.public.fingerprint,
+        token=TOKEN,
+        reason="Again.",
+        at=AT,
+        actor=COMMAND,
+    )
     vo.asked.clear()
     look_at(made, monkeypatch, AT)
     assert [asked["authorization"] for asked in vo.asked] == [f"Bearer {TOKEN}"]
@@ -110,8 +126,12 @@ def test_a_preview_shows_what_is_told_by_which_key_and_keeps_nothing(feed: Other
     found = preview_feed(url=feed.url, policy_slug="grid", entry="/vo-a-here", at=AT, actor=COMMAND)
     head = found.document.head
     assert (found.key, head.issuer, head.feed, head.site, head.capacity_cores) == (
-        KEY.public, "site-b.example", "vo-a", "site-b", 100,
-    )  # fmt: skip
+        KEY.public,
+        "site-b.example",
+        "vo-a",
+        "site-b",
+        100,
+    )
     feed.serves = b"<html>"
     with pytest.raises(BadDocument):
         preview_feed(url=feed.url, policy_slug="grid", entry="/vo-a-here", at=AT, actor=COMMAND)

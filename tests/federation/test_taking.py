@@ -88,11 +88,30 @@ def test_a_later_document_replaces_whole_hours(
 
 
 REFUSED = [
-    "unknown_key", "bad_signature", "other_feed", "not_ours", "other_root", "other_site", "older_version",
-    "replayed_anew", "issued_ahead", "expired", "other_question", "bad_document", "foreign_uid", "ours_as_root",
-    "nan", "negative", "hour_ahead", "half_hour", "runs_ahead", "bad_status", "begun_anew",
-    "answer_too_large", "stuck",
-]  # fmt: skip
+    "unknown_key",
+    "bad_signature",
+    "other_feed",
+    "not_ours",
+    "other_root",
+    "other_site",
+    "older_version",
+    "replayed_anew",
+    "issued_ahead",
+    "expired",
+    "other_question",
+    "bad_document",
+    "foreign_uid",
+    "ours_as_root",
+    "nan",
+    "negative",
+    "hour_ahead",
+    "half_hour",
+    "runs_ahead",
+    "bad_status",
+    "begun_anew",
+    "answer_too_large",
+    "stuck",
+]
 
 
 @pytest.mark.parametrize("wrong", REFUSED)
@@ -502,8 +521,9 @@ def test_the_clock_of_a_site_that_is_an_hour_ahead_is_named(
 def test_both_kinds_are_asked_when_their_time_has_come(subscription: Subscription, mounted: Mount) -> None:
     assert ask_for_due(at=AT + HOUR) == 2
     assert sorted(Run.objects.filter(kind="federation_fetch", state="queued").values_list("subject", flat=True)) == [
-        f"mount:{mounted.pk}", f"usage:{subscription.pk}",
-    ]  # fmt: skip
+        f"mount:{mounted.pk}",
+        f"usage:{subscription.pk}",
+    ]
 
 
 def test_what_was_taken_counts_at_its_entry_beside_our_own(

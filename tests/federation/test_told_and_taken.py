@@ -36,9 +36,17 @@ class Both:
         self._be("site.example", "site-a")
         make_publication(policy_slug="grid", entry="/VO-A", name="our-vo", at=AT, actor=COMMAND)
         self.row = subscribe(
-            policy_slug="grid", entry="/VO-A", url=side.url, issuer="site-b.example", feed="vo-a",
-            fingerprint=load_keys(at=AT).key.public.fingerprint, capacity_cores=100, reason="r", at=AT, actor=COMMAND,
-        )  # fmt: skip
+            policy_slug="grid",
+            entry="/VO-A",
+            url=side.url,
+            issuer="site-b.example",
+            feed="vo-a",
+            fingerprint=load_keys(at=AT).key.public.fingerprint,
+            capacity_cores=100,
+            reason="r",
+            at=AT,
+            actor=COMMAND,
+        )
 
     def fetched(self, minutes: float = 0.0) -> Fetch:
         at = AT + timedelta(minutes=minutes)

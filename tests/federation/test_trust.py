@@ -30,12 +30,15 @@ def digest(head: Head) -> str:
 
 
 def asked(
-    data: bytes, trusted: Trusted = UNKNOWN, *, own: str = "site.example", above: tuple[str, ...] = (),
-    publishes: bool = True, at: datetime = AT,
-) -> Judged:  # fmt: skip
-    return judge(
-        data, trusted, own_name=own, publishes=publishes, names_above=above, limits=PolicyLimits(), at=at
-    )  # fmt: skip
+    data: bytes,
+    trusted: Trusted = UNKNOWN,
+    *,
+    own: str = "site.example",
+    above: tuple[str, ...] = (),
+    publishes: bool = True,
+    at: datetime = AT,
+) -> Judged:
+    return judge(data, trusted, own_name=own, publishes=publishes, names_above=above, limits=PolicyLimits(), at=at)
 
 
 SECOND = replace(FIRST, version=2, previous=digest(FIRST))

@@ -48,11 +48,20 @@ jobs = st.tuples(
 
 def head(**changes: Any) -> UsageHead:
     values: dict[str, Any] = {
-        "issuer": "a.example", "feed": "vo-a", "root": ROOT, "number": 3, "since": 1, "more": False,
-        "newest": State(3, MARKS[1]), "seen": State(1, MARKS[0]), "issued_at": AT,
-        "expires_at": AT + timedelta(days=1), "site": "Site A", "capacity_cores": 1000.0,
+        "issuer": "a.example",
+        "feed": "vo-a",
+        "root": ROOT,
+        "number": 3,
+        "since": 1,
+        "more": False,
+        "newest": State(3, MARKS[1]),
+        "seen": State(1, MARKS[0]),
+        "issued_at": AT,
+        "expires_at": AT + timedelta(days=1),
+        "site": "Site A",
+        "capacity_cores": 1000.0,
         "enforces": Enforced("vo-a.example", "vo-a", 41),
-    }  # fmt: skip
+    }
     return UsageHead(**{**values, **changes})
 
 
@@ -105,19 +114,34 @@ U = [f"00000000-0000-0000-0000-00000000000{n}" for n in (1, 2, 3)]
 
 def good() -> dict[str, Any]:
     return {
-        "format": "fairshare-usage/1", "issuer": "a.example", "feed": "vo-a", "root": U[0], "number": 3, "since": 1,
-        "more": False, "newest": {"number": 3, "mark": MARKS[1]}, "seen": {"number": 1, "mark": MARKS[0]},
-        "issued_at": "2026-11-20T12:30:00Z", "expires_at": "2026-11-21T12:30:00Z", "site": "Site A",
-        "capacity": {"cores": 1000}, "enforces": {"issuer": "vo-a.example", "publication": "vo-a", "version": 41},
+        "format": "fairshare-usage/1",
+        "issuer": "a.example",
+        "feed": "vo-a",
+        "root": U[0],
+        "number": 3,
+        "since": 1,
+        "more": False,
+        "newest": {"number": 3, "mark": MARKS[1]},
+        "seen": {"number": 1, "mark": MARKS[0]},
+        "issued_at": "2026-11-20T12:30:00Z",
+        "expires_at": "2026-11-21T12:30:00Z",
+        "site": "Site A",
+        "capacity": {"cores": 1000},
+        "enforces": {"issuer": "vo-a.example", "publication": "vo-a", "version": 41},
         "entries": list(U),
         "hours": [
             {"hour": "2026-11-20T10:00:00Z", "entry": [0, 2], "cpu_s": [3600, 0.5], "jobs": [1, 0]},
             {"hour": "2026-11-20T11:00:00Z", "entry": [], "cpu_s": []},
             {"hour": "2026-11-20T12:00:00Z", "entry": [1], "cpu_s": [0], "gpu_s": [7]},
         ],
-        "running": {"entry": [1, 1], "start": [1795000000.5, 1795000001], "cpus": [4, 1], "requested_s": [None, 3600],
-                    "gpus": [0, 2]},
-    }  # fmt: skip
+        "running": {
+            "entry": [1, 1],
+            "start": [1795000000.5, 1795000001],
+            "cpus": [4, 1],
+            "requested_s": [None, 3600],
+            "gpus": [0, 2],
+        },
+    }
 
 
 def test_columns_left_out_are_0_and_hours_without_rows_are_told() -> None:
@@ -328,9 +352,13 @@ def _large(n_hours: int, n_entries: int) -> UsageDocument:
     table[:, :3] = rng.integers(0, 3600 * 1024 * 64, (n, 3)) / 1024
     table[:, 5] = rng.integers(0, 9, n)
     return UsageDocument(
-        head(), [UUID(int=one + 1) for one in range(n_entries)], hours, np.repeat(hours, n_entries),
-        np.tile(np.arange(n_entries), n_hours), table,
-    )  # fmt: skip
+        head(),
+        [UUID(int=one + 1) for one in range(n_entries)],
+        hours,
+        np.repeat(hours, n_entries),
+        np.tile(np.arange(n_entries), n_hours),
+        table,
+    )
 
 
 def test_half_a_million_rows_are_written_and_read_in_about_two_seconds() -> None:

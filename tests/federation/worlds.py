@@ -58,9 +58,16 @@ def make_mounted() -> OtherSide:
         operation = {"op": "add", "parent": "/", "name": "vo-a-here", "kind": "vo", "shares": 30}
         publish_operations(policy_slug="grid", operations=[operation], reason="A place.", at=AT, actor=COMMAND)
         made = make_mount(
-            policy_slug="grid", entry="/vo-a-here", url=side.url, issuer="vo-a.example", publication="vo-a",
-            fingerprint=KEY.public.fingerprint, reason="We granted VO-A 30 shares.", at=AT, actor=COMMAND,
-        )  # fmt: skip
+            policy_slug="grid",
+            entry="/vo-a-here",
+            url=side.url,
+            issuer="vo-a.example",
+            publication="vo-a",
+            fingerprint=KEY.public.fingerprint,
+            reason="We granted VO-A 30 shares.",
+            at=AT,
+            actor=COMMAND,
+        )
         assert work_run_now(ask_for(made, at=AT).pk).result["outcome"] == "landed"
     return side
 
@@ -81,9 +88,17 @@ def make_subscribed() -> OtherSide:
     feed.port = side.port  # fetches nothing yet
     with override_settings(**as_site(feed)):
         subscribe(
-            policy_slug="grid", entry="/vo-a-here", url=feed.url, issuer=feed.name, feed="vo-a",
-            fingerprint=KEY.public.fingerprint, capacity_cores=100, reason="One grid.", at=AT, actor=COMMAND,
-        )  # fmt: skip
+            policy_slug="grid",
+            entry="/vo-a-here",
+            url=feed.url,
+            issuer=feed.name,
+            feed="vo-a",
+            fingerprint=KEY.public.fingerprint,
+            capacity_cores=100,
+            reason="One grid.",
+            at=AT,
+            actor=COMMAND,
+        )
     return side
 
 

@@ -34,9 +34,10 @@ FIGURE = f"/policy/{SLUG}/convergence/figures/focus"
 @pytest.fixture
 def series(open_grid: Grid, db: None, monkeypatch: pytest.MonkeyPatch) -> HandMade:
     used = {
-        "/atlas/alice": [600.0 + 10 * n for n in range(DAYS)], "/biomed/carol": [300.0] * DAYS,
+        "/atlas/alice": [600.0 + 10 * n for n in range(DAYS)],
+        "/biomed/carol": [300.0] * DAYS,
         "/cms/dave": [20.0] * DAYS,
-    }  # fmt: skip
+    }
     return put_in_place(HandMade(LAST, used), monkeypatch)
 
 
@@ -101,8 +102,9 @@ def test_picks_of_different_depth_keep_their_colours_when_others_go(draw: Any, o
     assert [chips[name].swatch for name in ("atlas", "carol", "cms")] == ["$series-1", "$series-2", "$series-3"]
     fewer = draw(chips["carol"].drop)
     assert {name: trace["line"]["color"] for name, trace in lines_of(fewer).items()} == {
-        "atlas": "$series-1", "cms": "$series-3",
-    }  # fmt: skip
+        "atlas": "$series-1",
+        "cms": "$series-3",
+    }
     again = draw(chips["carol"].drop + "&pick=biomed")
     assert lines_of(again)["biomed"]["line"]["color"] == "$series-2", "the lowest that is free"
     hidden = draw(chips["atlas"].query)
@@ -131,11 +133,17 @@ def test_a_ninth_pick_asks_which_one_to_drop(draw: Any, open_grid: Grid) -> None
 @pytest.mark.parametrize(
     ("query", "where"),
     [
-        ("range=8", "range"), ("range=1e9", "range"), ("show=tea", "show"), ("pick=/nobody", "pick"),
-        ("pick=00000000-0000-0000-0000-000000000001", "pick"), ("pick=/", "pick"), ("from=x", "from"),
-        ("from=0001-01-01&to=9999-12-31", "from"), ("window=nan&view=windowed", "window_s"),
+        ("range=8", "range"),
+        ("range=1e9", "range"),
+        ("show=tea", "show"),
+        ("pick=/nobody", "pick"),
+        ("pick=00000000-0000-0000-0000-000000000001", "pick"),
+        ("pick=/", "pick"),
+        ("from=x", "from"),
+        ("from=0001-01-01&to=9999-12-31", "from"),
+        ("window=nan&view=windowed", "window_s"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_drawn_is_refused_by_its_name_in_the_address(draw: Any, query: str, where: str) -> None:
     with pytest.raises(Invalid) as caught:
         draw(query)

@@ -25,9 +25,10 @@ PANELS = f"/policy/{SLUG}/convergence/figures/panels"
 @pytest.fixture
 def series(open_grid: Grid, db: None, monkeypatch: pytest.MonkeyPatch) -> HandMade:
     used = {
-        "/atlas/alice": [600.0 + 10 * n for n in range(DAYS)], "/biomed/carol": [300.0] * DAYS,
+        "/atlas/alice": [600.0 + 10 * n for n in range(DAYS)],
+        "/biomed/carol": [300.0] * DAYS,
         "/cms/dave": [0.0] * DAYS,
-    }  # fmt: skip
+    }
     waited = {"/biomed/carol": [0.0] * 36 + [500.0] * 4}
     return put_in_place(HandMade(date(2026, 11, 19), used, waited=waited), monkeypatch)
 

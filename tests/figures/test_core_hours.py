@@ -30,13 +30,19 @@ def left(name: str, core_h: float, *values: float, number: int = 1, days: Period
 
 def weeks(**changes: Any) -> CoreHourWeeks:
     usual: dict[str, Any] = {
-        "policy_slug": "grid", "name": "physics", "period": JANUARY, "zone": ZoneInfo("UTC"), "now": EDGES[-1],
+        "policy_slug": "grid",
+        "name": "physics",
+        "period": JANUARY,
+        "zone": ZoneInfo("UTC"),
+        "now": EDGES[-1],
         "edges": EDGES,
         "entries": (WeekAmounts("a", "alice", 0, (1.0, 0.0, 3.0)), WeekAmounts("b", "bob", 9, (10.0, 20.0, 0.75))),
         "rest": WeekAmounts("rest", "all other usage of physics", 8, (0.0, 0.25, 0.0)),
-        "sites": (WeekAmounts("here", "Here", 0, (11.0, 20.25, 3.75)),), "n_hidden": 0,
-        "promises": (left("alice", 100.0, 90.0, 60.0, 40.0),), "n_promises": 1,
-    }  # fmt: skip
+        "sites": (WeekAmounts("here", "Here", 0, (11.0, 20.25, 3.75)),),
+        "n_hidden": 0,
+        "promises": (left("alice", 100.0, 90.0, 60.0, 40.0),),
+        "n_promises": 1,
+    }
     return CoreHourWeeks(**usual | changes)
 
 
@@ -57,14 +63,16 @@ def test_a_figure_is_one_that_plotly_draws_and_the_server_too(name: str, query: 
 def test_bars_and_table_hold_the_core_hours_of_each_week() -> None:
     found = figure("usage")
     assert [(trace["name"], trace["y"]) for trace in found.traces] == [
-        ("bob", [10.0, 20.0, 0.75]), ("alice", [1.0, 0.0, 3.0]), ("all other usage of physics", [0.0, 0.25, 0.0]),
-    ]  # fmt: skip
+        ("bob", [10.0, 20.0, 0.75]),
+        ("alice", [1.0, 0.0, 3.0]),
+        ("all other usage of physics", [0.0, 0.25, 0.0]),
+    ]
     assert found.traces[0]["x"] == ["2025-12-29", "2026-01-05", "2026-01-12"]
     assert found.table.raw == [
         ["2026-01-12", 0.75, 3.0, 0.0, 3.75],
         ["2026-01-05", 20.0, 0.0, 0.25, 20.25],
         ["2026-01-01", 10.0, 1.0, 0.0, 11.0],
-    ]  # fmt: skip
+    ]
     assert found.sentence.startswith("bob used 31 of 35 core-hours in 3 weeks, 87.9")
 
 

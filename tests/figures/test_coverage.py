@@ -56,8 +56,11 @@ def test_every_day_is_in_the_csv_and_in_words() -> None:
     assert found.table.raw[:2] == [["north", "2026-11-01", 17, 7, "part"], ["north", "2026-11-02", 0, 24, "hole"]]
     assert len(found.table.raw) == 8
     assert found.traces[1]["customdata"] == [
-        "7 hours missing", "no usage all day", "not due", "complete",
-    ]  # fmt: skip
+        "7 hours missing",
+        "no usage all day",
+        "not due",
+        "complete",
+    ]
     assert found.table.rows[0][1:5] == ["1", "1", "1", "1"]
 
 

@@ -64,10 +64,15 @@ def test_operators_have_colours_of_their_own_whatever_else_is_shown() -> None:
 
 @pytest.mark.parametrize(
     ("query", "where"),
-    [("profile_target=0", "profile_target"), ("profile_target=100", "profile_target"),
-     ("profile_target=nan", "profile_target"), ("profile_target=x", "profile_target"), ("profile=tea", "profile"),
-     ("profile=relative-100000", "profile")],
-)  # fmt: skip
+    [
+        ("profile_target=0", "profile_target"),
+        ("profile_target=100", "profile_target"),
+        ("profile_target=nan", "profile_target"),
+        ("profile_target=x", "profile_target"),
+        ("profile=tea", "profile"),
+        ("profile=relative-100000", "profile"),
+    ],
+)
 def test_what_cannot_be_drawn_is_refused_by_its_name_in_the_address(query: str, where: str) -> None:
     with pytest.raises(Invalid) as caught:
         read_profile(QueryDict(query), "relative")

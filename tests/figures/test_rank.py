@@ -45,9 +45,13 @@ def grid(open_grid: Grid, monkeypatch: pytest.MonkeyPatch) -> Grid:
 
 def run(grid: Grid, user: str, cores: int, at: datetime) -> None:
     row = RecordRow(
-        job=f"{user}-{at:%d}", user=user, group="atlas", start_at=at - timedelta(hours=20),
-        end_at=at - timedelta(hours=2), cpus=cores,
-    )  # fmt: skip
+        job=f"{user}-{at:%d}",
+        user=user,
+        group="atlas",
+        start_at=at - timedelta(hours=20),
+        end_at=at - timedelta(hours=2),
+        cpus=cores,
+    )
     ingest_batch(source=Source.objects.get(slug="cluster-a"), rows=[row], at=at)
     grid.recompute()
     store.poll()
@@ -55,9 +59,7 @@ def run(grid: Grid, user: str, cores: int, at: datetime) -> None:
 
 def history(grid: Grid, path: str = "/atlas/alice", n_days: int = 30) -> RankHistory:
     actor = Actor(user=grid.alice, via="session")
-    return get_my_rank_history(
-        policy_slug=SLUG, entry_uid=grid.uid(path), n_days=n_days, actor=actor, at=clock.now()
-    )  # fmt: skip
+    return get_my_rank_history(policy_slug=SLUG, entry_uid=grid.uid(path), n_days=n_days, actor=actor, at=clock.now())
 
 
 def test_each_day_is_that_of_its_last_snapshot(grid: Grid) -> None:
@@ -115,10 +117,16 @@ def test_a_damaged_snapshot_is_a_gap(grid: Grid) -> None:
 
 def made(*ranks: int | None, of: int = 69, query: str = "") -> Figure:
     days = tuple(
-        RankThen(date(2026, 11, n), datetime.fromisoformat(f"2026-11-{n:02}T11:30:20+00:00"), 7, rank, of,
-                 None if rank is None else 1 - (rank - 1) / of)
+        RankThen(
+            date(2026, 11, n),
+            datetime.fromisoformat(f"2026-11-{n:02}T11:30:20+00:00"),
+            7,
+            rank,
+            of,
+            None if rank is None else 1 - (rank - 1) / of,
+        )
         for n, rank in enumerate(ranks, start=1)
-    )  # fmt: skip
+    )
     found = RankHistory("grid", "Grid", "alice", UUID(int=1), "alice", AT, 7, days, ())
     asked = QueryDict(query)
     return rank_figure(found, read_rank(asked), asked)
@@ -179,8 +187,10 @@ def test_page_json_csv_and_rest_have_the_same_numbers(grid: Grid, client: Client
     assert answer.json()["data"][0]["y"] == figure.traces[0]["y"]
     rest = client.get("/api/v1/me/figures/rank", named)
     assert rest.json()["data"] == answer.json()["data"]
-    downloads = (client.get(page.context["figures"]["rank"].csv_url),
-                 client.get("/api/v1/me/figures/rank", named | {"format": "csv"}))  # fmt: skip
+    downloads = (
+        client.get(page.context["figures"]["rank"].csv_url),
+        client.get("/api/v1/me/figures/rank", named | {"format": "csv"}),
+    )
     for download in downloads:
         lines = b"".join(download.streaming_content).decode().splitlines()  # type: ignore[attr-defined]
         assert [float(line.split(",")[3]) for line in lines[1:]] == [row[3] for row in figure.table.raw]

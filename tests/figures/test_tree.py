@@ -36,12 +36,31 @@ def entry(path: str, target: float | None, actual: float | None, **more: Any) ->
     state = "unknown" if off is None else "on" if abs(off) < 1 else "over" if off > 0 else "under"
     values: dict[str, Any] = {
         "uid": UUID(int=sum(ord(one) * 257**at for at, one in enumerate(path))),
-        "parent_uid": None if path == "/" else UUID(int=1), "path": path, "name": path.rpartition("/")[2] or "root",
-        "kind": "group", "level": 2, "pos_in_set": 1, "set_size": 1, "n_children": 0, "hidden_children": 0,
-        "is_open": False, "shares": 1.0, "target": target, "target_global": target, "actual": actual,
-        "actual_global": actual, "deviation_points": off, "state": state, "priority": None, "rank": None,
-        "factor": None, "usage_core_s": 0.0, "has_usage": True, "locked": False, "may_change": False,
-    }  # fmt: skip
+        "parent_uid": None if path == "/" else UUID(int=1),
+        "path": path,
+        "name": path.rpartition("/")[2] or "root",
+        "kind": "group",
+        "level": 2,
+        "pos_in_set": 1,
+        "set_size": 1,
+        "n_children": 0,
+        "hidden_children": 0,
+        "is_open": False,
+        "shares": 1.0,
+        "target": target,
+        "target_global": target,
+        "actual": actual,
+        "actual_global": actual,
+        "deviation_points": off,
+        "state": state,
+        "priority": None,
+        "rank": None,
+        "factor": None,
+        "usage_core_s": 0.0,
+        "has_usage": True,
+        "locked": False,
+        "may_change": False,
+    }
     return EntryRow(**(values | more))
 
 
@@ -52,10 +71,18 @@ B = Sector(entry("/b", 0.4, 0.25), 0.4)
 
 def page(*fields: Sector, n_entries: int = 0, **more: Any) -> IciclePage:
     values: dict[str, Any] = {
-        "policy_slug": "grid", "policy_name": "Grid", "revision": 3, "as_of": None, "settings": SETTINGS,
-        "top": Sector(ROOT, 1.0, children=list(fields)), "way": [], "chosen": ROOT, "sizes": "target",
-        "n_entries": n_entries or 16, "n_shown": 4,
-    }  # fmt: skip
+        "policy_slug": "grid",
+        "policy_name": "Grid",
+        "revision": 3,
+        "as_of": None,
+        "settings": SETTINGS,
+        "top": Sector(ROOT, 1.0, children=list(fields)),
+        "way": [],
+        "chosen": ROOT,
+        "sizes": "target",
+        "n_entries": n_entries or 16,
+        "n_shown": 4,
+    }
     return IciclePage(**(values | more))
 
 
@@ -121,8 +148,10 @@ def test_boxes_are_as_large_as_their_parts_and_lie_beside_each_other(sizes: list
 def test_colours_are_steps_of_balance_or_of_the_share_of_the_parent() -> None:
     assert [balance_step(off) for off in (-12, -11.9, -5, 5, 5.1, 12)] == [0, 1, 2, 4, 5, 6]
     by_balance, by_share = (drawn(page(A, B), query) for query in ("", "color=share"))
-    colors = [dict(zip(one.traces[0]["labels"], one.traces[0]["marker"]["colors"], strict=True)) for one in
-              (by_balance, by_share)]  # fmt: skip
+    colors = [
+        dict(zip(one.traces[0]["labels"], one.traces[0]["marker"]["colors"], strict=True))
+        for one in (by_balance, by_share)
+    ]
     assert (colors[0]["a"], colors[0]["b"]) == ("$ice-o3", "$ice-u3")
     assert (colors[1]["a"], colors[1]["b"]) == ("$seq-6", "$seq-5")
     assert {one.color for one in by_balance.legend} >= {"$ice-o3", "$ice-u3"}

@@ -37,9 +37,14 @@ PAST: dict[int, tuple[list[float], int]] = {6: ([1.0, 3.0], 10), 4: ([0.0], 4000
 
 def row(name: str, user: str, group: str, start_at: Any, waited_h: float, cpus: int) -> RecordRow:
     return RecordRow(
-        job=name, user=user, group=group, submit_at=start_at - waited_h * HOUR, start_at=start_at,
-        end_at=start_at + HOUR, cpus=cpus,
-    )  # fmt: skip
+        job=name,
+        user=user,
+        group=group,
+        submit_at=start_at - waited_h * HOUR,
+        start_at=start_at,
+        end_at=start_at + HOUR,
+        cpus=cpus,
+    )
 
 
 def send(grid: Grid, rows: list[RecordRow]) -> None:

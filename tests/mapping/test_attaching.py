@@ -30,9 +30,14 @@ def lead(site: Site) -> Actor:
     """Leads physics."""
     user = User.objects.create_user("lena")
     Grant.objects.create(
-        policy=site.policy, entry_uid=uid_of(site, "/physics"), user=user, role="lead",
-        verbs=list(VERBS_OF_ROLE["lead"]), created_at=AS_OF - timedelta(days=9), reason="test",
-    )  # fmt: skip
+        policy=site.policy,
+        entry_uid=uid_of(site, "/physics"),
+        user=user,
+        role="lead",
+        verbs=list(VERBS_OF_ROLE["lead"]),
+        created_at=AS_OF - timedelta(days=9),
+        reason="test",
+    )
     return Actor(user=user, via="page")
 
 
@@ -138,7 +143,9 @@ def test_a_claim_is_refused_with_a_trace_and_decided_by_nobody_else(site: Site, 
     claims.claim_account(namespace="c1", user_name="carol", at=AS_OF, actor=ann)
     claim = Claim.objects.get()
     with pytest.raises(NotFound):
-        claims.decide_claim(rights_in(site.slug, at=AS_OF, actor=lead), claim_id=claim.pk, confirm=True, at=AS_OF, actor=lead)  # fmt: skip  # noqa: E501
+        claims.decide_claim(
+            rights_in(site.slug, at=AS_OF, actor=lead), claim_id=claim.pk, confirm=True, at=AS_OF, actor=lead
+        )
     claims.decide_claim(
         rights_in(site.slug, at=AS_OF, actor=COMMAND), claim_id=claim.pk, confirm=False, at=AS_OF, actor=COMMAND
     )
@@ -181,9 +188,14 @@ def test_a_preview_says_how_many_would_join_and_names_only_who_may_be_named(site
     assert list(found.names) == ["carol", "yan", "zoe"]
     manager = User.objects.create_user("max")
     Grant.objects.create(
-        policy=site.policy, entry_uid=uid, user=manager, role="manager", verbs=list(VERBS_OF_ROLE["manager"]),
-        created_at=AS_OF - timedelta(days=9), reason="test",
-    )  # fmt: skip
+        policy=site.policy,
+        entry_uid=uid,
+        user=manager,
+        role="manager",
+        verbs=list(VERBS_OF_ROLE["manager"]),
+        created_at=AS_OF - timedelta(days=9),
+        reason="test",
+    )
     found = preview_members(
         policy_slug=site.slug, entry_uid=uid, members=rules, at=AS_OF, actor=Actor(user=manager, via="page")
     )
@@ -200,9 +212,11 @@ def test_the_page_tells_what_rules_did_lately(site: Site, as_eva: Actor) -> None
     site.recompute()
     page = get_members_page(policy_slug=site.slug, uid=UUID(uid_of(site, "/physics")), actor=as_eva)
     assert [(event.name, event.what, event.is_here) for event in page.lately] == [
-        ("zoe", "idle", False), ("zoe", "joined", False),
-    ]  # fmt: skip
+        ("zoe", "idle", False),
+        ("zoe", "joined", False),
+    ]
     assert [(line.entry.name, [one.key.user_name for one in line.accounts]) for line in page.members] == [
-        ("alice", ["alice"]), ("bob", ["bob"]),
-    ]  # fmt: skip
+        ("alice", ["alice"]),
+        ("bob", ["bob"]),
+    ]
     assert [(one.key.user_name, one.person) for one in page.waiting] == [("zoe", "")]

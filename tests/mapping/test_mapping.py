@@ -158,8 +158,9 @@ def test_each_at_the_root_gives_newcomers_a_place_and_their_usage_none(tree: Tre
     resolver = Resolver((_rule(tree, "each"),), tree)
     assert resolver.resolve(AccountKey("c1", "zoe")) == Match(0, 0)
     assert resolver.resolve_many([AccountKey("c1", "zoe"), AccountKey("c1", "guests")]).tolist() == [
-        -1, tree.index_of_path("/guests"),
-    ]  # fmt: skip
+        -1,
+        tree.index_of_path("/guests"),
+    ]
 
 
 def _index(tree: TreeColumns, rules: list[Rule], known: list[AccountKey]) -> LookupIndex:

@@ -45,9 +45,14 @@ from tests.priority_site import AS_OF, Site
 def actor_at(site: Site, name: str, path: str, role: str = "lead", verbs: list[str] | None = None) -> Actor:
     user = User.objects.create_user(name)
     Grant.objects.create(
-        policy=site.policy, entry_uid=uid_of(site, path), user=user, role=role,
-        verbs=verbs or list(VERBS_OF_ROLE[role]), created_at=AS_OF - timedelta(days=9), reason="test",
-    )  # fmt: skip
+        policy=site.policy,
+        entry_uid=uid_of(site, path),
+        user=user,
+        role=role,
+        verbs=verbs or list(VERBS_OF_ROLE[role]),
+        created_at=AS_OF - timedelta(days=9),
+        reason="test",
+    )
     return Actor(user=user, via="page")
 
 
@@ -176,8 +181,9 @@ def test_several_accounts_are_assigned_as_one_version(site: Site, mona: Actor) -
     bob, dan = UUID(uid_of(site, "/physics/bob")), UUID(uid_of(site, "/biology/dan"))
     edit = Assign({account("guest1"): bob, account("guest2"): dan})
     assert sorted(moves(site, preview(site, edit, mona))) == [
-        ("guest1", "", "/physics/bob", 2.0), ("guest2", "", "/biology/dan", 2.0),
-    ]  # fmt: skip
+        ("guest1", "", "/physics/bob", 2.0),
+        ("guest2", "", "/biology/dan", 2.0),
+    ]
     assert change(site, edit, mona, version=before) == before + 1
     assert {row.entry_uid for row in Attachment.objects.all()} == {bob, dan}
     site.recompute()
@@ -203,8 +209,12 @@ def test_what_was_mapped_when_is_known_and_can_be_brought_back(site: Site) -> No
     row = Attachment.objects.get()
     detach_account(policy_slug=site.slug, attachment_id=row.pk, reason="gone", at=AS_OF, actor=COMMAND)
     assert [dict(state_of(site.policy, n).attached) for n in (first, second, third, fourth, fourth + 1)] == [
-        {}, {guest: bob}, {guest: bob}, {guest: dan}, {},
-    ]  # fmt: skip
+        {},
+        {guest: bob},
+        {guest: bob},
+        {guest: dan},
+        {},
+    ]
     assert [len(state_of(site.policy, n).rules) for n in (first, second, third, fourth)] == [1, 1, 2, 2]
     number = change(site, Restore(second), reason="As in spring.")
     assert state_now(site.policy).rules == rules
@@ -222,9 +232,13 @@ def test_the_version_of_an_instant_is_the_last_one_before_it(site: Site) -> None
     MappingVersion.objects.all().delete()
     for days in (3, 1):
         make_change(
-            policy_slug=site.slug, edit=AddRule(site.rule("/physics", user_pattern=f"x{days}*", suffix="")),
-            reason="r", version=None, at=AS_OF - timedelta(days=days), actor=COMMAND,
-        )  # fmt: skip
+            policy_slug=site.slug,
+            edit=AddRule(site.rule("/physics", user_pattern=f"x{days}*", suffix="")),
+            reason="r",
+            version=None,
+            at=AS_OF - timedelta(days=days),
+            actor=COMMAND,
+        )
     numbers = [row.number for row in MappingVersion.objects.order_by("number")]
     assert version_at(site.policy, AS_OF - timedelta(days=2)).number == numbers[0]
     assert version_at(site.policy, AS_OF).number == numbers[1]
@@ -255,8 +269,15 @@ def refused(site: Site, edit: Edit, actor: Actor) -> str:
 def test_a_lead_pulls_no_account_of_others_and_pushes_none_of_their_own_away(site: Site, lena: Actor) -> None:
     site.job("guest7", "visitors", 5)
     pulls = site.rule("/physics/bob", kind="glob", user_pattern="carol", suffix="")
-    change(site, ReplaceRules([site.rule("/physics", group_pattern="physics", suffix="/{user}"),
-                               site.rule("/biology", group_pattern="biology", suffix="/{user}")]))  # fmt: skip
+    change(
+        site,
+        ReplaceRules(
+            [
+                site.rule("/physics", group_pattern="physics", suffix="/{user}"),
+                site.rule("/biology", group_pattern="biology", suffix="/{user}"),
+            ]
+        ),
+    )
     assert refused(site, AddRule(pulls, to=0), lena) == "above_others"
     assert not preview(site, AddRule(site.rule("/physics/bob", user_pattern="guest*", suffix="")), lena).refusal
     away = site.rule("/biology", group_pattern="physics", suffix="")

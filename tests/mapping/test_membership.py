@@ -134,17 +134,23 @@ _RULES = st.lists(
         Rule,
         kind=st.sampled_from(["glob", "group", "exact", "each", "default"]),
         target_uid=st.integers(2, 4).map(lambda n: UUID(int=n)),  # what leads to the root leads nowhere
-        namespace=st.sampled_from(["", "n"]), user_pattern=_NAMES, group_pattern=_NAMES,
+        namespace=st.sampled_from(["", "n"]),
+        user_pattern=_NAMES,
+        group_pattern=_NAMES,
         fqan_pattern=st.sampled_from(["", "/v", "/v/x", "/*", "/w", "/v/*", "/v/Role=NULL"]),
         people=st.sampled_from(["", "p", "q*"]),
     ),
     max_size=8,
-)  # fmt: skip
+)
 
 
-@given(_RULES, st.sampled_from(["", "a", "b", "ab"]), st.sampled_from(["", "a", "b"]),
-       st.sampled_from(["", "/v/x", "/w"]),
-       st.sampled_from([None, Person("u", frozenset({"p"})), Person("u", frozenset({"q1"}))]))  # fmt: skip
+@given(
+    _RULES,
+    st.sampled_from(["", "a", "b", "ab"]),
+    st.sampled_from(["", "a", "b"]),
+    st.sampled_from(["", "/v/x", "/w"]),
+    st.sampled_from([None, Person("u", frozenset({"p"})), Person("u", frozenset({"q1"}))]),
+)
 def test_only_asking_rules_that_can_match_finds_what_asking_all_of_them_does(
     rules: list[Rule], user: str, group: str, fqan: str, person: Person | None
 ) -> None:
@@ -254,8 +260,9 @@ def test_without_an_end_everybody_ever_seen_is_a_member(site: Site) -> None:
 
 
 def test_stored_each_rules_are_the_same_mechanism(site: Site) -> None:
-    each = site.rule("/physics", kind="each", group_pattern="late", suffix="", member_shares=3.0,
-                     archive_after_idle_days=5)  # fmt: skip
+    each = site.rule(
+        "/physics", kind="each", group_pattern="late", suffix="", member_shares=3.0, archive_after_idle_days=5
+    )
     site.map(each, site.rule())
     site.job("zoe", "late", 1)
     apply_members(at=AS_OF)

@@ -12,10 +12,17 @@ from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.reshape import columns_of
 
 PATHS = [
-    ("/physics", True), ("/physics/alice", False), ("/physics/Åsa Ek", False), ("/physics/ksvan", False),
-    ("/biology", True), ("/biology/alice", False), ("/biology/nbis", True), ("/biology/nbis/carol", False),
-    ("/lqcd", True), ("/rest", False),
-]  # fmt: skip
+    ("/physics", True),
+    ("/physics/alice", False),
+    ("/physics/Åsa Ek", False),
+    ("/physics/ksvan", False),
+    ("/biology", True),
+    ("/biology/alice", False),
+    ("/biology/nbis", True),
+    ("/biology/nbis/carol", False),
+    ("/lqcd", True),
+    ("/rest", False),
+]
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +45,10 @@ def guesses(tree: TreeColumns, *mapped: tuple[AccountKey, str], **names: str) ->
 
 def test_a_name_in_its_group_is_surer_than_the_same_name_elsewhere(tree: TreeColumns) -> None:
     assert guesses(tree, user_name="alice", group_name="physics") == [
-        ("/physics/alice", "same_name", 0.97), ("/physics", "group_name", 0.85), ("/biology/alice", "same_name", 0.45),
-    ]  # fmt: skip
+        ("/physics/alice", "same_name", 0.97),
+        ("/physics", "group_name", 0.85),
+        ("/biology/alice", "same_name", 0.45),
+    ]
     assert guesses(tree, user_name="carol")[0] == ("/biology/nbis/carol", "same_name", 0.9)
 
 

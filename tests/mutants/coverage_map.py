@@ -87,11 +87,24 @@ def _measured(copy: Copy, workers: int, only: list[str]) -> dict[str, Any]:
     data_file, tests_file = copy.root.parent / "coverage.data", copy.root.parent / "tests.json"
     folders = [f"--ignore=tests/{name}" for name in _NOT_MAPPED if (copy.root / "tests" / name).exists()]
     ran = copy.run(
-        only or ["tests"], "-n", str(workers), "-p", "record_tests", *folders,
-        f"--timeout={_MOST_S_OF_A_TEST}", "--timeout-method=signal",
-        "--cov", f"--cov-config={settings}", "--cov-context=test", "--cov-report=", timeout_s=_MOST_S,
-        TESTS_OUT=str(tests_file), PYTHONPATH=str(_PLUGIN), COVERAGE_FILE=str(data_file), COVERAGE_CORE="ctrace",
-    )  # fmt: skip
+        only or ["tests"],
+        "-n",
+        str(workers),
+        "-p",
+        "record_tests",
+        *folders,
+        f"--timeout={_MOST_S_OF_A_TEST}",
+        "--timeout-method=signal",
+        "--cov",
+        f"--cov-config={settings}",
+        "--cov-context=test",
+        "--cov-report=",
+        timeout_s=_MOST_S,
+        TESTS_OUT=str(tests_file),
+        PYTHONPATH=str(_PLUGIN),
+        COVERAGE_FILE=str(data_file),
+        COVERAGE_CORE="ctrace",
+    )
     if "node down" in ran.output or not tests_file.exists():  # what a worker measured is lost with it
         raise SystemExit(f"The tests could not be mapped:\n{ran.output[-3000:]}")
     tests = json.loads(tests_file.read_text(encoding="utf-8"))

@@ -37,11 +37,13 @@ def table(verdicts: Sequence[Verdict]) -> str:
 def written(verdicts: Sequence[Verdict]) -> str:
     survivors = [verdict for verdict in verdicts if verdict.result.outcome is Outcome.PASSED]
     others = [verdict for verdict in verdicts if verdict.result.outcome is not Outcome.PASSED]
-    return "".join([
-        *(f"\n{'=' * 80}\n{verdict.mutant.part}: {verdict}\n{verdict.mutant.diff}\n" for verdict in survivors),
-        f"\n{'=' * 80}\nNoticed\n",
-        *(f"\n{verdict.mutant.part}: {verdict}\n{_changed_lines(verdict.mutant)}\n" for verdict in others),
-    ])  # fmt: skip
+    return "".join(
+        [
+            *(f"\n{'=' * 80}\n{verdict.mutant.part}: {verdict}\n{verdict.mutant.diff}\n" for verdict in survivors),
+            f"\n{'=' * 80}\nNoticed\n",
+            *(f"\n{verdict.mutant.part}: {verdict}\n{_changed_lines(verdict.mutant)}\n" for verdict in others),
+        ]
+    )
 
 
 def _changed_lines(mutant: Mutant) -> str:

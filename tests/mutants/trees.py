@@ -70,14 +70,28 @@ class Copy:
             raise RuntimeError("This copy is closed.")
         self._temporary.mkdir()
         command = [
-            sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "--tb=line", "-rfE", "--hypothesis-seed=0",
-            "--timeout=0", *arguments, *tests,
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:randomly",
+            "--tb=line",
+            "-rfE",
+            "--hypothesis-seed=0",
+            "--timeout=0",
+            *arguments,
+            *tests,
+        ]
         with (self.root.parent / "output.txt").open("w+", encoding="utf-8") as output:
             process = self._process = subprocess.Popen(
-                command, cwd=self.root, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+                command,
+                cwd=self.root,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
                 env={**os.environ, "TMPDIR": str(self._temporary), **environment},
-            )  # fmt: skip
+            )
             try:
                 process.wait(timeout_s)
             except subprocess.TimeoutExpired:

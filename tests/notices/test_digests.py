@@ -72,9 +72,16 @@ def test_what_was_told_once_is_no_news_the_next_day(told: Site) -> None:
     deliver(AT + DAY)
     assert len(to("pia")) == 1
     held = Grant.objects.create(
-        policy=told.policy, entry_uid=told.uid("/physics/bob"), user=told.nobody, role="viewer",
-        verbs=["view_aggregate"], created_at=AT, expires_at=AT + 9 * DAY, reason="r", granted_by=told.pia,
-    )  # fmt: skip
+        policy=told.policy,
+        entry_uid=told.uid("/physics/bob"),
+        user=told.nobody,
+        role="viewer",
+        verbs=["view_aggregate"],
+        created_at=AT,
+        expires_at=AT + 9 * DAY,
+        reason="r",
+        granted_by=told.pia,
+    )
     evaluate(at=AT + DAY)
     deliver(AT + 2 * DAY)
     second = to("pia")[1].body

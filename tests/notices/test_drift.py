@@ -124,8 +124,9 @@ def test_groups_beside_each_other_are_one_notice_for_who_decides_above_them(star
     (family,) = (line for line in lines if line.notice.kind == "drift")
     assert family.sentence.key == "drift.family"
     assert [(one["name"], one["is_starved"]) for one in family.notice.facts["groups"]] == [
-        ("biology", True), ("physics", False)
-    ]  # fmt: skip
+        ("biology", True),
+        ("physics", False),
+    ]
     assert family.notice.entry_uid == starved.uid("/")
     again = evaluate(at=AT + timedelta(hours=1))
     assert (again, len(open_drifts())) == (0, 3), "nothing is opened twice"

@@ -143,9 +143,15 @@ def test_a_rule_at_an_entry_decides_below_it_and_not_about_it(site: Site) -> Non
 
 def grant(site: Site, path: str, user: User, expires_at: Any, role: str = "viewer") -> Grant:
     return Grant.objects.create(
-        policy=site.policy, entry_uid=site.uid(path), user=user, role=role, verbs=["view_aggregate"],
-        created_at=AT, expires_at=expires_at, reason="test",
-    )  # fmt: skip
+        policy=site.policy,
+        entry_uid=site.uid(path),
+        user=user,
+        role=role,
+        verbs=["view_aggregate"],
+        created_at=AT,
+        expires_at=expires_at,
+        reason="test",
+    )
 
 
 def test_only_those_who_rule_a_place_set_rules_there(site: Site) -> None:

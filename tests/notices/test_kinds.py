@@ -86,9 +86,15 @@ def test_shares_that_ended_and_were_kept_stay_told(computed: Site) -> None:
 def test_core_hours_that_end_with_nothing_after_them(computed: Site) -> None:
     def give(starts_on: date, ends_on: date) -> None:
         give_allocation(
-            policy_slug="grid", entry_uid=computed.uid("/physics"), starts_on=starts_on, ends_on=ends_on, core_h=1500,
-            reason="r", at=AT, actor=SYSTEM,
-        )  # fmt: skip
+            policy_slug="grid",
+            entry_uid=computed.uid("/physics"),
+            starts_on=starts_on,
+            ends_on=ends_on,
+            core_h=1500,
+            reason="r",
+            at=AT,
+            actor=SYSTEM,
+        )
 
     give(TODAY, TODAY + 10 * DAY)
     evaluate(at=AT)
@@ -137,7 +143,7 @@ def test_little_usage_without_an_entry_is_left_alone(computed: Site) -> None:
 def run_of(kind: str, subject: str, state: str, at: datetime = AT, **more: Any) -> Run:
     return Run.objects.create(
         kind=kind, subject=subject, state=state, due_at=at, created_at=at, finished_at=at, error="No such file.", **more
-    )  # fmt: skip
+    )
 
 
 def test_collections_that_fail_again_and_again(computed: Site) -> None:
@@ -173,9 +179,15 @@ def test_a_damaged_newest_snapshot_until_the_next_one(computed: Site) -> None:
 def test_an_import_that_failed_until_the_same_file_goes_through(computed: Site) -> None:
     def handed_in(state: str) -> None:
         Import.objects.create(
-            source=Source.objects.get(), run=run_of("usage_import", "source:cluster-a", state), format="swf",
-            file_name="a.swf", n_bytes=1, sha256="aa", owner=computed.pia, created_at=AT,
-        )  # fmt: skip
+            source=Source.objects.get(),
+            run=run_of("usage_import", "source:cluster-a", state),
+            format="swf",
+            file_name="a.swf",
+            n_bytes=1,
+            sha256="aa",
+            owner=computed.pia,
+            created_at=AT,
+        )
 
     handed_in("failed")
     evaluate(at=AT)

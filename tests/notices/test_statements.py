@@ -41,12 +41,10 @@ amounts = st.one_of(st.just(0.0), st.floats(0.0, 1e9, allow_subnormal=False))
 
 @examples(60)
 @given(
-    st.integers(1, 40).flatmap(
-        lambda n: st.tuples(*(st.lists(amounts, min_size=n, max_size=n) for _ in range(3)))
-    ),
+    st.integers(1, 40).flatmap(lambda n: st.tuples(*(st.lists(amounts, min_size=n, max_size=n) for _ in range(3)))),
     st.floats(0, 1),
     st.booleans(),
-)  # fmt: skip
+)
 def test_amounts_agree_with_the_slow_twin_and_add_up(days: Any, target: float, knows: bool) -> None:
     own, other, waited = days
     series = made_series([target, 1 - target], [own, other], [waited, other], knows=knows)
@@ -100,8 +98,10 @@ def test_months_follow_each_other_over_the_year(month: str, before: str) -> None
 
 
 def tree(physics: float) -> dict[str, Any]:
-    members = {name: [{"name": each, "kind": "user", "shares": 1} for each in people.split()]
-               for name, people in (("physics", "alice bob"), ("biology", "carol"))}  # fmt: skip
+    members = {
+        name: [{"name": each, "kind": "user", "shares": 1} for each in people.split()]
+        for name, people in (("physics", "alice bob"), ("biology", "carol"))
+    }
     groups = [
         {"name": name, "kind": "group", "shares": physics if name == "physics" else 100 - physics, "children": below}
         for name, below in members.items()
@@ -123,9 +123,13 @@ def hall(db: None) -> Policy:
     rule = Rule(kind="glob", target_uid=columns.uuid(0), suffix="/{group}/{user}")
     set_rules(policy_slug="hall", rules=[rule], at=AT, actor=COMMAND)
     start = datetime(2026, 9, 20, 6, tzinfo=UTC)
-    send([row(n, start + n * DAY, who, group, cpus)
-          for n in range(61)
-          for who, group, cpus in (("alice", "physics", 2 + n % 3), ("carol", "biology", 3 + n % 2))])  # fmt: skip
+    send(
+        [
+            row(n, start + n * DAY, who, group, cpus)
+            for n in range(61)
+            for who, group, cpus in (("alice", "physics", 2 + n % 3), ("carol", "biology", 3 + n % 2))
+        ]
+    )
     build(policy)
     return policy
 
@@ -135,7 +139,7 @@ def row(n: int, start_at: datetime, user: str, group: str, cpus: float) -> Recor
     submit_at = start_at - (4 if n % 5 == 0 else 0) * HOUR
     return RecordRow(
         f"{user}-{n}", user, group, submit_at=submit_at, start_at=start_at, end_at=start_at + 3 * HOUR, cpus=cpus
-    )  # fmt: skip
+    )
 
 
 def send(rows: list[RecordRow]) -> None:
@@ -184,9 +188,15 @@ def test_changes_of_shares_and_adjustments_stand_beside_it(hall: Policy) -> None
         i = columns.index_of_path(path)
         assert i is not None
         Adjustment.objects.create(
-            policy=hall, entry_uid=columns.uuid(i), resource="cpu_s", amount_s=amount, since=hall.head_number,
-            at=datetime(2026, 10, at, tzinfo=UTC), created_at=AT, author_name="eva",
-        )  # fmt: skip
+            policy=hall,
+            entry_uid=columns.uuid(i),
+            resource="cpu_s",
+            amount_s=amount,
+            since=hall.head_number,
+            at=datetime(2026, 10, at, tzinfo=UTC),
+            created_at=AT,
+            author_name="eva",
+        )
     assert of(hall, "/physics").chosen.adjusted == -5400.0
     assert of(hall, "/physics", "2026-11").chosen.adjusted == 0.0
     assert [line.adjusted for line in of(hall, "/physics").children] == [-7200.0, 0.0]
@@ -234,9 +244,14 @@ def test_of_a_group_seen_by_its_sum_no_statement_tells_what_few_people_used(hall
 
     vic = User.objects.create_user("vic")
     Grant.objects.create(
-        policy=hall, entry_uid=load_tree(hall).uuid(0), user=vic, role="viewer", verbs=["view_aggregate"],
-        created_at=AT, reason="r",
-    )  # fmt: skip
+        policy=hall,
+        entry_uid=load_tree(hall).uuid(0),
+        user=vic,
+        role="viewer",
+        verbs=["view_aggregate"],
+        created_at=AT,
+        reason="r",
+    )
     close_months(at=AT)
     line = of(hall, "/physics", actor=Actor(user=vic, via="page")).chosen
     assert line.is_suppressed

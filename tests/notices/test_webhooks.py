@@ -107,8 +107,10 @@ def test_what_opens_and_what_closes_is_told_once_and_signed(computed: Site, rece
     told = receiver.told()
     assert headers["Fairshare-Id"] == told["id"]
     assert (told["event"], told["notice"]["kind"], told["notice"]["source"]) == (
-        "notice.opened", "late_source", "cluster-a",
-    )  # fmt: skip
+        "notice.opened",
+        "late_source",
+        "cluster-a",
+    )
     assert told["notice"]["sentence"]["key"] == "late_source.late"
     Source.objects.update(last_record_end_at=AT + 2 * HOUR)
     evaluate(at=AT + 2 * HOUR)
@@ -164,10 +166,10 @@ def test_after_five_given_up_it_is_turned_off_with_a_notice(computed: Site, rece
     for n in range(MOST_FAILED):
         Delivery.objects.create(
             webhook=webhook, event="opened", notice=_notice(n), news_at=AT, due_at=AT, created_at=AT, attempts=3
-        )  # fmt: skip
+        )
     waiting = Delivery.objects.create(
         webhook=webhook, event="opened", notice=_notice(99), news_at=AT, due_at=AT + DAY, created_at=AT
-    )  # fmt: skip
+    )
     for _n in range(MOST_FAILED):
         call_due(at=AT)
     webhook.refresh_from_db()
@@ -189,7 +191,7 @@ def _notice(n: int) -> Notice:
     facts = {"source": "A", "slug": "cluster-a", "hours": n, "is_never": False, "last_at": ""}
     return Notice.objects.create(
         kind="late_source", key=f"k{n}", level="warn", facts=facts, opened_at=AT, news_at=AT, changed_at=AT
-    )  # fmt: skip
+    )
 
 
 def test_a_success_forgets_the_failures(computed: Site, receiver: Receiver) -> None:
@@ -274,14 +276,20 @@ def test_a_webhook_tells_what_its_owner_may_see_at_its_place_and_no_more(compute
     late()
     for path in ("/physics/bob", "/biology"):
         Grant.objects.create(
-            policy=computed.policy, entry_uid=computed.uid(path), user=computed.nobody, role="viewer",
-            verbs=["view_aggregate"], created_at=AT, expires_at=AT + 9 * DAY, reason="r",
-        )  # fmt: skip
+            policy=computed.policy,
+            entry_uid=computed.uid(path),
+            user=computed.nobody,
+            role="viewer",
+            verbs=["view_aggregate"],
+            created_at=AT,
+            expires_at=AT + 9 * DAY,
+            reason="r",
+        )
     evaluate(at=AT + HOUR)
     deliver(AT + HOUR)
     assert [told["notice"]["sentence"]["values"]["path"] for told in map(receiver.told, range(len(receiver.seen)))] == [
         "/physics/bob"
-    ]  # fmt: skip
+    ]
 
 
 def test_a_webhook_whose_owner_may_not_any_more_is_turned_off(computed: Site, receiver: Receiver) -> None:

@@ -14,11 +14,58 @@ from apps.policies.tree.reshape import columns_of
 from apps.policies.tree.terms import Dates, Members
 
 NASTY = [
-    "=1+1", "@SUM(A1)", "+x", "-x", "'=x", "''", "'", '"', "a:b", "a,b", "a;b", "O'Neil", "R&D", "a b", "A B", "a_b",
-    "root", "Root", "default", "NONE", "null", "true", "no", "1e5", "0x1F", "2027-03-31", "~", "- a", "# x", "{a}",
-    "[a]", "&a", "*a", "!tag", "%", "å", "Å", "名前", "＝x", "a\\b", "a\u00a0b", "\ufeffx", "\ufffe", "x" * 128,
-    "X", "x", "_", ".", "a=b", "|", "parent",
-]  # fmt: skip
+    "=1+1",
+    "@SUM(A1)",
+    "+x",
+    "-x",
+    "'=x",
+    "''",
+    "'",
+    '"',
+    "a:b",
+    "a,b",
+    "a;b",
+    "O'Neil",
+    "R&D",
+    "a b",
+    "A B",
+    "a_b",
+    "root",
+    "Root",
+    "default",
+    "NONE",
+    "null",
+    "true",
+    "no",
+    "1e5",
+    "0x1F",
+    "2027-03-31",
+    "~",
+    "- a",
+    "# x",
+    "{a}",
+    "[a]",
+    "&a",
+    "*a",
+    "!tag",
+    "%",
+    "å",
+    "Å",
+    "名前",
+    "＝x",
+    "a\\b",
+    "a\u00a0b",
+    "\ufeffx",
+    "\ufffe",
+    "x" * 128,
+    "X",
+    "x",
+    "_",
+    ".",
+    "a=b",
+    "|",
+    "parent",
+]
 
 
 def _is_name(text: str) -> bool:
@@ -34,16 +81,15 @@ def _is_new_name(text: str) -> bool:
 
 names = st.sampled_from(NASTY) | st.text(min_size=1, max_size=6).filter(_is_name)
 new_names = names.filter(_is_new_name)
-shares = (
-    st.none()
-    | st.integers(0, 50).map(float)
-    | st.sampled_from([0.5, 0.1, 1 / 3, 1e-7, 1e15, 2_147_483_647.0])
-)  # fmt: skip
+shares = st.none() | st.integers(0, 50).map(float) | st.sampled_from([0.5, 0.1, 1 / 3, 1e-7, 1e15, 2_147_483_647.0])
 kinds = st.sampled_from(["group", "user", "vo", "project", "=kind", "reserve", "ja: nej"])
 days = st.builds(
-    Dates, starts_on=st.just(date(2026, 1, 1)), ends_on=st.just(date(2027, 3, 31)),
-    shares=st.none() | st.just(0.5), at_end=st.sampled_from(["keep", "zero", "archive", 2.0]),
-)  # fmt: skip
+    Dates,
+    starts_on=st.just(date(2026, 1, 1)),
+    ends_on=st.just(date(2027, 3, 31)),
+    shares=st.none() | st.just(0.5),
+    at_end=st.sampled_from(["keep", "zero", "archive", 2.0]),
+)
 rules = st.just((Members(source="c1", group="g*", shares=0.5, archive_after_days=30),))
 
 
@@ -82,7 +128,15 @@ def _entries(draw: st.DrawFn, uid: UUID, parent: UUID, name: str) -> Node:
     scope = draw(st.sampled_from(["", "", "local", "global"]))
     members = draw(st.just(()) | rules)
     return Node(
-        uid, parent, name, kind, draw(shares), is_group=bool(members) or draw(st.booleans()), scope=scope,
-        scope_sources=draw(st.sampled_from([(), ("c1", "=c2"), ("a;b",)])) if scope else (), locked=draw(st.booleans()),
-        dates=draw(st.none() | days), members=members,
-    )  # fmt: skip
+        uid,
+        parent,
+        name,
+        kind,
+        draw(shares),
+        is_group=bool(members) or draw(st.booleans()),
+        scope=scope,
+        scope_sources=draw(st.sampled_from([(), ("c1", "=c2"), ("a;b",)])) if scope else (),
+        locked=draw(st.booleans()),
+        dates=draw(st.none() | days),
+        members=members,
+    )

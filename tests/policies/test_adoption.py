@@ -21,10 +21,14 @@ from apps.policies.tree.reshape import columns_of
 from tests.policies.share_trees import trees
 
 ROOT, A, B, C = (UUID(int=number) for number in range(1, 5))
-HEAD = columns_of([
-    Node(ROOT, None, "grid"), Node(A, ROOT, "a", shares=2.0), Node(B, A, "b", "user", 3.0, is_group=False),
-    Node(C, ROOT, "c", "reserve", 1.0, is_group=False),
-])  # fmt: skip
+HEAD = columns_of(
+    [
+        Node(ROOT, None, "grid"),
+        Node(A, ROOT, "a", shares=2.0),
+        Node(B, A, "b", "user", 3.0, is_group=False),
+        Node(C, ROOT, "c", "reserve", 1.0, is_group=False),
+    ]
+)
 
 
 def laid_over(*children: dict[str, Any], keep_missing: bool = False, was_here: Any = lambda uids: set()) -> TreeColumns:

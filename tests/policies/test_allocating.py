@@ -28,8 +28,13 @@ def uid(tree: TreeColumns, path: str) -> UUID:
 def give(actor: Actor, entry: UUID, core_h: float = 1000.0, **more: object) -> Allocation:
     given = {**YEAR, "reason": "The committee said so.", **more}
     return services.give_allocation(
-        policy_slug="grid", entry_uid=entry, core_h=core_h, at=AT, actor=actor, **given  # type: ignore[arg-type]
-    )  # fmt: skip
+        policy_slug="grid",
+        entry_uid=entry,
+        core_h=core_h,
+        at=AT,
+        actor=actor,
+        **given,  # type: ignore[arg-type]
+    )
 
 
 def state(actor: Actor, cores: float = 100.0, **more: object) -> Capacity:
@@ -51,7 +56,7 @@ def test_core_hours_are_given_from_above_an_entry_and_never_to_oneself(
     policy: Policy, tree: TreeColumns, bob: Actor, charlie: Actor
 ) -> None:
     give(bob, uid(tree, "/physics/alice"))
-    with pytest.raises(NotAllowed, match="whoever divides /"):
+    with pytest.raises(NotAllowed, match="managers of /"):
         give(bob, uid(tree, "/physics"))
     with pytest.raises(NotFound):  # biology is none of bob's business
         give(bob, uid(tree, "/biology"))
@@ -134,9 +139,13 @@ def test_who_holds_less_changes_nothing_of_others(policy: Policy, tree: TreeColu
     of_physics, of_biology = give(alice, uid(tree, "/physics")), give(alice, uid(tree, "/biology"))
     with pytest.raises(NotAllowed):
         services.withdraw_allocation(
-            policy_slug="grid", allocation_uid=of_physics.uid, tag=services.tag_of(of_physics), reason="Mine.", at=AT,
+            policy_slug="grid",
+            allocation_uid=of_physics.uid,
+            tag=services.tag_of(of_physics),
+            reason="Mine.",
+            at=AT,
             actor=bob,
-        )  # fmt: skip
+        )
     with pytest.raises(NotFound):
         services.get_allocation(policy_slug="grid", allocation_uid=of_biology.uid, at=AT, actor=bob)
     seen = services.list_allocations(policy_slug="grid", at=AT, actor=bob)

@@ -35,9 +35,13 @@ def uid_of(tree: TreeColumns, path: str) -> Any:
 
 def grant(policy: Policy, path: str, actor: Actor, verbs: list[str] = LEAD) -> None:
     Grant.objects.create(
-        policy=policy, entry_uid=uid_of(load_tree(policy), path), user=actor.user, role="lead", verbs=verbs,
+        policy=policy,
+        entry_uid=uid_of(load_tree(policy), path),
+        user=actor.user,
+        role="lead",
+        verbs=verbs,
         created_at=AT,
-    )  # fmt: skip
+    )
 
 
 def shares_at(policy: Policy, path: str) -> float:
@@ -149,9 +153,13 @@ def test_a_change_set_that_names_something_else_is_no_request(policy: Policy, le
         {"op": "add", "parent": physics, "name": "x"},
     ):
         draft = services.make_change_set(
-            policy_slug="grid", asks="/physics", reason="r", at=AT, actor=lead,
+            policy_slug="grid",
+            asks="/physics",
+            reason="r",
+            at=AT,
+            actor=lead,
             operations=[{"op": "set_shares", "entry": physics, "shares": 40}, operation],
-        )  # fmt: skip
+        )
         assert draft.origin == "request"
         with pytest.raises(Invalid):
             services.propose_change_set(id=draft.pk, version=draft.version, at=AT, actor=lead)
@@ -178,9 +186,16 @@ def test_one_request_an_entry_and_ten_a_person(policy: Policy, lead: Actor) -> N
     ask(policy, lead, shares=50.0)
     for n in range(1, MOST_OPEN):
         ChangeSet.objects.create(
-            policy=policy, base_number=2, state="proposed", origin="request", author=lead.user, author_name="lena",
-            asks_entry_uid=uid_of(load_tree(policy), "/biology"), created_at=AT + timedelta(seconds=n), updated_at=AT,
-        )  # fmt: skip
+            policy=policy,
+            base_number=2,
+            state="proposed",
+            origin="request",
+            author=lead.user,
+            author_name="lena",
+            asks_entry_uid=uid_of(load_tree(policy), "/biology"),
+            created_at=AT + timedelta(seconds=n),
+            updated_at=AT,
+        )
     ChangeSet.objects.filter(origin="request", asks_entry_uid=first.asks_entry_uid).update(state="withdrawn")
     ask(policy, lead)  # the tenth
     ChangeSet.objects.filter(asks_entry_uid=first.asks_entry_uid, state="proposed").update(
@@ -219,7 +234,7 @@ def test_another_amount_is_on_top_of_what_somebody_changed_meanwhile(
     asked = ask(policy, lead)
     services.change_shares(
         policy_slug="grid", entry_uid=uid_of(load_tree(policy), "/physics"), shares=32, reason="r", at=AT, actor=COMMAND
-    )  # fmt: skip
+    )
     with pytest.raises(Conflict):
         share_requests.grant_request(id=asked.pk, version=asked.version, at=AT, actor=manager)
     assert shares_at(policy, "/physics") == 32.0
@@ -342,7 +357,7 @@ def test_an_archived_entry_can_not_be_given_anything(policy: Policy, lead: Actor
     asked = ask(policy, lead)
     gone = services.make_change_set(
         policy_slug="grid", operations=[{"op": "archive", "entry": "/physics"}], reason="r", at=AT, actor=COMMAND
-    )  # fmt: skip
+    )
     services.publish_change_set(id=gone.pk, version=gone.version, at=AT, actor=COMMAND)
     assert count_waiting(at=AT, actor=manager) == 0
     with pytest.raises((Conflict, NotFound)):

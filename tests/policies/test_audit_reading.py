@@ -108,8 +108,14 @@ def test_siblings_that_gave_shares_are_named_too(policy: Policy, alice: Actor, b
 @pytest.mark.usefixtures("history")
 def test_the_log_is_narrowed_by_who_what_where_when_and_how(policy: Policy, alice: Actor) -> None:
     later = Actor(user=alice.user, via="api")
-    audit.record(actor=later, verb="grant.given", at=AT + timedelta(days=2), policy_slug="grid", reason="a role",
-                 outcome=AuditEvent.Outcome.REFUSED)  # fmt: skip
+    audit.record(
+        actor=later,
+        verb="grant.given",
+        at=AT + timedelta(days=2),
+        policy_slug="grid",
+        reason="a role",
+        outcome=AuditEvent.Outcome.REFUSED,
+    )
     assert told(alice, verb="grant") == ["a role"]
     assert told(alice, verb="gra") == []
     assert told(alice, outcome="refused") == ["a role"]

@@ -61,9 +61,15 @@ def untouched(policy: Policy) -> Iterator[None]:
 
 def take(format: str, content: str | bytes, **more: Any) -> None:
     import_policy(
-        policy_slug="grid", format=format, content=content if isinstance(content, bytes) else content.encode("utf-8"),
-        publish=True, reason="x", at=AT, actor=COMMAND, **more,
-    )  # fmt: skip
+        policy_slug="grid",
+        format=format,
+        content=content if isinstance(content, bytes) else content.encode("utf-8"),
+        publish=True,
+        reason="x",
+        at=AT,
+        actor=COMMAND,
+        **more,
+    )
 
 
 def refused(work: Callable[[], object]) -> str:
@@ -145,7 +151,7 @@ CYCLES = {
     "beside the root": ("ge", NODE.format(0, "Root", "NONE") + RING, "line 6"),
     "accounts of each other": ("sacctmgr-script", "add account a parent=b\nadd account b parent=a\n", "line 1"),
     "parents of each other": ("sacctmgr", "Cluster - 'd'\nParent - 'a'\nAccount - 'b'\n", "line 2"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", list(CYCLES))
@@ -280,9 +286,15 @@ def marked(policy: Policy) -> TreeColumns:
         policy.refresh_from_db()
         read = read_document({"root": {"name": "grid", "children": children}})
         publish_tree(
-            policy_slug="grid", tree=adopt(read, load_tree(policy)), settings=PolicySettings(), origin="hand",
-            base_revision=policy.head_number, reason="x", at=AT, actor=COMMAND,
-        )  # fmt: skip
+            policy_slug="grid",
+            tree=adopt(read, load_tree(policy)),
+            settings=PolicySettings(),
+            origin="hand",
+            base_revision=policy.head_number,
+            reason="x",
+            at=AT,
+            actor=COMMAND,
+        )
     policy.refresh_from_db()
     return load_tree(policy)
 

@@ -66,9 +66,12 @@ def test_a_reason_is_text_that_can_be_stored(policy: Policy, alice: Actor, reaso
 def test_a_base_that_is_no_revision_is_refused(policy: Policy, alice: Actor, number: int) -> None:
     with pytest.raises(Invalid, match="from 1 to the head, 2"):
         services.make_change_set(
-            policy_slug="grid", base_revision=number, operations=[{"op": "lock", "entry": "/physics"}], at=AT,
+            policy_slug="grid",
+            base_revision=number,
+            operations=[{"op": "lock", "entry": "/physics"}],
+            at=AT,
             actor=alice,
-        )  # fmt: skip
+        )
 
 
 def test_its_effect_names_whoever_is_diluted_although_nobody_touched_them(policy: Policy, alice: Actor) -> None:
@@ -78,8 +81,10 @@ def test_its_effect_names_whoever_is_diluted_although_nobody_touched_them(policy
         ("/physics", [{"field": "shares", "before": 30.0, "after": 130.0}])
     ]
     assert {step["path"]: (step["target_before"], step["target_after"]) for step in effect["effective"]} == {
-        "/biology": (0.5, 0.25), "/physics": (0.3, 0.65), "/reserve": (0.2, 0.1),
-    }  # fmt: skip
+        "/biology": (0.5, 0.25),
+        "/physics": (0.3, 0.65),
+        "/reserve": (0.2, 0.1),
+    }
 
 
 def test_its_effect_tells_what_is_added_and_archived(policy: Policy, alice: Actor) -> None:
@@ -90,8 +95,10 @@ def test_its_effect_tells_what_is_added_and_archived(policy: Policy, alice: Acto
     )
     effect = services.effect_of(change_set, actor=alice, at=AT)
     assert {(step["path"], step["change"]) for step in effect["stated"]} == {
-        ("/physics/carl", "added"), ("/biology", "archived"), ("/biology/lab", "archived"),
-    }  # fmt: skip
+        ("/physics/carl", "added"),
+        ("/biology", "archived"),
+        ("/biology/lab", "archived"),
+    }
     carl = next(step for step in effect["effective"] if step["path"] == "/physics/carl")
     assert (carl["target_before"], carl["target_after"]) == (None, 0.5)
 

@@ -171,9 +171,12 @@ AMOUNTS = st.floats(1, 1e7, allow_nan=False)
 
 
 @given(
-    amounts=st.lists(AMOUNTS, min_size=1, max_size=8), others=st.lists(st.floats(0.5, 100), max_size=4),
-    beyond=st.none() | st.floats(0.5, 3), rest=st.sampled_from(["spread", "reserve"]), has_reserve=st.booleans(),
-)  # fmt: skip
+    amounts=st.lists(AMOUNTS, min_size=1, max_size=8),
+    others=st.lists(st.floats(0.5, 100), max_size=4),
+    beyond=st.none() | st.floats(0.5, 3),
+    rest=st.sampled_from(["spread", "reserve"]),
+    has_reserve=st.booleans(),
+)
 def test_shares_made_of_core_hours_come_to_these_core_hours_again(
     amounts: list[float], others: list[float], beyond: float | None, rest: str, has_reserve: bool
 ) -> None:
@@ -220,11 +223,15 @@ def test_the_rest_goes_to_a_reserve_or_to_those_who_were_promised_nothing() -> N
     assert operations_of(kept)[-1]["op"] == "add"
     spread = convert(tree, 0, promised, 1000.0, rest="spread")
     assert lines(spread) == {
-        "c00": ("promised", 60), "c01": ("rest", pytest.approx(28.5714)), "c02": ("rest", pytest.approx(11.4286))
-    }  # fmt: skip
+        "c00": ("promised", 60),
+        "c01": ("rest", pytest.approx(28.5714)),
+        "c02": ("rest", pytest.approx(11.4286)),
+    }
     assert lines(convert(group([30, 50], reserve=20), 0, {1: 600.0, 2: 200.0}, 1000.0)) == {
-        "c00": ("promised", 75), "c01": ("promised", 25), "reserve": ("none", 0)
-    }  # fmt: skip
+        "c00": ("promised", 75),
+        "c01": ("promised", 25),
+        "reserve": ("none", 0),
+    }
 
 
 def test_promised_beyond_what_there_is_everybody_gets_a_part_of_what_is_promised() -> None:
@@ -257,8 +264,13 @@ def test_what_can_not_be_converted_says_why() -> None:
 
 def test_the_way_back_multiplies_the_parts_of_every_level() -> None:
     root, vo = Node(new_uid(), None, "root"), new_uid()
-    nodes = [root, Node(vo, root.uid, "vo", shares=30), Node(new_uid(), root.uid, "x", shares=70),
-             Node(new_uid(), vo, "p", shares=1), Node(new_uid(), vo, "q", shares=3)]  # fmt: skip
+    nodes = [
+        root,
+        Node(vo, root.uid, "vo", shares=30),
+        Node(new_uid(), root.uid, "x", shares=70),
+        Node(new_uid(), vo, "p", shares=1),
+        Node(new_uid(), vo, "q", shares=3),
+    ]
     tree = columns_of(nodes)
     i = tree.index_of_path("/vo/q")
     assert i is not None

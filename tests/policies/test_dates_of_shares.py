@@ -50,9 +50,14 @@ def test_dates_thought_out_on_an_older_revision_are_a_conflict_and_leave_no_draf
     n_before = ChangeSet.objects.count()
     with pytest.raises(Conflict):
         change_dates(
-            policy_slug="grid", entry_uid=physics, dates={"ends_on": "2027-06-30"}, reason="Two.", base_revision=base,
-            at=AT, actor=alice,
-        )  # fmt: skip
+            policy_slug="grid",
+            entry_uid=physics,
+            dates={"ends_on": "2027-06-30"},
+            reason="Two.",
+            base_revision=base,
+            at=AT,
+            actor=alice,
+        )
     assert ChangeSet.objects.count() == n_before
 
 
@@ -80,8 +85,9 @@ def test_promises_become_a_draft_that_says_what_was_shown(policy: Policy, tree: 
     now = head(policy)
     assert {now.name[i]: now.shares[i] for i in now.children(0)} == {"physics": 50, "biology": 25, "reserve": 25}
     assert {now.name[i]: dates.ends_on for i, dates in now.dates.items()} == {
-        "physics": YEAR.ends_on, "biology": YEAR.ends_on
-    }  # fmt: skip
+        "physics": YEAR.ends_on,
+        "biology": YEAR.ends_on,
+    }
     with pytest.raises(Invalid, match="nothing to draft"):
         draft_shares(**asked, rest="reserve", reason="Again.")  # type: ignore[arg-type]
 
@@ -93,9 +99,14 @@ def test_shares_of_a_period_to_come_take_effect_on_its_first_day(
     give(alice, uid(tree, "/physics"), 3000, **next_year)
     give(alice, uid(tree, "/biology"), 1000, **next_year)
     draft = draft_shares(
-        policy_slug="grid", parent_uid=tree.uuid(0), period=Period(**next_year), zone=ZONE, reason="2027.", at=AT,
+        policy_slug="grid",
+        parent_uid=tree.uuid(0),
+        period=Period(**next_year),
+        zone=ZONE,
+        reason="2027.",
+        at=AT,
         actor=alice,
-    )  # fmt: skip
+    )
     assert draft.effective_at == datetime(2026, 12, 31, 23, tzinfo=UTC)
 
 
@@ -127,8 +138,9 @@ def test_what_ends_soon_is_listed_by_day_until_something_follows(
     everybody = now.parent > -2
     within = {days: ending_soon(now, everybody, mine, today, days) for days in (7, 30)}
     assert kinds(within[7]) == [
-        ("allocation_ends", "/biology", date(2026, 11, 10)), ("allocation_ends", "/physics", date(2026, 11, 25))
-    ]  # fmt: skip
+        ("allocation_ends", "/biology", date(2026, 11, 10)),
+        ("allocation_ends", "/physics", date(2026, 11, 25)),
+    ]
     assert [event.is_covered for event in within[7]] == [False, True]
     assert kinds(within[30])[2:] == [("shares_end", "/physics", date(2026, 12, 10))]
     november = Period(date(2026, 11, 1), date(2026, 11, 30))

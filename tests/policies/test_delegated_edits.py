@@ -122,9 +122,13 @@ def delegate_at(policy: Policy, delegate: Actor, path: str) -> UUID:
     uid = tree.uuid(tree.index_of_path(path) or 0)
     Grant.objects.filter(policy=policy).delete()
     Grant.objects.create(
-        policy=policy, entry_uid=uid, user=delegate.user, role="manager", verbs=list(VERBS_OF_ROLE["manager"]),
+        policy=policy,
+        entry_uid=uid,
+        user=delegate.user,
+        role="manager",
+        verbs=list(VERBS_OF_ROLE["manager"]),
         created_at=AT,
-    )  # fmt: skip
+    )
     return uid
 
 
@@ -164,10 +168,17 @@ def archived_of(policy: Policy, path: str) -> list[Node]:
     return [tree.node(i) for i in [tree.index_of_path(path)] if i is not None]
 
 
-@pytest.mark.parametrize(("path", "child", "may"), [
-    ("/a", "/a/x", False), ("/a", "/a/x/u", True), ("/a", "/a/y/w", False), ("/b", "/b/p/q", True),
-    ("/b/p", "/b/p/q", False), ("/b/s", "/b/s", False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("path", "child", "may"),
+    [
+        ("/a", "/a/x", False),
+        ("/a", "/a/x/u", True),
+        ("/a", "/a/y/w", False),
+        ("/b", "/b/p/q", True),
+        ("/b/p", "/b/p/q", False),
+        ("/b/s", "/b/s", False),
+    ],
+)
 def test_below_an_entry_that_inherits_shares_are_divided_one_level_up(
     policy: Policy, delegate: Actor, path: str, child: str, may: bool
 ) -> None:

@@ -45,9 +45,15 @@ def give(actor: Actor, to: str, path: str, role: str = "lead", **more: Any) -> G
     given: dict[str, Any] = {"people": to} if ":" in to else {"username": to}
     at = more.pop("at", AT)
     return give_grant(
-        policy_slug="grid", entry_uid=uid(tree, path), role=role, reason="for the test", at=at, actor=actor,
-        **given, **more,
-    )  # fmt: skip
+        policy_slug="grid",
+        entry_uid=uid(tree, path),
+        role=role,
+        reason="for the test",
+        at=at,
+        actor=actor,
+        **given,
+        **more,
+    )
 
 
 def change(actor: Actor, grant: Grant, **more: Any) -> Grant:
@@ -104,9 +110,17 @@ def test_verbs_may_be_chosen_singly(policy: Policy, alice: Actor, charlie: Actor
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"role": "king"}, {"expires_at": AT}, {"expires_at": AT - DAY}, {"people": "oidc:x"}, {"reason": " "},
-     {"username": "nobody-here"}, {"username": ""}, {"reason": "x" * 513}],
-)  # fmt: skip
+    [
+        {"role": "king"},
+        {"expires_at": AT},
+        {"expires_at": AT - DAY},
+        {"people": "oidc:x"},
+        {"reason": " "},
+        {"username": "nobody-here"},
+        {"username": ""},
+        {"reason": "x" * 513},
+    ],
+)
 def test_what_makes_no_grant_is_refused_by_field(
     policy: Policy, tree: TreeColumns, alice: Actor, charlie: Actor, wrong: dict[str, Any]
 ) -> None:
@@ -384,9 +398,14 @@ def test_a_grant_at_an_archived_entry_can_be_ended(
     services.publish_change_set(id=draft.pk, version=1, at=AT, actor=alice)
     with pytest.raises(NotFound):
         give_grant(
-            policy_slug="grid", entry_uid=grant.entry_uid, username="charlie", role="viewer", reason="r", at=AT,
+            policy_slug="grid",
+            entry_uid=grant.entry_uid,
+            username="charlie",
+            role="viewer",
+            reason="r",
+            at=AT,
             actor=alice,
-        )  # fmt: skip
+        )
     end(bob, grant)
     assert not Grant.objects.filter(pk=grant.pk).exists()
 

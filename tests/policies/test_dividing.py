@@ -186,7 +186,7 @@ def test_what_others_changed_is_not_undone_from_a_group(policy: Policy, lead: Ac
     physics = member(policy, "/physics")
     services.change_shares(
         policy_slug="grid", entry_uid=member(policy, "/biology"), shares=60, reason="r", at=AT, actor=COMMAND
-    )  # fmt: skip
+    )
     for number in (1, 2, 3, 99):
         with pytest.raises(NotFound):
             undo_division(policy_slug="grid", entry_uid=physics, number=number, at=AT, actor=lead)
@@ -292,7 +292,7 @@ def test_a_lead_publishes_nothing_that_moves_the_rest(policy: Policy, lead: Acto
                     with transaction.atomic():
                         done = divide_group(
                             policy_slug="grid", entry_uid=group, division=division, reason="r", at=AT, actor=lead
-                        )  # fmt: skip
+                        )
                 except DomainError:
                     continue
                 published.extend([1] if done.revision else [])

@@ -189,7 +189,13 @@ def _read(document: Any) -> None:
 def test_the_sample_of_these_tests_is_read_as_it_is_written() -> None:
     tree = read_document(GRID).tree
     assert [tree.path(i) for i in range(len(tree))] == [
-        "/", "/biology", "/physics", "/reserve", "/biology/lab", "/physics/alice", "/physics/bob",
-    ]  # fmt: skip
+        "/",
+        "/biology",
+        "/physics",
+        "/reserve",
+        "/biology/lab",
+        "/physics/alice",
+        "/physics/bob",
+    ]
     assert tree.is_reserve.tolist().index(True) == 3
     assert tree.is_group.tolist() == [True, True, True, False, True, False, False]

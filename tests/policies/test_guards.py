@@ -29,15 +29,25 @@ def uid_of(tree: TreeColumns, path: str) -> uuid.UUID:
 
 
 def insert(
-    policy: Policy, *, parent: uuid.UUID | None, name: str = "x", shares: float | None = 1,
-    uid: uuid.UUID | None = None, since: int = 3,
-) -> uuid.UUID:  # fmt: skip
+    policy: Policy,
+    *,
+    parent: uuid.UUID | None,
+    name: str = "x",
+    shares: float | None = 1,
+    uid: uuid.UUID | None = None,
+    since: int = 3,
+) -> uuid.UUID:
     uid = uid or uuid.uuid4()
     sql(
         "INSERT INTO policies_entry (policy_id, uid, parent_uid, name, kind, shares, is_group, scope, scope_sources,"
         " locked, since) VALUES (%s, %s, %s, %s, 'group', %s, true, '', '[]', false, %s)",
-        policy.pk, uid, parent, name, shares, since,
-    )  # fmt: skip
+        policy.pk,
+        uid,
+        parent,
+        name,
+        shares,
+        since,
+    )
     return uid
 
 
@@ -48,8 +58,10 @@ def put(policy: Policy, **fields: Any) -> None:
 def close(policy: Policy, *uids: uuid.UUID, until: int = 3) -> None:
     sql(
         "UPDATE policies_entry SET until = %s WHERE policy_id = %s AND until IS NULL AND uid = ANY(%s)",
-        until, policy.pk, list(uids),
-    )  # fmt: skip
+        until,
+        policy.pk,
+        list(uids),
+    )
 
 
 def publish_by_hand(policy: Policy, number: int = 3) -> None:
@@ -57,15 +69,20 @@ def publish_by_hand(policy: Policy, number: int = 3) -> None:
     sql(
         "INSERT INTO policies_changeset (policy_id, base_number, state, version, operations, reason, author_name,"
         " created_at, updated_at) VALUES (%s, 2, 'published', 1, '[]', '', 'x', %s, %s)",
-        policy.pk, AT, AT,
-    )  # fmt: skip
+        policy.pk,
+        AT,
+        AT,
+    )
     n = Entry.objects.filter(policy=policy, until=None).count()
     sql(
         "INSERT INTO policies_revision (policy_id, number, change_set_id, author_name, reason, published_at, n_entries,"
         " settings, tree, tree_digest) VALUES (%s, %s, (SELECT max(id) FROM policies_changeset), 'x', '', %s,"
         " %s, '{}', '', '')",
-        policy.pk, number, AT, n,
-    )  # fmt: skip
+        policy.pk,
+        number,
+        AT,
+        n,
+    )
     sql("UPDATE policies_policy SET head_number = %s WHERE id = %s", number, policy.pk)
     sql("SET CONSTRAINTS ALL IMMEDIATE")
 
@@ -251,8 +268,9 @@ def test_a_large_publish_is_checked_as_a_whole(policy: Policy, tree: TreeColumns
             "INSERT INTO policies_entry (policy_id, uid, parent_uid, name, kind, shares, is_group, scope,"
             " scope_sources, locked, since) SELECT %s, gen_random_uuid(), %s, 'n' || k, 'user', 1, false, '', '[]',"
             " false, 3 FROM generate_series(1, 2500) k",
-            policy.pk, parent,
-        )  # fmt: skip
+            policy.pk,
+            parent,
+        )
         publish_by_hand(policy)
 
     refused("policies_revision_is_a_tree", lambda: many(uuid.uuid4()))

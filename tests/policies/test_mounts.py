@@ -85,8 +85,14 @@ def test_the_mount_itself_stays_ours(mounted: TreeColumns) -> None:
 
 
 def test_usage_below_a_mount_is_corrected_by_the_site_that_measured_it(mounted: TreeColumns) -> None:
-    correction = {"op": "adjust_usage", "entry": "/physics/bob", "resource": "cpu_s", "amount_s": -10.0,
-                  "at": AT.isoformat(), "note": "An outage."}  # fmt: skip
+    correction = {
+        "op": "adjust_usage",
+        "entry": "/physics/bob",
+        "resource": "cpu_s",
+        "amount_s": -10.0,
+        "at": AT.isoformat(),
+        "note": "An outage.",
+    }
     publish(correction)
 
 

@@ -137,8 +137,12 @@ def test_entries_are_added_renamed_moved_and_archived_in_one_change_set(tree: Tr
         ],
     )
     assert paths(after) == {
-        "/biology": 50, "/chemistry": 5, "/reserve": 20, "/chemistry/wet lab": 1, "/chemistry/wet lab/dora": 1,
-    }  # fmt: skip
+        "/biology": 50,
+        "/chemistry": 5,
+        "/reserve": 20,
+        "/chemistry/wet lab": 1,
+        "/chemistry/wet lab/dora": 1,
+    }
 
 
 def test_an_added_entry_keeps_its_uid_when_the_operations_are_applied_again(tree: TreeColumns) -> None:
@@ -275,10 +279,21 @@ def test_a_kind_that_the_entry_can_not_be_is_refused(tree: TreeColumns, operatio
 
 def test_every_operation_of_the_registry_is_tested_here() -> None:
     assert set(KINDS) == {
-        "set_shares", "add", "rename", "move", "archive", "restore", "set_scope", "lock", "set_policy",
-        "set_dates", "set_members", "adjust_usage", "set_kind",
+        "set_shares",
+        "add",
+        "rename",
+        "move",
+        "archive",
+        "restore",
+        "set_scope",
+        "lock",
+        "set_policy",
+        "set_dates",
+        "set_members",
+        "adjust_usage",
+        "set_kind",
         "mount",  # in test_mounts
-    }  # fmt: skip
+    }
 
 
 group = st.lists(st.floats(0, 1e6).map(lambda x: float(f"{x:.6g}")), min_size=2, max_size=8)

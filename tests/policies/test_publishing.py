@@ -226,13 +226,14 @@ def test_siblings_can_swap_their_names_in_one_publish(policy: Policy, alice: Act
     tree = load_tree(policy)
     publish(
         draft(
-            policy, alice,
+            policy,
+            alice,
             {"op": "rename", "entry": "/physics", "name": "x"},
             {"op": "rename", "entry": "/biology", "name": "physics"},
             {"op": "rename", "entry": "/x", "name": "biology"},
         ),
         alice,
-    )  # fmt: skip
+    )
     policy.refresh_from_db()
     assert uid_of(load_tree(policy), "/biology") == uid_of(tree, "/physics")
     assert load_tree(policy).same_as(load_tree_from_rows(policy))
@@ -375,9 +376,13 @@ def test_states_lead_forward_only(policy: Policy, alice: Actor) -> None:
 
 def test_what_takes_effect_later_is_not_published_now(policy: Policy, alice: Actor) -> None:
     change_set = services.make_change_set(
-        policy_slug="grid", operations=[{"op": "lock", "entry": "/physics"}], reason="Later.",
-        effective_at=AT + timedelta(days=1), at=AT, actor=alice,
-    )  # fmt: skip
+        policy_slug="grid",
+        operations=[{"op": "lock", "entry": "/physics"}],
+        reason="Later.",
+        effective_at=AT + timedelta(days=1),
+        at=AT,
+        actor=alice,
+    )
     with pytest.raises(Invalid) as refusal:
         publish(change_set, alice)
     assert refusal.value.code == "not_due"

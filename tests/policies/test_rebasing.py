@@ -80,9 +80,11 @@ def test_a_part_of_the_settings_is_dropped_and_the_other_parts_stay(policy: Poli
 
 def test_a_conflict_that_shows_only_after_others_were_settled_is_asked_for_too(policy: Policy, alice: Actor) -> None:
     mine = drafted(
-        alice, shares("/physics", 40), {"op": "add", "parent": "/biology", "name": "new", "kind": "user"},
+        alice,
+        shares("/physics", 40),
+        {"op": "add", "parent": "/biology", "name": "new", "kind": "user"},
         shares("/physics/bob", 4),
-    )  # fmt: skip
+    )
     publish(alice, shares("/physics", 35), {"op": "add", "parent": "/biology", "name": "new", "kind": "user"})
     first = conflict_of(mine, alice)
     with pytest.raises(EditConflict) as refused:
@@ -113,12 +115,17 @@ def test_comments_stay_at_their_operation(policy: Policy, alice: Actor) -> None:
     publish(alice, shares("/physics", 35))
     kept = rebase(mine, alice, choices={conflict_of(mine, alice).key: "theirs"})
     assert [(each.text, each.operation) for each in kept.comments.all()] == [
-        ("about 0", None), ("about 1", 0), ("about 2", 1)
-    ]  # fmt: skip
+        ("about 0", None),
+        ("about 1", 0),
+        ("about 2", 1),
+    ]
     edited = services.update_change_set(
-        id=kept.pk, version=kept.version, operations=[shares("/physics/bob", 7), *kept.operations[:1]], at=AT,
+        id=kept.pk,
+        version=kept.version,
+        operations=[shares("/physics/bob", 7), *kept.operations[:1]],
+        at=AT,
         actor=alice,
-    )  # fmt: skip
+    )
     assert [each.operation for each in edited.comments.all()] == [None, 1, 0]
     assert float(load_tree(policy).shares.max()) == 50
 

@@ -48,9 +48,13 @@ def bess(policy: Policy, tree: TreeColumns, bob: Actor) -> Actor:
     """A second manager of physics."""
     actor = person("bess")
     Grant.objects.create(
-        policy=policy, entry_uid=Grant.objects.get(user=bob.user).entry_uid, user=actor.user, role=Grant.Role.MANAGER,
-        verbs=list(VERBS_OF_ROLE[Grant.Role.MANAGER]), created_at=AT,
-    )  # fmt: skip
+        policy=policy,
+        entry_uid=Grant.objects.get(user=bob.user).entry_uid,
+        user=actor.user,
+        role=Grant.Role.MANAGER,
+        verbs=list(VERBS_OF_ROLE[Grant.Role.MANAGER]),
+        created_at=AT,
+    )
     return actor
 
 
@@ -149,9 +153,13 @@ def test_the_past_is_no_schedule(policy: Policy, bob: Actor) -> None:
 def test_a_rebase_asks_whose_value_stands(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
     mine = drafted(alice, shares("/physics", 40), shares("/biology", 60))
     services.change_shares(
-        policy_slug="grid", entry_uid=tree.uuid(tree.index_of_path("/physics") or 0), shares=35, reason="Meanwhile.",
-        at=AT, actor=alice,
-    )  # fmt: skip
+        policy_slug="grid",
+        entry_uid=tree.uuid(tree.index_of_path("/physics") or 0),
+        shares=35,
+        reason="Meanwhile.",
+        at=AT,
+        actor=alice,
+    )
     with pytest.raises(EditConflict) as refused:
         lifecycle.rebase_change_set(id=mine.pk, version=mine.version, at=AT, actor=alice)
     (conflict,) = refused.value.conflicts

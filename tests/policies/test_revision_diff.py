@@ -43,9 +43,11 @@ def test_each_kind_of_change_is_told_with_both_places() -> None:
     after = tree_of(Node(A, ROOT, "a"), Node(B, ROOT, "b"), Node(C, ROOT, "c", shares=3.0), Node(POOL[5], A, "e"))
     found = diff(before, after)
     assert told(found) == {
-        B: ("moved", "/a/b", "/b"), C: ("changed", "/c", "/c"), POOL[5]: ("added", "", "/a/e"),
+        B: ("moved", "/a/b", "/b"),
+        C: ("changed", "/c", "/c"),
+        POOL[5]: ("added", "", "/a/e"),
         D: ("removed", "/d", ""),
-    }  # fmt: skip
+    }
     assert row(found, C).fields == (("shares", 2.0, 3.0),)
     assert found.counts == {"moved": 1, "changed": 1, "added": 1, "removed": 1, "kept": 1}
 

@@ -13,8 +13,11 @@ from apps.policies.settings import PolicySettings
 def test_defaults_read_back_as_themselves() -> None:
     assert PolicySettings.from_json(PolicySettings().to_json()) == PolicySettings()
     assert PolicySettings().to_json()["algorithm"] == {
-        "name": "aequus", "operator": "relative", "resolution": 10_000, "factor_from": "rank"
-    }  # fmt: skip
+        "name": "aequus",
+        "operator": "relative",
+        "resolution": 10_000,
+        "factor_from": "rank",
+    }
 
 
 def test_what_is_left_out_is_taken_from_the_base() -> None:

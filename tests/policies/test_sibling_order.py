@@ -108,15 +108,24 @@ def test_new_entries_come_last_and_changed_ones_stay(slurm: Policy) -> None:
     ("format", "content"),
     [
         ("csv", "path,kind,shares\n/new,account,1\n/new/z,user,1\n/new/A,user,1\n/new/m,user,1\n"),
-        ("yaml", "root:\n  name: slurm\n  children:\n  - {name: new, kind: account, shares: 1, children: ["
-                 "{name: z, kind: user}, {name: A, kind: user}, {name: m, kind: user}]}\n"),
+        (
+            "yaml",
+            "root:\n  name: slurm\n  children:\n  - {name: new, kind: account, shares: 1, children: ["
+            "{name: z, kind: user}, {name: A, kind: user}, {name: m, kind: user}]}\n",
+        ),
     ],
-)  # fmt: skip
+)
 def test_an_import_keeps_the_order_of_the_file(slurm: Policy, format: str, content: str) -> None:
     import_policy(
-        policy_slug="slurm", format=format, content=content.encode(), keep_missing=True, publish=True, reason="Why.",
-        at=AT, actor=COMMAND,
-    )  # fmt: skip
+        policy_slug="slurm",
+        format=format,
+        content=content.encode(),
+        keep_missing=True,
+        publish=True,
+        reason="Why.",
+        at=AT,
+        actor=COMMAND,
+    )
     slurm.refresh_from_db()
     tree = load_tree(slurm)
     assert listed(tree) == ["beta", "alpha", "Zoo", "new"]

@@ -37,9 +37,13 @@ def bess(policy: Policy, tree: TreeColumns, bob: Actor) -> Actor:
     actor = person("bess")
     entry_uid = Grant.objects.get(user=bob.user).entry_uid
     Grant.objects.create(
-        policy=policy, entry_uid=entry_uid, user=actor.user, role=Grant.Role.MANAGER,
-        verbs=list(VERBS_OF_ROLE[Grant.Role.MANAGER]), created_at=AT,
-    )  # fmt: skip
+        policy=policy,
+        entry_uid=entry_uid,
+        user=actor.user,
+        role=Grant.Role.MANAGER,
+        verbs=list(VERBS_OF_ROLE[Grant.Role.MANAGER]),
+        created_at=AT,
+    )
     return actor
 
 

@@ -99,9 +99,13 @@ def test_terms_survive_the_blob_the_rows_and_a_move(tree: TreeColumns) -> None:
 
 def test_an_adjustment_is_dated_signed_and_kept_beside_the_tree(tree: TreeColumns) -> None:
     operation = {
-        "op": "adjust_usage", "entry": "/physics", "resource": "cpu_s", "amount_s": -3600,
-        "at": "2026-11-01T00:00:00+01:00", "note": "node42 failed",
-    }  # fmt: skip
+        "op": "adjust_usage",
+        "entry": "/physics",
+        "resource": "cpu_s",
+        "amount_s": -3600,
+        "at": "2026-11-01T00:00:00+01:00",
+        "note": "node42 failed",
+    }
     outcome = work_out(tree, [operation])
     assert not outcome.changes
     assert not outcome.is_empty

@@ -41,15 +41,17 @@ def _start() -> TreeColumns:
     """The tree of the fixtures, by itself."""
     ids = [UUID(int=k + 1) for k in range(7)]
     root, physics, alice, bob, biology, lab, reserve = ids
-    return columns_of([
-        Node(root, None, "grid"),
-        Node(physics, root, "physics", "vo", 30.0),
-        Node(biology, root, "biology", "vo", 50.0),
-        Node(reserve, root, "reserve", "reserve", 20.0, is_group=False),
-        Node(alice, physics, "alice", "user", 1.0, is_group=False),
-        Node(bob, physics, "bob", "user", 3.0, is_group=False),
-        Node(lab, biology, "lab"),
-    ])  # fmt: skip
+    return columns_of(
+        [
+            Node(root, None, "grid"),
+            Node(physics, root, "physics", "vo", 30.0),
+            Node(biology, root, "biology", "vo", 50.0),
+            Node(reserve, root, "reserve", "reserve", 20.0, is_group=False),
+            Node(alice, physics, "alice", "user", 1.0, is_group=False),
+            Node(bob, physics, "bob", "user", 3.0, is_group=False),
+            Node(lab, biology, "lab"),
+        ]
+    )
 
 
 START = _start()
@@ -232,9 +234,12 @@ class TwoEditors(RuleBasedStateMachine):
         root = str(load_tree(self.policy).uuid(0))
         with pytest.raises(Stale), transaction.atomic():
             drafts.add_operations(
-                id=self.drafts[name], version=version, operations=[{"op": "rename", "entry": root, "name": "z"}], at=AT,
+                id=self.drafts[name],
+                version=version,
+                operations=[{"op": "rename", "entry": root, "name": "z"}],
+                at=AT,
                 actor=self.people[name],
-            )  # fmt: skip
+            )
 
     @rule(name=who)
     def undo(self, name: str) -> None:

@@ -46,9 +46,15 @@ def wanted(policy: Policy, physics: float = 90) -> TreeColumns:
 def draft(policy: Policy, actor: Actor) -> ChangeSet:
     settings = PolicySettings.from_json({"review": {"points": 5}})
     return propose_tree(
-        policy_slug="grid", tree=wanted(policy), settings=settings, base_revision=policy.head_number,
-        reason="A new division.", origin="import", at=AT, actor=actor,
-    )  # fmt: skip
+        policy_slug="grid",
+        tree=wanted(policy),
+        settings=settings,
+        base_revision=policy.head_number,
+        reason="A new division.",
+        origin="import",
+        at=AT,
+        actor=actor,
+    )
 
 
 def publish(change_set: ChangeSet, actor: Actor) -> None:
@@ -86,9 +92,15 @@ def test_at_once_it_is_refused_and_leaves_nothing_behind(
         )
     with pytest.raises(Conflict, match="second person"):
         publish_tree(
-            policy_slug="grid", tree=wanted(guarded), settings=PolicySettings.from_json({"review": {"points": 5}}),
-            base_revision=head, reason="x", origin="import", at=AT, actor=alice,
-        )  # fmt: skip
+            policy_slug="grid",
+            tree=wanted(guarded),
+            settings=PolicySettings.from_json({"review": {"points": 5}}),
+            base_revision=head,
+            reason="x",
+            origin="import",
+            at=AT,
+            actor=alice,
+        )
     guarded.refresh_from_db()
     assert (ChangeSet.objects.count(), guarded.head_number) == (n_change_sets, head)
     assert not ProposedTree.objects.exists()

@@ -25,29 +25,42 @@ HOUR_S = 3600.0
 
 def adjust(site: Site, path: str, core_h: float, *, ago: timedelta = timedelta(hours=2), **more: Any) -> Adjustment:
     operation = {
-        "op": "adjust_usage", "entry": path, "resource": "cpu_s", "amount_s": core_h * HOUR_S,
-        "at": (AS_OF - ago).isoformat(), **more,
-    }  # fmt: skip
+        "op": "adjust_usage",
+        "entry": path,
+        "resource": "cpu_s",
+        "amount_s": core_h * HOUR_S,
+        "at": (AS_OF - ago).isoformat(),
+        **more,
+    }
     publish_operations(policy_slug=site.slug, operations=[operation], reason="Node failure.", at=AS_OF, actor=COMMAND)
     return Adjustment.objects.latest("pk")
 
 
 def preview(site: Site, path: str, core_h: float, actor: Actor, used_at: datetime = AS_OF) -> Any:
     return preview_adjustment(
-        policy_slug=site.slug, entry_uid=UUID(uid_of(site, path)), resource="cpu_s", amount_s=core_h * HOUR_S,
-        used_at=used_at, actor=actor,
-    )  # fmt: skip
+        policy_slug=site.slug,
+        entry_uid=UUID(uid_of(site, path)),
+        resource="cpu_s",
+        amount_s=core_h * HOUR_S,
+        used_at=used_at,
+        actor=actor,
+    )
 
 
-@pytest.mark.parametrize(("path", "core_h"), [("/physics/alice", -20), ("/physics", -11), ("/physics", 30), ("/biology/dan", 7), ("/biology/carol", -1e6)])  # fmt: skip  # noqa: E501
+@pytest.mark.parametrize(
+    ("path", "core_h"),
+    [("/physics/alice", -20), ("/physics", -11), ("/physics", 30), ("/biology/dan", 7), ("/biology/carol", -1e6)],
+)
 def test_a_preview_says_what_the_next_recompute_finds(site: Site, as_eva: Actor, path: str, core_h: float) -> None:
     site.recompute()
     used_at = AS_OF - timedelta(hours=2)
     found = preview(site, path, core_h, as_eva, used_at)
     before = get_entry_page(policy_slug=site.slug, uid=UUID(uid_of(site, path)), actor=as_eva).entry
     assert (found.before.usage, found.before.actual, found.before.rank) == (
-        before.usage_core_s, before.actual, before.rank,
-    )  # fmt: skip
+        before.usage_core_s,
+        before.actual,
+        before.rank,
+    )
     adjust(site, path, core_h)
     site.recompute()
     after = get_entry_page(policy_slug=site.slug, uid=UUID(uid_of(site, path)), actor=as_eva).entry
@@ -70,8 +83,10 @@ def test_the_list_says_what_counts_now_and_who_corrected_it(site: Site, as_eva: 
     (line,), following = list_adjustments(policy_slug=site.slug, actor=as_eva)
     assert (line.path, line.counted, line.is_in_force, line.may_revoke) == ("/physics/alice", -2 * HOUR_S, True, True)
     assert (line.adjustment.author_name, line.adjustment.reason, line.adjustment.note) == (
-        "system", "Node failure.", "b-cn0417",
-    )  # fmt: skip
+        "system",
+        "Node failure.",
+        "b-cn0417",
+    )
     assert following is None
 
 
@@ -91,18 +106,26 @@ def test_an_entry_shows_its_own_those_below_and_those_above_it(site: Site, as_ev
     for path in ("/physics", "/physics/alice", "/biology"):
         adjust(site, path, -1)
     pages = {
-        path: [line.path for line in get_adjustments_page(policy_slug=site.slug, uid=UUID(uid_of(site, path)), actor=as_eva).lines]  # noqa: E501
+        path: [
+            line.path
+            for line in get_adjustments_page(policy_slug=site.slug, uid=UUID(uid_of(site, path)), actor=as_eva).lines
+        ]
         for path in ("/physics", "/physics/bob")
-    }  # fmt: skip
+    }
     assert pages == {"/physics": ["/physics/alice", "/physics"], "/physics/bob": ["/physics"]}
 
 
 def test_usage_is_corrected_by_who_manages_it_above_never_at_the_own_entry_alone(site: Site) -> None:
     max_ = User.objects.create_user("max")
     Grant.objects.create(
-        policy=site.policy, entry_uid=uid_of(site, "/physics"), user=max_, role="manager",
-        verbs=list(VERBS_OF_ROLE["manager"]), created_at=AS_OF - timedelta(days=9), reason="test",
-    )  # fmt: skip
+        policy=site.policy,
+        entry_uid=uid_of(site, "/physics"),
+        user=max_,
+        role="manager",
+        verbs=list(VERBS_OF_ROLE["manager"]),
+        created_at=AS_OF - timedelta(days=9),
+        reason="test",
+    )
     actor = Actor(user=max_, via="page")
     may = {
         path: get_adjustments_page(policy_slug=site.slug, uid=UUID(uid_of(site, path)), actor=actor).may_adjust
@@ -122,7 +145,12 @@ def test_the_walk_tells_of_what_was_given_back_on_the_way(site: Site) -> None:
     explained = explain(policy_slug=site.slug, account="alice", actor=alice)
     assert explained["results"][0]["steps"][0]["adjustments"] == [
         {
-            "uid": told.uid, "resource": "cpu_s", "amount_s": -36000.0, "at": "2026-11-18T12:00:00Z",
-            "note": "node failure", "counted": -36000.0, "sentence": told.sentence,
+            "uid": told.uid,
+            "resource": "cpu_s",
+            "amount_s": -36000.0,
+            "at": "2026-11-18T12:00:00Z",
+            "note": "node failure",
+            "counted": -36000.0,
+            "sentence": told.sentence,
         }
-    ]  # fmt: skip
+    ]

@@ -34,9 +34,15 @@ def promise(site: Site, eva: Actor, path: str, core_h: float, *, period: Period 
     i = tree.index_of_path(path)
     assert i is not None
     give_allocation(
-        policy_slug=site.slug, entry_uid=tree.uuid(i), starts_on=period.starts_on, ends_on=period.ends_on,
-        core_h=core_h, reason="test", at=AS_OF, actor=eva,
-    )  # fmt: skip
+        policy_slug=site.slug,
+        entry_uid=tree.uuid(i),
+        starts_on=period.starts_on,
+        ends_on=period.ends_on,
+        core_h=core_h,
+        reason="test",
+        at=AS_OF,
+        actor=eva,
+    )
 
 
 def capacity(site: Site, eva: Actor, cores: float) -> None:
@@ -100,8 +106,12 @@ def test_handed_out_and_kept_are_told_level_by_level_and_too_much_is_flagged(sit
     found = table(site, as_eva)
     by_path = rows(found)
     assert [row.path for row in found.rows] == [
-        "/biology", "/biology/carol", "/physics", "/physics/alice", "/physics/bob"
-    ]  # fmt: skip
+        "/biology",
+        "/biology/carol",
+        "/physics",
+        "/physics/alice",
+        "/physics/bob",
+    ]
     assert (found.group.sub_allocated_core_h, found.group.kept_core_h) == (8000, 760)
     assert (by_path["/physics"].over_core_h, by_path["/physics"].kept_core_h) == (500, 0)
     assert [row.path for row in found.is_over] == ["/physics"]
@@ -191,8 +201,11 @@ def test_a_member_reads_the_own_way_and_no_sum_that_tells_of_others(site: Site, 
     assert [row.path for row in found.rows] == ["/physics", "/physics/alice"]
     physics = rows(found)["/physics"]
     assert (physics.allocated_core_h, physics.sub_allocated_core_h, physics.kept_core_h, physics.over_core_h) == (
-        5000, None, None, None
-    )  # fmt: skip
+        5000,
+        None,
+        None,
+        None,
+    )
     assert not any(row.may_give for row in found.rows)
     assert (found.may_state_capacity, found.is_over) == (False, [])
 

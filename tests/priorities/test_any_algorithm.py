@@ -48,10 +48,14 @@ def tree(**more: Any) -> list[dict[str, Any]]:
 
     return [
         {"name": "physics", "shares": 60, "children": [user("alice"), user("bob"), user("eve", 2)]},
-        {"name": "biology", "shares": 40, "scope": more.get("scope", ""), "children": [
-            {"name": "lab", "shares": 3, "children": [user("carol", 3)]}, user("dan")]},
+        {
+            "name": "biology",
+            "shares": 40,
+            "scope": more.get("scope", ""),
+            "children": [{"name": "lab", "shares": 3, "children": [user("carol", 3)]}, user("dan")],
+        },
         {"name": "robots", "kind": "service", "shares": 5},
-    ]  # fmt: skip
+    ]
 
 
 @pytest.fixture
@@ -302,8 +306,10 @@ def test_an_algorithm_of_a_package_is_set_like_any_other_and_answers_go_on_when_
     example_package: Callable[[], None], make: Callable[..., Site]
 ) -> None:
     site = make({"name": "aequus"})
-    site.publish([entry for entry in tree() if entry["name"] != "robots"],
-                 {**NO_AGING, "algorithm": {"name": "least-used", "unit": 60}})  # fmt: skip
+    site.publish(
+        [entry for entry in tree() if entry["name"] != "robots"],
+        {**NO_AGING, "algorithm": {"name": "least-used", "unit": 60}},
+    )
     site.recompute()
     found = explain(policy_slug="grid", account="alice", actor=COMMAND)["results"][0]
     assert (found["rank"], found["of"]) == (5, 5)

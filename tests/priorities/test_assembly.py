@@ -227,9 +227,14 @@ _shares = st.integers(0, 20)
 _amount = st.integers(0, 5_000_000).map(lambda n: n / 1024)
 _account = st.integers(1, len(ACCOUNTS))
 _scope: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
-    [{}, {"scope": "local"}, {"scope": "global"}, {"scope": "global", "sources": ["peer", "here"]},
-     {"scope": "local", "sources": ["also-here"]}]
-)  # fmt: skip
+    [
+        {},
+        {"scope": "local"},
+        {"scope": "global"},
+        {"scope": "global", "sources": ["peer", "here"]},
+        {"scope": "local", "sources": ["also-here"]},
+    ]
+)
 
 
 @st.composite
@@ -256,7 +261,9 @@ _buckets = st.fixed_dictionaries(
 )
 _opened = st.builds(
     lambda running, ago_s, **rest: {
-        **rest, "is_running": running, "start_epoch": AS_OF_S - ago_s if running else math.nan
+        **rest,
+        "is_running": running,
+        "start_epoch": AS_OF_S - ago_s if running else math.nan,
     },
     running=st.booleans(),
     ago_s=st.integers(-4_000, 400_000),
@@ -270,7 +277,7 @@ _opened = st.builds(
     nodes=st.integers(0, 3),
     billing=st.integers(0, 3),
     requested_s=st.one_of(st.just(math.nan), st.integers(0, 500_000)),
-)  # fmt: skip
+)
 _policy_settings = st.fixed_dictionaries(
     {
         "window": st.sampled_from(
@@ -311,9 +318,12 @@ _policy_settings = st.fixed_dictionaries(
     }
 )
 _cases = st.builds(
-    Case, root=_roots(), settings=_policy_settings, buckets=st.lists(_buckets, max_size=30),
+    Case,
+    root=_roots(),
+    settings=_policy_settings,
+    buckets=st.lists(_buckets, max_size=30),
     opened=st.lists(_opened, max_size=6),
-)  # fmt: skip
+)
 
 
 @examples(150)
@@ -350,15 +360,30 @@ def _pinned(case: Case) -> Inputs:
 
 def test_usage_outside_the_window_and_after_the_instant_does_not_count() -> None:
     hour = AS_OF_S // HOUR * HOUR  # the bucket in which the instant lies
-    root = {"name": "p", "children": [{"name": "physics", "shares": 1, "children": [
-        {"name": user, "kind": "user", "shares": 1} for user in ("alice", "bob")]}]}  # fmt: skip
+    root = {
+        "name": "p",
+        "children": [
+            {
+                "name": "physics",
+                "shares": 1,
+                "children": [{"name": user, "kind": "user", "shares": 1} for user in ("alice", "bob")],
+            }
+        ],
+    }
 
     def used(hours: list[int]) -> list[float]:
         buckets = [
-            {"account_id": 1, "source_id": 1, "job_class_id": 1, "site": 0, "hour_epoch": hour + at * HOUR,
-             **dict.fromkeys(RESOURCES, 0.0), "cpu_s": 100.0}
+            {
+                "account_id": 1,
+                "source_id": 1,
+                "job_class_id": 1,
+                "site": 0,
+                "hour_epoch": hour + at * HOUR,
+                **dict.fromkeys(RESOURCES, 0.0),
+                "cpu_s": 100.0,
+            }
             for at in hours
-        ]  # fmt: skip
+        ]
         case = Case(root, {"window": {"length_s": 7_200, "aging": "none"}}, buckets, [])
         inputs = _inputs(case)
         at = inputs.tree.index_of_path("/physics/alice")
@@ -371,13 +396,32 @@ def test_usage_outside_the_window_and_after_the_instant_does_not_count() -> None
 
 
 def test_a_reserve_never_gets_accounts_and_strangers_stay_unmapped() -> None:
-    root = {"name": "p", "children": [{"name": "physics", "shares": 1, "children": [
-        {"name": "alice", "kind": "reserve", "shares": 1}, {"name": "bob", "kind": "user", "shares": 1}]}]}  # fmt: skip
+    root = {
+        "name": "p",
+        "children": [
+            {
+                "name": "physics",
+                "shares": 1,
+                "children": [
+                    {"name": "alice", "kind": "reserve", "shares": 1},
+                    {"name": "bob", "kind": "user", "shares": 1},
+                ],
+            }
+        ],
+    }
     buckets = [
-        {"account_id": at, "source_id": 1, "job_class_id": 1, "site": 0, "hour_epoch": AS_OF_S // HOUR * HOUR - 7200,
-         **dict.fromkeys(RESOURCES, 0.0), "cpu_s": 50.0}
-        for at, key in enumerate(ACCOUNTS, start=1) if key.user_name == "alice"
-    ]  # fmt: skip
+        {
+            "account_id": at,
+            "source_id": 1,
+            "job_class_id": 1,
+            "site": 0,
+            "hour_epoch": AS_OF_S // HOUR * HOUR - 7200,
+            **dict.fromkeys(RESOURCES, 0.0),
+            "cpu_s": 50.0,
+        }
+        for at, key in enumerate(ACCOUNTS, start=1)
+        if key.user_name == "alice"
+    ]
     inputs = _inputs(Case(root, {"window": {"length_s": None, "aging": "none"}}, buckets, []))
     computed = compute(inputs)
     physics, reserve = (inputs.tree.index_of_path(path) for path in ("/physics", "/physics/alice"))

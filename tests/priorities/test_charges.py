@@ -54,9 +54,14 @@ def _manager(site: Site, path: str, role: str = "manager") -> Actor:
     assert entry is not None
     user = User.objects.create_user(f"lead-{role}", "lead@example.org", "a long pass phrase")
     Grant.objects.create(
-        policy=site.policy, entry_uid=tree.uuid(entry), user=user, role=role, verbs=list(VERBS_OF_ROLE[role]),
-        created_at=AS_OF, reason="test",
-    )  # fmt: skip
+        policy=site.policy,
+        entry_uid=tree.uuid(entry),
+        user=user,
+        role=role,
+        verbs=list(VERBS_OF_ROLE[role]),
+        created_at=AS_OF,
+        reason="test",
+    )
     return Actor(user=user, via="page")
 
 
@@ -120,9 +125,17 @@ def test_administrators_read_a_sources_newest_jobs_and_find_any_by_its_number(bu
     with pytest.raises(NotFound):
         list_charges(policy_slug=busy.slug, source="nowhere", actor=as_eva)
     row = RecordRow(
-        job="77", array_task="3", user="bob", group="physics", state="finished", submit_at=AS_OF, cluster="other",
-        start_at=AS_OF - timedelta(hours=2), end_at=AS_OF - timedelta(hours=1), cpus=1,
-    )  # fmt: skip
+        job="77",
+        array_task="3",
+        user="bob",
+        group="physics",
+        state="finished",
+        submit_at=AS_OF,
+        cluster="other",
+        start_at=AS_OF - timedelta(hours=2),
+        end_at=AS_OF - timedelta(hours=1),
+        cpus=1,
+    )
     ingest_batch(source=busy.source, rows=[row], at=AS_OF)
     for text in ("77_3", "77[3]", "77"):
         assert [job.record.job for job in list_charges(policy_slug=busy.slug, job=text, actor=as_eva).jobs] == ["77"]
@@ -147,9 +160,13 @@ def test_held_hours_are_told_and_count_nothing(busy: Site, as_eva: Actor) -> Non
     assert record.start_at is not None
     assert record.end_at is not None
     Overlap.objects.create(
-        site="fast", kept=busy.source, held=busy.source, from_at=record.start_at - timedelta(hours=1),
-        to_at=record.end_at + timedelta(hours=1), found_at=AS_OF,
-    )  # fmt: skip
+        site="fast",
+        kept=busy.source,
+        held=busy.source,
+        from_at=record.start_at - timedelta(hours=1),
+        to_at=record.end_at + timedelta(hours=1),
+        found_at=AS_OF,
+    )
     job, _page = get_charge(policy_slug=busy.slug, record_id=record.pk, actor=as_eva)
     assert {hour.why for hour in job.charge.hours} == {"held"}
     assert job.charge.active == 0 < job.charge.charged

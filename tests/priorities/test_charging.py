@@ -37,8 +37,14 @@ NO_AGING = {"length_s": None, "aging": "none"}
 
 _jobs = st.builds(
     lambda job_class, source, seconds, before, **rest: oracle.Job(
-        source=source.slug, origin=source.origin, queue=job_class.queue, partition=job_class.partition,
-        qos=job_class.qos, start=AS_OF - before, end=AS_OF - before + seconds, **rest,
+        source=source.slug,
+        origin=source.origin,
+        queue=job_class.queue,
+        partition=job_class.partition,
+        qos=job_class.qos,
+        start=AS_OF - before,
+        end=AS_OF - before + seconds,
+        **rest,
     ),
     job_class=st.sampled_from(list(CLASSES.values())),
     source=st.sampled_from(SOURCES),
@@ -49,24 +55,34 @@ _jobs = st.builds(
     seconds=st.one_of(st.sampled_from([0, 1, 3_600, 7_200]), st.integers(0, 200_000)),
     rates=st.fixed_dictionaries(
         {
-            "cpu_s": st.integers(0, 64).map(float), "gpu_s": st.integers(0, 4).map(float),
-            "mem_gb_s": st.integers(0, 256).map(lambda n: n / 4), "node_s": st.integers(0, 3).map(float),
+            "cpu_s": st.integers(0, 64).map(float),
+            "gpu_s": st.integers(0, 4).map(float),
+            "mem_gb_s": st.integers(0, 256).map(lambda n: n / 4),
+            "node_s": st.integers(0, 3).map(float),
             "billing": st.integers(0, 9).map(lambda n: n / 8),
         }
     ),
     requested=st.one_of(st.none(), st.integers(0, 400_000)),
-)  # fmt: skip
+)
 _factor = st.sampled_from([0, 0.5, 1, 1.25, 3])
 _metrics = st.fixed_dictionaries(
     {
         "weights": st.sampled_from(
-            [{"cpu_s": 1.0}, {"gpu_s": 1.0, "cpu_s": 0}, {"cpu_s": 1.0, "gpu_s": 16.0, "mem_gb_s": 0.25},
-             {"billing": 2.0, "node_s": 0.5}]
+            [
+                {"cpu_s": 1.0},
+                {"gpu_s": 1.0, "cpu_s": 0},
+                {"cpu_s": 1.0, "gpu_s": 16.0, "mem_gb_s": 0.25},
+                {"billing": 2.0, "node_s": 0.5},
+            ]
         ),
         "class_factors": st.lists(
             st.fixed_dictionaries(
-                {"queue": st.sampled_from(["", "batch", "gpu"]), "partition": st.sampled_from(["", "a100"]),
-                 "qos": st.sampled_from(["", "debug"]), "factor": _factor}
+                {
+                    "queue": st.sampled_from(["", "batch", "gpu"]),
+                    "partition": st.sampled_from(["", "a100"]),
+                    "qos": st.sampled_from(["", "debug"]),
+                    "factor": _factor,
+                }
             ),
             max_size=3,
         ),
@@ -74,21 +90,25 @@ _metrics = st.fixed_dictionaries(
             lambda rules: [{"site": site, "factor": factor} for site, factor in rules.items()]
         ),
     }
-)  # fmt: skip
+)
 _policies = st.builds(
     PolicySettings.from_json,
     st.fixed_dictionaries(
         {
             "metric": _metrics,
             "window": st.sampled_from(
-                [NO_AGING, {"length_s": 90_000, "aging": "none"}, {"length_s": 86_400, "aging": "linear"},
-                 {"length_s": 200_000, "aging": "exponential", "half_life_s": 50_000},
-                 {"length_s": None, "aging": "step", "granularity_s": 7_200, "factor": 0.5}]
+                [
+                    NO_AGING,
+                    {"length_s": 90_000, "aging": "none"},
+                    {"length_s": 86_400, "aging": "linear"},
+                    {"length_s": 200_000, "aging": "exponential", "half_life_s": 50_000},
+                    {"length_s": None, "aging": "step", "granularity_s": 7_200, "factor": 0.5},
+                ]
             ),
             "approach": st.fixed_dictionaries(dict.fromkeys(("local", "global"), st.sampled_from(APPROACHES))),
         }
     ),
-)  # fmt: skip
+)
 
 
 def _facts(job: oracle.Job) -> JobFacts:
@@ -124,11 +144,20 @@ def _accounts(jobs: list[oracle.Job], policy: PolicySettings) -> AccountUsage:
         rates = job.rates
         delta = buckets.delta_of(
             buckets.Finished(
-                np.ones(1, np.int64), np.ones(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64),
-                np.array([b""]), np.array([job.start * 10**6]), np.array([job.end * 10**6]), one * rates["cpu_s"],
-                one * rates["gpu_s"], one * rates["mem_gb_s"] * 1024, one * rates["node_s"], one * rates["billing"],
+                np.ones(1, np.int64),
+                np.ones(1, np.int64),
+                np.zeros(1, np.int64),
+                np.zeros(1, np.int64),
+                np.array([b""]),
+                np.array([job.start * 10**6]),
+                np.array([job.end * 10**6]),
+                one * rates["cpu_s"],
+                one * rates["gpu_s"],
+                one * rates["mem_gb_s"] * 1024,
+                one * rates["node_s"],
+                one * rates["billing"],
             )
-        )  # fmt: skip
+        )
         for hour, amounts in zip(delta.hour.tolist(), (delta.amounts / buckets.QUANTA).tolist(), strict=True):
             place = USERS.index(job.user) + 1, ids[job.source], _class_id(job), hour * HOUR, SITES.index(job.site) + 1
             keys.append(place)
@@ -140,10 +169,15 @@ def _accounts(jobs: list[oracle.Job], policy: PolicySettings) -> AccountUsage:
     used: dict[str, Any] = {name: np.array(column, dtype=np.float64) for name, column in names.items()}
     usage = UsageArrays(account, source, job_class, hour_s, **used, site_code=site, sites=SITES)
     return usage_of_accounts(
-        usage=usage.taken(np.isin(np.arange(len(keys)), chosen)), opened=_opened(jobs, ids),
-        account_ids=np.array([1, 2]), sources=SOURCES, classes=CLASSES, metric=_known(policy),
-        window=window_of(policy.window), as_of_s=AS_OF,
-    )  # fmt: skip
+        usage=usage.taken(np.isin(np.arange(len(keys)), chosen)),
+        opened=_opened(jobs, ids),
+        account_ids=np.array([1, 2]),
+        sources=SOURCES,
+        classes=CLASSES,
+        metric=_known(policy),
+        window=window_of(policy.window),
+        as_of_s=AS_OF,
+    )
 
 
 def _known(policy: PolicySettings) -> dict[str, Any]:
@@ -201,8 +235,12 @@ def test_the_arithmetic_that_is_shown_adds_up(job: oracle.Job, policy: PolicySet
 
 
 @examples(150)
-@given(st.lists(_jobs, max_size=8), _policies, st.sampled_from(["local", "global"]),
-       st.sampled_from([(), ("here",), ("peer", "also-here")]))  # fmt: skip
+@given(
+    st.lists(_jobs, max_size=8),
+    _policies,
+    st.sampled_from(["local", "global"]),
+    st.sampled_from([(), ("here",), ("peer", "also-here")]),
+)
 def test_what_accounts_used_is_the_sum_of_their_jobs_charges(
     jobs: list[oracle.Job], policy: PolicySettings, scope: str, narrowed: tuple[str, ...]
 ) -> None:
@@ -222,8 +260,20 @@ def test_what_accounts_used_is_the_sum_of_their_jobs_charges(
 
 
 def _job(**more: Any) -> oracle.Job:
-    plain = oracle.Job("alice", "here", "", "", "", "", "", "finished", AS_OF - 7_200, AS_OF - 3_600,
-                       dict.fromkeys(buckets.RESOURCES, 0.0) | {"cpu_s": 1.0}, None)  # fmt: skip
+    plain = oracle.Job(
+        "alice",
+        "here",
+        "",
+        "",
+        "",
+        "",
+        "",
+        "finished",
+        AS_OF - 7_200,
+        AS_OF - 3_600,
+        dict.fromkeys(buckets.RESOURCES, 0.0) | {"cpu_s": 1.0},
+        None,
+    )
     return replace(plain, **more)
 
 

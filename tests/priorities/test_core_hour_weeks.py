@@ -32,9 +32,15 @@ def test_weeks_add_up_to_the_table_by_entry_by_site_and_by_allocation(site: Site
     biology = tree.uuid(tree.index_of_path("/biology") or 0)
     for uid, period in ((physics, YEAR), (biology, Period(date(2026, 11, 18), YEAR.ends_on))):
         give_allocation(
-            policy_slug=site.slug, entry_uid=uid, starts_on=period.starts_on, ends_on=period.ends_on, core_h=500,
-            reason="test", at=AS_OF, actor=as_eva,
-        )  # fmt: skip
+            policy_slug=site.slug,
+            entry_uid=uid,
+            starts_on=period.starts_on,
+            ends_on=period.ends_on,
+            core_h=500,
+            reason="test",
+            at=AS_OF,
+            actor=as_eva,
+        )
     found = get_core_hour_weeks(policy_slug=site.slug, period=YEAR, zone=UTC_ZONE, actor=as_eva)
     table = get_allocation_table(policy_slug=site.slug, period=YEAR, zone=UTC_ZONE, actor=as_eva)
     rows = {row.name: row for row in table.rows}

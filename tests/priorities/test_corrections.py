@@ -71,10 +71,13 @@ def test_a_correction_of_what_is_archived_waits(tree: TreeColumns) -> None:
 def test_it_ages_like_usage_of_its_hour_and_is_weighed_like_its_resource() -> None:
     window = decay.Window(length_s=10 * HOUR_S, aging="exponential", half_life_s=2 * HOUR_S)
     some = [
-        correction(A, 8, hours_ago=1), correction(A, 8, hours_ago=3), correction(A, 8, hours_ago=12),
-        correction(A, 8, hours_ago=-1), correction(A, 8, hours_ago=1, resource="gpu_s"),
+        correction(A, 8, hours_ago=1),
+        correction(A, 8, hours_ago=3),
+        correction(A, 8, hours_ago=12),
+        correction(A, 8, hours_ago=-1),
+        correction(A, 8, hours_ago=1, resource="gpu_s"),
         correction(A, 8, hours_ago=1, resource="node_s"),
-    ]  # fmt: skip
+    ]
     counted = counted_now(some, metric=METRIC, window=window, as_of_s=AS_OF_S)
     assert counted.tolist() == [8.0, 4.0, 0.0, 0.0, 400.0, 0.0]
 

@@ -59,9 +59,13 @@ def test_without_priorities_nothing_is_foreseen(site: Site) -> None:
 def test_what_does_not_fit_the_head_says_why(computed: Site) -> None:
     mine = drafted(computed, LESS)
     services.change_shares(
-        policy_slug=computed.slug, entry_uid=load_tree(computed.policy).uuid(2), shares=7, reason="x", at=AS_OF,
+        policy_slug=computed.slug,
+        entry_uid=load_tree(computed.policy).uuid(2),
+        shares=7,
+        reason="x",
+        at=AS_OF,
         actor=COMMAND,
-    )  # fmt: skip
+    )
     effect = effect_ahead(ChangeSet.objects.get(pk=mine.pk), at=AS_OF)
     assert (effect.state, effect.projection) == ("conflict", None)
     assert "shares" in effect.problem
@@ -85,9 +89,13 @@ def test_a_kept_effect_is_stale_when_the_head_moved_and_gone_when_the_change_set
     work_run_now(request_effect(change_set_id=mine.pk, at=AS_OF, actor=COMMAND).pk)
     bob = load_tree(large.policy).index_of_path("/physics/bob") or 0
     services.change_shares(
-        policy_slug=large.slug, entry_uid=load_tree(large.policy).uuid(bob), shares=7, reason="x", at=AS_OF,
+        policy_slug=large.slug,
+        entry_uid=load_tree(large.policy).uuid(bob),
+        shares=7,
+        reason="x",
+        at=AS_OF,
         actor=COMMAND,
-    )  # fmt: skip
+    )
     stale = effect_ahead(mine, at=AS_OF)
     assert stale.state == "stale"
     assert stale.projection is not None
@@ -139,9 +147,13 @@ def test_leaves_that_change_rank_are_counted_for_the_size_guard(computed: Site, 
     mine = services.make_change_set(policy_slug=computed.slug, operations=[LESS], at=AS_OF, actor=as_eva)
     with pytest.raises(Conflict) as refused:
         lifecycle.schedule_change_set(
-            id=mine.pk, version=mine.version, effective_at=AS_OF + timedelta(days=1), reason="x", at=AS_OF,
+            id=mine.pk,
+            version=mine.version,
+            effective_at=AS_OF + timedelta(days=1),
+            reason="x",
+            at=AS_OF,
             actor=as_eva,
-        )  # fmt: skip
+        )
     assert refused.value.code == "needs_approval"
 
 
@@ -154,9 +166,11 @@ def test_corrections_and_rules_of_a_change_set_are_foreseen_too(computed: Site, 
         policy_slug=computed.slug, settings={"review": {"users": 0}}, reason="x", at=AS_OF, actor=COMMAND
     )
     mine = services.make_change_set(
-        policy_slug=computed.slug, operations=[{**given, "at": (AS_OF - timedelta(hours=2)).isoformat()}], at=AS_OF,
+        policy_slug=computed.slug,
+        operations=[{**given, "at": (AS_OF - timedelta(hours=2)).isoformat()}],
+        at=AS_OF,
         actor=as_eva,
-    )  # fmt: skip
+    )
     with pytest.raises(Conflict) as refused:
         services.publish_change_set(id=mine.pk, version=mine.version, reason="x", at=AS_OF, actor=as_eva)
     assert_leaves_counted(refused.value)

@@ -30,8 +30,10 @@ FIGURE_1 = """path,kind,shares
 """
 GROUPS = {"": "/", "a1": "/VO-A/P-A1", "a2": "/VO-A/P-A2", "vo-b": "/VO-B", "local": "/local"}
 ALGORITHMS: list[dict[str, Any]] = [
-    {"name": "gridwide"}, {"name": "aequus"}, {"name": "aequus", "factor_from": "key"},
-]  # fmt: skip
+    {"name": "gridwide"},
+    {"name": "aequus"},
+    {"name": "aequus", "factor_from": "key"},
+]
 
 
 @pytest.fixture
@@ -40,9 +42,15 @@ def paper(make_site: Callable[..., Site]) -> Callable[[dict[str, Any]], Site]:
         site = make_site()
         site.publish([], {**NO_AGING, "algorithm": algorithm})
         import_policy(
-            policy_slug="grid", format="csv", content=FIGURE_1.encode(), keep_missing=False, publish=True,
-            reason="figure 1", at=AS_OF, actor=COMMAND,
-        )  # fmt: skip
+            policy_slug="grid",
+            format="csv",
+            content=FIGURE_1.encode(),
+            keep_missing=False,
+            publish=True,
+            reason="figure 1",
+            at=AS_OF,
+            actor=COMMAND,
+        )
         site.policy.refresh_from_db()
         site.map(
             *(

@@ -41,9 +41,11 @@ def tree() -> TreeColumns:
     return _tree(
         _group("physics", _user("alice"), _user("bob"), _group("imaging", _user("eli"))),
         _group("biology", _user("carol"), _user("dn%2Fx")),
-        _group("linux-users", _user("zoe")), _group("grid-users", _user("zoe")), _group("cloud-users", _user("zoe")),
+        _group("linux-users", _user("zoe")),
+        _group("grid-users", _user("zoe")),
+        _group("cloud-users", _user("zoe")),
         {"name": "P-A2", "kind": "project", "shares": 1},
-    )  # fmt: skip
+    )
 
 
 def _rule(tree: TreeColumns, kind: str = "glob", path: str = "/", **fields: Any) -> Rule:
@@ -71,10 +73,12 @@ LINUX = {"namespace": "linux", "suffix": "/{group}/{user}"}
 @pytest.mark.parametrize(
     "query",
     [
-        "bob", AccountQuery("bob", "physics"), AccountQuery("bob", namespace="linux"),
+        "bob",
+        AccountQuery("bob", "physics"),
+        AccountQuery("bob", namespace="linux"),
         AccountQuery("bob", "physics", "linux"),
     ],
-)  # fmt: skip
+)
 def test_who_never_ran_is_found_without_the_namespace_that_the_rule_names(tree: TreeColumns, query: Query) -> None:
     index = _index(tree, _rule(tree, **LINUX), known=[AccountKey("linux", "alice", "physics")])
     assert _paths(index, query) == ["/physics/bob"]

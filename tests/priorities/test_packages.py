@@ -209,8 +209,11 @@ def test_the_page_shows_measured_properties_beside_declared_ones(moody: Callable
     described = describe("aequus", {"name": "aequus", "operator": "boasting", "resolution": 10, "factor_from": "rank"})
     assert described is not None
     assert [(each.holds, each.measured, each.is_contradicted) for each in described.properties] == [
-        (True, None, False), (True, False, True), (True, None, False), (False, False, False),
-    ]  # fmt: skip
+        (True, None, False),
+        (True, False, True),
+        (True, None, False),
+        (False, False, False),
+    ]
     assert described.orders_like == "absolute"
     ours = describe("aequus")
     assert ours is not None
@@ -227,9 +230,13 @@ def test_our_operators_keep_the_definition_that_packages_are_held_to() -> None:
 @pytest.mark.parametrize(
     ("mood", "named"),
     [
-        ("raises", "ZeroDivisionError"), ("writes", "read-only"), ("nan", "factor"), ("short", "rank"), ("column", "x"),
+        ("raises", "ZeroDivisionError"),
+        ("writes", "read-only"),
+        ("nan", "factor"),
+        ("short", "rank"),
+        ("column", "x"),
     ],
-)  # fmt: skip
+)
 def test_a_recompute_that_a_package_spoils_keeps_the_last_priorities(
     computed: Site, monkeypatch: pytest.MonkeyPatch, mood: str, named: str
 ) -> None:

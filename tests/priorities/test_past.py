@@ -69,8 +69,14 @@ def test_an_instant_is_computed_from_revision_settings_and_mapping_of_then(old_s
 
 def test_attached_accounts_and_adjustments_are_those_of_then(old_site: Site) -> None:
     before = old_site.recompute(as_of=THEN)
-    operation = {"op": "adjust_usage", "entry": "/biology", "resource": "cpu_s", "amount_s": -60 * 3600.0,
-                 "at": (THEN - DAY).isoformat(), "note": "incident"}  # fmt: skip
+    operation = {
+        "op": "adjust_usage",
+        "entry": "/biology",
+        "resource": "cpu_s",
+        "amount_s": -60 * 3600.0,
+        "at": (THEN - DAY).isoformat(),
+        "note": "incident",
+    }
     draft = make_change_set(policy_slug="grid", operations=[operation], reason="x", at=AS_OF, actor=COMMAND)
     publish_change_set(id=draft.pk, version=1, at=AS_OF, actor=COMMAND)
     after = old_site.recompute(as_of=THEN + timedelta(seconds=1))

@@ -127,9 +127,14 @@ def _children(shares: dict[str, dict[str, float]], name: str) -> list[dict[str, 
 
 def _job(source: Source, user: str, cpus: float, **more: Any) -> None:
     given = {
-        "job": f"{source.slug}-{user}", "user": user, "state": "finished", "cpus": cpus,
-        "start_at": AS_OF - timedelta(hours=2), "end_at": AS_OF - timedelta(hours=1), **more,
-    }  # fmt: skip
+        "job": f"{source.slug}-{user}",
+        "user": user,
+        "state": "finished",
+        "cpus": cpus,
+        "start_at": AS_OF - timedelta(hours=2),
+        "end_at": AS_OF - timedelta(hours=1),
+        **more,
+    }
     ingest_batch(source=source, rows=[RecordRow(**given)], at=AS_OF)
 
 
@@ -190,15 +195,19 @@ def test_with_running_jobs_of_a_peer_predictive_equals_one_instance_that_has_all
     one, two = make_site(slug="one", site="one"), make_site(slug="two", site="two")
     for site in (one, two):
         site.publish(tree, settings)
-        rules = [Rule(kind="exact", target_uid=uid_at(site, f"/vo/{who}"), namespace="c1", user_pattern=who, suffix="")
-                 for who in ("alice", "bob")]  # fmt: skip
+        rules = [
+            Rule(kind="exact", target_uid=uid_at(site, f"/vo/{who}"), namespace="c1", user_pattern=who, suffix="")
+            for who in ("alice", "bob")
+        ]
         site.map(*rules)
     start = AS_OF - timedelta(hours=2.5)
     # Here: bob's, in both policies alike. There: alice's, of which one policy has records and the other sums.
     _job(one.source, "bob", 5.0)
     theirs = make_source(slug="theirs", name="theirs", namespace="only-one", origin="x", at=AS_OF, actor=COMMAND)
-    one.map(Rule(kind="exact", target_uid=uid_at(one, "/vo/alice"), namespace="only-one", user_pattern="alice"),
-            Rule(kind="exact", target_uid=uid_at(one, "/vo/bob"), namespace="c1", user_pattern="bob"))  # fmt: skip
+    one.map(
+        Rule(kind="exact", target_uid=uid_at(one, "/vo/alice"), namespace="only-one", user_pattern="alice"),
+        Rule(kind="exact", target_uid=uid_at(one, "/vo/bob"), namespace="c1", user_pattern="bob"),
+    )
     _job(theirs, "alice", 7.0)
     _job(theirs, "alice", 3.0, job="long", state="running", start_at=start, end_at=None, requested_s=6 * 3600.0)
     tell(peer, {uid_at(two, "/vo/alice"): 7.0})
@@ -295,9 +304,11 @@ def test_accounts_of_entries_are_read_back_in_their_one_spelling_only() -> None:
     uid = uuid4()
     assert uid_of_account(entry_account(uid)) == uid
     for key in (
-        AccountKey("c1", str(uid)), AccountKey(ENTRY_NAMESPACE, str(uid).upper()), AccountKey(ENTRY_NAMESPACE, "alice"),
+        AccountKey("c1", str(uid)),
+        AccountKey(ENTRY_NAMESPACE, str(uid).upper()),
+        AccountKey(ENTRY_NAMESPACE, "alice"),
         AccountKey(ENTRY_NAMESPACE, str(uid), "group"),
-    ):  # fmt: skip
+    ):
         assert uid_of_account(key) is None
 
 
@@ -395,9 +406,12 @@ def test_the_mapping_of_a_reserved_namespace_is_the_entry_of_that_uid_or_nothing
     resolver = mapping.Resolver((Rule(kind="default", target_uid=uid_at(site, "/vo/a")),), tree)
     assert resolver.decide(entry_account(uid_at(site, "/vo"))) == (mapping.Match(tree.index_of_path("/vo") or 0), None)
     for key in (
-        entry_account(tree.uuid(0)), entry_account(uid_at(site, "/rest")), entry_account(uuid4()),
-        AccountKey("@other", "x"), AccountKey(ENTRY_NAMESPACE, "alice"),
-    ):  # fmt: skip
+        entry_account(tree.uuid(0)),
+        entry_account(uid_at(site, "/rest")),
+        entry_account(uuid4()),
+        AccountKey("@other", "x"),
+        AccountKey(ENTRY_NAMESPACE, "alice"),
+    ):
         assert resolver.decide(key) == (mapping.NOWHERE, None)
 
 

@@ -54,40 +54,65 @@ def _inputs(buckets: list[Bucket], jobs: list[Job], policy_settings: PolicySetti
         account_ids=ints([1, 2, 3]),
         account_keys=[AccountKey("", name, "", "", "", "") for name in "abc"],
         usage=UsageArrays(
-            ints(b.account for b in buckets), ints(b.source for b in buckets), ints(1 for _ in buckets),
-            ints(b.hour for b in buckets), floats(b.cpu_s for b in buckets), floats(b.gpu_s for b in buckets), none,
-            none, none,
+            ints(b.account for b in buckets),
+            ints(b.source for b in buckets),
+            ints(1 for _ in buckets),
+            ints(b.hour for b in buckets),
+            floats(b.cpu_s for b in buckets),
+            floats(b.gpu_s for b in buckets),
+            none,
+            none,
+            none,
         ),
         opened=OpenRecords(
-            ints(j.account for j in jobs), ints(j.source for j in jobs), ints(1 for _ in jobs),
+            ints(j.account for j in jobs),
+            ints(j.source for j in jobs),
+            ints(1 for _ in jobs),
             np.array([j.start is not None for j in jobs], dtype=np.bool_),
-            floats(np.nan if j.start is None else j.start for j in jobs), floats(j.cpus for j in jobs), idle, idle,
-            idle, idle, floats(np.nan if j.requested_s is None else j.requested_s for j in jobs),
+            floats(np.nan if j.start is None else j.start for j in jobs),
+            floats(j.cpus for j in jobs),
+            idle,
+            idle,
+            idle,
+            idle,
+            floats(np.nan if j.requested_s is None else j.requested_s for j in jobs),
         ),
-    )  # fmt: skip
+    )
 
 
-_windows = st.sampled_from([
-    {"length_s": None, "aging": "none"},
-    {"length_s": 5 * 86_400, "aging": "none"},
-    {"length_s": 40 * 86_400, "aging": "exponential", "half_life_s": 7 * 86_400},
-    {"length_s": 20 * 86_400, "aging": "linear"},
-    {"length_s": None, "aging": "step", "granularity_s": 86_400, "factor": 0.75},
-])  # fmt: skip
+_windows = st.sampled_from(
+    [
+        {"length_s": None, "aging": "none"},
+        {"length_s": 5 * 86_400, "aging": "none"},
+        {"length_s": 40 * 86_400, "aging": "exponential", "half_life_s": 7 * 86_400},
+        {"length_s": 20 * 86_400, "aging": "linear"},
+        {"length_s": None, "aging": "step", "granularity_s": 86_400, "factor": 0.75},
+    ]
+)
 _amounts = st.integers(0, 1_000_000).map(lambda n: n / 16)
 _buckets = st.lists(
     st.builds(
-        Bucket, st.integers(1, 3), st.integers(1, 2), st.integers(0, 24 * 30).map(lambda n: FIRST_HOUR - n * HOUR),
-        _amounts, _amounts,
-    ), max_size=8,
-)  # fmt: skip
+        Bucket,
+        st.integers(1, 3),
+        st.integers(1, 2),
+        st.integers(0, 24 * 30).map(lambda n: FIRST_HOUR - n * HOUR),
+        _amounts,
+        _amounts,
+    ),
+    max_size=8,
+)
 _starts = st.none() | st.integers(-3600, 20 * 86_400).map(lambda ago: NOW_S - ago)
 _jobs = st.lists(
     st.builds(
-        Job, st.integers(1, 3), st.integers(1, 2), _starts, st.integers(1, 64).map(float),
+        Job,
+        st.integers(1, 3),
+        st.integers(1, 2),
+        _starts,
+        st.integers(1, 64).map(float),
         st.none() | st.integers(1, 30 * 86_400).map(float),
-    ), max_size=3,
-)  # fmt: skip
+    ),
+    max_size=3,
+)
 
 
 @examples(40)
@@ -148,8 +173,9 @@ def test_a_week_of_the_same_use_leads_where_the_projection_said(make_site: Any) 
     inputs = load_inputs(site.policy, as_of=later)
     tree = load_tree(site.policy)
     for side, ranks, factors in (
-        (tree, said.rank_without, said.factor_without), (apply(tree, [change]), said.rank_with, said.factor_with)
-    ):  # fmt: skip
+        (tree, said.rank_without, said.factor_without),
+        (apply(tree, [change]), said.rank_with, said.factor_with),
+    ):
         really = compute(replace(inputs, tree=side)).result
         for path, n in where.items():
             i = side.index_of_path(path)
@@ -178,9 +204,10 @@ def test_now_is_what_the_newest_recompute_says(site: Site) -> None:
 
 def test_entries_that_come_and_go_stand_on_one_side_only(site: Site) -> None:
     said = _projection(
-        site.policy, {"op": "add", "parent": "/biology", "name": "new", "kind": "user"},
+        site.policy,
+        {"op": "add", "parent": "/biology", "name": "new", "kind": "user"},
         {"op": "archive", "entry": "/physics/bob"},
-    )  # fmt: skip
+    )
     gone = said.rank_with[0] == 0
     come = said.rank_without[0] == 0
     assert (int(gone.sum()), int(come.sum()), len(said.uid)) == (1, 1, 5)

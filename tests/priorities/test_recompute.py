@@ -184,10 +184,14 @@ def test_only_who_divides_something_asks_for_a_recompute(site: Site, as_alice: A
         recompute.request_recompute(policy_slug="grid", at=NOW, actor=as_alice)
     assert as_alice.user is not None
     grant = Grant.objects.create(
-        policy=site.policy, entry_uid=load_tree(site.policy).uuid(1), user=as_alice.user, role="manager",
+        policy=site.policy,
+        entry_uid=load_tree(site.policy).uuid(1),
+        user=as_alice.user,
+        role="manager",
         verbs=list(VERBS_OF_ROLE["manager"]),
-        created_at=AS_OF, expires_at=AS_OF,
-    )  # fmt: skip
+        created_at=AS_OF,
+        expires_at=AS_OF,
+    )
     with pytest.raises(NotAllowed):
         recompute.request_recompute(policy_slug="grid", at=NOW, actor=as_alice)
     grant.expires_at = None

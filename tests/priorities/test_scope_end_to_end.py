@@ -74,9 +74,15 @@ def _job(source: Source, user: str, hours: float) -> None:
         return
     end_at = AS_OF - timedelta(hours=1)
     row = RecordRow(
-        job=f"{source.slug}-{user}", user=user, group="", state="finished", submit_at=end_at - timedelta(hours=1),
-        start_at=end_at - timedelta(hours=1), end_at=end_at, cpus=hours,
-    )  # fmt: skip
+        job=f"{source.slug}-{user}",
+        user=user,
+        group="",
+        state="finished",
+        submit_at=end_at - timedelta(hours=1),
+        start_at=end_at - timedelta(hours=1),
+        end_at=end_at,
+        cpus=hours,
+    )
     ingest_batch(source=source, rows=[row], at=AS_OF)
 
 
@@ -129,9 +135,16 @@ def test_scopes_may_follow_different_approaches_in_one_recompute(grid: Callable[
     """VOs by finished jobs of this site; projects by global usage, with what running ones may still use."""
     site = grid("R1", approach={"local": "historical", "global": "predictive"})
     running = RecordRow(
-        job="long", user="P-A3", group="", state="running", submit_at=AS_OF - timedelta(hours=1),
-        start_at=AS_OF - timedelta(hours=1), end_at=None, cpus=10, requested_s=5 * 3600.0,
-    )  # fmt: skip
+        job="long",
+        user="P-A3",
+        group="",
+        state="running",
+        submit_at=AS_OF - timedelta(hours=1),
+        start_at=AS_OF - timedelta(hours=1),
+        end_at=None,
+        cpus=10,
+        requested_s=5 * 3600.0,
+    )
     ingest_batch(source=site.source, rows=[running], at=AS_OF)
     site.recompute()
     values, tree = store.newest(site.slug).values, store.newest(site.slug).tree
@@ -146,16 +159,28 @@ def test_a_running_job_is_refreshed_and_counts_as_finished_once_it_has_vanished(
     make_site: Callable[..., Site],
 ) -> None:
     site = make_site()
-    site.publish([{"name": name, "shares": 1} for name in ("alice", "bob")],
-                 {**NO_AGING, "approach": {"local": "predictive", "global": "predictive"}})  # fmt: skip
+    site.publish(
+        [{"name": name, "shares": 1} for name in ("alice", "bob")],
+        {**NO_AGING, "approach": {"local": "predictive", "global": "predictive"}},
+    )
     site.map(*_user_rules(site))
 
     def listed(at_h: float, **more: Any) -> None:
         at = AS_OF - timedelta(hours=at_h)
-        row = RecordRow(**{
-            "job": "1", "user": "alice", "group": "", "state": "running", "submit_at": AS_OF - timedelta(hours=4),
-            "start_at": AS_OF - timedelta(hours=4), "end_at": None, "cpus": 2, "requested_s": 6 * 3600.0, **more,
-        })  # fmt: skip
+        row = RecordRow(
+            **{
+                "job": "1",
+                "user": "alice",
+                "group": "",
+                "state": "running",
+                "submit_at": AS_OF - timedelta(hours=4),
+                "start_at": AS_OF - timedelta(hours=4),
+                "end_at": None,
+                "cpus": 2,
+                "requested_s": 6 * 3600.0,
+                **more,
+            }
+        )
         ingest_listing(site.source, [row] if more.get("job") != "gone" else [], at)
 
     def core_hours() -> float:
@@ -180,14 +205,25 @@ def test_a_running_job_is_refreshed_and_counts_as_finished_once_it_has_vanished(
 @pytest.mark.django_db
 def test_waiting_jobs_are_demand_and_never_usage(make_site: Callable[..., Site]) -> None:
     site = make_site()
-    site.publish([{"name": "physics", "children": [{"name": "alice", "shares": 1}, {"name": "bob", "shares": 1}]}],
-                 {**NO_AGING, "approach": {"local": "predictive", "global": "predictive"}})  # fmt: skip
+    site.publish(
+        [{"name": "physics", "children": [{"name": "alice", "shares": 1}, {"name": "bob", "shares": 1}]}],
+        {**NO_AGING, "approach": {"local": "predictive", "global": "predictive"}},
+    )
     site.map(*_user_rules(site))
     rows = [
-        RecordRow(job=job, user="alice", group="", state="pending", submit_at=AS_OF, start_at=None, end_at=None,
-                  cpus=4, requested_s=requested)
+        RecordRow(
+            job=job,
+            user="alice",
+            group="",
+            state="pending",
+            submit_at=AS_OF,
+            start_at=None,
+            end_at=None,
+            cpus=4,
+            requested_s=requested,
+        )
         for job, requested in (("1", 7_200.0), ("2", 3_600.0), ("3", None))
-    ]  # fmt: skip
+    ]
     ingest_batch(source=site.source, rows=rows, at=AS_OF)
     site.recompute()
     values, tree = store.newest(site.slug).values, store.newest(site.slug).tree
@@ -215,12 +251,19 @@ def test_two_policies_count_the_same_records_by_cores_and_by_gpus(make_site: Cal
         {"user": "alice", "cpus": 1, "gpus": 0, "site": "slow"},
     ]
     rows = [
-        RecordRow(**{
-            "job": str(number), "group": "", "state": "finished", "submit_at": end_at - timedelta(hours=1),
-            "start_at": end_at - timedelta(hours=1), "end_at": end_at, **each,
-        })
+        RecordRow(
+            **{
+                "job": str(number),
+                "group": "",
+                "state": "finished",
+                "submit_at": end_at - timedelta(hours=1),
+                "start_at": end_at - timedelta(hours=1),
+                "end_at": end_at,
+                **each,
+            }
+        )
         for number, each in enumerate(more)
-    ]  # fmt: skip
+    ]
     ingest_batch(source=by_core.source, rows=rows, at=AS_OF)
     found = {}
     for site in (by_core, by_gpu):

@@ -53,8 +53,14 @@ def test_the_tree_page_shows_target_beside_actual(site: Site, as_eva: Actor) -> 
     site.recompute()
     page = get_tree_page(policy_slug="grid", actor=as_eva)
     assert [row.path for row in page.rows] == [
-        "/", "/biology", "/biology/carol", "/biology/dan", "/physics", "/physics/alice", "/physics/bob",
-    ]  # fmt: skip
+        "/",
+        "/biology",
+        "/biology/carol",
+        "/biology/dan",
+        "/physics",
+        "/physics/alice",
+        "/physics/bob",
+    ]
     rows = _by_path(page.rows)
     physics = rows["/physics"]
     assert (physics.target, physics.actual, physics.level, physics.is_open) == (0.6, 0.55, 2, True)
@@ -74,9 +80,14 @@ def test_the_state_tells_no_demand_from_starved(site: Site, as_eva: Actor) -> No
     site.recompute()
     states = {path: row.state for path, row in _by_path(get_tree_page(policy_slug="grid", actor=as_eva).rows).items()}
     assert states == {
-        "/": "on", "/biology": "over", "/physics": "on", "/physics/alice": "over", "/physics/bob": "under",
-        "/biology/carol": "over", "/biology/dan": "idle",
-    }  # fmt: skip
+        "/": "on",
+        "/biology": "over",
+        "/physics": "on",
+        "/physics/alice": "over",
+        "/physics/bob": "under",
+        "/biology/carol": "over",
+        "/biology/dan": "idle",
+    }
     site.running("dan", "biology", cpus=1, since_h=1)
     site.recompute()
     page = get_tree_page(policy_slug="grid", actor=as_eva)
@@ -110,8 +121,9 @@ def test_only_what_is_asked_for_is_opened(site: Site, as_eva: Actor) -> None:
     assert [row.path for row in page.rows] == ["/", "/biology", "/physics", "/physics/alice", "/physics/bob"]
     below = get_tree_page(policy_slug="grid", actor=as_eva, parent_uid=_uid(site, "/physics"))
     assert [(row.path, row.pos_in_set, row.set_size) for row in below.rows] == [
-        ("/physics/alice", 1, 2), ("/physics/bob", 2, 2),
-    ]  # fmt: skip
+        ("/physics/alice", 1, 2),
+        ("/physics/bob", 2, 2),
+    ]
     with pytest.raises(NotFound):
         get_tree_page(policy_slug="grid", actor=as_eva, parent_uid=uuid4())
 
@@ -182,9 +194,14 @@ def test_the_entry_page_has_the_way_to_it_its_group_and_its_history(site: Site, 
     site.recompute()
     uid = _uid(site, "/physics")
     change_shares(
-        policy_slug="grid", entry_uid=uid, shares=90, reason="more", base_revision=2,
-        at=AS_OF + timedelta(seconds=1), actor=as_eva,
-    )  # fmt: skip
+        policy_slug="grid",
+        entry_uid=uid,
+        shares=90,
+        reason="more",
+        base_revision=2,
+        at=AS_OF + timedelta(seconds=1),
+        actor=as_eva,
+    )
     page = get_entry_page(policy_slug="grid", uid=uid, actor=as_eva)
     assert [row.name for row in page.ancestors] == ["grid"]
     assert [row.name for row in page.siblings] == ["biology", "physics"]

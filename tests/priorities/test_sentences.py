@@ -83,9 +83,13 @@ def test_one_and_many_read_differently() -> None:
 def test_values_stay_as_they_are_and_infinity_has_a_name() -> None:
     said = say("x.y", at=AT, most=float("inf"), least=float("-inf"), none=float("nan"), parts=(1, float("inf")), n=3)
     assert _values(said) == {
-        "at": "2026-11-20T12:00:00Z", "most": "Infinity", "least": "-Infinity", "none": None, "parts": [1, "Infinity"],
+        "at": "2026-11-20T12:00:00Z",
+        "most": "Infinity",
+        "least": "-Infinity",
+        "none": None,
+        "parts": [1, "Infinity"],
         "n": 3,
-    }  # fmt: skip
+    }
 
 
 def _values(said: Any) -> Any:

@@ -55,11 +55,17 @@ def test_the_answer_is_the_contract_s_object(site: Site) -> None:
     alice, nobody = got.lookup(["alice", "nobody"])
     assert [alice, {name: nobody[name] for name in ("account", "entry", "error", "factor")}] == [
         {
-            "account": "alice", "entry": "/physics/alice", "factor": 0.75, "rank": 2, "of": 4,
-            "priorities": [pytest.approx(0.0833333, abs=1e-6), -0.3125], "vector": [5416, 3437], "key": "54163437",
+            "account": "alice",
+            "entry": "/physics/alice",
+            "factor": 0.75,
+            "rank": 2,
+            "of": 4,
+            "priorities": [pytest.approx(0.0833333, abs=1e-6), -0.3125],
+            "vector": [5416, 3437],
+            "key": "54163437",
         },
         {"account": "nobody", "entry": None, "error": "unmapped", "factor": 0.5},
-    ]  # fmt: skip
+    ]
     assert orjson.loads(b"{" + got.head_json(AS_OF) + b"}") == got.head(AS_OF)
 
 
@@ -114,9 +120,15 @@ def test_every_leaf_comes_once_for_each_account(site: Site) -> None:
     site.recompute()
     got = [(one["account"], one["entry"]) for one in store.newest("grid").every_leaf()]
     assert sorted(got, key=str) == sorted(
-        [("alice", "/physics/alice"), ("bob", "/physics/bob"), ("carol", "/biology/carol"), (None, "/biology/dan"),
-         ("zoe", "/physics")], key=str,
-    )  # fmt: skip
+        [
+            ("alice", "/physics/alice"),
+            ("bob", "/physics/bob"),
+            ("carol", "/biology/carol"),
+            (None, "/biology/dan"),
+            ("zoe", "/physics"),
+        ],
+        key=str,
+    )
 
 
 def test_a_newcomer_gets_the_factor_of_a_new_member(site: Site) -> None:
@@ -464,17 +476,21 @@ def test_lineages_of_many_entries_agree_with_the_engine(site: Site) -> None:
 
 def test_a_name_of_several_namespaces_is_ambiguous_with_what_to_send(site: Site) -> None:
     site.map(
-        site.rule("/physics", namespace="linux", suffix="/{user}"), site.rule("/biology", namespace="grid", suffix=""),
-    )  # fmt: skip
+        site.rule("/physics", namespace="linux", suffix="/{user}"),
+        site.rule("/biology", namespace="grid", suffix=""),
+    )
     site.recompute()
     got = store.newest("grid")
     assert got.lookup(["bob"])[0]["entry"] == "/physics/bob", "the one entry that has the name"
     (found,) = got.lookup(["somebody"])
     hint = found.pop("hint")
     assert found == {
-        "account": "somebody", "entry": None, "error": "ambiguous", "factor": 0.5,
+        "account": "somebody",
+        "entry": None,
+        "error": "ambiguous",
+        "factor": 0.5,
         "choices": [{"namespace": "linux", "entry": "/physics"}, {"namespace": "grid", "entry": "/biology"}],
-    }  # fmt: skip
+    }
     assert hint.endswith("Send the namespace: linux or grid.")
     assert orjson.loads(got.lookup_json(["somebody"]))[0] == {**found, "hint": hint}
     assert got.lookup_columns(["somebody"]) == (["somebody"], [0.5], [None])

@@ -46,5 +46,10 @@ def _record(user: str, group: str, cores: int, run_s: int, days_ago: int) -> dic
     end = AT - timedelta(days=days_ago)
     start = end - timedelta(seconds=run_s)
     return {
-        "job": f"known-{user}", "user": user, "group": group, "start": _text(start), "end": _text(end), "cpus": cores
-    }  # fmt: skip
+        "job": f"known-{user}",
+        "user": user,
+        "group": group,
+        "start": _text(start),
+        "end": _text(end),
+        "cpus": cores,
+    }

@@ -126,9 +126,14 @@ def life(db: None) -> Life:
     publish_document(policy_slug="p", document={"root": root}, reason="first", at=FROM, actor=SYSTEM)
     policy = Policy.objects.get(slug="p")
     Grant.objects.create(
-        policy=policy, entry_uid=load_tree(policy).uuid(0), user=vera, role="viewer", reason="sums", created_at=FROM,
+        policy=policy,
+        entry_uid=load_tree(policy).uuid(0),
+        user=vera,
+        role="viewer",
+        reason="sums",
+        created_at=FROM,
         verbs=list(VERBS_OF_ROLE["viewer"]),
-    )  # fmt: skip
+    )
     everywhere = Rule(kind="glob", target_uid=load_tree(policy).uuid(0), suffix="/{group}/{user}")
     set_rules(policy_slug="p", rules=[everywhere], at=FROM, actor=SYSTEM)
     Source.objects.create(slug="c", name="C", namespace="c", created_at=FROM)

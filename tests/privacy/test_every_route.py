@@ -167,7 +167,9 @@ def test_who_may_know_it_reads_it_in_many_places(known: World) -> None:
     readers = [
         row.path
         for row in ROWS
-        if row.method == "get" and row.route not in EXEMPT and "physics" in row.path + row.word
+        if row.method == "get"
+        and row.route not in EXEMPT
+        and "physics" in row.path + row.word
         and of_bob.search(_told(known.ask(row, "pia")))
-    ]  # fmt: skip
+    ]
     assert len(readers) >= 5, readers

@@ -25,9 +25,16 @@ SIGHT = ["view_aggregate", "view_members"]
 
 def give(site: Site, path: str, actor: Actor, verbs: list[str] = SIGHT, **more: Any) -> Grant:  # noqa: F811
     return give_grant(
-        policy_slug="grid", entry_uid=site.uid(path), people=EVERYBODY, role="viewer", verbs=verbs, at=AT, actor=actor,
-        reason="The department wants it open.", **more,
-    )  # fmt: skip
+        policy_slug="grid",
+        entry_uid=site.uid(path),
+        people=EVERYBODY,
+        role="viewer",
+        verbs=verbs,
+        at=AT,
+        actor=actor,
+        reason="The department wants it open.",
+        **more,
+    )
 
 
 def by(user: User) -> Actor:
@@ -93,9 +100,13 @@ def test_only_the_site_opens_and_only_sight(site: Site) -> None:  # noqa: F811
     grant = give(site, "/biology", by(site.admin))
     with pytest.raises(Invalid) as refused:
         change_grant(
-            policy_slug="grid", grant_id=grant.pk, tag=tag_of(grant), verbs=["map_accounts"], at=AT,
+            policy_slug="grid",
+            grant_id=grant.pk,
+            tag=tag_of(grant),
+            verbs=["map_accounts"],
+            at=AT,
             actor=by(site.admin),
-        )  # fmt: skip
+        )
     assert_only_sight(refused.value)
 
 

@@ -27,9 +27,14 @@ def vera(grid: Grid, client: Client) -> Client:
     """A viewer of the whole, where every group has two people."""
     user = User.objects.create_user("vera")
     Grant.objects.create(
-        policy=Policy.objects.get(slug=SLUG), entry_uid=grid.uid("/"), user=user, role="viewer", reason="sums",
-        verbs=["view_aggregate"], created_at=grid.at,
-    )  # fmt: skip
+        policy=Policy.objects.get(slug=SLUG),
+        entry_uid=grid.uid("/"),
+        user=user,
+        role="viewer",
+        reason="sums",
+        verbs=["view_aggregate"],
+        created_at=grid.at,
+    )
     client.force_login(user)
     return client
 

@@ -52,14 +52,20 @@ class FaultyDay:
         site.tell("change", operations=[_add("/", "elsewhere")])
         settings = {"most_points": 100, "every_s": REFRESH_S}
         site.tell(
-            "mount", entry="/elsewhere", url=publication_at(self.fronts["redirect"].address, "p-x"),
-            fingerprint=project.tell("fingerprint"), settings=settings,
-        )  # fmt: skip
+            "mount",
+            entry="/elsewhere",
+            url=publication_at(self.fronts["redirect"].address, "p-x"),
+            fingerprint=project.tell("fingerprint"),
+            settings=settings,
+        )
         vo = ring.instances["vo-b"]
         project.tell(
-            "mount", entry="/view", url=publication_at(vo.address, "vo-b"), fingerprint=vo.tell("fingerprint"),
+            "mount",
+            entry="/view",
+            url=publication_at(vo.address, "vo-b"),
+            fingerprint=vo.tell("fingerprint"),
             settings=settings,
-        )  # fmt: skip
+        )
 
     def before_round(self) -> None:
         """What begins or ends at this hour."""
@@ -93,8 +99,13 @@ class FaultyDay:
         """(who looked, at what, how the look must have ended at least once)."""
         for site in self.ring.sites:
             yield site, "vo-a.example, vo-a", "unreachable unreachable"
-            peers = {INFLATES: "held", CLOCK_AHEAD: "refused issued_ahead", SLOW: "unreachable too_slow",
-                     FORGED: "refused bad_signature", REPLAYED: "refused older_version"}  # fmt: skip
+            peers = {
+                INFLATES: "held",
+                CLOCK_AHEAD: "refused issued_ahead",
+                SLOW: "unreachable too_slow",
+                FORGED: "refused bad_signature",
+                REPLAYED: "refused older_version",
+            }
             for peer, said in peers.items():
                 if peer != site:
                     for feed in ("vo-a", "vo-b"):

@@ -69,9 +69,11 @@ def _govern(ring: Ring) -> dict[str, str]:
 
 def _mount(ring: Ring, names: Sequence[str], entry: str, authority: str, keys: dict[str, str]) -> None:
     there = {
-        "entry": entry, "url": publication_at(ring.instances[authority].address, authority),
-        "fingerprint": keys[authority], "settings": _MOUNTED,
-    }  # fmt: skip
+        "entry": entry,
+        "url": publication_at(ring.instances[authority].address, authority),
+        "fingerprint": keys[authority],
+        "settings": _MOUNTED,
+    }
     ring.tell(names, "mount", lambda _: there)
     for outcomes in ring.tell(names, "look").values():
         assert set(outcomes.values()) == {"landed"}, outcomes
@@ -83,10 +85,14 @@ def _exchange_usage(ring: Ring, keys: dict[str, str], address_of: dict[str, str]
 
     def peers_of(name: str) -> dict[str, Any]:
         peers = [other for other in ring.sites if other != name]
-        return {"peers": [
-            [f"/{entry}", feed_at(address_of.get(peer, ring.instances[peer].address), vo), keys[peer], CPUS]
-            for peer in peers for entry, vo in VOS.items()
-        ], "settings": _SUBSCRIBED}  # fmt: skip
+        return {
+            "peers": [
+                [f"/{entry}", feed_at(address_of.get(peer, ring.instances[peer].address), vo), keys[peer], CPUS]
+                for peer in peers
+                for entry, vo in VOS.items()
+            ],
+            "settings": _SUBSCRIBED,
+        }
 
     ring.tell(ring.sites, "subscribe", peers_of)
 

@@ -34,8 +34,12 @@ from apps.cli.stack.paths import REPOSITORY
 PATIENCE_S = 120.0  # for a start, on cores that others use as well
 # Without compiled modules each process would start two seconds later.
 _OF_THE_SUITE = (
-    "DATABASE_URL", "FAIRSHARE_CLOCK", "PYTEST_CURRENT_TEST", "PYTEST_XDIST_WORKER", "PYTHONDONTWRITEBYTECODE",
-)  # fmt: skip
+    "DATABASE_URL",
+    "FAIRSHARE_CLOCK",
+    "PYTEST_CURRENT_TEST",
+    "PYTEST_XDIST_WORKER",
+    "PYTHONDONTWRITEBYTECODE",
+)
 
 
 class Failed(AssertionError):
@@ -92,18 +96,28 @@ class Instance:
             self.launch_web()
         with self.log.open("ab") as log:
             self._worker = subprocess.Popen(
-                [sys.executable, "-m", "tests.ring.worker"], cwd=REPOSITORY, env=self.environment, text=True,
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
+                [sys.executable, "-m", "tests.ring.worker"],
+                cwd=REPOSITORY,
+                env=self.environment,
+                text=True,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
                 preexec_fn=dying_with_parent(signal.SIGKILL),
-            )  # fmt: skip
+            )
 
     def launch_web(self) -> None:
         with self.log.open("ab") as log:
             self._web = subprocess.Popen(
-                definitions.web(self.port).command, cwd=REPOSITORY, env=self.environment, stdin=subprocess.DEVNULL,
-                stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+                definitions.web(self.port).command,
+                cwd=REPOSITORY,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
                 preexec_fn=dying_with_parent(signal.SIGKILL),
-            )  # fmt: skip
+            )
 
     def await_web(self) -> None:
         deadline = time.monotonic() + PATIENCE_S

@@ -57,9 +57,7 @@ class Ring:
             self.ranks[name] = {entry: rank for entry, (rank, _) in entries.items() if rank is not None}
             self.used[name] = {entry: core_s for entry, (_, core_s) in entries.items()}
 
-    def tell(
-        self, names: Sequence[str], do: str, of: Callable[[str], dict[str, Any]] = lambda _: {}
-    ) -> dict[str, Any]:  # fmt: skip
+    def tell(self, names: Sequence[str], do: str, of: Callable[[str], dict[str, Any]] = lambda _: {}) -> dict[str, Any]:
         """Several at once; the time that it took is added up."""
         began_s = time.monotonic()
         found = self.instances.tell_each(names, do, of)

@@ -64,9 +64,14 @@ def set_up(small: Small, url: str) -> None:
     instances.tell_each(SITES, "tell_usage", lambda _: {"entry": "/VO-A", "name": "vo-a", "cores": CPUS})
     address = {name: feed_at(instances[name].address, "vo-a") for name in SITES}
     peer = {"site-1": "site-2", "site-2": "site-1"}
-    instances.tell_each(SITES, "subscribe", lambda name: {
-        "peers": [["/VO-A", address[peer[name]], keys[peer[name]], CPUS]], "settings": {"every_s": 300},
-    })  # fmt: skip
+    instances.tell_each(
+        SITES,
+        "subscribe",
+        lambda name: {
+            "peers": [["/VO-A", address[peer[name]], keys[peer[name]], CPUS]],
+            "settings": {"every_s": 300},
+        },
+    )
     small.ring.recompute()
 
 

@@ -98,9 +98,17 @@ def mount(entry: str, url: str, fingerprint: str, settings: dict[str, Any]) -> i
     assert seen.key.fingerprint == fingerprint, "another key than its authority told us"
     head = seen.document.head
     made = mounts.make_mount(
-        policy_slug=POLICY, entry=entry, url=url, issuer=head.issuer, publication=head.publication,
-        fingerprint=fingerprint, settings=settings, reason=_WHY, at=at, actor=COMMAND,
-    )  # fmt: skip
+        policy_slug=POLICY,
+        entry=entry,
+        url=url,
+        issuer=head.issuer,
+        publication=head.publication,
+        fingerprint=fingerprint,
+        settings=settings,
+        reason=_WHY,
+        at=at,
+        actor=COMMAND,
+    )
     return made.pk
 
 
@@ -120,9 +128,18 @@ def subscribe(peers: list[tuple[str, str, str, float]], settings: dict[str, Any]
         assert seen.key.fingerprint == fingerprint, "another key than its site told us"
         head = seen.document.head
         subscriptions.subscribe(
-            policy_slug=POLICY, entry=entry, url=url, issuer=head.issuer, feed=head.feed, fingerprint=fingerprint,
-            capacity_cores=cores, settings=settings, reason=_WHY, at=at, actor=COMMAND,
-        )  # fmt: skip
+            policy_slug=POLICY,
+            entry=entry,
+            url=url,
+            issuer=head.issuer,
+            feed=head.feed,
+            fingerprint=fingerprint,
+            capacity_cores=cores,
+            settings=settings,
+            reason=_WHY,
+            at=at,
+            actor=COMMAND,
+        )
 
 
 @command
@@ -161,12 +178,18 @@ def take(rows: list[list[Any]]) -> int:
     source = Source.objects.get(slug=SOURCE)
     records = [
         RecordRow(
-            job=str(number), user=leaf, group="", state="running" if end_s is None else "finished",
-            submit_at=_instant(submit_s), start_at=_instant(start_s),
-            end_at=None if end_s is None else _instant(end_s), cpus=cpus, requested_s=requested_s,
+            job=str(number),
+            user=leaf,
+            group="",
+            state="running" if end_s is None else "finished",
+            submit_at=_instant(submit_s),
+            start_at=_instant(start_s),
+            end_at=None if end_s is None else _instant(end_s),
+            cpus=cpus,
+            requested_s=requested_s,
         )
         for number, leaf, submit_s, start_s, end_s, cpus, requested_s in rows
-    ]  # fmt: skip
+    ]
     counts = ingest_batch(source=source, rows=records, at=clock.now())
     assert counts.rejected == 0, counts.rejections
     return counts.new

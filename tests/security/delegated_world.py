@@ -39,10 +39,22 @@ from apps.policies.tree.stored import load_tree
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SLUG = "grid"
 HOURS = {"alice": 6.0, "bob": 1.0, "summer1": 2.0, "carol": 3.0, "bioc": 4.0, "cyd": 5.0}
-DELEGATES = {"pia": ("/physics", "manager"), "ben": ("/biology", "manager"), "cleo": ("/climate", "admin"),
-             "lea": ("/climate", "lead")}  # fmt: skip
-_GROUPS = {"alice": "physics", "bob": "physics", "summer1": "physics", "carol": "biology", "bioc": "bio-lab",
-           "cyd": "climate", "guest": "visitors", "wanda": "visitors"}  # fmt: skip
+DELEGATES = {
+    "pia": ("/physics", "manager"),
+    "ben": ("/biology", "manager"),
+    "cleo": ("/climate", "admin"),
+    "lea": ("/climate", "lead"),
+}
+_GROUPS = {
+    "alice": "physics",
+    "bob": "physics",
+    "summer1": "physics",
+    "carol": "biology",
+    "bioc": "bio-lab",
+    "cyd": "climate",
+    "guest": "visitors",
+    "wanda": "visitors",
+}
 _DECIDES = tuple(verb for verb in Verb if verb not in (Verb.VIEW_AGGREGATE, Verb.VIEW_MEMBERS))
 
 
@@ -51,14 +63,20 @@ def _people(*names: str) -> list[dict[str, Any]]:
 
 
 _TREE: dict[str, Any] = {
-    "name": "grid", "children": [
-        {"name": "physics", "shares": 50, "children": [
-            *_people("alice", "bob"), {"name": "seasonal", "children": _people("summer", "winter")},
-        ]},
+    "name": "grid",
+    "children": [
+        {
+            "name": "physics",
+            "shares": 50,
+            "children": [
+                *_people("alice", "bob"),
+                {"name": "seasonal", "children": _people("summer", "winter")},
+            ],
+        },
         {"name": "biology", "shares": 30, "members": [{"group": "bio*"}], "children": _people("carol")},
         {"name": "climate", "shares": 20, "children": _people("cyd")},
     ],
-}  # fmt: skip
+}
 
 
 def make_world() -> dict[str, Actor]:
@@ -76,9 +94,14 @@ def make_world() -> dict[str, Actor]:
         at = tree.index_of_path(path)
         assert at is not None
         Grant.objects.create(
-            policy=policy, entry_uid=tree.uuid(at), user=actors[name].user, role=role,
-            verbs=list(VERBS_OF_ROLE[role]), created_at=AT - timedelta(days=9), reason="test",
-        )  # fmt: skip
+            policy=policy,
+            entry_uid=tree.uuid(at),
+            user=actors[name].user,
+            role=role,
+            verbs=list(VERBS_OF_ROLE[role]),
+            created_at=AT - timedelta(days=9),
+            reason="test",
+        )
     apply_members(at=AT)
     actors["admin"] = Actor(user=User.objects.create_superuser("admin"), via="page")
     return actors
@@ -117,8 +140,10 @@ class State:
             if place > 0:
                 own[place] += HOURS.get(key.user_name, 0.0)
         result = compute(tree.engine_tree(), own)
-        by_uid = [dict(zip(map(tree.uuid, range(len(tree))), column.tolist(), strict=True))
-                  for column in (result.usage, result.target_global, result.priority)]  # fmt: skip
+        by_uid = [
+            dict(zip(map(tree.uuid, range(len(tree))), column.tolist(), strict=True))
+            for column in (result.usage, result.target_global, result.priority)
+        ]
         adjusted = Adjustment.objects.filter(policy=policy, until=None).values_list("entry_uid", "pk")
         return cls(policy, tree, places, by_uid[0], by_uid[1], by_uid[2], frozenset(adjusted), copy_context())
 

@@ -8,8 +8,12 @@ from collections.abc import Iterator
 from django.urls import URLPattern, URLResolver, get_resolver
 
 _SAMPLES = {
-    "slug": "grid", "uuid": "00000000-0000-4000-8000-000000000000", "int": "1", "str": "x", "path": "x",
-}  # fmt: skip
+    "slug": "grid",
+    "uuid": "00000000-0000-4000-8000-000000000000",
+    "int": "1",
+    "str": "x",
+    "path": "x",
+}
 _REGEX = re.compile(r"[\^$]|\\Z|\(\?P.*|\.\*")
 
 

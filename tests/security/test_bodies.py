@@ -164,15 +164,31 @@ def test_a_client_that_reads_nothing_is_left(monkeypatch: pytest.MonkeyPatch) ->
 
 def scope(**more: Any) -> dict[str, Any]:
     return {
-        "type": "http", "method": "GET", "http_version": "1.1", "scheme": "http", "path": "/healthz",
-        "raw_path": b"/healthz", "query_string": b"", "client": ("192.0.2.1", 5), "server": ("127.0.0.1", 8000),
-        "headers": [(b"host", b"localhost")], **more,
-    }  # fmt: skip
+        "type": "http",
+        "method": "GET",
+        "http_version": "1.1",
+        "scheme": "http",
+        "path": "/healthz",
+        "raw_path": b"/healthz",
+        "query_string": b"",
+        "client": ("192.0.2.1", 5),
+        "server": ("127.0.0.1", 8000),
+        "headers": [(b"host", b"localhost")],
+        **more,
+    }
 
 
 def test_the_environment_is_that_of_wsgi() -> None:
-    headers = [(b"host", b"a"), (b"x-name", b"J\xc3\xb6rg"), (b"x-a", b"1"), (b"x-a", b"2"), (b"cookie", b"a=1"),
-               (b"cookie", b"b=2"), (b"x_forwarded_for", b"spoofed"), (b"content-type", b"text/plain")]  # fmt: skip
+    headers = [
+        (b"host", b"a"),
+        (b"x-name", b"J\xc3\xb6rg"),
+        (b"x-a", b"1"),
+        (b"x-a", b"2"),
+        (b"cookie", b"a=1"),
+        (b"cookie", b"b=2"),
+        (b"x_forwarded_for", b"spoofed"),
+        (b"content-type", b"text/plain"),
+    ]
     environ = environ_of(scope(raw_path=b"/a%20b/%C3%A4%ff", query_string=b"q=%C3%A4", headers=headers))
     assert environ["PATH_INFO"] == "/a b/\xc3\xa4\xff"
     assert (environ["QUERY_STRING"], environ["CONTENT_TYPE"]) == ("q=%C3%A4", "text/plain")

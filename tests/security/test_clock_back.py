@@ -55,9 +55,12 @@ def test_everything_goes_on_after_the_clock_was_set_back(computed_site: Site, mo
     assert waiting.state == Run.State.SUCCEEDED
 
     made = services.make_change_set(
-        policy_slug="grid", operations=[{"op": "set_shares", "entry": "/physics", "shares": 10}], reason="x",
-        at=BEFORE, actor=COMMAND,
-    )  # fmt: skip
+        policy_slug="grid",
+        operations=[{"op": "set_shares", "entry": "/physics", "shares": 10}],
+        reason="x",
+        at=BEFORE,
+        actor=COMMAND,
+    )
     services.publish_change_set(id=made.pk, version=1, at=BEFORE, actor=COMMAND)
     policy = Policy.objects.get(slug="grid")
     assert policy.head_number == Revision.objects.filter(policy=policy).count()

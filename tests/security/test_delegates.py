@@ -73,20 +73,41 @@ def member_rules(draw: st.DrawFn) -> dict[str, Any]:
 
 # What each key of an operation is given; an operation with a key of its own names what it needs here.
 VALUES: dict[str, st.SearchStrategy[Any]] = {
-    "entry": number, "parent": number, "name": names, "shares": shares, "uid": st.none(),
-    "kind": st.sampled_from(["user", "group", "reserve"]), "is_group": st.booleans(),
-    "scope": st.sampled_from(["", "local", "global"]), "sources": st.just([]), "locked": st.booleans(),
-    "dates": st.sampled_from([
-        None, {"ends_on": "2026-11-30", "at_end": "archive"}, {"starts_on": "2026-11-21", "shares": 9},
-    ]),
+    "entry": number,
+    "parent": number,
+    "name": names,
+    "shares": shares,
+    "uid": st.none(),
+    "kind": st.sampled_from(["user", "group", "reserve"]),
+    "is_group": st.booleans(),
+    "scope": st.sampled_from(["", "local", "global"]),
+    "sources": st.just([]),
+    "locked": st.booleans(),
+    "dates": st.sampled_from(
+        [
+            None,
+            {"ends_on": "2026-11-30", "at_end": "archive"},
+            {"starts_on": "2026-11-21", "shares": 9},
+        ]
+    ),
     "members": st.lists(member_rules(), max_size=2),
     "mount": st.just({"issuer": "vo-a.example", "publication": "p"}),
-    "resource": st.just("cpu_s"), "amount_s": st.sampled_from([-3600, 3600]), "at": st.just("2026-11-20T10:00:00Z"),
-    "note": st.just("refund"), "revokes": st.none(),
+    "resource": st.just("cpu_s"),
+    "amount_s": st.sampled_from([-3600, 3600]),
+    "at": st.just("2026-11-20T10:00:00Z"),
+    "note": st.just("refund"),
+    "revokes": st.none(),
     "settings": st.sampled_from([{"review": {"points": 5}}, {"algorithm": {"name": "aequus"}}]),
-}  # fmt: skip
-REQUIRED = {"set_shares": {"shares"}, "add": {"parent", "name"}, "rename": {"name"}, "move": {"parent"},
-            "set_members": {"members"}, "set_policy": {"settings"}, "set_scope": {"scope"}}  # fmt: skip
+}
+REQUIRED = {
+    "set_shares": {"shares"},
+    "add": {"parent", "name"},
+    "rename": {"name"},
+    "move": {"parent"},
+    "set_members": {"members"},
+    "set_policy": {"settings"},
+    "set_scope": {"scope"},
+}
 
 
 @st.composite
@@ -105,10 +126,12 @@ def operations(draw: st.DrawFn) -> dict[str, Any]:
 @st.composite
 def mapping_rules(draw: st.DrawFn) -> dict[str, Any]:
     return {
-        "kind": draw(st.sampled_from(RULE_KINDS)), "target": draw(number), "group_pattern": draw(groups),
+        "kind": draw(st.sampled_from(RULE_KINDS)),
+        "target": draw(number),
+        "group_pattern": draw(groups),
         "user_pattern": draw(st.sampled_from(["*", "", "carol", "alice", "g*"])),
         "suffix": draw(st.sampled_from(["", "/{user}", "/{group}/{user}"])),
-    }  # fmt: skip
+    }
 
 
 class Delegates(RuleBasedStateMachine):
@@ -150,9 +173,14 @@ class Delegates(RuleBasedStateMachine):
         return own[which % len(own)] if own and which % 5 else self.uids[which % len(self.uids)]
 
     def _act(
-        self, name: str, act: Callable[[Actor], object], *, corrected: bool = False, said: object = "",
+        self,
+        name: str,
+        act: Callable[[Actor], object],
+        *,
+        corrected: bool = False,
+        said: object = "",
         only_reads: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """said: what the actor sent, which may come back in the answer. only_reads: it puts nothing in force."""
         actor, is_done = self.actors[name], True
         outside = self._outside(name)
@@ -175,8 +203,10 @@ class Delegates(RuleBasedStateMachine):
 
     def _resolved(self, written: list[dict[str, Any]], by: str) -> list[dict[str, Any]]:
         named = ("entry", "parent")
-        return [{key: str(self._uid(value, by)) if key in named else value for key, value in each.items()}
-                for each in written]  # fmt: skip
+        return [
+            {key: str(self._uid(value, by)) if key in named else value for key, value in each.items()}
+            for each in written
+        ]
 
     @rule(by=who, operation=operations())
     def publish(self, by: str, operation: dict[str, Any]) -> None:
@@ -194,9 +224,11 @@ class Delegates(RuleBasedStateMachine):
         self.publish(by, {"op": "set_members", "entry": entry, "members": members})
 
     @rule(
-        by=who, written=st.lists(operations(), min_size=1, max_size=2), helper=st.none() | who,
+        by=who,
+        written=st.lists(operations(), min_size=1, max_size=2),
+        helper=st.none() | who,
         way=st.sampled_from(["publish", "schedule", "approve"]),
-    )  # fmt: skip
+    )
     def change(self, by: str, written: list[dict[str, Any]], helper: str | None, way: str) -> None:
         """Written and reviewed by one delegate, and published by that one or another."""
         written = self._resolved(written, by)
@@ -232,11 +264,15 @@ class Delegates(RuleBasedStateMachine):
         publish_change_set(id=pk, version=version, at=self.at, actor=actor)
         return ""
 
-    @rule(by=who, errand=st.sampled_from(["preview", "claim", "import", "hand_on"]), entry=number, name=names,
-          owner=who, rules=st.lists(member_rules(), min_size=1, max_size=1))  # fmt: skip
-    def do_errand(
-        self, by: str, errand: str, entry: int, name: str, owner: str, rules: list[dict[str, Any]]
-    ) -> None:  # fmt: skip
+    @rule(
+        by=who,
+        errand=st.sampled_from(["preview", "claim", "import", "hand_on"]),
+        entry=number,
+        name=names,
+        owner=who,
+        rules=st.lists(member_rules(), min_size=1, max_size=1),
+    )
+    def do_errand(self, by: str, errand: str, entry: int, name: str, owner: str, rules: list[dict[str, Any]]) -> None:
         """The rarer ways, one at a time."""
         if errand == "preview":
             self._preview_rules(by, rules, entry)
@@ -250,30 +286,54 @@ class Delegates(RuleBasedStateMachine):
     def _preview_rules(self, by: str, rules: list[dict[str, Any]], entry: int) -> None:
         stated = [Members(group=each["group"], people=each["people"]) for each in rules]
         preview = cache_for_request()(preview_members)
-        self._act(by, lambda actor: vars_of(
-            preview(policy_slug=SLUG, entry_uid=self._uid(entry, by), members=stated, at=self.at, actor=actor)
-        ), only_reads=True)  # fmt: skip
+        self._act(
+            by,
+            lambda actor: vars_of(
+                preview(policy_slug=SLUG, entry_uid=self._uid(entry, by), members=stated, at=self.at, actor=actor)
+            ),
+            only_reads=True,
+        )
 
-    @rule(by=who, edit=st.sampled_from(EDITS), given=st.lists(mapping_rules(), min_size=1, max_size=2), a=number,
-          b=number, keep=st.booleans())  # fmt: skip
+    @rule(
+        by=who,
+        edit=st.sampled_from(EDITS),
+        given=st.lists(mapping_rules(), min_size=1, max_size=2),
+        a=number,
+        b=number,
+        keep=st.booleans(),
+    )
     def map_accounts(self, by: str, edit: Any, given: list[dict[str, Any]], a: int, b: int, keep: bool) -> None:
         """Any edit of the mapping: tried, then made."""
-        rules = [Rule(**{key: value for key, value in each.items() if key != "target"},
-                      target_uid=self._uid(each["target"], by)) for each in given]  # fmt: skip
+        rules = [
+            Rule(
+                **{key: value for key, value in each.items() if key != "target"},
+                target_uid=self._uid(each["target"], by),
+            )
+            for each in given
+        ]
         accounts = list(Account.objects.order_by("pk").values_list("pk", flat=True))
         account = accounts[b % len(accounts)]
         stored = list(load_rules(self.state.policy))
         values = {
-            "rule": rules[0], "rules": [*stored, *rules] if keep else rules, "at": a % 3, "to": b % 3,
-            "places": {account: self._uid(a, by)}, "accounts": [account], "number": 1 + a % 4,
-        }  # fmt: skip
+            "rule": rules[0],
+            "rules": [*stored, *rules] if keep else rules,
+            "at": a % 3,
+            "to": b % 3,
+            "places": {account: self._uid(a, by)},
+            "accounts": [account],
+            "number": 1 + a % 4,
+        }
         wanted = edit(**{field.name: values[field.name] for field in fields(edit)})
         preview = cache_for_request()(preview_change)
-        self._act(by, lambda actor: plan_json(preview(policy_slug=SLUG, edit=wanted, at=self.at, actor=actor)),
-                  only_reads=True)  # fmt: skip
-        self._act(by, lambda actor: make_change(
-            policy_slug=SLUG, edit=wanted, reason="r", version=None, at=self.at, actor=actor
-        ))  # fmt: skip
+        self._act(
+            by,
+            lambda actor: plan_json(preview(policy_slug=SLUG, edit=wanted, at=self.at, actor=actor)),
+            only_reads=True,
+        )
+        self._act(
+            by,
+            lambda actor: make_change(policy_slug=SLUG, edit=wanted, reason="r", version=None, at=self.at, actor=actor),
+        )
 
     @rule(by=who, entry=number, which=number, away=st.booleans())
     def attach(self, by: str, entry: int, which: int, away: bool) -> None:
@@ -317,10 +377,22 @@ class Delegates(RuleBasedStateMachine):
         """A document of one part, with rules."""
         said = [{key: each[key] for key in ("group", "people")} for each in rules]
         root = {"name": "grid", "children": [{"name": "climate", "shares": 20, "members": said}]}
-        self._act(by, lambda actor: import_policy(
-            policy_slug=SLUG, format="json", content=json.dumps({"root": root}).encode(), keep_missing=True,
-            publish=True, reason="r", at=self.at, actor=actor,
-        ).revision and "")  # fmt: skip
+        self._act(
+            by,
+            lambda actor: (
+                import_policy(
+                    policy_slug=SLUG,
+                    format="json",
+                    content=json.dumps({"root": root}).encode(),
+                    keep_missing=True,
+                    publish=True,
+                    reason="r",
+                    at=self.at,
+                    actor=actor,
+                ).revision
+                and ""
+            ),
+        )
 
     def _hand_on(self, by: str, entry: int, name: str) -> None:
         role = "lead" if name in _NAMES[:4] else "manager"
@@ -328,9 +400,14 @@ class Delegates(RuleBasedStateMachine):
         def act(actor: Actor) -> None:
             if not Grant.objects.filter(user=self.actors["tom"].user).exists():
                 give_grant(
-                    policy_slug=SLUG, entry_uid=self._uid(entry, by), username="tom", role=role, reason="r",
-                    at=self.at, actor=actor,
-                )  # fmt: skip
+                    policy_slug=SLUG,
+                    entry_uid=self._uid(entry, by),
+                    username="tom",
+                    role=role,
+                    reason="r",
+                    at=self.at,
+                    actor=actor,
+                )
 
         self._act(by, act)
 

@@ -48,9 +48,16 @@ def no_room(monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.parametrize(
     ("free_mb", "total_mb", "is_full"),
-    [(0, 100_000, True), (99, 50, True), (999, 100_000, True), (1_001, 100_000, False), (101, 5_000, False),
-     (1_025, 10_000_000, False), (1_023, 10_000_000, True)],
-)  # fmt: skip
+    [
+        (0, 100_000, True),
+        (99, 50, True),
+        (999, 100_000, True),
+        (1_001, 100_000, False),
+        (101, 5_000, False),
+        (1_025, 10_000_000, False),
+        (1_023, 10_000_000, True),
+    ],
+)
 def test_a_disk_is_full_below_100_mb_or_a_hundredth_of_it(
     monkeypatch: pytest.MonkeyPatch, free_mb: int, total_mb: int, is_full: bool
 ) -> None:

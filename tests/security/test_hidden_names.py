@@ -89,13 +89,29 @@ def test_a_taken_name_is_answered_like_a_free_one(people: dict[str, Actor], way:
 
 def test_a_mount_names_nothing_and_a_file_is_compared_only_for_who_sees_all(people: dict[str, Actor]) -> None:
     def mount(name: str) -> object:
-        return make_mount(policy_slug=SLUG, entry=f"/{name}", url="https://vo.example/p", issuer="vo.example",
-                          publication="p", fingerprint="0" * 64, reason="r", at=AT, actor=people["cleo"])  # fmt: skip
+        return make_mount(
+            policy_slug=SLUG,
+            entry=f"/{name}",
+            url="https://vo.example/p",
+            issuer="vo.example",
+            publication="p",
+            fingerprint="0" * 64,
+            reason="r",
+            at=AT,
+            actor=people["cleo"],
+        )
 
     def read_file(name: str) -> object:
         root = {"name": "grid", "children": [{"name": name, "children": []}]}
-        return import_policy(policy_slug=SLUG, format="json", content=json.dumps({"root": root}).encode(),
-                             keep_missing=True, reason="r", at=AT, actor=people["cleo"])  # fmt: skip
+        return import_policy(
+            policy_slug=SLUG,
+            format="json",
+            content=json.dumps({"root": root}).encode(),
+            keep_missing=True,
+            reason="r",
+            at=AT,
+            actor=people["cleo"],
+        )
 
     assert answer(mount, HIDDEN) == answer(mount, FREE)
     assert answer(mount, FREE)[1] == "not_found"
@@ -136,8 +152,9 @@ def test_who_sees_all_below_an_entry_is_told_that_a_name_is_taken(people: dict[s
         with pytest.raises(DomainError) as refused:
             make_change_set(policy_slug=SLUG, operations=operations, reason="r", at=AT, actor=people[by])
         assert refused.value.code == "name_taken"
-        make_change_set(policy_slug=SLUG, operations=[{**operations[0], "name": "new"}], reason="r", at=AT,
-                        actor=people[by])  # fmt: skip
+        make_change_set(
+            policy_slug=SLUG, operations=[{**operations[0], "name": "new"}], reason="r", at=AT, actor=people[by]
+        )
     below_a_new_one = [
         {"op": "add", "parent": "/climate", "name": "ocean"},
         {"op": "add", "parent": "/climate/ocean", "name": "waves"},
@@ -165,9 +182,14 @@ def drafted_before_sight_was_lost(people: dict[str, Actor], operation: dict[str,
     """By cleo, who had a role at the root then, and has it no more."""
     policy = Policy.objects.get(slug=SLUG)
     role = Grant.objects.create(
-        policy=policy, entry_uid=load_tree(policy).uuid(0), user=people["cleo"].user, role="admin",
-        verbs=list(VERBS_OF_ROLE["admin"]), created_at=AT, reason="test",
-    )  # fmt: skip
+        policy=policy,
+        entry_uid=load_tree(policy).uuid(0),
+        user=people["cleo"].user,
+        role="admin",
+        verbs=list(VERBS_OF_ROLE["admin"]),
+        created_at=AT,
+        reason="test",
+    )
     draft = make_change_set(policy_slug=SLUG, operations=[operation], reason="r", at=AT, actor=people["cleo"])
     role.delete()
     return draft
@@ -205,9 +227,12 @@ def test_a_draft_learns_no_name_that_was_taken_after_its_author_lost_sight(
     answers = []
     for name in ("other", FREE):  # the head moves on in both cases
         publish_operations(
-            policy_slug=SLUG, operations=[{"op": "add", "parent": "/", "name": name}], reason="r", at=AT,
+            policy_slug=SLUG,
+            operations=[{"op": "add", "parent": "/", "name": name}],
+            reason="r",
+            at=AT,
             actor=people["admin"],
-        )  # fmt: skip
+        )
         answers.append(answer(lambda _name: follow(draft, people["cleo"], publishes=publishes), FREE))
     free, taken = answers
     assert free == taken
@@ -219,9 +244,12 @@ def test_a_list_of_children_names_those_that_its_reader_sees(people: dict[str, A
     policy = Policy.objects.get(slug=SLUG)
     base = load_tree(policy)
     publish_operations(
-        policy_slug=SLUG, operations=[{"op": "add", "parent": "/", "name": FREE}], reason="r", at=AT,
+        policy_slug=SLUG,
+        operations=[{"op": "add", "parent": "/", "name": FREE}],
+        reason="r",
+        at=AT,
         actor=people["admin"],
-    )  # fmt: skip
+    )
     policy.refresh_from_db()
     head = load_tree(policy)
     names = [base.name[i] for i in base.children(0)]

@@ -33,9 +33,17 @@ PAYLOADS = [
     "." * 600,
 ]
 HEADERS = {
-    "subject", "from", "to", "date", "message-id", "auto-submitted", "list-unsubscribe", "mime-version",
-    "content-type", "content-transfer-encoding",
-}  # fmt: skip
+    "subject",
+    "from",
+    "to",
+    "date",
+    "message-id",
+    "auto-submitted",
+    "list-unsubscribe",
+    "mime-version",
+    "content-type",
+    "content-transfer-encoding",
+}
 pytestmark = pytest.mark.django_db
 
 
@@ -90,10 +98,16 @@ def test_what_somebody_named_is_no_header_and_no_message_of_its_own(
 
 @pytest.mark.parametrize(
     "address",
-    [f"admin@example.org\r\nRCPT TO:<{EVIL}>", f"admin@example.org, {EVIL}", f"admin@example.org> <{EVIL}",
-     f"admin@example.org\nBcc: {EVIL}", f'"{EVIL}"@[127.0.0.1]\r\n', "admin@example.org\u2028"],
+    [
+        f"admin@example.org\r\nRCPT TO:<{EVIL}>",
+        f"admin@example.org, {EVIL}",
+        f"admin@example.org> <{EVIL}",
+        f"admin@example.org\nBcc: {EVIL}",
+        f'"{EVIL}"@[127.0.0.1]\r\n',
+        "admin@example.org\u2028",
+    ],
     ids=ascii,
-)  # fmt: skip
+)
 def test_an_address_with_more_in_it_is_written_to_nobody(computed_site: Site, sink: Sink, address: str) -> None:
     prepared(computed_site)
     User.objects.filter(pk=computed_site.admin.pk).update(email=address)

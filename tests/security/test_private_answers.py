@@ -76,9 +76,13 @@ def test_a_proxy_that_nobody_counts_closes_metrics_to_addresses(
     assert Client().get("/metrics", headers={header: "192.0.2.9", **token}).status_code == 200
 
 
-@pytest.mark.parametrize("sign", [{"SECURE_PROXY_SSL_HEADER": ("HTTP_X_FORWARDED_PROTO", "https")},
-                                  {"FAIRSHARE_TRUSTED_HEADER": "Remote-User",
-                                   "FAIRSHARE_TRUSTED_HEADER_ADDRESSES": ["10.0.0.1"]}])  # fmt: skip
+@pytest.mark.parametrize(
+    "sign",
+    [
+        {"SECURE_PROXY_SSL_HEADER": ("HTTP_X_FORWARDED_PROTO", "https")},
+        {"FAIRSHARE_TRUSTED_HEADER": "Remote-User", "FAIRSHARE_TRUSTED_HEADER_ADDRESSES": ["10.0.0.1"]},
+    ],
+)
 def test_the_start_warns_of_a_proxy_that_nobody_counts(settings: LazySettings, sign: dict[str, object]) -> None:
     def warned() -> bool:
         return any(message.id == "accounts.W001" for message in run_checks())
@@ -97,6 +101,9 @@ def test_every_limit_of_a_body_is_of_a_route(settings: LazySettings) -> None:
     assert limit_of("/api/v1/nowhere") == limit_of("/\udce4") == UNKNOWN_BYTES
     settings.FAIRSHARE_UPLOAD_BYTES = 5_000_000
     assert 5_000_000 < limit_of("/usage/import/") < 7_000_000
-    names = {name for namespace, (_, inner) in get_resolver().namespace_dict.items()
-             for name in (f"{namespace}:{each}" for each in inner.reverse_dict if isinstance(each, str))}  # fmt: skip
+    names = {
+        name
+        for namespace, (_, inner) in get_resolver().namespace_dict.items()
+        for name in (f"{namespace}:{each}" for each in inner.reverse_dict if isinstance(each, str))
+    }
     assert set(LIMITS) - names == set()

@@ -97,10 +97,16 @@ def test_a_long_body_of_a_stranger_is_refused_unread(instance: Instance) -> None
 
 def test_a_long_push_is_stored_once(instance: Instance) -> None:
     records = [
-        {"job": f"{n}", "user": "alice", "cpus": 1, "submit": "2026-01-01T00:00:00Z", "start": "2026-01-01T00:00:00Z",
-         "end": "2026-01-01T01:00:00Z"}
+        {
+            "job": f"{n}",
+            "user": "alice",
+            "cpus": 1,
+            "submit": "2026-01-01T00:00:00Z",
+            "start": "2026-01-01T00:00:00Z",
+            "end": "2026-01-01T01:00:00Z",
+        }
         for n in range(5_000)
-    ]  # fmt: skip
+    ]
     path = "/api/v1/usage/records?source=cluster"
     for expected in ("new", "duplicate"):
         answer = post(instance, path, json.dumps(records), "length", "pusher")

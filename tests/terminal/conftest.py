@@ -42,9 +42,13 @@ class Terminal:
         if token is not None:
             environment["FAIRSHARE_TOKEN"] = token
         done = subprocess.run(
-            [python, str(self.program), *arguments], capture_output=True, env=environment, cwd=self.home, timeout=60,
+            [python, str(self.program), *arguments],
+            capture_output=True,
+            env=environment,
+            cwd=self.home,
+            timeout=60,
             check=False,
-        )  # fmt: skip
+        )
         return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def keep(self, text: str, mode: int = 0o600) -> Path:

@@ -216,9 +216,14 @@ def test_lines_fit_eighty_columns_and_any_width_asked_for(terminal: Terminal, al
 def on_a_terminal(terminal: Terminal, token: str, **more: str) -> str:
     main, other = pty.openpty()
     environment = {
-        "HOME": str(terminal.home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "FAIRSHARE_TOKEN": token,
-        "TERM": "xterm", "COLUMNS": "70", **more,
-    }  # fmt: skip
+        "HOME": str(terminal.home),
+        "PATH": os.environ["PATH"],
+        "LANG": "C.UTF-8",
+        "FAIRSHARE_TOKEN": token,
+        "TERM": "xterm",
+        "COLUMNS": "70",
+        **more,
+    }
     done = subprocess.run(
         [sys.executable, str(terminal.program), "why"], stdout=other, stderr=other, env=environment, timeout=60
     )

@@ -38,19 +38,37 @@ ME: dict[str, Any] = {
     "username": "alice",
     "accounts": [
         {
-            "account": "alice", "group": "físicos", "policy": "grid", "policy_name": "Grid", "entry": "/physics/alice",
-            "rank": 3, "of": 3, "factor": 0.25, "error": None, "as_of": "2026-11-20T12:00:00Z", "age_s": 4000.0,
-            "revision": 2, "snapshot": 9, "moment": None, "stale": None, "deciding": None,
-            "sentences": [{"key": "k", "values": {}, "text": "Lower than most: rank 3 of 3"}], "advice": [],
+            "account": "alice",
+            "group": "físicos",
+            "policy": "grid",
+            "policy_name": "Grid",
+            "entry": "/physics/alice",
+            "rank": 3,
+            "of": 3,
+            "factor": 0.25,
+            "error": None,
+            "as_of": "2026-11-20T12:00:00Z",
+            "age_s": 4000.0,
+            "revision": 2,
+            "snapshot": 9,
+            "moment": None,
+            "stale": None,
+            "deciding": None,
+            "sentences": [{"key": "k", "values": {}, "text": "Lower than most: rank 3 of 3"}],
+            "advice": [],
         }
     ],
-}  # fmt: skip
+}
 
 
 def run(
-    home: Path, *arguments: str, token: str | None = TOKEN, source: str | None = None, python: str = sys.executable,
+    home: Path,
+    *arguments: str,
+    token: str | None = TOKEN,
+    source: str | None = None,
+    python: str = sys.executable,
     **more: str,
-) -> tuple[int, str, str]:  # fmt: skip
+) -> tuple[int, str, str]:
     program = SOURCE
     if source is not None:
         program = home / "fairshare"
@@ -145,9 +163,17 @@ def test_a_token_that_is_a_folder_or_a_pipe_is_refused_at_once(tmp_path: Path) -
 # --- The site ---------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "site",
-    ["http://fairshare.example.org", "ftp://x", "fairshare.example.org", "https://", "https://me:secret@x.org",
-     "file:///etc/passwd", "http://127.0.0.1.example.org", "https://x.org/?a=b"],
-)  # fmt: skip
+    [
+        "http://fairshare.example.org",
+        "ftp://x",
+        "fairshare.example.org",
+        "https://",
+        "https://me:secret@x.org",
+        "file:///etc/passwd",
+        "http://127.0.0.1.example.org",
+        "https://x.org/?a=b",
+    ],
+)
 def test_addresses_that_would_give_the_token_away_are_refused(tmp_path: Path, site: str) -> None:
     code, _, err = run(tmp_path, "me", f"--site={site}")
     assert code == USAGE
@@ -221,13 +247,16 @@ def certificate(folder: Path, name: str) -> tuple[ssl.SSLContext, Path]:
         names = [x509.IPAddress(ipaddress.ip_address(name))]
     made = (
         x509.CertificateBuilder()
-        .subject_name(subject).issuer_name(subject).public_key(key.public_key())
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
-    )  # fmt: skip
+    )
     path = folder / f"{name}.pem"
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -304,9 +333,16 @@ def test_a_day_means_where_one_is(tmp_path: Path, given: str, asked: str) -> Non
 
 @pytest.mark.parametrize(
     "arguments",
-    [(), ("you",), ("me", "--nonsense"), ("me", "--width", "3"), ("me", "--at", "2026-13-40"), ("me", "--max-age=-1"),
-     ("me", "alice")],
-)  # fmt: skip
+    [
+        (),
+        ("you",),
+        ("me", "--nonsense"),
+        ("me", "--width", "3"),
+        ("me", "--at", "2026-13-40"),
+        ("me", "--max-age=-1"),
+        ("me", "alice"),
+    ],
+)
 def test_wrong_usage_has_its_own_status(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     code, out, err = run(tmp_path, *arguments, *([at(9)] if arguments else []))
     assert (code, out) == (USAGE, "")
@@ -323,15 +359,57 @@ def test_help_needs_neither_token_nor_site(tmp_path: Path) -> None:
 
 # --- Old Pythons ------------------------------------------------------------------------------------------------------
 NEWER = {
-    "fromisoformat", "removeprefix", "removesuffix", "reconfigure", "capture_output", "prod", "dist", "isascii",
-    "zoneinfo", "dataclasses", "graphlib", "tomllib", "cached_property", "Literal", "Protocol", "TypedDict", "Final",
-    "contextvars", "breakpoint", "monotonic_ns", "time_ns", "perf_counter_ns", "importlib.resources", "nullcontext",
-    "get_running_loop", "walk_packages", "shlex_join", "missing_ok", "readlink", "hardlink_to",
-}  # fmt: skip
+    "fromisoformat",
+    "removeprefix",
+    "removesuffix",
+    "reconfigure",
+    "capture_output",
+    "prod",
+    "dist",
+    "isascii",
+    "zoneinfo",
+    "dataclasses",
+    "graphlib",
+    "tomllib",
+    "cached_property",
+    "Literal",
+    "Protocol",
+    "TypedDict",
+    "Final",
+    "contextvars",
+    "breakpoint",
+    "monotonic_ns",
+    "time_ns",
+    "perf_counter_ns",
+    "importlib.resources",
+    "nullcontext",
+    "get_running_loop",
+    "walk_packages",
+    "shlex_join",
+    "missing_ok",
+    "readlink",
+    "hardlink_to",
+}
 THERE_IN_36 = {
-    "argparse", "io", "json", "os", "re", "shutil", "signal", "socket", "ssl", "stat", "sys", "textwrap", "unicodedata",
-    "urllib.error", "urllib.parse", "urllib.request", "datetime", "typing",
-}  # fmt: skip
+    "argparse",
+    "io",
+    "json",
+    "os",
+    "re",
+    "shutil",
+    "signal",
+    "socket",
+    "ssl",
+    "stat",
+    "sys",
+    "textwrap",
+    "unicodedata",
+    "urllib.error",
+    "urllib.parse",
+    "urllib.request",
+    "datetime",
+    "typing",
+}
 
 
 def test_it_is_python_3_6_and_nothing_but_its_library() -> None:

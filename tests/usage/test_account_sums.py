@@ -32,9 +32,7 @@ def test_pieces_follow_each_other_and_are_whole_months_whole_days_or_of_one_day(
         issues += not (whole_month or whole_day)
     assert issues <= 2, "the hours at both ends"
     months = {(at(begin).year, at(begin).month) for begin, end in found if end - begin > 24}
-    whole = {
-        (day.year, day.month) for day in map(at, range(first, first + n)) if (day.day, day.hour) == (1, 0)
-    }  # fmt: skip
+    whole = {(day.year, day.month) for day in map(at, range(first, first + n)) if (day.day, day.hour) == (1, 0)}
     assert len(whole - months) <= 1, "a month that lies whole in it is one piece; the last one may not"
 
 

@@ -103,9 +103,14 @@ def test_an_import_lists_what_is_ahead(source: Source, monkeypatch: pytest.Monke
     log = f"; UnixStartTime: {start}\n1 0 -1 60 1 -1 -1 -1 -1 -1 1 1 1 -1 -1 1 -1 -1\n"
     log += "2 0 -1 360000000 1 -1 -1 -1 -1 -1 1 1 1 -1 -1 1 -1 -1\n3 0 -1 86400 1 -1 -1 -1 -1 -1 1 1 1 -1 -1 1 -1 -1\n"
     made = start_import(
-        source_slug="cluster", format="swf", file=io.BytesIO(log.encode()), file_name="log", dry_run=dry_run,
-        at=datetime(2020, 1, 1, tzinfo=UTC), actor=COMMAND,
-    )  # fmt: skip
+        source_slug="cluster",
+        format="swf",
+        file=io.BytesIO(log.encode()),
+        file_name="log",
+        dry_run=dry_run,
+        at=datetime(2020, 1, 1, tzinfo=UTC),
+        actor=COMMAND,
+    )
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
     run = work_run_now(made.run_id)
     assert run.state == "succeeded", run.error

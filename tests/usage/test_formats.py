@@ -21,8 +21,11 @@ USAGE_MD = (Path(settings.BASE_DIR) / "docs" / "usage.md").read_text(encoding="u
 
 # Even a document without a job has a beginning and an end in these.
 NEVER_EMPTY = {
-    "gridengine-queue": "cut_off", "ogf-ur": "broken_xml", "sacct-json": "no_jobs", "squeue-json": "no_jobs",
-}  # fmt: skip
+    "gridengine-queue": "cut_off",
+    "ogf-ur": "broken_xml",
+    "sacct-json": "no_jobs",
+    "squeue-json": "no_jobs",
+}
 
 
 def read_or_refuse(name: str, data: bytes) -> Read | Invalid:

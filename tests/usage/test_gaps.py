@@ -22,11 +22,15 @@ def used_on(slug: str, days: list[int], every_s: int | None) -> None:
     source = make_source(slug=slug, name=slug.title(), expected_every_s=every_s, at=NOW, actor=COMMAND)
     rows = [
         RecordRow(
-            f"{day}", "alice", "physics", start_at=datetime(2026, 3, day, 9, tzinfo=UTC),
-            end_at=datetime(2026, 3, day, 10, tzinfo=UTC), cpus=1.0,
+            f"{day}",
+            "alice",
+            "physics",
+            start_at=datetime(2026, 3, day, 9, tzinfo=UTC),
+            end_at=datetime(2026, 3, day, 10, tzinfo=UTC),
+            cpus=1.0,
         )
         for day in days
-    ]  # fmt: skip
+    ]
     ingest_batch(source=source, rows=rows, at=NOW)
 
 

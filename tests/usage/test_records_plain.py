@@ -18,8 +18,12 @@ from tests.examples import examples
 from tests.usage.reading import jobs_of
 
 GOOD: dict[str, Any] = {
-    "job": "1", "user": "alice", "start": "2026-11-01T01:00:00Z", "end": "2026-11-01T02:00:00Z", "cpus": 8,
-}  # fmt: skip
+    "job": "1",
+    "user": "alice",
+    "start": "2026-11-01T01:00:00Z",
+    "end": "2026-11-01T02:00:00Z",
+    "cpus": 8,
+}
 
 
 def parse(records: list[Any], kind: str = "application/x-ndjson") -> Records:

@@ -150,9 +150,13 @@ def test_a_bucket_in_an_hour_that_was_never_told_is_found_too(peer: Source) -> N
     tell(peer, {0: {0: 10.0}})
     bucket = Bucket.objects.get()
     Bucket.objects.create(
-        source=peer, account=bucket.account, site=bucket.site, job_class=bucket.job_class,
-        hour_at=bucket.hour_at + timedelta(hours=1), cpu_s=1.0,
-    )  # fmt: skip
+        source=peer,
+        account=bucket.account,
+        site=bucket.site,
+        job_class=bucket.job_class,
+        hour_at=bucket.hour_at + timedelta(hours=1),
+        cpu_s=1.0,
+    )
     assert prove(peer).n_different == 1
 
 

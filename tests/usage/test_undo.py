@@ -127,8 +127,11 @@ def test_what_is_sent_meanwhile_is_judged_as_if_it_were_undone_already(
     monkeypatch.setattr("apps.usage.records.undo.fault_point", send)
     assert work_run_now(asked.undone_run_id or 0).state == "succeeded"
     assert {name: sent[0][name] for name in ("new", "duplicate", "corrected", "late")} == {
-        "new": 2, "duplicate": 0, "corrected": 1, "late": 0,
-    }  # fmt: skip
+        "new": 2,
+        "duplicate": 0,
+        "corrected": 1,
+        "late": 0,
+    }
     found = Record.objects.order_by("job").values_list("job", "cpus", "revision")
     assert list(found) == [("1", 1, 0), ("4", 1, 0), ("5", 7, 1)]
 
@@ -185,9 +188,13 @@ def test_a_dry_run_and_one_at_work_are_not_undone() -> None:
     with pytest.raises(Conflict, match="stored nothing"):
         undo_import(import_id=dry.pk, at=AT, actor=COMMAND)
     waiting = start_import(
-        source_slug="cluster", format="ndjson", file=io.BytesIO(json.dumps(record(1)).encode()), file_name="f",
-        at=AT, actor=COMMAND,
-    )  # fmt: skip
+        source_slug="cluster",
+        format="ndjson",
+        file=io.BytesIO(json.dumps(record(1)).encode()),
+        file_name="f",
+        at=AT,
+        actor=COMMAND,
+    )
     with pytest.raises(Conflict, match="at work"):
         undo_import(import_id=waiting.pk, at=AT, actor=COMMAND)
     cancel_run(run_id=waiting.run_id, at=AT, actor=COMMAND)
@@ -206,9 +213,14 @@ def test_only_who_may_write_the_source_and_see_the_import_undoes_it() -> None:
 
 def start_whole(*lines: str) -> Run:
     made = start_import(
-        source_slug="cluster", format="ndjson", file=io.BytesIO("\n".join(lines).encode()), file_name="f",
-        all_or_nothing=True, at=AT, actor=COMMAND,
-    )  # fmt: skip
+        source_slug="cluster",
+        format="ndjson",
+        file=io.BytesIO("\n".join(lines).encode()),
+        file_name="f",
+        all_or_nothing=True,
+        at=AT,
+        actor=COMMAND,
+    )
     return work_run_now(made.run_id)
 
 

@@ -43,9 +43,13 @@ def check_chain(*, at: datetime) -> AuditCheck:
     with transaction.atomic():
         verdict = verify(_rows(), _earlier())
     return AuditCheck.objects.create(
-        checked_at=at, duration_s=time.monotonic() - begun, n_rows=verdict.n_rows, head_hash=verdict.head_hash,
-        broken_id=verdict.broken_id, problem=verdict.problem,
-    )  # fmt: skip
+        checked_at=at,
+        duration_s=time.monotonic() - begun,
+        n_rows=verdict.n_rows,
+        head_hash=verdict.head_hash,
+        broken_id=verdict.broken_id,
+        problem=verdict.problem,
+    )
 
 
 def last_check() -> AuditCheck | None:

@@ -17,9 +17,22 @@ from apps.accounts.models import AuditEvent
 
 FIRST_HASH = b"\0" * 32
 FIELDS = (
-    "id", "at", "actor_id", "actor_name", "verb", "outcome", "policy_slug", "entry_uid", "subject", "reason", "details",
-    "via", "request_id", "address", "token_prefix",
-)  # fmt: skip
+    "id",
+    "at",
+    "actor_id",
+    "actor_name",
+    "verb",
+    "outcome",
+    "policy_slug",
+    "entry_uid",
+    "subject",
+    "reason",
+    "details",
+    "via",
+    "request_id",
+    "address",
+    "token_prefix",
+)
 _LOCK = 0x66736861_75646974  # "fshaudit": one writer at a time, or two rows would follow the same one
 _JSON = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 _WRITTEN_OUT = 1e16  # from here on JSON writes a float with an exponent, and the database all its digits

@@ -14,15 +14,21 @@ from collections.abc import Iterator
 
 _EMAIL = ("E", "EMAIL", "EMAILADDRESS", "PKCS9EMAIL", "1.2.840.113549.1.9.1")
 _OF_TYPE = {
-    "CN": ("COMMONNAME", "2.5.4.3"), "SN": ("SURNAME", "2.5.4.4"), "SERIALNUMBER": ("2.5.4.5",),
-    "C": ("COUNTRYNAME", "COUNTRY", "2.5.4.6"), "L": ("LOCALITYNAME", "LOCALITY", "2.5.4.7"),
-    "ST": ("S", "SP", "STATEORPROVINCENAME", "2.5.4.8"), "STREET": ("STREETADDRESS", "2.5.4.9"),
+    "CN": ("COMMONNAME", "2.5.4.3"),
+    "SN": ("SURNAME", "2.5.4.4"),
+    "SERIALNUMBER": ("2.5.4.5",),
+    "C": ("COUNTRYNAME", "COUNTRY", "2.5.4.6"),
+    "L": ("LOCALITYNAME", "LOCALITY", "2.5.4.7"),
+    "ST": ("S", "SP", "STATEORPROVINCENAME", "2.5.4.8"),
+    "STREET": ("STREETADDRESS", "2.5.4.9"),
     "O": ("ORGANIZATIONNAME", "ORGANIZATION", "2.5.4.10"),
-    "OU": ("ORGANIZATIONALUNITNAME", "ORGANIZATIONALUNIT", "2.5.4.11"), "T": ("TITLE", "2.5.4.12"),
-    "GN": ("G", "GIVENNAME", "2.5.4.42"), "DNQ": ("DNQUALIFIER", "2.5.4.46"),
+    "OU": ("ORGANIZATIONALUNITNAME", "ORGANIZATIONALUNIT", "2.5.4.11"),
+    "T": ("TITLE", "2.5.4.12"),
+    "GN": ("G", "GIVENNAME", "2.5.4.42"),
+    "DNQ": ("DNQUALIFIER", "2.5.4.46"),
     "DC": ("DOMAINCOMPONENT", "0.9.2342.19200300.100.1.25"),
     "UID": ("USERID", "0.9.2342.19200300.100.1.1"),
-}  # fmt: skip
+}
 _TYPES = {
     **{spelled: short for short, others in _OF_TYPE.items() for spelled in (short, *others)},
     **dict.fromkeys(_EMAIL, "emailAddress"),

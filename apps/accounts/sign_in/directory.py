@@ -55,9 +55,14 @@ def server() -> Server:
 def _connect(dn: str, password: str) -> Connection:
     """Open, protected and signed in as dn ("" for anonymous); an exception otherwise."""
     connection = Connection(
-        server(), user=dn or None, password=password or None, receive_timeout=PATIENCE_S, auto_referrals=False,
-        raise_exceptions=False, read_only=True,
-    )  # fmt: skip
+        server(),
+        user=dn or None,
+        password=password or None,
+        receive_timeout=PATIENCE_S,
+        auto_referrals=False,
+        raise_exceptions=False,
+        read_only=True,
+    )
     connection.open()
     starts_tls = not settings.FAIRSHARE_LDAP_URL.lower().startswith("ldaps://") and settings.FAIRSHARE_LDAP_START_TLS
     if starts_tls and not connection.start_tls():

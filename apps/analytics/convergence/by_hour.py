@@ -32,9 +32,14 @@ def refuse_windowed(counting: Counting) -> None:
 
 
 def get_convergence_by_hour(
-    *, policy_slug: str, actor: Actor, uid: UUID | None = None, itself: bool = False, counting: Counting,
+    *,
+    policy_slug: str,
+    actor: Actor,
+    uid: UUID | None = None,
+    itself: bool = False,
+    counting: Counting,
     scope: str = READ,
-) -> Convergence:  # fmt: skip
+) -> Convergence:
     """As get_convergence: `on` are the instants at which hours begin. Figures are of days alone, and empty here.
 
     Needs the right to see names. Raises Invalid for windows.
@@ -59,15 +64,31 @@ def convergence_by_hour(view: PolicyView, at: int, alone: bool, found: Found, co
     uids = [] if alone else [one.uid for one in found.members]
     place = {begins: n for n, begins in enumerate(days.on)}
     return Convergence(
-        policy_slug=view.policy.slug, policy_name=view.policy.name, revision=view.revision, settings=view.settings,
-        entry=view.row(at), way=way_to(view, at), itself=alone, period=period, counting=counting,
-        state=state, members=found.members, n_all=found.n_all, days=days, told=found.told,
-        idle=quiet & series.knows_waiting, idle_inferred=quiet & ~series.knows_waiting,
-        actual=actual, target=target, slack=slack, states=states, figures=Figures(),
+        policy_slug=view.policy.slug,
+        policy_name=view.policy.name,
+        revision=view.revision,
+        settings=view.settings,
+        entry=view.row(at),
+        way=way_to(view, at),
+        itself=alone,
+        period=period,
+        counting=counting,
+        state=state,
+        members=found.members,
+        n_all=found.n_all,
+        days=days,
+        told=found.told,
+        idle=quiet & series.knows_waiting,
+        idle_inferred=quiet & ~series.knows_waiting,
+        actual=actual,
+        target=target,
+        slack=slack,
+        states=states,
+        figures=Figures(),
         verdict=verdict_of_one(shares) if alone and not n_hidden else verdict(shares, n_not_told=n_hidden),
         published=published_in(view, period, place, zone) if days.on else [],
         local_only=local_only(view, compared, uids, state.local_since, period.to_on, zone) if days.on else [],
-    )  # fmt: skip
+    )
 
 
 def _period_of(on: tuple[date, ...], today: date) -> Period:

@@ -29,9 +29,17 @@ _INSIDE = 1 + 1e-9
 
 
 def get_convergence_until_now(
-    *, policy_slug: str, actor: Actor, uid: UUID | None, itself: bool = False, period: Period, counting: Counting,
-    by_hour: bool = False, against_today: bool = False, scope: str = READ,
-) -> Convergence:  # fmt: skip
+    *,
+    policy_slug: str,
+    actor: Actor,
+    uid: UUID | None,
+    itself: bool = False,
+    period: Period,
+    counting: Counting,
+    by_hour: bool = False,
+    against_today: bool = False,
+    scope: str = READ,
+) -> Convergence:
     """As get_convergence, with the newest snapshot as the last point.
 
     Read once a request, so that a page and its figures agree.
@@ -72,13 +80,22 @@ def with_latest(found: Convergence, view: PolicyView) -> Convergence:
     last = view.snapshot.as_of.timestamp()
     days = found.days
     more = SeriesDays(
-        (*days.on, on), np.append(days.ends_s, last), np.append(days.revision, view.snapshot.revision).astype(np.int32),
-        np.append(days.is_before_first, False), np.append(days.root_used, 0.0), np.append(days.root_decayed, 0.0),
-    )  # fmt: skip
+        (*days.on, on),
+        np.append(days.ends_s, last),
+        np.append(days.revision, view.snapshot.revision).astype(np.int32),
+        np.append(days.is_before_first, False),
+        np.append(days.root_used, 0.0),
+        np.append(days.root_decayed, 0.0),
+    )
     columns: dict[str, Any] = {
-        "actual": actual, "target": target, "slack": slack, "states": states, "told": told, "idle": idle,
+        "actual": actual,
+        "target": target,
+        "slack": slack,
+        "states": states,
+        "told": told,
+        "idle": idle,
         "idle_inferred": np.zeros_like(idle),
-    }  # fmt: skip
+    }
     wider: dict[str, Any] = {name: np.column_stack([getattr(found, name), column]) for name, column in columns.items()}
     return replace(found, days=more, latest_at=view.snapshot.as_of, **wider)
 

@@ -49,9 +49,14 @@ def states_of(
 ) -> States:
     """Names of DayState in small letters, or `before_entry`; "" where nothing can be compared, or it is hidden."""
     codes = engine.day_states(
-        actual=_filled(actual), target=_filled(target), tolerance=_filled(slack), used=series.used,
-        waited=series.waited_core_s, knows_waiting=series.knows_waiting, competes=series.competes & told,
-    )  # fmt: skip
+        actual=_filled(actual),
+        target=_filled(target),
+        tolerance=_filled(slack),
+        used=series.used,
+        waited=series.waited_core_s,
+        knows_waiting=series.knows_waiting,
+        competes=series.competes & told,
+    )
     codes[~np.isfinite(actual)] = DayState.ABSENT
     found = NAMES[codes]
     return found if before_entry is None else np.where(before_entry, BEFORE_ENTRY, found)

@@ -17,10 +17,24 @@ def get_numbers(
     """Of the children of `uid`, the root's by default, or of the picks, the usual ones of which are below `uid`."""
     if isinstance(asked, SelectionQuery):
         return get_selection(
-            policy_slug=policy_slug, actor=actor, picks=asked.picks, period=asked.period, whole=asked.whole,
-            counting=asked.counting, below=uid, by_hour=asked.by_hour, scope=scope,
-        )  # fmt: skip
+            policy_slug=policy_slug,
+            actor=actor,
+            picks=asked.picks,
+            period=asked.period,
+            whole=asked.whole,
+            counting=asked.counting,
+            below=uid,
+            by_hour=asked.by_hour,
+            scope=scope,
+        )
     return get_convergence_until_now(
-        policy_slug=policy_slug, actor=actor, uid=uid, itself=asked.itself, counting=asked.counting,
-        period=asked.period, by_hour=asked.by_hour, against_today=asked.against_today, scope=scope,
-    )  # fmt: skip
+        policy_slug=policy_slug,
+        actor=actor,
+        uid=uid,
+        itself=asked.itself,
+        counting=asked.counting,
+        period=asked.period,
+        by_hour=asked.by_hour,
+        against_today=asked.against_today,
+        scope=scope,
+    )

@@ -146,9 +146,13 @@ def by_weeks(found: Convergence) -> Convergence:
     keep[at] = True
     days = found.days
     fewer = SeriesDays(
-        tuple(days.on[i] for i in at), days.ends_s[at], days.revision[at], days.is_before_first[at],
-        days.root_used[at], days.root_decayed[at],
-    )  # fmt: skip
+        tuple(days.on[i] for i in at),
+        days.ends_s[at],
+        days.revision[at],
+        days.is_before_first[at],
+        days.root_used[at],
+        days.root_decayed[at],
+    )
     published = [
         replace(one, day=int(np.searchsorted(at, one.day))) if one.day >= 0 else one for one in found.published
     ]

@@ -25,9 +25,17 @@ _MOST_OFFERED = 200
 
 
 def get_selection(
-    *, policy_slug: str, actor: Actor, picks: Sequence[str], period: Period, whole: Period, counting: Counting,
-    below: UUID | None = None, by_hour: bool = False, scope: str = READ,
-) -> Selection:  # fmt: skip
+    *,
+    policy_slug: str,
+    actor: Actor,
+    picks: Sequence[str],
+    period: Period,
+    whole: Period,
+    counting: Counting,
+    below: UUID | None = None,
+    by_hour: bool = False,
+    scope: str = READ,
+) -> Selection:
     """The days of `whole` of the picks, uids or paths; without any of the children of `below` that are farthest from
     their target at the end of `period`. By the hour there is one period, the last seven days.
 

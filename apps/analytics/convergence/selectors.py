@@ -100,9 +100,16 @@ def get_convergence(
 
 
 def make_convergence(
-    view: PolicyView, at: int, alone: bool, found: Found, period: Period, counting: Counting, actor: Actor, *,
+    view: PolicyView,
+    at: int,
+    alone: bool,
+    found: Found,
+    period: Period,
+    counting: Counting,
+    actor: Actor,
+    *,
     against_today: bool = False,
-) -> Convergence:  # fmt: skip
+) -> Convergence:
     """What is known of the members that were found. at: the entry that the page is about."""
     shares, told = _shares(found, period, counting, view)
     shown = counts.cut(found.series, _within(found.series.days.on, period))
@@ -112,22 +119,42 @@ def make_convergence(
     state = series_state(view.policy)
     n_hidden = int((~told.any(axis=1)).sum()) if shares.on else 0
     return Convergence(
-        policy_slug=view.policy.slug, policy_name=view.policy.name, revision=view.revision, settings=view.settings,
-        entry=view.row(at), way=way_to(view, at),
-        itself=alone, period=period, counting=counting, state=state,
-        members=found.members, n_all=found.n_all, days=days, told=told,
-        idle=quiet & shown.knows_waiting, idle_inferred=quiet & ~shown.knows_waiting,
-        actual=shares.actual, target=shares.target, slack=shares.slack, states=shares.states,
+        policy_slug=view.policy.slug,
+        policy_name=view.policy.name,
+        revision=view.revision,
+        settings=view.settings,
+        entry=view.row(at),
+        way=way_to(view, at),
+        itself=alone,
+        period=period,
+        counting=counting,
+        state=state,
+        members=found.members,
+        n_all=found.n_all,
+        days=days,
+        told=told,
+        idle=quiet & shown.knows_waiting,
+        idle_inferred=quiet & ~shown.knows_waiting,
+        actual=shares.actual,
+        target=shares.target,
+        slack=shares.slack,
+        states=shares.states,
         figures=measure(shares, days),
         verdict=verdict_of_one(shares) if alone and not n_hidden else verdict(shares, n_not_told=n_hidden),
         published=published_in(view, period, {day: place for place, day in enumerate(days.on)}, zone),
         gaps=_gaps(period, days.on, view.now, zone, actor) if days.on else {},
         local_only=local_only(
-            view, compared_in(view, at, alone=alone), [] if alone else [one.uid for one in found.members],
-            state.local_since, days.on[-1], zone,
-        ) if days.on else [],
+            view,
+            compared_in(view, at, alone=alone),
+            [] if alone else [one.uid for one in found.members],
+            state.local_since,
+            days.on[-1],
+            zone,
+        )
+        if days.on
+        else [],
         measured_against=view.revision if against_today else None,
-    )  # fmt: skip
+    )
 
 
 def open_entry(

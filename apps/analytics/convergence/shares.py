@@ -83,9 +83,13 @@ def cut(series: DailySeries, keep: Mask) -> DailySeries:
     days = series.days
     at = np.flatnonzero(keep)
     fewer = type(days)(
-        tuple(days.on[i] for i in at), days.ends_s[at], days.revision[at], days.is_before_first[at],
-        days.root_used[at], days.root_decayed[at],
-    )  # fmt: skip
+        tuple(days.on[i] for i in at),
+        days.ends_s[at],
+        days.revision[at],
+        days.is_before_first[at],
+        days.root_used[at],
+        days.root_decayed[at],
+    )
     return DailySeries(series.uids, fewer, *(getattr(series, name)[:, at] for name in COLUMNS))
 
 
@@ -98,9 +102,19 @@ def pick(series: DailySeries, rows: list[int]) -> DailySeries:
 
 
 COLUMNS = (
-    "used", "peers_used", "decayed", "peers_decayed", "target", "target_global", "exists", "competes",
-    "waited_core_s", "knows_waiting", "n_active", "largest",
-)  # fmt: skip
+    "used",
+    "peers_used",
+    "decayed",
+    "peers_decayed",
+    "target",
+    "target_global",
+    "exists",
+    "competes",
+    "waited_core_s",
+    "knows_waiting",
+    "n_active",
+    "largest",
+)
 
 
 def _refused(where: str, message: str) -> Invalid:

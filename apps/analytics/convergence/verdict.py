@@ -178,9 +178,12 @@ def _moving(shares: Shares, judged: Sequence[Judgement]) -> list[Sentence]:
 def _away(shares: Shares, row: int, one: Judgement) -> Sentence:
     alone = one.points > 0 and has_the_only_demand(shares, row, one.first)
     return say(
-        "moves_away_alone" if alone else "moves_away", name=shares.names[row], since=one.since,
-        points=round(abs(one.points), 1), side=side_words(one.side),
-    )  # fmt: skip
+        "moves_away_alone" if alone else "moves_away",
+        name=shares.names[row],
+        since=one.since,
+        points=round(abs(one.points), 1),
+        side=side_words(one.side),
+    )
 
 
 def _waiting(shares: Shares, judged: Sequence[Judgement]) -> list[Sentence]:

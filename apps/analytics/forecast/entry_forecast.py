@@ -105,9 +105,16 @@ def foresee(
         method = "hour_by_hour"
     edge = standing.edge
     return Outlook(
-        standing, taken, seen, past.group_daily, method, find(standing.target), None if edge is None else find(edge),
-        course, find,
-    )  # fmt: skip
+        standing,
+        taken,
+        seen,
+        past.group_daily,
+        method,
+        find(standing.target),
+        None if edge is None else find(edge),
+        course,
+        find,
+    )
 
 
 def with_target(outlook: Outlook, *, target: float, slack: float) -> Outlook:
@@ -118,9 +125,11 @@ def with_target(outlook: Outlook, *, target: float, slack: float) -> Outlook:
     standing = replace(outlook.standing, target=target, slack=slack)
     edge = standing.edge
     return replace(
-        outlook, standing=standing, to_target=outlook.find(target),
+        outlook,
+        standing=standing,
+        to_target=outlook.find(target),
         to_tolerance=None if edge is None else outlook.find(edge),
-    )  # fmt: skip
+    )
 
 
 def is_closed(window: Window) -> bool:
@@ -209,8 +218,12 @@ def curve_of(outlook: Outlook, as_of: datetime, *, days: float, n_points: int = 
     edges = np.sort(parts[[0, 4]], axis=0), np.sort(parts[[1, 3]], axis=0)
     return [
         CurvePoint(
-            as_of + timedelta(hours=float(hour)), float(parts[2][n]), float(edges[0][0][n]), float(edges[1][0][n]),
-            float(edges[1][1][n]), float(edges[0][1][n]),
+            as_of + timedelta(hours=float(hour)),
+            float(parts[2][n]),
+            float(edges[0][0][n]),
+            float(edges[1][0][n]),
+            float(edges[1][1][n]),
+            float(edges[0][1][n]),
         )
         for n, hour in enumerate(hours)
-    ]  # fmt: skip
+    ]

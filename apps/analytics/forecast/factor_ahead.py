@@ -77,10 +77,13 @@ def _said(
     week = next(point.factor for point in points if point.days == _A_WEEK)
     said = [
         say(
-            "forecast.factor_goes", **facts, week_factor=week, in_s=float(_A_WEEK * DAY_S),
+            "forecast.factor_goes",
+            **facts,
+            week_factor=week,
+            in_s=float(_A_WEEK * DAY_S),
             month_factor=points[-1].factor,
         )
-    ]  # fmt: skip
+    ]
     if level is None:
         return said
     tree = snapshot.tree

@@ -45,9 +45,7 @@ class LevelPast:
     history: History | None = None
 
 
-def from_series(
-    series: DailySeries, uids: Sequence[Any], *, as_of: datetime, hourly: bool
-) -> list[LevelPast]:  # fmt: skip
+def from_series(series: DailySeries, uids: Sequence[Any], *, as_of: datetime, hourly: bool) -> list[LevelPast]:
     """One level for each of `uids`, from days that are built; none that has ended after `as_of` counts."""
     rows = {uid: row for row, uid in enumerate(series.uids)}
     is_past = series.days.ends_s <= as_of.timestamp()
@@ -62,9 +60,11 @@ def from_series(
         last = chosen[-PACE_DAYS:]
         own, group = series.used[row], series.peers_used[row]
         parts = np.divide(
-            series.decayed[row], series.peers_decayed[row],
-            out=np.zeros(len(own)), where=series.peers_decayed[row] > 0,
-        )  # fmt: skip
+            series.decayed[row],
+            series.peers_decayed[row],
+            out=np.zeros(len(own)),
+            where=series.peers_decayed[row] > 0,
+        )
         so_far = [
             (datetime.fromtimestamp(float(series.days.ends_s[day]), UTC), float(parts[day]))
             for day in last.tolist()

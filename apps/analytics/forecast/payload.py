@@ -20,28 +20,34 @@ def forecast_json(found: Forecast) -> dict[str, Any]:
     shown = found.shown
     said = [] if shown is None else list(shown.said)
     return {
-        "account": found.account, "namespace": found.namespace or None, "policy": found.policy.slug,
-        "entry": found.entry_path, "entry_uid": str(found.entry_uid), "snapshot": found.snapshot.snapshot_id,
-        "revision": found.snapshot.revision, "as_of": instant(found.as_of), "has_days": found.has_days,
+        "account": found.account,
+        "namespace": found.namespace or None,
+        "policy": found.policy.slug,
+        "entry": found.entry_path,
+        "entry_uid": str(found.entry_uid),
+        "snapshot": found.snapshot.snapshot_id,
+        "revision": found.snapshot.revision,
+        "as_of": instant(found.as_of),
+        "has_days": found.has_days,
         "deciding": None if found.deciding is None else found.levels[found.deciding].path,
-        "sentence": text_of(said), "sentences": [one.json() for one in said],
+        "sentence": text_of(said),
+        "sentences": [one.json() for one in said],
         "levels": [_level(each, found.as_of) for each in found.levels],
         "curve": [] if shown is None else _curve(shown, found.as_of),
         "so_far": [] if shown is None else [{"at": instant(at), "actual": part} for at, part in shown.so_far],
         "factor_ahead": _factor_ahead(found, found.factor_ahead()),
-    }  # fmt: skip
+    }
 
 
 def _factor_ahead(found: Forecast, ahead: FactorAhead | None) -> dict[str, Any] | None:
     if ahead is None:
         return None
     return {
-        "sentence": text_of(list(ahead.said)), "sentences": [one.json() for one in ahead.said],
+        "sentence": text_of(list(ahead.said)),
+        "sentences": [one.json() for one in ahead.said],
         "level": None if ahead.level is None else found.snapshot.index.path(ahead.level),
-        "points": [
-            {"days": point.days, "at": instant(point.at), "factor": point.factor} for point in ahead.points
-        ],
-    }  # fmt: skip
+        "points": [{"days": point.days, "at": instant(point.at), "factor": point.factor} for point in ahead.points],
+    }
 
 
 def recovery_json(found: Recovery, as_of: datetime) -> dict[str, Any]:
@@ -52,21 +58,36 @@ def recovery_json(found: Recovery, as_of: datetime) -> dict[str, Any]:
 def _level(level: ForecastLevel, as_of: datetime) -> dict[str, Any]:
     outlook = level.outlook
     told: dict[str, Any] = {
-        "entry": level.path, "entry_uid": str(level.uid), "name": level.name, "target": level.target,
-        "actual": level.actual, "tolerance": None, "share": None, "share_seen": None, "days": level.n_days,
-        "daily_usage": None, "method": None, "to_target": None, "to_tolerance": None,
-        "sentence": text_of(list(level.said)), "sentences": [one.json() for one in level.said],
-    }  # fmt: skip
+        "entry": level.path,
+        "entry_uid": str(level.uid),
+        "name": level.name,
+        "target": level.target,
+        "actual": level.actual,
+        "tolerance": None,
+        "share": None,
+        "share_seen": None,
+        "days": level.n_days,
+        "daily_usage": None,
+        "method": None,
+        "to_target": None,
+        "to_tolerance": None,
+        "sentence": text_of(list(level.said)),
+        "sentences": [one.json() for one in level.said],
+    }
     if outlook is None:
         return told
     daily = dict(
         zip(("least", "p25", "p50", "p75", "most"), (p.group_rate * 86_400 for p in outlook.paces), strict=True)
     )
     return told | {
-        "tolerance": outlook.standing.slack, "share": outlook.share, "share_seen": outlook.share_seen,
-        "daily_usage": daily, "method": outlook.method, "to_target": _range(outlook.to_target, as_of),
+        "tolerance": outlook.standing.slack,
+        "share": outlook.share,
+        "share_seen": outlook.share_seen,
+        "daily_usage": daily,
+        "method": outlook.method,
+        "to_target": _range(outlook.to_target, as_of),
         "to_tolerance": None if outlook.to_tolerance is None else _range(outlook.to_tolerance, as_of),
-    }  # fmt: skip
+    }
 
 
 def _range(found: RecoveryRange, as_of: datetime) -> dict[str, Any]:
@@ -76,8 +97,12 @@ def _range(found: RecoveryRange, as_of: datetime) -> dict[str, Any]:
 def _curve(level: ForecastLevel, as_of: datetime) -> Sequence[dict[str, Any]]:
     return [
         {
-            "at": instant(one.at), "likely": one.middle, "least": one.low, "p25": one.lower, "p75": one.upper,
+            "at": instant(one.at),
+            "likely": one.middle,
+            "least": one.low,
+            "p25": one.lower,
+            "p75": one.upper,
             "most": one.high,
         }
         for one in level.curve(as_of, days_to_draw(level))
-    ]  # fmt: skip
+    ]

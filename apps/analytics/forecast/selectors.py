@@ -47,9 +47,13 @@ def level_sentences(outlook: Outlook, *, name: str, parent: str, window_s: float
     """The one that answers "when", and what goes with it."""
     standing, found = outlook.standing, outlook.to_target
     facts: dict[str, Any] = {
-        "name": name, "parent": parent, "actual": standing.actual, "target": standing.target, "share": outlook.share,
+        "name": name,
+        "parent": parent,
+        "actual": standing.actual,
+        "target": standing.target,
+        "share": outlook.share,
         "horizon_s": HORIZON_S,
-    }  # fmt: skip
+    }
     if standing.group_usage <= 0:
         return [say("forecast.nothing_used", **facts)]
     if found.middle.outcome == "on_target":
@@ -287,15 +291,21 @@ def forecast_of(
     pasts = read_past(policy, snapshot, chain, hourly=needs_hours(window))
     levels = [
         _level(policy, snapshot, entry, i, None if pasts is None else pasts[n], share) for n, i in enumerate(chain)
-    ]  # fmt: skip
+    ]
     deciding = None if walk.deciding is None else walk.chain[walk.deciding]
     tree = snapshot.tree
     return Forecast(
-        policy=policy, account=query.user or query.dn or query.group, namespace=query.namespace,
-        entry_uid=tree.uuid(entry), entry_name=tree.name[entry], entry_path=snapshot.index.path(entry),
-        snapshot=snapshot, levels=levels, deciding=chain.index(deciding) if deciding in chain else None,
+        policy=policy,
+        account=query.user or query.dn or query.group,
+        namespace=query.namespace,
+        entry_uid=tree.uuid(entry),
+        entry_name=tree.name[entry],
+        entry_path=snapshot.index.path(entry),
+        snapshot=snapshot,
+        levels=levels,
+        deciding=chain.index(deciding) if deciding in chain else None,
         has_days=pasts is not None,
-    )  # fmt: skip
+    )
 
 
 def standing_of(snapshot: ServedSnapshot, i: int) -> Standing | None:
@@ -312,7 +322,7 @@ def standing_of(snapshot: ServedSnapshot, i: int) -> Standing | None:
 
 def _level(
     policy: Policy, snapshot: ServedSnapshot, leaf: int, i: int, past: LevelPast | None, share: float | None
-) -> ForecastLevel:  # fmt: skip
+) -> ForecastLevel:
     """The level of entry `i` on the path to `leaf`."""
     tree = snapshot.tree
     name, parent = tree.name[i], tree.name[max(int(tree.parent[i]), 0)]
@@ -330,10 +340,17 @@ def _level(
             *at_target_said(snapshot, leaf, i),
         ]
     return ForecastLevel(
-        entry=i, uid=tree.uuid(i), name=name, parent_name=parent, path=snapshot.index.path(i),
-        target=None if standing is None else standing.target, actual=None if standing is None else standing.actual,
-        outlook=outlook, so_far=() if past is None else past.so_far, said=said,
-    )  # fmt: skip
+        entry=i,
+        uid=tree.uuid(i),
+        name=name,
+        parent_name=parent,
+        path=snapshot.index.path(i),
+        target=None if standing is None else standing.target,
+        actual=None if standing is None else standing.actual,
+        outlook=outlook,
+        so_far=() if past is None else past.so_far,
+        said=said,
+    )
 
 
 def days_to_draw(level: ForecastLevel) -> float:

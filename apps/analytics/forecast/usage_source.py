@@ -44,9 +44,7 @@ def read_past(
     return from_buckets(inputs, snapshot.tree, snapshot.settings, chain, hourly=hourly)
 
 
-def _by_series(
-    policy: Policy, snapshot: ServedSnapshot, chain: Sequence[int], hourly: bool
-) -> list[LevelPast] | None:  # fmt: skip
+def _by_series(policy: Policy, snapshot: ServedSnapshot, chain: Sequence[int], hourly: bool) -> list[LevelPast] | None:
     """None where the series isn't built up to the last days."""
     as_of = snapshot.as_of
     reach_s = window_of(snapshot.settings.window).reach_s if hourly else 0.0
@@ -73,7 +71,5 @@ def inputs_of(policy: Policy, snapshot: ServedSnapshot) -> Inputs | None:
         cursor.execute(_COUNT, [since or _EVER, snapshot.as_of, MOST_BUCKETS + 1])
         if int(cursor.fetchone()[0]) > MOST_BUCKETS:
             return None
-    found = load_inputs(
-        policy, as_of=snapshot.as_of, from_at=since or _EVER, metrics=[snapshot.settings.metric]
-    )  # fmt: skip
+    found = load_inputs(policy, as_of=snapshot.as_of, from_at=since or _EVER, metrics=[snapshot.settings.metric])
     return replace(found, tree=snapshot.tree, settings=snapshot.settings)

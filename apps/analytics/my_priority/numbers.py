@@ -53,12 +53,18 @@ def get_my_waits(*, policy_slug: str, entry_uid: UUID, n_days: int, actor: Actor
     )
     tree = mine.snapshot.tree
     return MyWaits(
-        policy_slug=mine.policy.slug, policy_name=mine.policy.name, account=mine.account,
-        level_name=tree.name[level], parent_name=tree.name[max(int(tree.parent[level]), 0)],
-        revision=mine.snapshot.revision, days=days, knows_waits=bool(jobs) or not n_left_out, n_left_out=n_left_out,
+        policy_slug=mine.policy.slug,
+        policy_name=mine.policy.name,
+        account=mine.account,
+        level_name=tree.name[level],
+        parent_name=tree.name[max(int(tree.parent[level]), 0)],
+        revision=mine.snapshot.revision,
+        days=days,
+        knows_waits=bool(jobs) or not n_left_out,
+        n_left_out=n_left_out,
         over=_together([day for day in days if (day.deviation or 0) > 0], by_day),
         under=_together([day for day in days if (day.deviation or 0) < 0], by_day),
-    )  # fmt: skip
+    )
 
 
 def _level(mine: OwnEntry, told: Mask) -> int:
@@ -77,9 +83,11 @@ def _jobs(
     jobs waited counts on the days of `reported` alone, when every source is known to report submissions.
     """
     rows = Record.objects.filter(
-        account_id__in=_account_ids(mine.snapshot, mine.entry, actor), start_at__gt=since,
-        start_at__lte=mine.snapshot.as_of, is_charge=False,
-    ).exclude(state="withdrawn")  # fmt: skip
+        account_id__in=_account_ids(mine.snapshot, mine.entry, actor),
+        start_at__gt=since,
+        start_at__lte=mine.snapshot.as_of,
+        is_charge=False,
+    ).exclude(state="withdrawn")
     newest = rows.order_by("-start_at").values_list("source_id", "start_at", "submit_at")[:MOST_JOBS]
     found = [(source, start_at, submit_at) for source, start_at, submit_at in newest if start_at is not None]
     waiting = {source for source, start_at, submit_at in found if start_at > submit_at}
@@ -113,9 +121,11 @@ def _past(mine: OwnEntry, level: int, since: datetime) -> tuple[dict[date, float
     """
     uid, zone = mine.snapshot.tree.uuid(level), site_zone()
     series = load_series(
-        mine.policy, [uid], from_on=since.astimezone(zone).date() - timedelta(days=1),
+        mine.policy,
+        [uid],
+        from_on=since.astimezone(zone).date() - timedelta(days=1),
         to_on=mine.snapshot.as_of.astimezone(zone).date(),
-    )  # fmt: skip
+    )
     found, reported = {}, set()
     for day, on in enumerate(series.days.on):
         whole = float(series.peers_decayed[0][day])
@@ -146,12 +156,19 @@ def get_my_place(*, policy_slug: str, entry_uid: UUID, actor: Actor, at: datetim
     own = float(factor[entry]) if has_rank else None
     smallest = int(settings.FAIRSHARE_SMALLEST_GROUP)
     return MyPlace(
-        policy_slug=mine.policy.slug, policy_name=mine.policy.name, account=mine.account, as_of=snapshot.as_of,
-        revision=snapshot.revision, rank=rank, of=int(ranked.sum()),
+        policy_slug=mine.policy.slug,
+        policy_name=mine.policy.name,
+        account=mine.account,
+        as_of=snapshot.as_of,
+        revision=snapshot.revision,
+        rank=rank,
+        of=int(ranked.sum()),
         n_same=int((values.rank[ranked] == rank).sum()) - 1 if has_rank else 0,
-        factor=own, is_from_key=is_from_key, smallest=smallest,
+        factor=own,
+        is_from_key=is_from_key,
+        smallest=smallest,
         bins=() if own is None else bins_of(factor[ranked], own, smallest=smallest),
-    )  # fmt: skip
+    )
 
 
 def factors_with_distance(snapshot: ServedSnapshot) -> tuple[F8, bool]:
@@ -204,9 +221,15 @@ MyNumbers = RankHistory | Forecast | MyPlace | MyWaits
 
 
 def get_my_numbers(
-    name: str, *, policy_slug: str, entry_uid: UUID, actor: Actor, at: datetime, n_days: int = 0,
+    name: str,
+    *,
+    policy_slug: str,
+    entry_uid: UUID,
+    actor: Actor,
+    at: datetime,
+    n_days: int = 0,
     share: float | None = None,
-) -> MyNumbers:  # fmt: skip
+) -> MyNumbers:
     """n_days: of `rank` and `waits`, how far back. share: of `forecast`, 0..1, None for that of the last days.
 
     Raises:

@@ -65,9 +65,7 @@ def get_own_entry(*, policy_slug: str, entry_uid: UUID, actor: Actor, at: dateti
     raise NotFound("There is no such account in this policy.")
 
 
-def get_my_rank_history(
-    *, policy_slug: str, entry_uid: UUID, n_days: int, actor: Actor, at: datetime
-) -> RankHistory:  # fmt: skip
+def get_my_rank_history(*, policy_slug: str, entry_uid: UUID, n_days: int, actor: Actor, at: datetime) -> RankHistory:
     """Of the actor's account that has this entry now: its rank on each day."""
     if not 1 <= n_days <= MOST_DAYS:
         message = f"must be 1 to {MOST_DAYS} days"
@@ -80,13 +78,19 @@ def get_my_rank_history(
     days = [then for row in rows if (then := reader.read(row)) is not None]
     published = Revision.objects.filter(policy=policy, published_at__gt=since, published_at__lte=snapshot.as_of)
     return RankHistory(
-        policy_slug=policy.slug, policy_name=policy.name, account=mine.account, entry_uid=entry_uid,
-        entry_name=snapshot.tree.name[mine.entry], as_of=snapshot.as_of, revision=snapshot.revision, days=tuple(days),
+        policy_slug=policy.slug,
+        policy_name=policy.name,
+        account=mine.account,
+        entry_uid=entry_uid,
+        entry_name=snapshot.tree.name[mine.entry],
+        as_of=snapshot.as_of,
+        revision=snapshot.revision,
+        days=tuple(days),
         published=tuple(
             PublishedThen(*row) for row in published.order_by("number").values_list("number", "published_at")
         ),
         step=step,
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,10 @@ _WHOLE = ("bits", "resolution")
 REGIONS = ("balance", "under", "over")  # figures 14, 15, 16
 COUNTS = ("misplaced", "lost", "pairs")
 _CHOICES: Mapping[str, tuple[str, ...]] = {
-    "reading": tuple(reading.name for reading in figure_17.READINGS), "region": REGIONS, "count": COUNTS,
-}  # fmt: skip
+    "reading": tuple(reading.name for reading in figure_17.READINGS),
+    "region": REGIONS,
+    "count": COUNTS,
+}
 READINGS = {reading.name: reading for reading in figure_17.READINGS}
 
 

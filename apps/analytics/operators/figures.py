@@ -49,9 +49,15 @@ class Figure:
     def table(self, asked: OperatorQuery) -> FigureTable:
         rows = tuple(self.rows(asked))
         return FigureTable(
-            name=self.name, title=str(self.title), unit=str(self.unit), reference=str(self.reference),
-            sentence=self.sentence(asked, rows), record=self.record, rows=rows, layout=self.layout,
-        )  # fmt: skip
+            name=self.name,
+            title=str(self.title),
+            unit=str(self.unit),
+            reference=str(self.reference),
+            sentence=self.sentence(asked, rows),
+            record=self.record,
+            rows=rows,
+            layout=self.layout,
+        )
 
 
 def figure_of(name: str) -> Figure:
@@ -80,8 +86,9 @@ def _aggregation_says(asked: OperatorQuery, rows: Sequence[Row]) -> str:
     reached: dict[float, int] = {}
     for row in _of(LocalDensity, rows):
         reached[row.target] = reached.get(row.target, 0) + (row.density > 0)
-    return sentences.aggregation_sentence(asked.operator.name, min(reached.values()), max(reached.values()),
-                                      2**asked.query.bits)  # fmt: skip
+    return sentences.aggregation_sentence(
+        asked.operator.name, min(reached.values()), max(reached.values()), 2**asked.query.bits
+    )
 
 
 def _steps_say(asked: OperatorQuery, rows: Sequence[Row]) -> str:
@@ -115,61 +122,112 @@ _POOL = ("nodes", "window_days", "job_h", "reading", "region")
 _HOURS = gettext_lazy("hours of a node")
 _LISTED = (
     Figure(
-        "profiles", gettext_lazy("Profiles"), gettext_lazy("priority by actual, at one target"),
-        gettext_lazy("Operators paper, figures 10 and 11"), ProfilePoint,
-        lambda asked: operator_figures.profiles(asked.operators, asked.target), _profile_says,
-        ("operator", "target", "bits"), Layout("actual", "operator", "priority"),
+        "profiles",
+        gettext_lazy("Profiles"),
+        gettext_lazy("priority by actual, at one target"),
+        gettext_lazy("Operators paper, figures 10 and 11"),
+        ProfilePoint,
+        lambda asked: operator_figures.profiles(asked.operators, asked.target),
+        _profile_says,
+        ("operator", "target", "bits"),
+        Layout("actual", "operator", "priority"),
     ),
     Figure(
-        "local-density", gettext_lazy("Actuals that share a component"), gettext_lazy("part of all actuals"),
-        gettext_lazy("Operators paper, figures 10 to 13"), LocalDensity,
+        "local-density",
+        gettext_lazy("Actuals that share a component"),
+        gettext_lazy("part of all actuals"),
+        gettext_lazy("Operators paper, figures 10 to 13"),
+        LocalDensity,
         lambda asked: operator_figures.local_densities(asked.operators, [asked.target], asked.query.bits),
-        _density_says, ("target", "bits"), Layout("operator", "priority", "density"),
-    ),
-    Figure(
-        "input-density", gettext_lazy("Inputs that share a component"), gettext_lazy("part of all inputs"),
-        gettext_lazy("Operators paper, figures 7 and 8"), InputDensity,
-        lambda asked: operator_figures.input_densities(asked.operators, asked.query.bits), _density_says, ("bits",),
+        _density_says,
+        ("target", "bits"),
         Layout("operator", "priority", "density"),
     ),
     Figure(
-        "aggregation", gettext_lazy("Densities at eleven targets"), gettext_lazy("part of all actuals"),
-        gettext_lazy("Operators paper, figure 9"), LocalDensity,
-        lambda asked: operator_figures.aggregation(asked.operator, asked.query.bits), _aggregation_says,
-        ("operator", "bits"), Layout("target", "priority", "density"),
+        "input-density",
+        gettext_lazy("Inputs that share a component"),
+        gettext_lazy("part of all inputs"),
+        gettext_lazy("Operators paper, figures 7 and 8"),
+        InputDensity,
+        lambda asked: operator_figures.input_densities(asked.operators, asked.query.bits),
+        _density_says,
+        ("bits",),
+        Layout("operator", "priority", "density"),
     ),
     Figure(
-        "steps", gettext_lazy("Component of each pair"), gettext_lazy("component by target and actual"),
-        gettext_lazy("Operators paper, figure 6"), Step,
-        lambda asked: operator_figures.steps(asked.operators, asked.query.bits), _steps_say,
-        ("operator", "bits"), Layout("target", "actual", "component"),
+        "aggregation",
+        gettext_lazy("Densities at eleven targets"),
+        gettext_lazy("part of all actuals"),
+        gettext_lazy("Operators paper, figure 9"),
+        LocalDensity,
+        lambda asked: operator_figures.aggregation(asked.operator, asked.query.bits),
+        _aggregation_says,
+        ("operator", "bits"),
+        Layout("target", "priority", "density"),
     ),
     Figure(
-        "job-size", gettext_lazy("Smallest visible job"), _HOURS, gettext_lazy("Operators paper, figures 14 to 16"),
-        JobSize, lambda asked: operator_figures.job_sizes(asked.operators, asked.query), _job_sizes_say, _POOL,
+        "steps",
+        gettext_lazy("Component of each pair"),
+        gettext_lazy("component by target and actual"),
+        gettext_lazy("Operators paper, figure 6"),
+        Step,
+        lambda asked: operator_figures.steps(asked.operators, asked.query.bits),
+        _steps_say,
+        ("operator", "bits"),
+        Layout("target", "actual", "component"),
+    ),
+    Figure(
+        "job-size",
+        gettext_lazy("Smallest visible job"),
+        _HOURS,
+        gettext_lazy("Operators paper, figures 14 to 16"),
+        JobSize,
+        lambda asked: operator_figures.job_sizes(asked.operators, asked.query),
+        _job_sizes_say,
+        _POOL,
         Layout("operator", "bits", "job_h"),
     ),
     Figure(
-        "bits", gettext_lazy("Bits at which a job is visible"), gettext_lazy("bits of one component"),
-        gettext_lazy("Operators paper, figure 17"), BitsNeeded,
-        lambda asked: operator_figures.bits_needed(asked.operators, asked.query), _bits_say, _POOL,
+        "bits",
+        gettext_lazy("Bits at which a job is visible"),
+        gettext_lazy("bits of one component"),
+        gettext_lazy("Operators paper, figure 17"),
+        BitsNeeded,
+        lambda asked: operator_figures.bits_needed(asked.operators, asked.query),
+        _bits_say,
+        _POOL,
         Layout("operator", "region", "bits"),
     ),
     Figure(
-        "resolution", gettext_lazy("Effect of the resolution on this tree"),
-        gettext_lazy("by bits of a component, and at 10,000"), gettext_lazy("Operators paper, figure 5"),
-        ResolutionEffect, tree_figures.effects, tree_figures.effects_sentence,
-        ("operator", "resolution", "k", "job_h", "count"), Layout("operator", "resolution", "n_misplaced"),
+        "resolution",
+        gettext_lazy("Effect of the resolution on this tree"),
+        gettext_lazy("by bits of a component, and at 10,000"),
+        gettext_lazy("Operators paper, figure 5"),
+        ResolutionEffect,
+        tree_figures.effects,
+        tree_figures.effects_sentence,
+        ("operator", "resolution", "k", "job_h", "count"),
+        Layout("operator", "resolution", "n_misplaced"),
     ),
     Figure(
-        "leaf-jobs", gettext_lazy("Smallest job of each leaf"), gettext_lazy("hours of the metric"),
-        gettext_lazy("Operators paper, equation 25"), LeafJob, tree_figures.leaf_jobs, tree_figures.leaf_jobs_sentence,
+        "leaf-jobs",
+        gettext_lazy("Smallest job of each leaf"),
+        gettext_lazy("hours of the metric"),
+        gettext_lazy("Operators paper, equation 25"),
+        LeafJob,
+        tree_figures.leaf_jobs,
+        tree_figures.leaf_jobs_sentence,
         ("operator", "resolution", "k"),
     ),
     Figure(
-        "exponent", gettext_lazy("Depth-oblivious exponent"), gettext_lazy("k by the ratio of the parent"),
-        gettext_lazy("Slurm: Depth-Oblivious Fair-share Factor, figure 1"), ExponentPoint, tree_figures.exponents,
-        tree_figures.exponent_sentence, ("entry",),
+        "exponent",
+        gettext_lazy("Depth-oblivious exponent"),
+        gettext_lazy("k by the ratio of the parent"),
+        gettext_lazy("Slurm: Depth-Oblivious Fair-share Factor, figure 1"),
+        ExponentPoint,
+        tree_figures.exponents,
+        tree_figures.exponent_sentence,
+        ("entry",),
     ),
-)  # fmt: skip
+)
 FIGURES: Mapping[str, Figure] = {figure.name: figure for figure in _LISTED}

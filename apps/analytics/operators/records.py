@@ -151,9 +151,16 @@ class TreeCheck:
 
 
 Row = (
-    ProfilePoint | LocalDensity | InputDensity | Step | JobSize | BitsNeeded | ResolutionEffect | LeafJob
+    ProfilePoint
+    | LocalDensity
+    | InputDensity
+    | Step
+    | JobSize
+    | BitsNeeded
+    | ResolutionEffect
+    | LeafJob
     | ExponentPoint
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +212,11 @@ class FigureTable:
 
     def json(self) -> dict[str, Any]:
         return {
-            "figure": self.name, "title": self.title, "unit": self.unit, "reference": self.reference,
+            "figure": self.name,
+            "title": self.title,
+            "unit": self.unit,
+            "reference": self.reference,
             "sentence": self.sentence,
             "columns": [{"name": column.name, "text": column.text} for column in self.columns],
             "rows": [as_json(row) for row in self.rows],
-        }  # fmt: skip
+        }

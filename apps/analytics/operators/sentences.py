@@ -52,9 +52,12 @@ def check_sentence(check: TreeCheck) -> str:
 
 def _ranks(check: TreeCheck) -> str:
     given = {
-        "resolution": resolution_text(check.resolution), "operator": operator_text(check.operator, check.k),
-        "n": count(check.n_misplaced), "all": count(check.n_leaves), "pairs": count(check.n_pairs),
-    }  # fmt: skip
+        "resolution": resolution_text(check.resolution),
+        "operator": operator_text(check.operator, check.k),
+        "n": count(check.n_misplaced),
+        "all": count(check.n_leaves),
+        "pairs": count(check.n_pairs),
+    }
     if not check.n_misplaced:
         return _("At resolution %(resolution)s %(operator)s ranks all %(all)s leaves as exact numbers do.") % given
     text = ngettext(
@@ -101,9 +104,14 @@ def profile_sentence(operator: str, target: float, density: Sequence[float]) -> 
     low, high = (signed(2 * i / n - 1, 2) for i in (widest, widest + 1))
     n_never = sum(not value for value in density)
     given = {
-        "operator": operator, "target": percent(target, 0 if round(target * 100, 6).is_integer() else 1),
-        "part": percent(density[widest]), "low": low, "high": high, "n": n, "never": n_never,
-    }  # fmt: skip
+        "operator": operator,
+        "target": percent(target, 0 if round(target * 100, 6).is_integer() else 1),
+        "part": percent(density[widest]),
+        "low": low,
+        "high": high,
+        "n": n,
+        "never": n_never,
+    }
     text = _(
         "At target %(target)s the widest component of %(operator)s holds %(part)s of all actuals: priorities "
         "%(low)s to %(high)s."
@@ -150,23 +158,28 @@ def best_sentence(best: Mapping[str, str]) -> str:
 def bits_sentence(query: FigureQuery, own: str, overall: Mapping[str, int | None]) -> str:
     """Bits that the own operator needs everywhere, beside the operator that needs fewest."""
     given = {
-        "job": job_hours(query.job_h), "nodes": number(query.nodes, 0), "days": number(query.window_days, 0),
+        "job": job_hours(query.job_h),
+        "nodes": number(query.nodes, 0),
+        "days": number(query.window_days, 0),
         "own": own,
-    }  # fmt: skip
+    }
     known = sorted((bits, name) for name, bits in overall.items() if bits is not None)
     scene = _("With %(nodes)s nodes and a window of %(days)s days a job of %(job)s h") % given
     if not known:
         return _("%(scene)s needs more than 20 bits with every operator.") % {"scene": scene}
     bits, finest = known[0]
     best = _("%(scene)s needs the fewest bits with %(finest)s: %(bits)s.") % {
-        "scene": scene, "finest": finest, "bits": bits,
-    }  # fmt: skip
+        "scene": scene,
+        "finest": finest,
+        "bits": bits,
+    }
     if finest == own:
         return best
     needed = overall.get(own)
-    rest = (
-        _("%(own)s needs more than 20.") if needed is None else _("%(own)s needs %(needed)s.")
-    ) % {"own": own, "needed": needed}  # fmt: skip
+    rest = (_("%(own)s needs more than 20.") if needed is None else _("%(own)s needs %(needed)s.")) % {
+        "own": own,
+        "needed": needed,
+    }
     return f"{best} {rest[:1].upper()}{rest[1:]}"
 
 
@@ -174,8 +187,10 @@ def aggregation_sentence(operator: str, fewest: int, most: int, n: int) -> str:
     """How many components a target reaches, at worst and at best."""
     if fewest == most:
         return _("%(operator)s reaches %(n)s of %(all)s components at each of the eleven targets.") % {
-            "operator": _capital(operator), "n": most, "all": n,
-        }  # fmt: skip
+            "operator": _capital(operator),
+            "n": most,
+            "all": n,
+        }
     text = _("%(operator)s reaches from %(fewest)s to %(most)s of %(all)s components, depending on the target.")
     return text % {"operator": _capital(operator), "fewest": fewest, "most": most, "all": n}
 
@@ -194,9 +209,12 @@ def leaf_jobs_sentence(check: TreeCheck) -> str:
     if check.as_of is None or not check.n_leaves:
         return check_sentence(check)
     given = {
-        "resolution": resolution_text(check.resolution), "unit": check.unit, "n": count(check.n_leaves),
-        "smallest": job_hours(check.smallest_job_h), "median": job_hours(check.median_job_h),
-    }  # fmt: skip
+        "resolution": resolution_text(check.resolution),
+        "unit": check.unit,
+        "n": count(check.n_leaves),
+        "smallest": job_hours(check.smallest_job_h),
+        "median": job_hours(check.median_job_h),
+    }
     if check.smallest_job_h is None:
         return _("At resolution %(resolution)s no job changes the vector of any leaf.") % given
     if check.median_job_h == 0:
@@ -235,9 +253,11 @@ def exponent_sentence(points: Sequence[ExponentPoint], *, is_asked: bool) -> str
 
 def _one_exponent(point: ExponentPoint) -> str:
     given = {
-        "entry": point.entry, "k": number(point.k, 2), "local": ratio(point.local_ratio),
+        "entry": point.entry,
+        "k": number(point.k, 2),
+        "local": ratio(point.local_ratio),
         "above": ratio(point.parent_ratio),
-    }  # fmt: skip
+    }
     if point.k == 1:
         return _("The own ratio %(local)s of %(entry)s counts in full: its parent is at %(above)s.") % given
     text = _("The own ratio %(local)s of %(entry)s counts with the exponent %(k)s: its parent is at %(above)s.")

@@ -140,9 +140,11 @@ def check_resolution(review: Review, snapshot: ServedSnapshot, *, told_before: M
     except (Invalid, BadParameter):  # a package fails: the check `algorithm` says so
         return None
     given = {
-        "resolution": resolution_text(found.resolution), "n": count(found.n_misplaced), "all": count(found.n_leaves),
+        "resolution": resolution_text(found.resolution),
+        "n": count(found.n_misplaced),
+        "all": count(found.n_leaves),
         "operator": operator_text(str(settings["operator"]), settings.get("k")),
-    }  # fmt: skip
+    }
     if not found.n_misplaced:
         title = _("Resolution %(resolution)s gives every leaf its exact rank") % given
         return Check("resolution", "ok", title)
@@ -174,5 +176,6 @@ def _remedy(after: CheckedTree) -> str:
     if bits is None:
         return _("Choose another operator: no resolution up to 2^31 gives every leaf its exact rank.")
     return _("Choose the resolution %(resolution)s (2^%(bits)s): every leaf has its exact rank.") % {
-        "resolution": count(2**bits), "bits": bits,
-    }  # fmt: skip
+        "resolution": count(2**bits),
+        "bits": bits,
+    }

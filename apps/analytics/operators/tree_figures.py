@@ -28,25 +28,50 @@ def check(asked: OperatorQuery) -> TreeCheck:
     """The operator and resolution asked about, on this tree."""
     view, checked = asked.view, asked.checked()
     head = {
-        "policy": view.policy.slug, "revision": view.revision, "as_of": view.as_of,
-        "operator": asked.operator.name, "k": asked.settings.get("k"), "resolution": asked.settings["resolution"],
-        "is_current": asked.is_current, "job_h": asked.query.job_h, "unit": asked.unit,
-    }  # fmt: skip
+        "policy": view.policy.slug,
+        "revision": view.revision,
+        "as_of": view.as_of,
+        "operator": asked.operator.name,
+        "k": asked.settings.get("k"),
+        "resolution": asked.settings["resolution"],
+        "is_current": asked.is_current,
+        "job_h": asked.query.job_h,
+        "unit": asked.unit,
+    }
     if checked is None or not checked.leaves.any():
         found = TreeCheck(
-            **head, n_leaves=0, n_misplaced=0, n_lost=0, n_tied_pairs=0, n_turned_pairs=0, distinct_bits=None,
-            same_ranks_bits=None, job_bits=None, n_unseen=0, smallest_job_h=None, median_job_h=None, sentence="",
-        )  # fmt: skip
+            **head,
+            n_leaves=0,
+            n_misplaced=0,
+            n_lost=0,
+            n_tied_pairs=0,
+            n_turned_pairs=0,
+            distinct_bits=None,
+            same_ranks_bits=None,
+            job_bits=None,
+            n_unseen=0,
+            smallest_job_h=None,
+            median_job_h=None,
+            sentence="",
+        )
         return _said(found)
     counted, safe = checked.at([asked.settings["resolution"]])[0], checked.safe()
     bits, (anywhere, _everywhere) = checked.job_bits(asked.query.job_h), checked.jobs()
     found = TreeCheck(
-        **head, n_leaves=counted.n_leaves, n_misplaced=counted.n_misplaced, n_lost=counted.n_lost,
-        n_tied_pairs=counted.n_tied_pairs, n_turned_pairs=counted.n_turned_pairs, distinct_bits=safe.distinct,
-        same_ranks_bits=safe.same_ranks, job_bits=bits.bits or None, n_unseen=sum(one.n_unseen for one in bits.levels),
-        smallest_job_h=_finite(anywhere.min(initial=inf)), median_job_h=_finite(_median(anywhere)),
+        **head,
+        n_leaves=counted.n_leaves,
+        n_misplaced=counted.n_misplaced,
+        n_lost=counted.n_lost,
+        n_tied_pairs=counted.n_tied_pairs,
+        n_turned_pairs=counted.n_turned_pairs,
+        distinct_bits=safe.distinct,
+        same_ranks_bits=safe.same_ranks,
+        job_bits=bits.bits or None,
+        n_unseen=sum(one.n_unseen for one in bits.levels),
+        smallest_job_h=_finite(anywhere.min(initial=inf)),
+        median_job_h=_finite(_median(anywhere)),
         sentence="",
-    )  # fmt: skip
+    )
     return _said(found)
 
 
@@ -67,9 +92,14 @@ def effects(asked: OperatorQuery) -> Iterator[ResolutionEffect]:
         checked = asked.checked(settings)
         for one in [] if checked is None else checked.at(resolutions):
             yield ResolutionEffect(
-                operator.name, one.resolution, one.n_leaves, one.n_misplaced, one.n_lost, one.n_tied_pairs,
+                operator.name,
+                one.resolution,
+                one.n_leaves,
+                one.n_misplaced,
+                one.n_lost,
+                one.n_tied_pairs,
                 one.n_turned_pairs,
-            )  # fmt: skip
+            )
 
 
 def _with(asked: OperatorQuery, operator: Operator) -> dict[str, object]:

@@ -77,9 +77,10 @@ def write_carry(
             "from_s": np.array([each.day.from_s for each in kept], np.int64),
             "to_s": np.array([each.day.to_s for each in kept], np.int64),
             "ends": np.cumsum([len(each.cell) for each in kept]).astype(np.int64),
-            "account": account_ids[account], "source": source_ids[source],
+            "account": account_ids[account],
+            "source": source_ids[source],
             "amount": np.concatenate([each.amount for each in kept]),
-        }  # fmt: skip
+        }
         data, digest = blobs.pack(columns, dict(terms))
     with pgbinary.cursor() as cursor:
         cursor.execute(_WRITE, [data, digest, policy.pk])
@@ -224,9 +225,16 @@ class Builder:
         known = self._standing if self._is_standing else None
         if known is None or (known.number, known.local_only) != (row.number, local_only):
             known = stand(
-                self._policy, row.number, row.settings, rules=material.rules, keys=material.roll.keys,
-                sources=material.sources, before=self._standing, local_only=local_only, later=material.later,
-            )  # fmt: skip
+                self._policy,
+                row.number,
+                row.settings,
+                rules=material.rules,
+                keys=material.roll.keys,
+                sources=material.sources,
+                before=self._standing,
+                local_only=local_only,
+                later=material.later,
+            )
             self._standing, self._is_standing = known, True
         return known
 

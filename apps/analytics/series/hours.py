@@ -102,11 +102,14 @@ def build_hours(policy: Policy, hours: Sequence[Day], slots: Slots) -> Iterator[
             put_day(made.month, _row_of(built.day), places, built.values)
             made.rows.append(
                 SeriesHour(
-                    policy=policy, begins_at=built.day.from_at, revision_number=built.standing.number,
-                    is_before_first=built.is_before_first, root_used=built.values.root_used,
+                    policy=policy,
+                    begins_at=built.day.from_at,
+                    revision_number=built.standing.number,
+                    is_before_first=built.is_before_first,
+                    root_used=built.values.root_used,
                     root_decayed=built.values.root_decayed,
                 )
-            )  # fmt: skip
+            )
         yield made
 
 

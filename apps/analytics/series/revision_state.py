@@ -114,12 +114,20 @@ class Standing:
         target, target_global = self._shares
         return DayValues(
             {
-                "used": total, "peers_used": peers, "decayed": total_decayed, "peers_decayed": peers_decayed,
-                "target": target, "target_global": target_global, "waited_core_s": asked, "largest": largest,
-                "n_active": n_active, "flags": flags,
+                "used": total,
+                "peers_used": peers,
+                "decayed": total_decayed,
+                "peers_decayed": peers_decayed,
+                "target": target,
+                "target_global": target_global,
+                "waited_core_s": asked,
+                "largest": largest,
+                "n_active": n_active,
+                "flags": flags,
             },
-            root_used=float(whole[0]), root_decayed=float(whole_decayed[0]),
-        )  # fmt: skip
+            root_used=float(whole[0]),
+            root_decayed=float(whole_decayed[0]),
+        )
 
     def _counts(self, scope: str, narrowed: tuple[str, ...]) -> Mask:
         """(sources,) which ones a scope counts."""
@@ -180,10 +188,17 @@ class Standing:
 
 
 def stand(
-    policy: Policy, number: int, stored: dict[str, Any], *, rules: Sequence[Rule], keys: Sequence[AccountKey],
-    sources: Sequence[SourceRow], before: Standing | None, local_only: tuple[UUID, ...] = (),
+    policy: Policy,
+    number: int,
+    stored: dict[str, Any],
+    *,
+    rules: Sequence[Rule],
+    keys: Sequence[AccountKey],
+    sources: Sequence[SourceRow],
+    before: Standing | None,
+    local_only: tuple[UUID, ...] = (),
     later: LaterTree | None = None,
-) -> Standing:  # fmt: skip
+) -> Standing:
     """Of a revision with these stored settings, by today's rules. before: of another one, for the same accounts. later:
     the head's tree, for accounts whose entry came with it.
     """

@@ -62,11 +62,15 @@ class BuiltMonth:
             self._keep_waiting(at)
         self._rows.append(
             SeriesDay(
-                policy=self.policy, on=built.day.on, ends_at=built.day.to_at,
-                revision_number=built.standing.number, is_before_first=built.is_before_first,
-                root_used=built.values.root_used, root_decayed=built.values.root_decayed,
+                policy=self.policy,
+                on=built.day.on,
+                ends_at=built.day.to_at,
+                revision_number=built.standing.number,
+                is_before_first=built.is_before_first,
+                root_used=built.values.root_used,
+                root_decayed=built.values.root_decayed,
             )
-        )  # fmt: skip
+        )
 
     def _keep_waiting(self, at: int) -> None:
         """Records of then are gone: what was known of them stays known."""

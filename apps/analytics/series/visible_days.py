@@ -58,9 +58,13 @@ def as_visible(series: DailySeries, *, view: PolicyView) -> tuple[DailySeries, M
         return np.where(rows[:, None], _two_digits(amounts), amounts)
 
     coarse = replace(
-        series, used=told(series.used), peers_used=told(series.peers_used), decayed=told(series.decayed),
-        peers_decayed=told(series.peers_decayed), waited_core_s=told(series.waited_core_s),
-    )  # fmt: skip
+        series,
+        used=told(series.used),
+        peers_used=told(series.peers_used),
+        decayed=told(series.decayed),
+        peers_decayed=told(series.peers_decayed),
+        waited_core_s=told(series.waited_core_s),
+    )
     return coarse, visible_days(series, view=view)
 
 

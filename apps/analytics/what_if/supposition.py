@@ -62,6 +62,9 @@ def read_asked(given: Mapping[str, str]) -> Supposition:
         first = problems[0]
         raise Malformed(f"{first.where} {first.message}.", code="impossible", fields=problems)
     return Supposition(
-        core_h=core_h, days=USUAL_DAYS if days is None else days, load=1.0 if load is None else load / 100,
-        level=level, target=None if target is None else target / 100,
-    )  # fmt: skip
+        core_h=core_h,
+        days=USUAL_DAYS if days is None else days,
+        load=1.0 if load is None else load / 100,
+        level=level,
+        target=None if target is None else target / 100,
+    )

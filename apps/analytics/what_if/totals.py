@@ -39,9 +39,7 @@ class Totals:
         return Totals(self.usage + other.usage, self.group_usage + other.group_usage)
 
     def less(self, other: Totals) -> Totals:
-        return Totals(
-            np.maximum(self.usage - other.usage, 0.0), np.maximum(self.group_usage - other.group_usage, 0.0)
-        )  # fmt: skip
+        return Totals(np.maximum(self.usage - other.usage, 0.0), np.maximum(self.group_usage - other.group_usage, 0.0))
 
     def times(self, factor: float) -> Totals:
         return Totals(self.usage * factor, self.group_usage * factor)

@@ -139,16 +139,22 @@ def _tried(
     result = compute_from_totals(after, then.usage, then.group_usage, algorithm=algorithm)
     back, back_if = _back(forecast, tree.parent[entry] > 0, asked, level, snapshot)
     return Tried(
-        asked=asked, forecast=forecast, of=snapshot.n_ranked, basis=ahead.basis, group_name=tree.name[group], now=now,
-        now_if=now_if, then=_place_in(ahead.goes_on, entry, is_exact), then_if=_place_in(result, entry, is_exact),
-        back=back, back_if=back_if,
-    )  # fmt: skip
+        asked=asked,
+        forecast=forecast,
+        of=snapshot.n_ranked,
+        basis=ahead.basis,
+        group_name=tree.name[group],
+        now=now,
+        now_if=now_if,
+        then=_place_in(ahead.goes_on, entry, is_exact),
+        then_if=_place_in(result, entry, is_exact),
+        back=back,
+        back_if=back_if,
+    )
 
 
 def _place_in(result: PriorityResult, entry: int, is_exact: bool) -> Place:
-    return _place(
-        result.rank[entry], result.has_rank[entry], result.factor[entry], result.has_factor[entry], is_exact
-    )  # fmt: skip
+    return _place(result.rank[entry], result.has_rank[entry], result.factor[entry], result.has_factor[entry], is_exact)
 
 
 def _place(rank: int, has_rank: bool, factor: float, has_factor: bool, is_exact: bool) -> Place:
@@ -176,7 +182,7 @@ def _level(forecast: Forecast, asked: Supposition) -> ForecastLevel | None:
 
 def _with_target(
     tree: FairshareTree, snapshot: ServedSnapshot, level: ForecastLevel, asked: Supposition
-) -> FairshareTree:  # fmt: skip
+) -> FairshareTree:
     """The tree with this entry's new target; the others of its group share the rest as before."""
     target = asked.target or 0.0
     group = np.array(competitors(snapshot.tree, level.entry), dtype=np.int64)

@@ -138,11 +138,17 @@ def leave_out(
     told = _told_there(view, both.tree)
     order, n_moved = _differences(both, told)
     return Without(
-        policy_slug=view.policy.slug, policy_name=view.policy.name, settings=view.settings,
-        as_of=view.snapshot.as_of, sources=tuple(sorted(ids)), n_more=max(len(order) - most, 0),
+        policy_slug=view.policy.slug,
+        policy_name=view.policy.name,
+        settings=view.settings,
+        as_of=view.snapshot.as_of,
+        sources=tuple(sorted(ids)),
+        n_more=max(len(order) - most, 0),
         rows=tuple(_difference(both, int(i)) for i in order[:most]),
-        n_moved=n_moved, n_told=int(told.sum()), n_untold=int(len(told) - told.sum()),
-    )  # fmt: skip
+        n_moved=n_moved,
+        n_told=int(told.sum()),
+        n_untold=int(len(told) - told.sum()),
+    )
 
 
 def _scope(actor: Actor) -> str:
@@ -174,10 +180,15 @@ def _differences(both: BothWays, told: Mask) -> tuple[npt.NDArray[np.int64], int
 def _difference(both: BothWays, i: int) -> Difference:
     tree, result = both.tree, both.with_them.result
     return Difference(
-        uid=tree.uuid(i), path=tree.path(i), name=tree.name[i], kind=tree.kind_names[int(tree.kind_code[i])],
-        level=int(tree.level[i]), target=float(result.target[i]) if result.competes[i] else None,
-        before=_side(both.with_them, i), after=_side(both.without_them, i),
-    )  # fmt: skip
+        uid=tree.uuid(i),
+        path=tree.path(i),
+        name=tree.name[i],
+        kind=tree.kind_names[int(tree.kind_code[i])],
+        level=int(tree.level[i]),
+        target=float(result.target[i]) if result.competes[i] else None,
+        before=_side(both.with_them, i),
+        after=_side(both.without_them, i),
+    )
 
 
 def _side(computed: Computed, i: int) -> Side:

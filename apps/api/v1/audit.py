@@ -93,10 +93,16 @@ class AuditListView(APIView):
         cursor = given.get("cursor")
         entries = _entries(given["entry"], given.get("policy", ""), reader) if "entry" in given else frozenset()
         wanted = AuditFilter(
-            who=given.get("actor", ""), verb=given.get("verb", ""), policy_slug=given.get("policy", ""),
-            entries=entries, via=given.get("via", ""), outcome=given.get("outcome", ""),
-            text=given.get("q", ""), since=given.get("since"), until=given.get("until"),
-        )  # fmt: skip
+            who=given.get("actor", ""),
+            verb=given.get("verb", ""),
+            policy_slug=given.get("policy", ""),
+            entries=entries,
+            via=given.get("via", ""),
+            outcome=given.get("outcome", ""),
+            text=given.get("q", ""),
+            since=given.get("since"),
+            until=given.get("until"),
+        )
         before = None if cursor is None else decode_cursor(cursor, int)
         is_nowhere = "entry" in given and not entries
         page = AuditPage([], None) if is_nowhere else reader.page(wanted, before=before, limit=_PAGE)

@@ -72,6 +72,14 @@ def _lines(at: datetime) -> Iterator[dict[str, Any]]:
 def _record(number: int, start_at: datetime, account: dict[str, str]) -> dict[str, Any]:
     end_at = start_at + timedelta(hours=1, minutes=number)
     return {
-        "job": str(_FIRST_JOB + number), **account, "submit": start_at.isoformat(), "start": start_at.isoformat(),
-        "end": end_at.isoformat(), "cpus": 4, "nodes": 1, "mem_mb": 16_000, "queue": "batch", "qos": "normal",
-    }  # fmt: skip
+        "job": str(_FIRST_JOB + number),
+        **account,
+        "submit": start_at.isoformat(),
+        "start": start_at.isoformat(),
+        "end": end_at.isoformat(),
+        "cpus": 4,
+        "nodes": 1,
+        "mem_mb": 16_000,
+        "queue": "batch",
+        "qos": "normal",
+    }

@@ -20,8 +20,13 @@ PART = 16  # of each machine; the rest works for others
 _NOTE = "A sixteenth of the machine belongs to the grid."
 _ROUND = "Autumn round of the allocation committee."
 _ALLOCATED_TO = ("climate", "lattice-qcd", "genomics", "radio-sky", "materials", "fusion")
-_WITHIN = {"genomics/assembly": 0.6, "genomics/variants": 0.3, "genomics/pathogens": 0.2, "climate/seasonal": 0.5,
-           "climate/sea-ice": 0.3}  # fmt: skip
+_WITHIN = {
+    "genomics/assembly": 0.6,
+    "genomics/variants": 0.3,
+    "genomics/pathogens": 0.2,
+    "climate/seasonal": 0.5,
+    "climate/sea-ice": 0.3,
+}
 
 
 def allocate_core_hours(grid: Grid, uid_of: Callable[[str], UUID], *, at: datetime, admin: Actor) -> None:
@@ -32,18 +37,30 @@ def allocate_core_hours(grid: Grid, uid_of: Callable[[str], UUID], *, at: dateti
     first, today = day_of(at - timedelta(days=DAYS), zone), day_of(at, zone)
     for site in SITES:
         state_capacity(
-            policy_slug=POLICY_SLUG, starts_on=first, cores=site.cores / PART, site=site.name, note=_NOTE,
-            reason="As agreed.", at=at, actor=admin,
-        )  # fmt: skip
+            policy_slug=POLICY_SLUG,
+            starts_on=first,
+            cores=site.cores / PART,
+            site=site.name,
+            note=_NOTE,
+            reason="As agreed.",
+            at=at,
+            actor=admin,
+        )
     half_year = Period(first, first + 182 * DAY)
     whole_core_h = sum(site.cores for site in SITES) / PART * half_year.hours(zone)
     shares = grid.vo_shares
 
     def allocate(path: str, core_h: float, period: Period) -> None:
         give_allocation(
-            policy_slug=POLICY_SLUG, entry_uid=uid_of(f"/{path}"), starts_on=period.starts_on, ends_on=period.ends_on,
-            core_h=round(core_h, -3), reason=_ROUND, at=at, actor=admin,
-        )  # fmt: skip
+            policy_slug=POLICY_SLUG,
+            entry_uid=uid_of(f"/{path}"),
+            starts_on=period.starts_on,
+            ends_on=period.ends_on,
+            core_h=round(core_h, -3),
+            reason=_ROUND,
+            at=at,
+            actor=admin,
+        )
 
     amounts = {name: whole_core_h * shares[name] / sum(shares.values()) for name in _ALLOCATED_TO}
     for name, core_h in amounts.items():

@@ -37,17 +37,26 @@ def put_decisions(people: Mapping[str, User], uid_of: UidOf, *, at: datetime) ->
     actors = {name: Actor(user=user, via="command") for name, user in people.items()}
     _admit_guests(uid_of, at=on(at, 6, 13, 20), manager=actors["maria"])
     ask_upward(
-        policy_slug=POLICY_SLUG, entry_uid=uid_of("/climate"), shares=150, until=(at + 90 * _DAY).date(),
-        reason="Two ensembles of the winter outlook run until spring.", at=on(at, 5, 14, 25), actor=actors["maria"],
-    )  # fmt: skip
+        policy_slug=POLICY_SLUG,
+        entry_uid=uid_of("/climate"),
+        shares=150,
+        until=(at + 90 * _DAY).date(),
+        reason="Two ensembles of the winter outlook run until spring.",
+        at=on(at, 5, 14, 25),
+        actor=actors["maria"],
+    )
     apply_members(at=on(at, 2, 8, 10))
     _schedule(uid_of, decided_at=on(at, 2, 10, 45), effective_at=on(at, -12, 6, 0), admin=actors["admin"])
     _propose(uid_of, at=on(at, 2, 15, 5), manager=actors["maria"], admin=actors["admin"])
     ask_upward(
-        policy_slug=POLICY_SLUG, entry_uid=uid_of("/climate/seasonal"), shares=40,
-        until=(at + 30 * _DAY).date(), reason="The seasonal forecast is due at the end of the month.",
-        at=on(at, 1, 9, 35), actor=actors["ingrid"],
-    )  # fmt: skip
+        policy_slug=POLICY_SLUG,
+        entry_uid=uid_of("/climate/seasonal"),
+        shares=40,
+        until=(at + 30 * _DAY).date(),
+        reason="The seasonal forecast is due at the end of the month.",
+        at=on(at, 1, 9, 35),
+        actor=actors["ingrid"],
+    )
     for name, path, minute in (("admin", "/polymers", 10), ("maria", "/climate/sea-ice", 50)):
         _draft(uid_of(path), at=on(at, 1, 16, minute), actor=actors[name])
 
@@ -55,18 +64,24 @@ def put_decisions(people: Mapping[str, User], uid_of: UidOf, *, at: datetime) ->
 def refund(entry: UUID, core_h: int, *, at: datetime, note: str, reason: str, actor: Actor) -> None:
     """Usage of the day before is given back."""
     operation = {
-        "op": "adjust_usage", "entry": str(entry), "resource": "cpu_s", "amount_s": -3600 * core_h,
-        "at": (at - _DAY).isoformat(), "note": note,
-    }  # fmt: skip
+        "op": "adjust_usage",
+        "entry": str(entry),
+        "resource": "cpu_s",
+        "amount_s": -3600 * core_h,
+        "at": (at - _DAY).isoformat(),
+        "note": note,
+    }
     publish_operations(policy_slug=POLICY_SLUG, operations=[operation], reason=reason, at=at, actor=actor)
 
 
 def connect_programs(people: Mapping[str, User], uid_of: UidOf, *, at: datetime) -> None:
     """A token for each person, and a webhook that is off: nothing leaves this machine."""
     scopes = {
-        "admin": ("slurm on umea", Token.Scope.PRIORITIES_READ), "maria": ("spreadsheet", Token.Scope.POLICIES_READ),
-        "ingrid": ("notebook", Token.Scope.SELF_READ), "kimberg": ("terminal", Token.Scope.SELF_READ),
-    }  # fmt: skip
+        "admin": ("slurm on umea", Token.Scope.PRIORITIES_READ),
+        "maria": ("spreadsheet", Token.Scope.POLICIES_READ),
+        "ingrid": ("notebook", Token.Scope.SELF_READ),
+        "kimberg": ("terminal", Token.Scope.SELF_READ),
+    }
     admin = Actor(user=people["admin"], via="command")
     for username, (name, scope) in scopes.items():
         make_token(name=name, scopes=[scope], user=people[username], policy_slug="", at=at, actor=admin)
@@ -76,8 +91,12 @@ def connect_programs(people: Mapping[str, User], uid_of: UidOf, *, at: datetime)
         owner = Actor(user=people[username], via="command")
         made, _secret = make_webhook(
             name="Chat of the operators" if username == "admin" else "Chat of the climate group",
-            url="https://chat.example/hooks/fairshare", place=place, kinds=["drift"], at=at, actor=owner,
-        )  # fmt: skip
+            url="https://chat.example/hooks/fairshare",
+            place=place,
+            kinds=["drift"],
+            at=at,
+            actor=owner,
+        )
         turn(id=made.pk, version=made.version, is_on=False, at=at, actor=owner)
 
 
@@ -87,10 +106,17 @@ def _admit_guests(uid_of: UidOf, *, at: datetime, manager: Actor) -> None:
     uid = str(uuid5(climate, _GUESTS))
     rule = {"group": GUESTS, "shares": 1, "archive_after_days": 180}
     operations: list[dict[str, Any]] = [
-        {"op": "add", "parent": str(climate), "name": _GUESTS, "kind": "project", "shares": 5, "is_group": True,
-         "uid": uid},
+        {
+            "op": "add",
+            "parent": str(climate),
+            "name": _GUESTS,
+            "kind": "project",
+            "shares": 5,
+            "is_group": True,
+            "uid": uid,
+        },
         {"op": "set_members", "entry": uid, "members": [rule]},
-    ]  # fmt: skip
+    ]
     publish_operations(
         policy_slug=POLICY_SLUG, operations=operations, reason="Guests of the summer school.", at=at, actor=manager
     )
@@ -99,21 +125,28 @@ def _admit_guests(uid_of: UidOf, *, at: datetime, manager: Actor) -> None:
 def _schedule(uid_of: UidOf, *, decided_at: datetime, effective_at: datetime, admin: Actor) -> None:
     made = _made(
         [{"op": "set_shares", "entry": str(uid_of("/radio-sky")), "shares": 100}],
-        "The telescope observes again: 100 shares as agreed for the winter.", decided_at, admin,
-    )  # fmt: skip
+        "The telescope observes again: 100 shares as agreed for the winter.",
+        decided_at,
+        admin,
+    )
     proposed = propose_change_set(id=made.pk, version=made.version, at=decided_at, actor=admin)
     schedule_change_set(
-        id=proposed.pk, version=proposed.version, effective_at=effective_at, at=decided_at,
+        id=proposed.pk,
+        version=proposed.version,
+        effective_at=effective_at,
+        at=decided_at,
         actor=admin,
-    )  # fmt: skip
+    )
 
 
 def _propose(uid_of: UidOf, *, at: datetime, manager: Actor, admin: Actor) -> None:
     entry = str(uid_of("/climate/storm-tracks"))
     made = _made(
         [{"op": "set_shares", "entry": entry, "shares": 15}],
-        "Storm tracks run for the insurance project until summer.", at, manager,
-    )  # fmt: skip
+        "Storm tracks run for the insurance project until summer.",
+        at,
+        manager,
+    )
     propose_change_set(id=made.pk, version=made.version, at=at, actor=manager)
     comment_on(
         id=made.pk, text="Is the insurance project's contract signed?", at=at + timedelta(minutes=50), actor=admin

@@ -32,10 +32,16 @@ def begins_at(at: datetime) -> datetime:
 def mount_vo(*, at: datetime, begins: datetime, admin: Actor) -> Mount:
     """The neutrino VO maintains its projects and people itself from the first day on."""
     mount = make_mount(
-        policy_slug=POLICY_SLUG, entry=f"/{peers.VO}", url=peers.policy_url(begins), issuer=peers.VO_ISSUER,
-        publication=peers.VO, fingerprint=peers.key_of(peers.VO_ISSUER).public.fingerprint,
-        reason="The VO maintains its projects itself; fingerprint compared by telephone.", at=at, actor=admin,
-    )  # fmt: skip
+        policy_slug=POLICY_SLUG,
+        entry=f"/{peers.VO}",
+        url=peers.policy_url(begins),
+        issuer=peers.VO_ISSUER,
+        publication=peers.VO,
+        fingerprint=peers.key_of(peers.VO_ISSUER).public.fingerprint,
+        reason="The VO maintains its projects itself; fingerprint compared by telephone.",
+        at=at,
+        actor=admin,
+    )
     ingest_document(mount, at=at)
     return mount
 
@@ -43,10 +49,17 @@ def mount_vo(*, at: datetime, begins: datetime, admin: Actor) -> Mount:
 def subscribe_to_site(*, at: datetime, begins: datetime, admin: Actor) -> None:
     """What the VO's members use at Turku counts for them here, too."""
     row = subscribe(
-        policy_slug=POLICY_SLUG, entry=f"/{peers.VO}", url=peers.usage_url(begins), issuer=peers.SITE_ISSUER,
-        feed=peers.VO, fingerprint=peers.key_of(peers.SITE_ISSUER).public.fingerprint,
-        capacity_cores=float(peers.SITE_CORES), reason="Turku runs jobs of the neutrino VO, too.", at=at, actor=admin,
-    )  # fmt: skip
+        policy_slug=POLICY_SLUG,
+        entry=f"/{peers.VO}",
+        url=peers.usage_url(begins),
+        issuer=peers.SITE_ISSUER,
+        feed=peers.VO,
+        fingerprint=peers.key_of(peers.SITE_ISSUER).public.fingerprint,
+        capacity_cores=float(peers.SITE_CORES),
+        reason="Turku runs jobs of the neutrino VO, too.",
+        at=at,
+        actor=admin,
+    )
     ingest_document(row, at=at)
 
 
@@ -54,14 +67,24 @@ def publish_own(*, at: datetime, admin: User) -> None:
     """What others may read of the grid, and who did: Turku."""
     actor = Actor(user=admin, via="command")
     publication = make_publication(
-        policy_slug=POLICY_SLUG, entry="/climate", name="climate", is_open=True,
-        expires_after_s=_PUBLISHED_FOR_S, at=at, actor=actor,
-    )  # fmt: skip
+        policy_slug=POLICY_SLUG,
+        entry="/climate",
+        name="climate",
+        is_open=True,
+        expires_after_s=_PUBLISHED_FOR_S,
+        at=at,
+        actor=actor,
+    )
     cores = sum(site.cores for site in SITES) / PART
     feed = make_feed(
-        policy_slug=POLICY_SLUG, entry=f"/{peers.VO}", name=peers.VO, capacity_cores=cores,
-        expires_after_s=_PUBLISHED_FOR_S, at=at, actor=actor,
-    )  # fmt: skip
+        policy_slug=POLICY_SLUG,
+        entry=f"/{peers.VO}",
+        name=peers.VO,
+        capacity_cores=cores,
+        expires_after_s=_PUBLISHED_FOR_S,
+        at=at,
+        actor=actor,
+    )
     _token, text = make_token(
         name=peers.SITE_ISSUER, scopes=[Token.Scope.FEDERATION], user=admin, policy_slug=POLICY_SLUG, at=at, actor=actor
     )

@@ -65,13 +65,45 @@ _VOS: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     ("operations", 10, ("tests",)),
 )
 _FIRST = (
-    "anna", "erik", "sara", "johan", "lena", "karl", "maja", "oskar", "elin", "nils", "ida",
-    "hugo", "kim", "tove", "axel", "siri", "love", "alva", "otto", "vera",
-)  # fmt: skip
+    "anna",
+    "erik",
+    "sara",
+    "johan",
+    "lena",
+    "karl",
+    "maja",
+    "oskar",
+    "elin",
+    "nils",
+    "ida",
+    "hugo",
+    "kim",
+    "tove",
+    "axel",
+    "siri",
+    "love",
+    "alva",
+    "otto",
+    "vera",
+)
 _LAST = (
-    "berg", "lind", "holm", "strom", "dahl", "nyman", "sjo", "falk",
-    "ek", "lund", "ask", "hed", "rask", "vik", "moe", "ruud",
-)  # fmt: skip
+    "berg",
+    "lind",
+    "holm",
+    "strom",
+    "dahl",
+    "nyman",
+    "sjo",
+    "falk",
+    "ek",
+    "lund",
+    "ask",
+    "hed",
+    "rask",
+    "vik",
+    "moe",
+    "ruud",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,14 +147,22 @@ def _publish_first(grid: Grid, *, at: datetime, admin: Actor) -> Mount:
 def _publish_since(grid: Grid, mount: Mount, *, at: datetime, admin: Actor, manager: Actor) -> None:
     """Two refunds, the mount's new version between them, a newcomer."""
     refund(
-        _uid("/genomics/assembly"), 1_200, at=on(at, 21, 11, 15), reason="Refund after the failure at Linköping.",
-        note="The file system failed: 38 jobs are run again", actor=admin,
-    )  # fmt: skip
+        _uid("/genomics/assembly"),
+        1_200,
+        at=on(at, 21, 11, 15),
+        reason="Refund after the failure at Linköping.",
+        note="The file system failed: 38 jobs are run again",
+        actor=admin,
+    )
     federation.ingest_document(mount, at=federation.begins_at(at) + timedelta(days=74))
     refund(
-        _uid("/climate/seasonal"), 300, at=on(at, 13, 9, 40), reason="Refund for a forecast with wrong input data.",
-        note="The forecast is run again", actor=manager,
-    )  # fmt: skip
+        _uid("/climate/seasonal"),
+        300,
+        at=on(at, 13, 9, 40),
+        reason="Refund for a forecast with wrong input data.",
+        note="The forecast is run again",
+        actor=manager,
+    )
     _admit(grid.root(), at=on(at, 10, 13, 40), admin=admin)
     federation.ingest_document(mount, at=at)
 

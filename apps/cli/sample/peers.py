@@ -102,10 +102,16 @@ def _policy_document(begins_at: datetime, version: int) -> dict[str, Any]:
     for number in range(1, version + 1):
         issued_at = begins_at + (number - 1) * _RENEWED_EVERY
         document = {
-            "format": FORMAT, "issuer": VO_ISSUER, "publication": VO, "version": number, "previous": previous,
-            "issued_at": instant_text(issued_at), "expires_at": instant_text(issued_at + _EXPIRES_AFTER),
-            "issuers": [], "root": _root(is_new=issued_at - begins_at >= _NEW_SHARES_AFTER),
-        }  # fmt: skip
+            "format": FORMAT,
+            "issuer": VO_ISSUER,
+            "publication": VO,
+            "version": number,
+            "previous": previous,
+            "issued_at": instant_text(issued_at),
+            "expires_at": instant_text(issued_at + _EXPIRES_AFTER),
+            "issuers": [],
+            "root": _root(is_new=issued_at - begins_at >= _NEW_SHARES_AFTER),
+        }
         previous = digest_of(document)
     return document
 
@@ -147,9 +153,13 @@ class _Feed:
         amounts[:, AMOUNTS.index("cpu_s")] = 3600.0 * cores[hour, entry]
         amounts[:, AMOUNTS.index("jobs")] = 1.0
         return UsageDocument(
-            head=self._head(since, seen), entries=self.entries, hours=np.arange(since, self.number) + first,
-            row_hour=hour + since + first, row_entry=entry, amounts=amounts,
-        )  # fmt: skip
+            head=self._head(since, seen),
+            entries=self.entries,
+            hours=np.arange(since, self.number) + first,
+            row_hour=hour + since + first,
+            row_entry=entry,
+            amounts=amounts,
+        )
 
     def _cores(self) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
         """Whole cores by hour and entry. Rows are drawn one after the other: later hours change no earlier one."""
@@ -159,12 +169,20 @@ class _Feed:
 
     def _head(self, since: int, seen: int) -> UsageHead:
         return UsageHead(
-            issuer=SITE_ISSUER, feed=VO, root=uid_of(""), number=self.number, since=since, more=False,
-            newest=self._state(self.number), seen=self._state(seen) if since else None,
-            issued_at=self.at.replace(microsecond=0), expires_at=self.at.replace(microsecond=0) + _FEED_EXPIRES_AFTER,
-            site=SITE_NAME, capacity_cores=float(SITE_CORES),
+            issuer=SITE_ISSUER,
+            feed=VO,
+            root=uid_of(""),
+            number=self.number,
+            since=since,
+            more=False,
+            newest=self._state(self.number),
+            seen=self._state(seen) if since else None,
+            issued_at=self.at.replace(microsecond=0),
+            expires_at=self.at.replace(microsecond=0) + _FEED_EXPIRES_AFTER,
+            site=SITE_NAME,
+            capacity_cores=float(SITE_CORES),
             enforces=Enforced(VO_ISSUER, VO, _version(self.begins_at, self.at)),
-        )  # fmt: skip
+        )
 
     def _state(self, number: int) -> State:
         return State(number, hashlib.md5(f"{SITE_ISSUER} {number}".encode(), usedforsecurity=False).hexdigest())

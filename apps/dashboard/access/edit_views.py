@@ -214,10 +214,16 @@ def _terms_of(line: GrantLine) -> TermsForm:
     grant = line.grant
     singly = set(grant.verbs) != set(VERBS_OF_ROLE[grant.role])
     ends = timezone.localtime(grant.expires_at).date() if grant.expires_at else None
-    return TermsForm(initial={
-        "role": grant.role, "singly": singly, "verbs": grant.verbs, "reason": grant.reason, "ends_on": ends,
-        "no_end": ends is None,
-    })  # fmt: skip
+    return TermsForm(
+        initial={
+            "role": grant.role,
+            "singly": singly,
+            "verbs": grant.verbs,
+            "reason": grant.reason,
+            "ends_on": ends,
+            "no_end": ends is None,
+        }
+    )
 
 
 def _same_day(line: GrantLine, form: TermsForm) -> bool:

@@ -83,19 +83,24 @@ class GiveForm(TermsForm):
     """For whom, and where."""
 
     person = forms.CharField(
-        label=_("Person"), required=False, max_length=150,
+        label=_("Person"),
+        required=False,
+        max_length=150,
         widget=_text(autocapitalize="none", list="people"),
-    )  # fmt: skip
+    )
     people = forms.CharField(
-        label=_("or a sign-in group"), required=False, max_length=4_000,
+        label=_("or a sign-in group"),
+        required=False,
+        max_length=4_000,
         help_text=_("Such as oidc:physics, ldap:cn=hpc,ou=groups or header:staff; * means all signed-in users."),
         widget=_text(autocapitalize="none", list="groups"),
-    )  # fmt: skip
+    )
     entry = forms.CharField(
-        label=_("At this entry and below"), max_length=8192,
+        label=_("At this entry and below"),
+        max_length=8192,
         help_text=_("Path, such as /physics/theory; / is the root."),
         widget=_text(autocapitalize="none", list="places"),
-    )  # fmt: skip
+    )
     field_order = ("person", "people", "entry", "role", "singly", "verbs", "reason", "ends_on", "no_end")
 
 

@@ -200,9 +200,13 @@ def _step_line(access: Access, step: Step, now: datetime) -> StepLine:
     if not step.grants and step is access.steps[-1] and any(each.grants for each in access.steps):
         sentences = [_("inherited from above")]
     return StepLine(
-        step.name, url, "now" if step.grants else "off", step is access.steps[-1], badges,
+        step.name,
+        url,
+        "now" if step.grants else "off",
+        step is access.steps[-1],
+        badges,
         sentences or [_("no role assigned here")],
-    )  # fmt: skip
+    )
 
 
 def _given(grant: Grant, now: datetime) -> str:
@@ -213,7 +217,7 @@ def _given(grant: Grant, now: datetime) -> str:
         "until": ends,
         "reason": grant.reason,
         "group": grant.people,
-    }  # fmt: skip
+    }
     if grant.people == EVERYBODY:
         return _("to all signed-in users, by %(by)s on %(on)s, %(until)s: “%(reason)s”") % words
     if grant.people:
@@ -235,15 +239,26 @@ def grant_row(policy: str, line: GrantLine, now: datetime) -> GrantRow:
     badge, words = _end_words(line, now)
     archived = line.state is GrantState.DORMANT or not line.entry_name
     return GrantRow(
-        grant.pk, name_of(grant), bool(grant.people), grant.role, _is_adapted(grant), _role_of(grant),
+        grant.pk,
+        name_of(grant),
+        bool(grant.people),
+        grant.role,
+        _is_adapted(grant),
+        _role_of(grant),
         ", ".join(str(Verb(verb).label).lower() for verb in grant.verbs),
         tuple(grant.verbs),
         line.entry_name or _("a removed entry"),
-        "" if archived else lines.entry_url(policy, grant.entry_uid, line.entry_name), line.path,
-        str(grant.granted_by or _("the site")), grant.reason, grant.expires_at, line.state.value, badge, words,
+        "" if archived else lines.entry_url(policy, grant.entry_uid, line.entry_name),
+        line.path,
+        str(grant.granted_by or _("the site")),
+        grant.reason,
+        grant.expires_at,
+        line.state.value,
+        badge,
+        words,
         line.may_change or line.is_own,
         reverse("dashboard:grant", kwargs={"policy": policy, "grant_id": grant.pk}),
-    )  # fmt: skip
+    )
 
 
 def _end_words(line: GrantLine, now: datetime) -> tuple[str, str]:

@@ -54,11 +54,13 @@ def overview(request: HttpRequest, policy: str) -> HttpResponse:
         "may_give": access.may_give(policy_slug=policy, at=now, actor=actor_of(request)),
         "roles": Grant.Role.choices,
         "table": access_lines.roles_table(),
-        "crumbs": [{"label": found.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
-                   {"label": _("Access")}],
+        "crumbs": [
+            {"label": found.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+            {"label": _("Access")},
+        ],
         **_list_context(request, policy, lines, now),
         **_why_context(request, found, now, _own_place(lines)),
-    }  # fmt: skip
+    }
     return render(request, "dashboard/access/access.html", context)
 
 

@@ -14,9 +14,12 @@ from django.utils.translation import gettext_lazy as _
 from apps.dashboard.members.forms import reason_field, text_input
 
 RESOURCES = (
-    ("cpu_s", _("core-hours")), ("gpu_s", _("GPU-hours")), ("mem_gb_s", _("GB-hours")), ("node_s", _("node-hours")),
+    ("cpu_s", _("core-hours")),
+    ("gpu_s", _("GPU-hours")),
+    ("mem_gb_s", _("GB-hours")),
+    ("node_s", _("node-hours")),
     ("billing", _("billing-hours")),
-)  # fmt: skip
+)
 _HOURS = [("", _("hour of any resource")), *((str(hour), f"{hour:02}:00") for hour in range(24))]
 _MOST_H = 1e14
 
@@ -25,9 +28,11 @@ class AdjustmentForm(forms.Form):
     """Amounts are hours of a resource, above zero; the direction says whether they are given back or added."""
 
     direction = forms.ChoiceField(
-        label=_("Direction"), choices=[("back", _("Credit")), ("add", _("Charge"))], initial="back",
+        label=_("Direction"),
+        choices=[("back", _("Credit")), ("add", _("Charge"))],
+        initial="back",
         widget=forms.RadioSelect,
-    )  # fmt: skip
+    )
     amount = forms.CharField(label=_("Amount"), max_length=40, widget=text_input(inputmode="decimal"))
     resource = forms.ChoiceField(
         label=_("Of"), choices=RESOURCES, initial="cpu_s", widget=forms.Select(attrs={"class": "input"})
@@ -40,9 +45,12 @@ class AdjustmentForm(forms.Form):
         label=_("At"), required=False, choices=_HOURS, widget=forms.Select(attrs={"class": "input"})
     )
     note = forms.CharField(
-        label=_("Note"), required=False, max_length=512, widget=text_input(),
+        label=_("Note"),
+        required=False,
+        max_length=512,
+        widget=text_input(),
         help_text=_("What happened, in a few words; shown with the adjustment."),
-    )  # fmt: skip
+    )
     reason = reason_field(required=False)
 
     def clean_amount(self) -> float:
@@ -71,9 +79,13 @@ class AdjustmentForm(forms.Form):
 
     def operation(self, entry: UUID, now: datetime) -> dict[str, Any]:
         return {
-            "op": "adjust_usage", "entry": str(entry), "resource": self.cleaned_data["resource"],
-            "amount_s": self.amount_s, "at": self.used_at(now).isoformat(), "note": self.cleaned_data["note"].strip(),
-        }  # fmt: skip
+            "op": "adjust_usage",
+            "entry": str(entry),
+            "resource": self.cleaned_data["resource"],
+            "amount_s": self.amount_s,
+            "at": self.used_at(now).isoformat(),
+            "note": self.cleaned_data["note"].strip(),
+        }
 
     @property
     def stated(self) -> str:

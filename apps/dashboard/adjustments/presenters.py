@@ -100,9 +100,18 @@ def _line(line: AdjustmentLine, tree: TreeColumns, i: int, slug: str) -> Drawn:
     at = tree.index_of_uid(row.entry_uid)
     where = "here" if at == i else "above" if at is not None and at in tree.ancestors(i) else "below"
     return Drawn(
-        uid=row.uid, amount=signed_hours(row.amount_s), unit=unit_of(row.resource),
-        counted=signed_hours(line.counted), used_at=row.at, at=row.created_at, note=row.note, reason=row.reason,
-        author=row.author_name, path=line.path,
-        url=lines.entry_url(slug, row.entry_uid, line.entry_name) if at is not None else "", where=where,
-        is_in_force=line.is_in_force, may_revoke=line.may_revoke,
-    )  # fmt: skip
+        uid=row.uid,
+        amount=signed_hours(row.amount_s),
+        unit=unit_of(row.resource),
+        counted=signed_hours(line.counted),
+        used_at=row.at,
+        at=row.created_at,
+        note=row.note,
+        reason=row.reason,
+        author=row.author_name,
+        path=line.path,
+        url=lines.entry_url(slug, row.entry_uid, line.entry_name) if at is not None else "",
+        where=where,
+        is_in_force=line.is_in_force,
+        may_revoke=line.may_revoke,
+    )

@@ -107,10 +107,13 @@ def _effect(request: HttpRequest, page: AdjustmentsPage, form: AdjustmentForm) -
     """The preview in words; a page without numbers yet says so instead."""
     try:
         found = preview_adjustment(
-            policy_slug=page.view.policy.slug, entry_uid=page.view.tree.uuid(page.entry),
-            resource=form.cleaned_data["resource"], amount_s=form.amount_s, used_at=form.used_at(clock.now()),
+            policy_slug=page.view.policy.slug,
+            entry_uid=page.view.tree.uuid(page.entry),
+            resource=form.cleaned_data["resource"],
+            amount_s=form.amount_s,
+            used_at=form.used_at(clock.now()),
             actor=actor_of(request),
-        )  # fmt: skip
+        )
     except Conflict as error:
         return {"stated": form.stated, "no_effect": error.message}
     return {"stated": form.stated, "effect": adjustment_lines.draw_effect(found, page)}

@@ -180,9 +180,10 @@ def parted(side: Side) -> str:
         side.n_moved,
     )
     return text % {
-        "n": presentation.count(side.n_moved), "operator": presentation.count(side.n_by_operator),
+        "n": presentation.count(side.n_moved),
+        "operator": presentation.count(side.n_by_operator),
         "rounding": presentation.count(side.n_by_rounding),
-    }  # fmt: skip
+    }
 
 
 def furthest(comparison: Comparison) -> str:

@@ -22,10 +22,16 @@ def drawn(asked: OperatorQuery, name: str, address: QueryDict) -> Figure:
     view = asked.view
     found = figure_of(name).table(asked)
     shown = Shown(
-        found=found, query=asked.query, address=address, policy=view.policy.slug, caption=_caption(asked),
-        own=asked.operator.name, resolution=int(asked.settings["resolution"]), target=asked.target,
+        found=found,
+        query=asked.query,
+        address=address,
+        policy=view.policy.slug,
+        caption=_caption(asked),
+        own=asked.operator.name,
+        resolution=int(asked.settings["resolution"]),
+        target=asked.target,
         targets=asked.targets,
-    )  # fmt: skip
+    )
     return DRAWN[name](shown)
 
 
@@ -35,8 +41,9 @@ def _caption(asked: OperatorQuery) -> str:
     if view.as_of is None:
         return caption
     return _("%(caption)s, usage as of %(at)s") % {
-        "caption": caption, "at": presentation.clock_time(view.as_of, view.now),
-    }  # fmt: skip
+        "caption": caption,
+        "at": presentation.clock_time(view.as_of, view.now),
+    }
 
 
 def frames(

@@ -170,8 +170,13 @@ def _effect(request: HttpRequest, policy: str, form: ParametersForm) -> dict[str
     """What the chosen settings would change on the newest usage."""
     found = compare_algorithms(policy_slug=policy, algorithms=[{}, form.settings or {}], actor=actor_of(request))
     movers = [row for row in comparison.rows(found) if row.leaf.spread or row.cells[0].rank != row.cells[1].rank]
-    return {"found": found, "verdict": comparison.verdict(found), "movers": movers[:_SHOWN_MOVERS],
-            "refused": found.sides[1].refused, "parted": _moves(found.sides[1])}  # fmt: skip
+    return {
+        "found": found,
+        "verdict": comparison.verdict(found),
+        "movers": movers[:_SHOWN_MOVERS],
+        "refused": found.sides[1].refused,
+        "parted": _moves(found.sides[1]),
+    }
 
 
 def _moves(side: Side) -> str:

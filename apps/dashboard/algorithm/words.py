@@ -110,9 +110,7 @@ def _beside_trial(told: Sequence[Told], measured: Properties | None) -> Sequence
     """
     if measured is None:
         return told
-    found = (
-        measured.isolation, measured.proportional_redistribution, measured.scale_invariance, measured.boundaries
-    )  # fmt: skip
+    found = (measured.isolation, measured.proportional_redistribution, measured.scale_invariance, measured.boundaries)
     return [replace(one, measured=each) if one.holds else one for one, each in zip(told, found, strict=True)]
 
 
@@ -145,8 +143,9 @@ def label_of(settings: Mapping[str, Any], *, with_resolution: bool = False) -> s
     operator = operator_text(str(settings["operator"]), settings.get("k") if with_resolution else None)
     if with_resolution and settings.get("resolution"):
         operator = _("%(operator)s at %(resolution)s") % {
-            "operator": operator, "resolution": resolution_text(int(settings["resolution"])),
-        }  # fmt: skip
+            "operator": operator,
+            "resolution": resolution_text(int(settings["resolution"])),
+        }
     return f"{label}, {operator}"
 
 

@@ -77,10 +77,15 @@ def soon_context(request: HttpRequest, policy: str, of: UUID | None = None) -> d
     found = get_ending_soon(policy_slug=policy, zone=zone(), days=days, actor=actor_of(request), of=of)
     lines = [draw_event(found, event) for event in found.events]
     return {
-        "policy": policy, "soon_of": of or "", "soon": lines[:_MOST_LISTED], "n_soon": len(lines), "soon_days": days,
-        "n_more_soon": max(len(lines) - _MOST_LISTED, 0), "soon_choices": SOON_DAYS,
+        "policy": policy,
+        "soon_of": of or "",
+        "soon": lines[:_MOST_LISTED],
+        "n_soon": len(lines),
+        "soon_days": days,
+        "n_more_soon": max(len(lines) - _MOST_LISTED, 0),
+        "soon_choices": SOON_DAYS,
         "n_alerts": sum(line.is_alert for line in lines),
-    }  # fmt: skip
+    }
 
 
 def draw_event(found: Upcoming, event: Event) -> EventLine:
@@ -147,10 +152,13 @@ def calendar_context(request: HttpRequest, policy: str) -> dict[str, Any]:
     for line in lines:
         days.setdefault(line.event.on, []).append(line)
     return {
-        "policy": policy, "policy_name": found.policy_name, "upcoming": found, "agenda": _agenda(days),
+        "policy": policy,
+        "policy_name": found.policy_name,
+        "upcoming": found,
+        "agenda": _agenda(days),
         "n_events": ngettext("%(n)s event", "%(n)s events", len(lines)) % {"n": len(lines)},
         **month_context(month, found.today, days),
-    }  # fmt: skip
+    }
 
 
 def month_context(
@@ -169,13 +177,16 @@ def month_context(
         weeks.append(row)
     before, after = month.starts_on - DAY, month.ends_on + DAY
     return {
-        "weeks": weeks, "month_title": formats.date_format(month.starts_on, "F Y"),
-        "weekdays": [(formats.date_format(first + n * DAY, "D"), formats.date_format(first + n * DAY, "l"))
-                     for n in range(7)],
+        "weeks": weeks,
+        "month_title": formats.date_format(month.starts_on, "F Y"),
+        "weekdays": [
+            (formats.date_format(first + n * DAY, "D"), formats.date_format(first + n * DAY, "l")) for n in range(7)
+        ],
         "month": month_key(month.starts_on),
         "month_before": month_key(before) if before >= FIRST_DAY else "",
-        "month_after": month_key(after) if after <= LAST_DAY else "", "this_month": month_key(now_on),
-    }  # fmt: skip
+        "month_after": month_key(after) if after <= LAST_DAY else "",
+        "this_month": month_key(now_on),
+    }
 
 
 def _agenda(days: dict[date, list[EventLine]]) -> list[tuple[CalendarDay, list[EventLine]]]:

@@ -49,12 +49,15 @@ def capacities(request: HttpRequest, policy: str) -> HttpResponse:
     rows = services.list_capacities(policy_slug=policy, at=now, actor=actor, visibility=see)
     year = whole_year(today(now))
     context = {
-        "policy": policy, "policy_name": found.name, "form": form, "rows": [_row(policy, each) for each in rows],
+        "policy": policy,
+        "policy_name": found.name,
+        "form": form,
+        "rows": [_row(policy, each) for each in rows],
         "year": year.starts_on.year,
         "core_h": allocation_lines.core_h(services.core_hours(rows, year, zone())) if rows else "",
         "may_state": services.may_state(policy=found, tree=tree, at=now, actor=actor),
         "crumbs": [*crumbs_of(policy, found.name), {"label": _("Capacity")}],
-    }  # fmt: skip
+    }
     status = 422 if request.method == "POST" else 200
     return render(request, "dashboard/allocations/capacities.html", context, status=status)
 
@@ -97,34 +100,45 @@ def _page(
 ) -> HttpResponse:
     policy: Policy = found.policy
     context = {
-        "policy": policy.slug, "policy_name": policy.name, "capacity": found, "form": form, "gone": gone,
-        "row": _row(policy.slug, found), "tag": services.tag_of(found),
-        "may_state": services.may_state(
-            policy=policy, tree=load_tree(policy), at=clock.now(), actor=actor_of(request)
-        ),
+        "policy": policy.slug,
+        "policy_name": policy.name,
+        "capacity": found,
+        "form": form,
+        "gone": gone,
+        "row": _row(policy.slug, found),
+        "tag": services.tag_of(found),
+        "may_state": services.may_state(policy=policy, tree=load_tree(policy), at=clock.now(), actor=actor_of(request)),
         "crumbs": [
-            *crumbs_of(policy.slug, policy.name), {"label": _("Capacity"), "url": _url(policy.slug)},
+            *crumbs_of(policy.slug, policy.name),
+            {"label": _("Capacity"), "url": _url(policy.slug)},
             {"label": found.site or _("The site")},
         ],
-    }  # fmt: skip
+    }
     return render(request, "dashboard/allocations/capacity.html", context, status=status)
 
 
 def _row(policy: str, each: Capacity) -> dict[str, Any]:
     now = clock.now()
     return {
-        "site": each.site or _("The site"), "cores": presentation.core_hours(each.cores * 3600), "note": each.note,
-        "first": day_words(each.starts_on, now), "last": day_words(each.ends_on, now) if each.ends_on else _("no end"),
-        "author": each.author_name, "is_over": each.ends_on is not None and each.ends_on < today(now),
+        "site": each.site or _("The site"),
+        "cores": presentation.core_hours(each.cores * 3600),
+        "note": each.note,
+        "first": day_words(each.starts_on, now),
+        "last": day_words(each.ends_on, now) if each.ends_on else _("no end"),
+        "author": each.author_name,
+        "is_over": each.ends_on is not None and each.ends_on < today(now),
         "url": reverse("dashboard:capacity", kwargs={"policy": policy, "capacity_id": each.pk}),
-    }  # fmt: skip
+    }
 
 
 def _initial(found: Capacity) -> dict[str, Any]:
     return {
-        "cores": typed_amount(found.cores), "site": found.site, "starts_on": found.starts_on, "ends_on": found.ends_on,
+        "cores": typed_amount(found.cores),
+        "site": found.site,
+        "starts_on": found.starts_on,
+        "ends_on": found.ends_on,
         "note": found.note,
-    }  # fmt: skip
+    }
 
 
 def _url(policy: str) -> str:

@@ -83,13 +83,19 @@ def _allocation_page(
     i = tree.index_of_uid(found.entry_uid) or 0
     words = {"n": allocation_lines.core_h(found.core_h), "entry": tree.name[i]}
     context = {
-        "policy": policy.slug, "policy_name": policy.name, "allocation": found, "path": path, "form": form,
-        "gone": gone, "tag": services.tag_of(found), "period": period_words(services.period_of(found)),
+        "policy": policy.slug,
+        "policy_name": policy.name,
+        "allocation": found,
+        "path": path,
+        "form": form,
+        "gone": gone,
+        "tag": services.tag_of(found),
+        "period": period_words(services.period_of(found)),
         "title": _("%(n)s core-hours for %(entry)s") % words,
         "may_change": may_decide(policy=policy, tree=tree, i=i, at=clock.now(), actor=actor),
         "entry_url": allocation_lines.tab_url(policy.slug, found.entry_uid, tree.name[i]),
         "crumbs": [*crumbs_of(policy.slug, policy.name), {"label": tree.name[i]}],
-    }  # fmt: skip
+    }
     return render(request, "dashboard/allocations/allocation.html", context, status=status)
 
 
@@ -117,17 +123,27 @@ def shares(request: HttpRequest, policy: str) -> HttpResponse:
     tree = load_tree(found)
     group = f"&of={parent}" if parent != tree.uuid(0) else ""
     context = {
-        "policy": policy, "policy_name": found.name, "conversion": conversion, "refusal": refusal,
-        "problem": refusal.message if refusal else "", "form": form,
+        "policy": policy,
+        "policy_name": found.name,
+        "conversion": conversion,
+        "refusal": refusal,
+        "problem": refusal.message if refusal else "",
+        "form": form,
         "lines": [_line(conversion, line) for line in conversion.lines] if conversion else [],
-        "group_name": tree.name[tree.index_of_uid(parent) or 0], "period_words": period_words(asked.period),
-        "period": asked.period, "period_problem": asked.problem, "rest": rest, "of": parent if group else "",
-        "query": f"{query_of(asked.period)}{group}&rest={rest}", "page_query": query_of(asked.period) + group,
+        "group_name": tree.name[tree.index_of_uid(parent) or 0],
+        "period_words": period_words(asked.period),
+        "period": asked.period,
+        "period_problem": asked.problem,
+        "rest": rest,
+        "of": parent if group else "",
+        "query": f"{query_of(asked.period)}{group}&rest={rest}",
+        "page_query": query_of(asked.period) + group,
         "years": [{**year, "query": f"{year['query']}{group}&rest={rest}"} for year in neighbours(asked.period, now)],
-        "facts": _facts(conversion) if conversion else [], "has_taker": _has_taker(conversion),
+        "facts": _facts(conversion) if conversion else [],
+        "has_taker": _has_taker(conversion),
         "begins_later": asked.period.instants(zone())[0] > now,
         "crumbs": [*crumbs_of(policy, found.name), {"label": _("As shares")}],
-    }  # fmt: skip
+    }
     status = 422 if request.method == "POST" else 200
     return render(request, "dashboard/allocations/shares.html", context, status=status)
 
@@ -178,8 +194,15 @@ def _line(found: Conversion, line: ConvertedLine) -> dict[str, Any]:
     part, after = presentation.percent(line.part, 2), presentation.shares_short(line.shares_after)
     whole = presentation.shares_short(found.sum_of_shares)
     return {
-        "name": line.name, "kind": line.kind, "key": line.basis, "basis": _BASES[line.basis], "core_h": core_h,
-        "part": part, "sum": f"{core_h} ÷ {divided} × {whole} = {after}", "after": after,
+        "name": line.name,
+        "kind": line.kind,
+        "key": line.basis,
+        "basis": _BASES[line.basis],
+        "core_h": core_h,
+        "part": part,
+        "sum": f"{core_h} ÷ {divided} × {whole} = {after}",
+        "after": after,
         "before": presentation.shares_short(line.shares_before) if line.shares_before is not None else _("new"),
-        "is_changed": line.is_changed, "is_nothing": line.basis == "none" and line.kind != "reserve",
-    }  # fmt: skip
+        "is_changed": line.is_changed,
+        "is_nothing": line.basis == "none" and line.kind != "reserve",
+    }

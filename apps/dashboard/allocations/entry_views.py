@@ -57,9 +57,13 @@ def summary(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
         return SeeOther(allocation_lines.tab_url(policy, uid, found.entry.name))
     line = allocation_lines.draw_line(found.table, found.row)
     context = {
-        "found": found, "line": line, "policy": policy, "period": period_words(found.table.period),
-        "dates": _dates_words(found), "url": allocation_lines.tab_url(policy, uid, found.entry.name),
-    }  # fmt: skip
+        "found": found,
+        "line": line,
+        "policy": policy,
+        "period": period_words(found.table.period),
+        "dates": _dates_words(found),
+        "url": allocation_lines.tab_url(policy, uid, found.entry.name),
+    }
     return render(request, "dashboard/allocations/_entry.html", context)
 
 
@@ -98,10 +102,14 @@ def dates(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     if form.is_valid():
         try:
             revision = change_dates(
-                policy_slug=policy, entry_uid=uid, dates=form.dates,
-                reason=form.cleaned_data["reason"], base_revision=form.cleaned_data["base_revision"], at=clock.now(),
+                policy_slug=policy,
+                entry_uid=uid,
+                dates=form.dates,
+                reason=form.cleaned_data["reason"],
+                base_revision=form.cleaned_data["base_revision"],
+                at=clock.now(),
                 actor=actor_of(request),
-            )  # fmt: skip
+            )
         except Invalid as refusal:
             form.add_refusal(refusal)
         except Conflict as refusal:
@@ -119,27 +127,42 @@ def _found(request: HttpRequest, policy: str, uid: UUID) -> EntryCoreHours:
 
 
 def _page(
-    request: HttpRequest, found: EntryCoreHours, *, allocation_form: AllocationForm | None = None,
-    dates_form: DatesForm | None = None, status: int = 200,
-) -> HttpResponse:  # fmt: skip
+    request: HttpRequest,
+    found: EntryCoreHours,
+    *,
+    allocation_form: AllocationForm | None = None,
+    dates_form: DatesForm | None = None,
+    status: int = 200,
+) -> HttpResponse:
     now, policy, name = clock.now(), found.table.policy_slug, found.entry.name
     url = allocation_lines.tab_url(policy, found.entry.uid, name)
     tree = reverse("dashboard:policy", kwargs={"policy": policy})
     context = {
-        "policy": policy, "policy_name": found.table.policy_name, "found": found, "entry": found.entry, "url": url,
-        "line": allocation_lines.draw_line(found.table, found.row), "period_words": period_words(found.table.period),
-        "period": found.table.period, "years": neighbours(found.table.period, now), "title": _title(found),
-        "promises": [_promise(policy, each) for each in found.allocations], "steps": _steps(found),
-        "capacity": allocation_lines.core_h(found.table.capacity_core_h), "dates": _dates_words(found),
+        "policy": policy,
+        "policy_name": found.table.policy_name,
+        "found": found,
+        "entry": found.entry,
+        "url": url,
+        "line": allocation_lines.draw_line(found.table, found.row),
+        "period_words": period_words(found.table.period),
+        "period": found.table.period,
+        "years": neighbours(found.table.period, now),
+        "title": _title(found),
+        "promises": [_promise(policy, each) for each in found.allocations],
+        "steps": _steps(found),
+        "capacity": allocation_lines.core_h(found.table.capacity_core_h),
+        "dates": _dates_words(found),
         "allocation_form": allocation_form or AllocationForm(initial=_usual(request, found)),
         "dates_form": dates_form or DatesForm(initial=_dates_initial(request, found)),
         "entry_url": lines.entry_url(policy, found.entry.uid, name),
         "crumbs": [
             {"label": found.table.policy_name, "url": tree},
-            {"label": name, "url": lines.entry_url(policy, found.entry.uid, name)}, {"label": _("Core-hours")},
+            {"label": name, "url": lines.entry_url(policy, found.entry.uid, name)},
+            {"label": _("Core-hours")},
         ],
-        **soon_context(request, policy, found.entry.uid), **_month(request, found, url),
-    }  # fmt: skip
+        **soon_context(request, policy, found.entry.uid),
+        **_month(request, found, url),
+    }
     return render(request, "dashboard/allocations/entry.html", context, status=status)
 
 
@@ -155,10 +178,13 @@ def _title(found: EntryCoreHours) -> str:
 
 def _promise(policy: str, each: Allocation) -> dict[str, Any]:
     return {
-        "core_h": allocation_lines.core_h(each.core_h), "period": period_words(period_of(each)),
-        "reason": each.reason, "author": each.author_name, "is_over": each.ends_on < today(clock.now()),
+        "core_h": allocation_lines.core_h(each.core_h),
+        "period": period_words(period_of(each)),
+        "reason": each.reason,
+        "author": each.author_name,
+        "is_over": each.ends_on < today(clock.now()),
         "url": reverse("dashboard:allocation", kwargs={"policy": policy, "allocation": each.uid}),
-    }  # fmt: skip
+    }
 
 
 def _steps(found: EntryCoreHours) -> list[dict[str, str]]:
@@ -195,12 +221,13 @@ def _dates_initial(request: HttpRequest, found: EntryCoreHours) -> dict[str, Any
     dates = found.dates or Dates()
     is_number = dates.at_end not in AT_END
     return {
-        "starts_on": dates.starts_on, "ends_on": _day(request.GET.get("ends_on", "")) or dates.ends_on,
+        "starts_on": dates.starts_on,
+        "ends_on": _day(request.GET.get("ends_on", "")) or dates.ends_on,
         "shares": "" if dates.shares is None else presentation.shares(dates.shares),
         "at_end": NUMBER if is_number else dates.at_end,
         "shares_then": presentation.shares(float(dates.at_end)) if is_number else "",
         "base_revision": found.revision,
-    }  # fmt: skip
+    }
 
 
 def _dates_words(found: EntryCoreHours) -> str:

@@ -110,9 +110,11 @@ class GiveForm(AllocationForm):
     """The same, and to whom."""
 
     entry = forms.CharField(
-        label=_("Entry"), max_length=9000, help_text=_("Path, such as /physics/atlas."),
+        label=_("Entry"),
+        max_length=9000,
+        help_text=_("Path, such as /physics/atlas."),
         widget=_text(list="places", spellcheck="false", autocapitalize="none"),
-    )  # fmt: skip
+    )
     field_order = ("entry", "core_h", "starts_on", "ends_on", "reason")
 
 
@@ -161,16 +163,21 @@ class DatesForm(_Refusable):
     )
     ends_on = _day(_("Last day"), required=False, help_text=_("Leave empty for no end."))
     at_end = forms.ChoiceField(
-        label=_("After expiry"), choices=AT_END_CHOICES, required=False, initial="keep",
+        label=_("After expiry"),
+        choices=AT_END_CHOICES,
+        required=False,
+        initial="keep",
         widget=forms.Select(attrs={"class": "input"}),
-    )  # fmt: skip
+    )
     shares_then = forms.CharField(
         label=_("Shares after expiry"), max_length=40, required=False, widget=_text(inputmode="decimal")
     )
     reason = forms.CharField(
-        label=_("Reason"), max_length=2000, help_text=_("Shown in the history to those affected."),
+        label=_("Reason"),
+        max_length=2000,
+        help_text=_("Shown in the history to those affected."),
         widget=_text(),
-    )  # fmt: skip
+    )
     base_revision = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
 
     names = {"operations[0].dates": "ends_on"}  # noqa: RUF012 - read, never written
@@ -239,12 +246,14 @@ class DraftForm(_Refusable):
     """What becomes of a conversion: its reason, and whether shares end with the promises."""
 
     at_end = forms.ChoiceField(
-        label=_("Share expiry"), required=False, widget=forms.Select(attrs={"class": "input"}),
+        label=_("Share expiry"),
+        required=False,
+        widget=forms.Select(attrs={"class": "input"}),
         choices=(
             ("", _("none: only the numbers change")),
             ("keep", _("with the allocation; flagged as expired afterwards")),
             ("zero", _("with the allocation; then 0")),
             ("archive", _("with the allocation; then archived")),
         ),
-    )  # fmt: skip
+    )
     reason = _reason(_("Part of the draft; you can still change it."))

@@ -72,16 +72,23 @@ def draw_line(table: AllocationTable, row: AllocationRow) -> AllocationLine:
     own, out = row.allocated_core_h, row.sub_allocated_core_h
     url = tab_url(table.policy_slug, row.uid, row.name)
     return AllocationLine(
-        row=row, url=url, period=_period(table, row), ended=_ended(table, row),
-        promised=core_h(own) if own is not None else "", sub_allocated=_sub_allocated(row),
+        row=row,
+        url=url,
+        period=_period(table, row),
+        ended=_ended(table, row),
+        promised=core_h(own) if own is not None else "",
+        sub_allocated=_sub_allocated(row),
         share=presentation.percent(row.share_of_parent) if row.share_of_parent is not None else "",
         meter=draw_meter(out / own) if own and out is not None and row.hands_out else None,
         kept=core_h(row.kept_core_h) if row.kept_core_h is not None and row.hands_out else "",
         over=_("%(n)s over-allocated") % {"n": core_h(row.over_core_h)} if row.over_core_h else "",
         expected=core_h(row.expected_core_h) if row.expected_core_h is not None else "",
-        delivered=core_h(row.delivered_core_h), bar=_bar(row), remaining=remaining_words(row), pace=pace_of(row),
+        delivered=core_h(row.delivered_core_h),
+        bar=_bar(row),
+        remaining=remaining_words(row),
+        pace=pace_of(row),
         allocation_url=f"{url}?{query_of(table.period)}#promise" if row.may_give else "",
-    )  # fmt: skip
+    )
 
 
 def _sub_allocated(row: AllocationRow) -> str:
@@ -114,9 +121,13 @@ def _bar(row: AllocationRow) -> Bullet | None:
     if not whole or row.delivered_core_h is None or due is None:
         return None
     drawn = bullet.draw(
-        actual=row.delivered_core_h / whole, target=due / whole, maximum=_REACH, state=_STATES.get(row.pace, State.ON),
-        width=_BAR_WIDTH, tolerance=Tolerance(PACE_TOLERANCE, 0.0),
-    )  # fmt: skip
+        actual=row.delivered_core_h / whole,
+        target=due / whole,
+        maximum=_REACH,
+        state=_STATES.get(row.pace, State.ON),
+        width=_BAR_WIDTH,
+        tolerance=Tolerance(PACE_TOLERANCE, 0.0),
+    )
     return replace(drawn, track_width=round((_BAR_WIDTH - 2) / _REACH, 1))
 
 
@@ -171,9 +182,10 @@ def verdict(table: AllocationTable) -> Verdict:
         text = _("No capacity is recorded: the allocations can’t be checked.")
         return Verdict("no_capacity", _amount_title(group, when), text)
     words = {
-        "out": core_h(group.sub_allocated_core_h), "own": core_h(group.allocated_core_h), "kept":
-        core_h(group.kept_core_h)
-    }  # fmt: skip
+        "out": core_h(group.sub_allocated_core_h),
+        "own": core_h(group.allocated_core_h),
+        "kept": core_h(group.kept_core_h),
+    }
     if group.sub_allocated_core_h is None:
         return Verdict(
             "part", _("Allocations visible to you in %(when)s") % {"when": when}, _("You see part of this group.")
@@ -243,18 +255,36 @@ def gap_words(table: AllocationTable) -> str:
 
 def csv_header() -> list[str]:
     return [
-        "path", "kind", "first_day", "last_day", "allocated_core_h", "share_of_parent", "sub_allocated_core_h",
-        "kept_core_h", "over_committed_core_h", "expected_core_h", "due_core_h", "delivered_core_h",
-        "remaining_core_h", "pace",
-    ]  # fmt: skip
+        "path",
+        "kind",
+        "first_day",
+        "last_day",
+        "allocated_core_h",
+        "share_of_parent",
+        "sub_allocated_core_h",
+        "kept_core_h",
+        "over_committed_core_h",
+        "expected_core_h",
+        "due_core_h",
+        "delivered_core_h",
+        "remaining_core_h",
+        "pace",
+    ]
 
 
 def csv_row(row: AllocationRow) -> Sequence[Any]:
     days = row.days
     numbers = (
-        row.allocated_core_h, row.share_of_parent, row.sub_allocated_core_h, row.kept_core_h, row.over_core_h,
-        row.expected_core_h, row.due_core_h, row.delivered_core_h, row.remaining_core_h,
-    )  # fmt: skip
+        row.allocated_core_h,
+        row.share_of_parent,
+        row.sub_allocated_core_h,
+        row.kept_core_h,
+        row.over_core_h,
+        row.expected_core_h,
+        row.due_core_h,
+        row.delivered_core_h,
+        row.remaining_core_h,
+    )
     first, last = (days.starts_on.isoformat(), days.ends_on.isoformat()) if days else ("", "")
     return [row.path, row.kind, first, last, *("" if number is None else number for number in numbers), row.pace]
 

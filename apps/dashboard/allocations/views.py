@@ -56,10 +56,16 @@ def allocations(request: HttpRequest, policy: str) -> HttpResponse:
         given = form.cleaned_data
         try:
             give_allocation(
-                policy_slug=policy, entry_uid=_entry(request, policy, given["entry"]), starts_on=given["starts_on"],
-                ends_on=given["ends_on"], core_h=given["core_h"], reason=given["reason"], at=now,
-                actor=actor_of(request), visibility=see,
-            )  # fmt: skip
+                policy_slug=policy,
+                entry_uid=_entry(request, policy, given["entry"]),
+                starts_on=given["starts_on"],
+                ends_on=given["ends_on"],
+                core_h=given["core_h"],
+                reason=given["reason"],
+                at=now,
+                actor=actor_of(request),
+                visibility=see,
+            )
         except (Invalid, Conflict) as refusal:
             form.add_refusal(refusal)
         except NotAllowed as refusal:
@@ -177,10 +183,14 @@ def crumbs_of(policy: str, name: str) -> list[dict[str, Any]]:
 def table_of(request: HttpRequest, policy: str, *, limit: int | None = 200) -> AllocationTable:
     """As the address asks for it."""
     return get_allocation_table(
-        policy_slug=policy, period=asked_period(request, clock.now()).period, zone=zone(),
-        of=asked_uid(request.GET.get("of", "")), cursor=request.GET.get("cursor") or None, limit=limit,
+        policy_slug=policy,
+        period=asked_period(request, clock.now()).period,
+        zone=zone(),
+        of=asked_uid(request.GET.get("of", "")),
+        cursor=request.GET.get("cursor") or None,
+        limit=limit,
         actor=actor_of(request),
-    )  # fmt: skip
+    )
 
 
 def table_context(request: HttpRequest, policy: str) -> dict[str, Any]:
@@ -190,16 +200,25 @@ def table_context(request: HttpRequest, policy: str) -> dict[str, Any]:
     kept = urlencode([(name, request.GET[name]) for name in FIGURE_STATE if request.GET.get(name)])
     drawn, shown = allocation_lines.draw_lines(found), f"&{kept}" if kept else ""
     return {
-        "policy": policy, "policy_name": found.policy_name, "table": found, "lines": drawn,
-        "verdict": allocation_lines.verdict(found), "kpis": allocation_lines.kpis(found), "period": found.period,
-        "period_words": period_words(found.period), "period_problem": asked.problem,
+        "policy": policy,
+        "policy_name": found.policy_name,
+        "table": found,
+        "lines": drawn,
+        "verdict": allocation_lines.verdict(found),
+        "kpis": allocation_lines.kpis(found),
+        "period": found.period,
+        "period_words": period_words(found.period),
+        "period_problem": asked.problem,
         "years": [{**year, "query": year["query"] + group + shown} for year in neighbours(found.period, now)],
-        "figures": _figures(request, policy), "figure_state": " ".join(FIGURE_STATE),
-        "query": asked.query + group, "group_query": group, "gap": allocation_lines.gap_words(found),
+        "figures": _figures(request, policy),
+        "figure_state": " ".join(FIGURE_STATE),
+        "query": asked.query + group,
+        "group_query": group,
+        "gap": allocation_lines.gap_words(found),
         "places": [line.row.path for line in drawn if line.row.may_give],
         "has_allocations": any(line.row.allocated_core_h is not None for line in drawn),
         "unmapped": allocation_lines.core_h(found.unmapped_core_h) if found.unmapped_core_h else "",
-    }  # fmt: skip
+    }
 
 
 def trial_context(request: HttpRequest, policy: str, found: AllocationTable) -> dict[str, Any]:
@@ -212,19 +231,30 @@ def trial_context(request: HttpRequest, policy: str, found: AllocationTable) -> 
     ]
     chosen = request.GET.get("part_of") or groups[0]["value"]
     context: dict[str, Any] = {
-        "trial": None, "trial_problem": "", "trial_code": "",
-        "typed_core_h": typed, "groups": groups, "chosen": chosen, "policy": policy,
-        "period": found.period, "query": query_of(found.period),
+        "trial": None,
+        "trial_problem": "",
+        "trial_code": "",
+        "typed_core_h": typed,
+        "groups": groups,
+        "chosen": chosen,
+        "policy": policy,
+        "period": found.period,
+        "query": query_of(found.period),
         "may_convert": any(str(row.uid) == chosen and row.sees_all_children for row in (found.group, *found.rows)),
-    }  # fmt: skip
+    }
     if not typed:
         return context
     try:
         made = try_core_hours(
-            policy_slug=policy, parent_uid=asked_uid(chosen) or found.group.uid, core_h=read_amount(typed),
-            period=found.period, zone=zone(),
-            at=clock.now(), actor=actor_of(request), visibility=see,
-        )  # fmt: skip
+            policy_slug=policy,
+            parent_uid=asked_uid(chosen) or found.group.uid,
+            core_h=read_amount(typed),
+            period=found.period,
+            zone=zone(),
+            at=clock.now(),
+            actor=actor_of(request),
+            visibility=see,
+        )
     except ValidationError as problem:
         return {**context, "trial_problem": problem.messages[0], "trial_code": problem.code}
     except DomainError as refusal:

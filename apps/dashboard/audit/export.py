@@ -16,9 +16,22 @@ from apps.dashboard.shell.downloads import csv_response
 from apps.policies.history.audit_reading import AuditReader
 
 _COLUMNS = (
-    "id", "at", "actor", "verb", "outcome", "policy", "entry", "subject", "reason", "details", "via", "request_id",
-    "token", "address", "hash",
-)  # fmt: skip
+    "id",
+    "at",
+    "actor",
+    "verb",
+    "outcome",
+    "policy",
+    "entry",
+    "subject",
+    "reason",
+    "details",
+    "via",
+    "request_id",
+    "token",
+    "address",
+    "hash",
+)
 
 
 def as_lines(reader: AuditReader, wanted: Asked, at: datetime) -> HttpResponseBase:
@@ -37,11 +50,19 @@ def as_table(reader: AuditReader, wanted: Asked, at: datetime) -> HttpResponseBa
 def told(event: AuditEvent, reader: AuditReader) -> dict[str, Any]:
     """A row as JSON, without what the reader may not know."""
     found: dict[str, Any] = {
-        "id": event.id, "at": event.at.astimezone(UTC).isoformat().replace("+00:00", "Z"), "actor": event.actor_name,
-        "verb": event.verb, "outcome": event.outcome, "policy": event.policy_slug,
-        "entry": str(event.entry_uid) if event.entry_uid else None, "subject": event.subject, "reason": event.reason,
-        "details": event.details, "via": event.via, "hash": bytes(event.hash).hex(),
-    }  # fmt: skip
+        "id": event.id,
+        "at": event.at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+        "actor": event.actor_name,
+        "verb": event.verb,
+        "outcome": event.outcome,
+        "policy": event.policy_slug,
+        "entry": str(event.entry_uid) if event.entry_uid else None,
+        "subject": event.subject,
+        "reason": event.reason,
+        "details": event.details,
+        "via": event.via,
+        "hash": bytes(event.hash).hex(),
+    }
     if reader.reads_all or reader.is_own(event):
         found |= {"request_id": event.request_id, "token": event.token_prefix}
     if reader.reads_all:

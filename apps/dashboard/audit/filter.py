@@ -42,10 +42,16 @@ def asked(request: HttpRequest, reader: AuditReader) -> Asked:
             raise _wrong(name, _("is not a valid choice"))
     entries = _entries(given["entry"], given["policy"], reader)
     wanted = AuditFilter(
-        who=given["who"], verb=given["verb"], policy_slug=given["policy"], entries=entries, via=given["via"],
-        outcome=given["outcome"], text=given["q"], since=_day(given["since"], "since"),
+        who=given["who"],
+        verb=given["verb"],
+        policy_slug=given["policy"],
+        entries=entries,
+        via=given["via"],
+        outcome=given["outcome"],
+        text=given["q"],
+        since=_day(given["since"], "since"),
         until=_day(given["until"], "until", days=1),
-    )  # fmt: skip
+    )
     return Asked(wanted, given, bool(entries) or not given["entry"], _address(request))
 
 

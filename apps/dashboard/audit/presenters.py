@@ -62,12 +62,16 @@ class Teller:
         if name and event.verb.startswith(audit_words.AT_AN_ENTRY):
             after = f"{after} {_('at %(entry)s') % {'entry': name}}"
         return Sentence(
-            event=event, before=before.strip(), what=what_of(event), url=self._url(event, has_entry=bool(name)),
-            after=after.strip(), note=event.reason.strip().split("\n", 1)[0][:200],
+            event=event,
+            before=before.strip(),
+            what=what_of(event),
+            url=self._url(event, has_entry=bool(name)),
+            after=after.strip(),
+            note=event.reason.strip().split("\n", 1)[0][:200],
             via=str(audit_words.VIAS.get(event.via, event.via)),
             outcome="" if event.outcome == "done" else str(audit_words.OUTCOMES.get(event.outcome, event.outcome)),
             undo_url=self._undo_url(event),
-        )  # fmt: skip
+        )
 
     def _undo_url(self, event: AuditEvent) -> str:
         revision = audit_words.revision_of(event)

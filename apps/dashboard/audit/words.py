@@ -165,12 +165,17 @@ TOPICS = {
     "admin": gettext_lazy("administration"),
 }
 VIAS = {
-    "page": gettext_lazy("page"), "api": gettext_lazy("API"), "command": gettext_lazy("command"),
-    "worker": gettext_lazy("worker"), "admin": gettext_lazy("administration"),
-}  # fmt: skip
+    "page": gettext_lazy("page"),
+    "api": gettext_lazy("API"),
+    "command": gettext_lazy("command"),
+    "worker": gettext_lazy("worker"),
+    "admin": gettext_lazy("administration"),
+}
 OUTCOMES = {
-    "done": gettext_lazy("done"), "refused": gettext_lazy("refused"), "failed": gettext_lazy("failed"),
-}  # fmt: skip
+    "done": gettext_lazy("done"),
+    "refused": gettext_lazy("refused"),
+    "failed": gettext_lazy("failed"),
+}
 # What is told with the entry that it was done at.
 AT_AN_ENTRY = ("grant.", "allocation.", "account.attached", "account.detached")
 _DETAILS = {

@@ -84,8 +84,11 @@ def draw(job: ChargedJob, page: ChargesPage) -> dict[str, Any]:
         "unit": unit_of(page.settings),
         "resources": [
             ResourceRow(
-                str(change_words.UNITS.get(row.resource, row.resource)), presentation.shares_short(row.rate),
-                hours(row.amount_s), presentation.shares_short(row.weight), hours(row.weighed),
+                str(change_words.UNITS.get(row.resource, row.resource)),
+                presentation.shares_short(row.rate),
+                hours(row.amount_s),
+                presentation.shares_short(row.weight),
+                hours(row.weighed),
             )
             for row in charge.lines
         ],
@@ -103,7 +106,7 @@ def draw(job: ChargedJob, page: ChargesPage) -> dict[str, Any]:
         "window": page.settings.window,
         "as_of": page.as_of,
         "run_words": _run_words(job),
-    }  # fmt: skip
+    }
 
 
 def hours(seconds: float) -> str:
@@ -150,21 +153,28 @@ def _run_words(job: ChargedJob) -> str:
 
 def _hour(row: HourLine) -> HourRow:
     notes = {
-        "counts": "", "after": _("upcoming"), "old": _("outside the window"),
+        "counts": "",
+        "after": _("upcoming"),
+        "old": _("outside the window"),
         "held": _("held: another source has this hour too"),
-    }  # fmt: skip
+    }
     return HourRow(
-        at=datetime.fromtimestamp(row.hour_s, UTC), charged=hours(row.charged), age=presentation.age(row.age_s),
-        weight=formats.number_format(row.weight, 4), counted=hours(row.counted), note=notes[row.why],
-    )  # fmt: skip
+        at=datetime.fromtimestamp(row.hour_s, UTC),
+        charged=hours(row.charged),
+        age=presentation.age(row.age_s),
+        weight=formats.number_format(row.weight, 4),
+        counted=hours(row.counted),
+        note=notes[row.why],
+    )
 
 
 def _scopes(job: ChargedJob) -> Sequence[tuple[str, str, str]]:
     """Where it counts, how much, and what of it."""
     told = {
-        "historical": _("finished jobs only"), "active": _("running jobs so far"),
+        "historical": _("finished jobs only"),
+        "active": _("running jobs so far"),
         "predictive": _("running jobs so far, and the rest of their request"),
-    }  # fmt: skip
+    }
     found = []
     if job.approach_local is None or job.counted_local is None:
         found.append((_("where local usage is compared"), _("nothing"), _("it ran at another site")))

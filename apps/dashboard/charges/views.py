@@ -61,10 +61,15 @@ def _listed(request: HttpRequest, policy: str) -> dict[str, Any]:
     query = request.GET.copy()
     query.pop("before", None)
     return {
-        "page": page, "policy": policy, "lines": charge_lines.lines_of(page), "asked": asked,
-        "is_search": any(asked.values()), "unit": charge_lines.unit_of(page.settings), "query": query.urlencode(),
+        "page": page,
+        "policy": policy,
+        "lines": charge_lines.lines_of(page),
+        "asked": asked,
+        "is_search": any(asked.values()),
+        "unit": charge_lines.unit_of(page.settings),
+        "query": query.urlencode(),
         "crumbs": _crumbs(page),
-    }  # fmt: skip
+    }
 
 
 def _found(request: HttpRequest, policy: str, limit: int = 50) -> ChargesPage:

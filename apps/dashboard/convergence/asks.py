@@ -122,6 +122,9 @@ def wholes(asked: Asked) -> list[Choice]:
 
 def overlay_choices(asked: Asked) -> list[tuple[str, str, bool]]:
     labels = {
-        "band": _("Tolerance"), "changes": _("Published changes"), "demand": _("Demand"), "gaps": _("Missing data"),
-    }  # fmt: skip
+        "band": _("Tolerance"),
+        "changes": _("Published changes"),
+        "demand": _("Demand"),
+        "gaps": _("Missing data"),
+    }
     return [(name, label, asked.shows(name)) for name, label in labels.items()]

@@ -162,8 +162,11 @@ def label_of(found: Convergence, row: int, counts: Counts, reason: str) -> str:
     name = found.members[row].name
     if reason:
         return f"{name}: {reason}"
-    said = {"name": name, "actual": presentation.percent(last(found.actual[row])),
-            "target": presentation.percent(last(found.target[row]))}  # fmt: skip
+    said = {
+        "name": name,
+        "actual": presentation.percent(last(found.actual[row])),
+        "target": presentation.percent(last(found.target[row])),
+    }
     steps = _("hours") if found.is_by_hour else _("days")
     text = _("%(name)s: actual %(actual)s, target %(target)s") % said
     for n, words in (
@@ -295,13 +298,17 @@ def day_rows(found: Convergence, row: int = 0) -> list[DayRow]:
     """Newest first."""
     return [
         DayRow(
-            day, _as_of(found, at), int(found.days.revision[at]), bool(found.days.is_before_first[at]),
+            day,
+            _as_of(found, at),
+            int(found.days.revision[at]),
+            bool(found.days.is_before_first[at]),
             presentation.percent(_or_none(found.actual[row, at])),
             presentation.percent(_or_none(found.target[row, at])),
-            state_words(str(found.states[row, at])), ", ".join(found.gaps.get(day, ())),
+            state_words(str(found.states[row, at])),
+            ", ".join(found.gaps.get(day, ())),
         )
         for at, day in reversed(list(enumerate(found.on)))
-    ]  # fmt: skip
+    ]
 
 
 def _as_of(found: Convergence, at: int) -> datetime | None:
@@ -313,9 +320,19 @@ def _or_none(value: float) -> float | None:
 
 
 CSV_HEADER = (
-    "day", "entry", "uid", "revision", "before_first", "actual", "target", "deviation_points", "state", "suppressed",
-    "missing_sources", "as_of",
-)  # fmt: skip
+    "day",
+    "entry",
+    "uid",
+    "revision",
+    "before_first",
+    "actual",
+    "target",
+    "deviation_points",
+    "state",
+    "suppressed",
+    "missing_sources",
+    "as_of",
+)
 
 
 def csv_rows(found: Convergence) -> Iterator[tuple[Any, ...]]:
@@ -329,11 +346,19 @@ def csv_rows(found: Convergence) -> Iterator[tuple[Any, ...]]:
             off = None if actual is None or target is None else (actual - target) * 100
             told, as_of = bool(found.told[row, at]), _as_of(found, at)
             yield (
-                day.isoformat(), member.name, str(member.uid), int(found.days.revision[at]),
-                int(found.days.is_before_first[at]), "" if actual is None else actual,
-                "" if target is None else target, "" if off is None else off, str(found.states[row, at]), int(not told),
-                ", ".join(found.gaps.get(day, ())), "" if as_of is None else as_of.isoformat(),
-            )  # fmt: skip
+                day.isoformat(),
+                member.name,
+                str(member.uid),
+                int(found.days.revision[at]),
+                int(found.days.is_before_first[at]),
+                "" if actual is None else actual,
+                "" if target is None else target,
+                "" if off is None else off,
+                str(found.states[row, at]),
+                int(not told),
+                ", ".join(found.gaps.get(day, ())),
+                "" if as_of is None else as_of.isoformat(),
+            )
 
 
 def scope_words(found: Convergence) -> str:

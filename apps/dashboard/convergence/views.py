@@ -107,9 +107,15 @@ def _read(request: HttpRequest, policy: str, uid: UUID | None, *, itself: bool =
 def _get(request: HttpRequest, policy: str, uid: UUID | None, asked: Asked, *, itself: bool) -> Convergence:
     """With the newest snapshot as the last point, as the figures have it."""
     return get_convergence_until_now(
-        policy_slug=policy, actor=actor_of(request), uid=uid, itself=itself, period=asked.period,
-        counting=asked.counting, by_hour=asked.by_hour, against_today=asked.against_today,
-    )  # fmt: skip
+        policy_slug=policy,
+        actor=actor_of(request),
+        uid=uid,
+        itself=itself,
+        period=asked.period,
+        counting=asked.counting,
+        by_hour=asked.by_hour,
+        against_today=asked.against_today,
+    )
 
 
 def _context(request: HttpRequest, asked: Asked, found: Convergence) -> dict[str, Any]:

@@ -266,11 +266,14 @@ def _refused(request: HttpRequest, change_set: int, asked: Asked, error: DomainE
     status = status_of(error)
     view = pages.open_view(request, change_set)
     context: dict[str, Any] = {
-        "problem": words_of_refusal(error), "problem_code": error.code,
+        "problem": words_of_refusal(error),
+        "problem_code": error.code,
         "problem_field": field_of(error) if isinstance(error, Invalid) else "",
-        "problems": error.fields[1:] if isinstance(error, Invalid) else (), "draft": view.draft, "back": asked.back,
+        "problems": error.fields[1:] if isinstance(error, Invalid) else (),
+        "draft": view.draft,
+        "back": asked.back,
         "typed": request.POST,
-    }  # fmt: skip
+    }
     if isinstance(error, Stale):
         context["stale"] = _both_sides(view, request)
     if is_htmx(request):
@@ -305,13 +308,21 @@ def _sides(error: EditConflict, choices: Mapping[str, str]) -> list[dict[str, An
     found = []
     for each in error.conflicts:
         key = each.key
-        found.append({
-            "key": key, "field": presentation.field_conflict(
-                each.path, each.field, base=each.base, theirs=each.theirs, mine=each.mine
-            ),
-            "path": each.path, "name": each.field, "base": _plain(each.base), "mine": _plain(each.mine),
-            "theirs": _plain(each.theirs), "choice": choices.get(key, ""), "can_keep": each.can_keep,
-        })  # fmt: skip
+        found.append(
+            {
+                "key": key,
+                "field": presentation.field_conflict(
+                    each.path, each.field, base=each.base, theirs=each.theirs, mine=each.mine
+                ),
+                "path": each.path,
+                "name": each.field,
+                "base": _plain(each.base),
+                "mine": _plain(each.mine),
+                "theirs": _plain(each.theirs),
+                "choice": choices.get(key, ""),
+                "can_keep": each.can_keep,
+            }
+        )
     return found
 
 

@@ -117,9 +117,17 @@ def _set_dates(data: QueryDict) -> Operation:
 
 
 _READERS: dict[str, Callable[[QueryDict], Operation]] = {
-    "set_shares": _set_shares, "add": _add, "rename": _rename, "move": _move, "archive": _archive, "restore": _restore,
-    "lock": _lock, "set_scope": _set_scope, "set_kind": _set_kind, "set_dates": _set_dates,
-}  # fmt: skip
+    "set_shares": _set_shares,
+    "add": _add,
+    "rename": _rename,
+    "move": _move,
+    "archive": _archive,
+    "restore": _restore,
+    "lock": _lock,
+    "set_scope": _set_scope,
+    "set_kind": _set_kind,
+    "set_dates": _set_dates,
+}
 
 
 def _amount(data: QueryDict, **more: Any) -> Any:

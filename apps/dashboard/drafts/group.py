@@ -67,11 +67,15 @@ def has_small(group: DraftGroup) -> bool:
 def group_json(group: DraftGroup, tolerance: Tolerance, *, is_open: bool) -> dict[str, Any]:
     """What the script starts from. Parts 0..1; shares null: its parent's are passed on."""
     return {
-        "parent": str(group.parent.uid), "name": group.parent.name, "rest": group.rest,
-        "rest_before": group.rest_before, "left_out": group.n_left_out, "is_closed": group.is_closed,
+        "parent": str(group.parent.uid),
+        "name": group.parent.name,
+        "rest": group.rest,
+        "rest_before": group.rest_before,
+        "left_out": group.n_left_out,
+        "is_closed": group.is_closed,
         "tolerance": {"relative": tolerance.relative, "floor": tolerance.floor},
         "rows": [_row(row, group, is_open=is_open) for row in group.rows],
-    }  # fmt: skip
+    }
 
 
 def outlook_json(found: GroupForecast, *, with_lines: bool) -> dict[str, Any]:
@@ -151,23 +155,29 @@ def _why_fixed(row: DraftRow, *, is_open: bool) -> str:
 def _row(row: DraftRow, group: DraftGroup, *, is_open: bool) -> dict[str, Any]:
     was_here = row.before is not None and row.before.parent_uid == group.parent.uid
     return {
-        "uid": str(row.node.uid), "name": row.node.name, "shares": row.node.shares,
+        "uid": str(row.node.uid),
+        "name": row.node.name,
+        "shares": row.node.shares,
         "shares_before": row.before.shares if row.before is not None and was_here else None,
-        "target": row.target, "target_before": row.target_before if was_here else None, "actual": row.actual,
-        "has_usage": row.has_usage, "is_fixed": bool(_why_fixed(row, is_open=is_open)),
+        "target": row.target,
+        "target_before": row.target_before if was_here else None,
+        "actual": row.actual,
+        "has_usage": row.has_usage,
+        "is_fixed": bool(_why_fixed(row, is_open=is_open)),
         "is_reserve": row.node.kind == "reserve",
-    }  # fmt: skip
+    }
 
 
 def _member(found: GroupForecast, each: MemberOutlook, *, with_lines: bool) -> dict[str, Any]:
     row, forecast = each.row, each.forecast
     told: dict[str, Any] = {
-        "uid": str(row.node.uid), "target": row.target,
+        "uid": str(row.node.uid),
+        "target": row.target,
         "outcome": None if each.on_target is None else each.on_target.outcome,
         "in_s": None if each.on_target is None else each.on_target.in_s,
         "on_target": _when(found, row, each.on_target),
         "on_target_before": _when(found, row, each.on_target_before),
-    }  # fmt: skip
+    }
     if with_lines and forecast is not None and found.as_of is not None:
         told["ahead"] = [round(point.middle, _DIGITS) for point in forecast.curve(found.as_of)]
         told["so_far"] = [

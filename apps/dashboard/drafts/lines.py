@@ -84,9 +84,14 @@ def _line(
     if not is_root and row.target is not None:
         state = presentation.balance(row.actual, row.target, has_usage=row.has_usage, tolerance=tolerance).state
         bar = bullet.draw(
-            actual=row.actual, target=row.target, maximum=scales.get(row.node.parent_uid, 1.0), state=state,
-            width=width, tolerance=tolerance, before=row.target_before if moved else None,
-        )  # fmt: skip
+            actual=row.actual,
+            target=row.target,
+            maximum=scales.get(row.node.parent_uid, 1.0),
+            state=state,
+            width=width,
+            tolerance=tolerance,
+            before=row.target_before if moved else None,
+        )
     before = presentation.percent(row.target_before) if row.target_before is not None else _("none")
     return DraftLine(
         row=row,

@@ -160,8 +160,15 @@ def some_rows_context(view: DraftView, rows: Sequence[DraftRow], asked: Asked) -
     opened = set(asked.opened)
     settings = view.outcome.settings
     drawn = draw_draft(rows, tolerance=lines.tolerance_of(settings), mode=asked.mode)
-    return {"lines": drawn, "opened": opened, "mode": asked.mode, "chosen_uid": asked.entry, "draft": view.draft,
-            "back": asked.back, "is_part": True}  # fmt: skip
+    return {
+        "lines": drawn,
+        "opened": opened,
+        "mode": asked.mode,
+        "chosen_uid": asked.entry,
+        "draft": view.draft,
+        "back": asked.back,
+        "is_part": True,
+    }
 
 
 def panel_context(view: DraftView, asked: Asked, *, typed: str = "") -> dict[str, Any]:
@@ -207,9 +214,14 @@ def action_context(view: DraftView, node: Node, asked: Asked) -> dict[str, Any]:
     """The form of one action on an entry, or the list of them."""
     row = view.row(node)
     found: dict[str, Any] = {
-        "action": asked.action, "node": node, "row": row, "path": view.tree.path(node), "back": asked.back,
-        "draft": view.draft, "goal": asked.goal,
-    }  # fmt: skip
+        "action": asked.action,
+        "node": node,
+        "row": row,
+        "path": view.tree.path(node),
+        "back": asked.back,
+        "draft": view.draft,
+        "goal": asked.goal,
+    }
     if asked.action == "move":
         found["goals"] = move_goals(view, node, asked.goal)
     if asked.action == "shares" and node.parent_uid is not None:
@@ -231,10 +243,14 @@ def move_goals(view: DraftView, node: Node, query: str) -> list[dict[str, Any]]:
     found = []
     for goal in nodes[:_MOST_GOALS]:
         way = view.tree.lineage(goal)
-        found.append({
-            "node": goal, "path": "/" + "/".join(step.name for step in way[1:]),
-            "refused": _why_not(view, node, goal, way), "is_current": goal.uid == node.parent_uid,
-        })  # fmt: skip
+        found.append(
+            {
+                "node": goal,
+                "path": "/" + "/".join(step.name for step in way[1:]),
+                "refused": _why_not(view, node, goal, way),
+                "is_current": goal.uid == node.parent_uid,
+            }
+        )
     return found
 
 

@@ -49,9 +49,13 @@ def decide(
         return show(status=422, reason=reason, stated=stated, reason_error=missing)
     try:
         revision = change_settings(
-            policy_slug=policy, settings=settings, reason=reason, base_revision=_base(request), at=clock.now(),
+            policy_slug=policy,
+            settings=settings,
+            reason=reason,
+            base_revision=_base(request),
+            at=clock.now(),
             actor=actor_of(request),
-        )  # fmt: skip
+        )
     except (Invalid, Conflict) as error:
         status = status_of(error)
         return show(status=status, reason=reason, stated=stated, refusal=_refusal(error), refusal_code=error.code)

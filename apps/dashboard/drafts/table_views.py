@@ -71,9 +71,12 @@ def settings(request: HttpRequest, change_set: int) -> HttpResponse:
         if not changed:
             raise Invalid(_("The draft has these settings already."))
         drafts.add_operations(
-            id=change_set, version=version, operations=[{"op": "set_policy", "settings": changed}], at=clock.now(),
+            id=change_set,
+            version=version,
+            operations=[{"op": "set_policy", "settings": changed}],
+            at=clock.now(),
             actor=actor_of(request),
-        )  # fmt: skip
+        )
     except (Invalid, Stale, Conflict) as error:
         status = status_of(error)
         return _show_settings(request, view, request.POST, status=status, error=error)
@@ -93,14 +96,24 @@ def put_in_draft(request: HttpRequest, policy: str, changed: Mapping[str, Any], 
 
 
 def _show_paste(
-    request: HttpRequest, view: DraftView, *, text: str = "", plan: PastePlan | None = None, status: int = 200,
+    request: HttpRequest,
+    view: DraftView,
+    *,
+    text: str = "",
+    plan: PastePlan | None = None,
+    status: int = 200,
     error: Invalid | TooLarge | Stale | Conflict | None = None,
-) -> HttpResponse:  # fmt: skip
+) -> HttpResponse:
     context: dict[str, Any] = {
-        **_around(view, _("Paste a table")), "text": text, "plan": plan, "sample": SAMPLE, "error": error,
+        **_around(view, _("Paste a table")),
+        "text": text,
+        "plan": plan,
+        "sample": SAMPLE,
+        "error": error,
         "problems": [_without_place(each.where, each.message) for each in error.fields] if error else [],
-        "n_operations": len(plan.operations) if plan else 0, "preview": [],
-    }  # fmt: skip
+        "n_operations": len(plan.operations) if plan else 0,
+        "preview": [],
+    }
     if plan is not None and plan.outcome is not None:
         context["preview"] = _preview(view, plan)
         context["n_left_out"] = max(len(plan.operations) - len(context["preview"]), 0)
@@ -139,26 +152,40 @@ def _preview(view: DraftView, plan: PastePlan) -> list[dict[str, Any]]:
 
 
 def _show_settings(
-    request: HttpRequest, view: DraftView, typed: Mapping[str, Any], *, status: int = 200,
+    request: HttpRequest,
+    view: DraftView,
+    typed: Mapping[str, Any],
+    *,
+    status: int = 200,
     error: Invalid | Stale | Conflict | None = None,
-) -> HttpResponse:  # fmt: skip
+) -> HttpResponse:
     errors = {_field_of(each.where): each.message for each in reversed(error.fields)} if error else {}
     labels = {
-        "cpu_s": _("Core-seconds"), "gpu_s": _("GPU-seconds"), "mem_gb_s": _("GB of memory × seconds"),
-        "node_s": _("Node-seconds"), "billing": _("Billing units"),
-    }  # fmt: skip
+        "cpu_s": _("Core-seconds"),
+        "gpu_s": _("GPU-seconds"),
+        "mem_gb_s": _("GB of memory × seconds"),
+        "node_s": _("Node-seconds"),
+        "billing": _("Billing units"),
+    }
     slug = view.policy.slug
     context = {
-        **_around(view, _("Settings")), "typed": typed, "error": error, "errors": errors,
+        **_around(view, _("Settings")),
+        "typed": typed,
+        "error": error,
+        "errors": errors,
         "weights": [
-            {"name": f"weight_{name}", "label": labels[name], "value": typed.get(f"weight_{name}", ""),
-             "error": errors.get(f"weight_{name}", "")}
+            {
+                "name": f"weight_{name}",
+                "label": labels[name],
+                "value": typed.get(f"weight_{name}", ""),
+                "error": errors.get(f"weight_{name}", ""),
+            }
             for name in RESOURCES
         ],
         "approaches": settings_forms.approaches(),
         "algorithm_url": reverse("dashboard:algorithm", kwargs={"policy": slug}),
         "aging_url": reverse("dashboard:aging", kwargs={"policy": slug}),
-    }  # fmt: skip
+    }
     return render(request, "dashboard/drafts/settings.html", context, status=status)
 
 

@@ -71,9 +71,15 @@ def draft(request: HttpRequest, change_set: int) -> HttpResponse:
 
 
 def show(
-    request: HttpRequest, view: DraftView, asked: Asked, *, status: int = 200, parent: str = "", cursor: str = "",
+    request: HttpRequest,
+    view: DraftView,
+    asked: Asked,
+    *,
+    status: int = 200,
+    parent: str = "",
+    cursor: str = "",
     **more: Any,
-) -> HttpResponse:  # fmt: skip
+) -> HttpResponse:
     """The page, with what is said on top of it."""
     context = pages.page_context(view, asked)
     if parent:

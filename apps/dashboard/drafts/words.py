@@ -17,12 +17,21 @@ from apps.policies.models import ChangeSet
 from apps.policies.tree.columns import Node
 
 ICONS = {
-    "set_shares": ("chg", "pencil"), "add": ("add", "plus"), "rename": ("chg", "pencil"),
-    "move": ("mov", "arrows-move"), "archive": ("del", "archive"), "restore": ("add", "arrow-back-up"),
-    "lock": ("chg", "lock"), "set_scope": ("chg", "stack-2"), "set_dates": ("chg", "calendar"),
-    "set_kind": ("chg", "pencil"), "set_members": ("chg", "user-plus"), "set_policy": ("chg", "adjustments-horizontal"),
-    "adjust_usage": ("chg", "history"), "mount": ("chg", "world-share"),
-}  # fmt: skip
+    "set_shares": ("chg", "pencil"),
+    "add": ("add", "plus"),
+    "rename": ("chg", "pencil"),
+    "move": ("mov", "arrows-move"),
+    "archive": ("del", "archive"),
+    "restore": ("add", "arrow-back-up"),
+    "lock": ("chg", "lock"),
+    "set_scope": ("chg", "stack-2"),
+    "set_dates": ("chg", "calendar"),
+    "set_kind": ("chg", "pencil"),
+    "set_members": ("chg", "user-plus"),
+    "set_policy": ("chg", "adjustments-horizontal"),
+    "adjust_usage": ("chg", "history"),
+    "mount": ("chg", "world-share"),
+}
 _SETTINGS = {
     "algorithm": gettext_lazy("algorithm"),
     "metric": gettext_lazy("metric"),
@@ -86,15 +95,19 @@ def _plain_words(kind: str, name: str, operation: Mapping[str, Any]) -> str:
         text = _("%(name)s locked") if operation.get("locked", True) else _("%(name)s unlocked")
         return text % {"name": name}
     texts = {
-        "archive": _("%(name)s archived"), "set_scope": _("scope of %(name)s: %(scope)s"),
-        "set_kind": _("%(name)s becomes a %(kind)s"), "set_members": _("rules for members of %(name)s"),
-        "mount": _("maintainer of the entries below %(name)s"), "adjust_usage": _("usage of %(name)s corrected"),
+        "archive": _("%(name)s archived"),
+        "set_scope": _("scope of %(name)s: %(scope)s"),
+        "set_kind": _("%(name)s becomes a %(kind)s"),
+        "set_members": _("rules for members of %(name)s"),
+        "mount": _("maintainer of the entries below %(name)s"),
+        "adjust_usage": _("usage of %(name)s corrected"),
         "set_dates": _("dates of %(name)s: %(dates)s"),
-    }  # fmt: skip
+    }
     more = {
-        "scope": operation.get("scope") or _("as above"), "kind": operation.get("kind", ""),
+        "scope": operation.get("scope") or _("as above"),
+        "kind": operation.get("kind", ""),
         "dates": date_words(operation.get("dates")),
-    }  # fmt: skip
+    }
     return texts.get(kind, kind + " %(name)s") % {"name": name, **more}
 
 

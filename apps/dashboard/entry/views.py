@@ -159,9 +159,13 @@ def _preview_context(request: HttpRequest, policy: str, uid: UUID, shares: Share
 
 def _show(request: HttpRequest, page: EntryPage, *, status: int = 200, **extra: Any) -> HttpResponse:
     context = {**entry_context(page), "time_bar": time_travel.time_bar(request, page.moment), **extra}
-    context["origin"] = None if page.moment else origins.origin_of(
-        policy_slug=page.policy_slug, uid=page.entry.uid, at=clock.now(), actor=actor_of(request)
-    )  # fmt: skip
+    context["origin"] = (
+        None
+        if page.moment
+        else origins.origin_of(
+            policy_slug=page.policy_slug, uid=page.entry.uid, at=clock.now(), actor=actor_of(request)
+        )
+    )
     form = context.get("form")
     context["typed"] = form.data.get("shares", "") if form else presentation.shares(page.entry.shares)
     context["typed_reason"] = form.data.get("reason", "") if form else ""

@@ -65,15 +65,18 @@ class AddressForm(RemoteForm):
     default_field = "url"
     policy = forms.ChoiceField(label=gettext_lazy("Our policy"), widget=forms.Select(attrs={"class": "input"}))
     url = forms.CharField(
-        label=gettext_lazy("Document address"), max_length=2048,
+        label=gettext_lazy("Document address"),
+        max_length=2048,
         widget=_text(inputmode="url", placeholder="https://vo-a.example/vo-a.fairshare"),
         help_text=gettext_lazy("As the peer sent it. It is fetched once for review; nothing is stored yet."),
-    )  # fmt: skip
+    )
     token = forms.CharField(
-        label=gettext_lazy("Access token"), max_length=512, required=False,
+        label=gettext_lazy("Access token"),
+        max_length=512,
+        required=False,
         widget=forms.PasswordInput(attrs={"class": "input", "autocomplete": "off"}),
         help_text=gettext_lazy("Only if the peer gave you one. Stored encrypted."),
-    )  # fmt: skip
+    )
     sealed = forms.CharField(required=False, max_length=4096, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, policies: Sequence[tuple[str, str]], **kwargs: Any) -> None:
@@ -93,12 +96,14 @@ class KeyForm(RemoteForm):
     default_field = "told"
     seen = forms.CharField(max_length=64, widget=forms.HiddenInput)
     told = forms.CharField(
-        label=gettext_lazy("Fingerprint"), required=False, max_length=400,
+        label=gettext_lazy("Fingerprint"),
+        required=False,
+        max_length=400,
         widget=forms.Textarea(
             attrs={"class": "input fp-in", "rows": "4", "autocomplete": "off", "spellcheck": "false"}
         ),
         help_text=gettext_lazy("As the peer gave it; spaces and case don’t matter."),
-    )  # fmt: skip
+    )
     compared = forms.BooleanField(
         required=False, label=gettext_lazy("I compared all sixteen groups over a separate channel, and they match.")
     )
@@ -118,8 +123,10 @@ class KeyForm(RemoteForm):
         if plain != fingerprint:
             odd = next(at for at in range(0, 64, 4) if plain[at : at + 4] != fingerprint[at : at + 4])
             message = _("Group %(n)s differs: the peer gave %(told)s, the document has %(found)s. Don’t mount it.") % {
-                "n": odd // 4 + 1, "told": plain[odd : odd + 4], "found": fingerprint[odd : odd + 4],
-            }  # fmt: skip
+                "n": odd // 4 + 1,
+                "told": plain[odd : odd + 4],
+                "found": fingerprint[odd : odd + 4],
+            }
             raise Invalid(message, code="key_differs")
 
 
@@ -149,18 +156,24 @@ class LimitsForm(RemoteForm):
         """As the room takes them: seconds, whole numbers."""
         given = self.cleaned_data
         return {
-            "every_s": round(given["every"] * _MINUTE_S), "max_age_s": round(given["max_age"] * _HOUR_S),
-            "most_points": given["most_points"], "most_entries": _whole(given["most_entries"]),
-            "most_levels": _whole(given["most_levels"]), "stale_action": given["stale_action"],
-        }  # fmt: skip
+            "every_s": round(given["every"] * _MINUTE_S),
+            "max_age_s": round(given["max_age"] * _HOUR_S),
+            "most_points": given["most_points"],
+            "most_entries": _whole(given["most_entries"]),
+            "most_levels": _whole(given["most_levels"]),
+            "stale_action": given["stale_action"],
+        }
 
     @staticmethod
     def initial_of(mount: Mount) -> dict[str, Any]:
         return {
-            "every": f"{mount.every_s / _MINUTE_S:g}", "max_age": f"{mount.max_age_s / _HOUR_S:g}",
-            "most_points": f"{mount.most_points:g}", "most_entries": mount.most_entries,
-            "most_levels": mount.most_levels, "stale_action": mount.stale_action,
-        }  # fmt: skip
+            "every": f"{mount.every_s / _MINUTE_S:g}",
+            "max_age": f"{mount.max_age_s / _HOUR_S:g}",
+            "most_points": f"{mount.most_points:g}",
+            "most_entries": mount.most_entries,
+            "most_levels": mount.most_levels,
+            "stale_action": mount.stale_action,
+        }
 
 
 class PlaceForm(LimitsForm):
@@ -168,13 +181,17 @@ class PlaceForm(LimitsForm):
 
     default_field = "entry"
     entry = forms.CharField(
-        label=gettext_lazy("Our entry"), max_length=8192, widget=_text(placeholder="/vo-a", list="places"),
+        label=gettext_lazy("Our entry"),
+        max_length=8192,
+        widget=_text(placeholder="/vo-a", list="places"),
         help_text=gettext_lazy("It keeps its own share; the document replaces everything below it."),
-    )  # fmt: skip
+    )
     reason = forms.CharField(
-        label=gettext_lazy("Reason"), max_length=2000, widget=_text(),
+        label=gettext_lazy("Reason"),
+        max_length=2000,
+        widget=_text(),
         help_text=gettext_lazy("Recorded in the audit log and the policy’s history."),
-    )  # fmt: skip
+    )
 
 
 class SettingsForm(LimitsForm):
@@ -187,9 +204,12 @@ class DeedForm(RemoteForm):
     """One thing to do about it, and why."""
 
     reason = forms.CharField(
-        label=gettext_lazy("Reason"), max_length=2000, required=False, widget=_text(),
+        label=gettext_lazy("Reason"),
+        max_length=2000,
+        required=False,
+        widget=_text(),
         help_text=gettext_lazy("Recorded in the audit log."),
-    )  # fmt: skip
+    )
 
 
 class ReasonForm(DeedForm):
@@ -205,12 +225,13 @@ class TrustForm(RemoteForm):
 
     default_field = "told"
     told = forms.CharField(
-        label=gettext_lazy("Fingerprint of the new key"), max_length=400,
+        label=gettext_lazy("Fingerprint of the new key"),
+        max_length=400,
         widget=forms.Textarea(
             attrs={"class": "input fp-in", "rows": "4", "autocomplete": "off", "spellcheck": "false"}
         ),
         help_text=gettext_lazy("From the peer, over a separate channel: phone, letter, in person."),
-    )  # fmt: skip
+    )
     reason = forms.CharField(label=gettext_lazy("Reason"), max_length=2000, widget=_text(id="id_trust_reason"))
 
 

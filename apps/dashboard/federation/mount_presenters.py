@@ -134,8 +134,9 @@ def stated_verdict(found: Differences) -> str:
             "n": presentation.count(n)
         }
     return ngettext("%(odd)s of %(n)s entry differs", "%(odd)s of %(n)s entries differ", n) % {
-        "odd": presentation.count(odd), "n": presentation.count(n),
-    }  # fmt: skip
+        "odd": presentation.count(odd),
+        "n": presentation.count(n),
+    }
 
 
 def _stated(row: Stated, slug: str) -> StatedLine:
@@ -145,11 +146,14 @@ def _stated(row: Stated, slug: str) -> StatedLine:
     elif not row.in_document:
         mark = _("no longer in the document")
     return StatedLine(
-        row=row, url=lines.entry_url(slug, row.uid, row.name) if row.in_tree else "",
+        row=row,
+        url=lines.entry_url(slug, row.uid, row.name) if row.in_tree else "",
         stated=presentation.shares_short(row.shares_stated) if row.in_document else presentation.UNKNOWN,
-        inside=presentation.percent(row.inside), asked=presentation.percent(row.asked),
-        here=presentation.percent(row.here), mark=mark,
-    )  # fmt: skip
+        inside=presentation.percent(row.inside),
+        asked=presentation.percent(row.asked),
+        here=presentation.percent(row.here),
+        mark=mark,
+    )
 
 
 def page_of(rows: Sequence[Stated], start: int, most: int) -> tuple[Sequence[Stated], int | None]:

@@ -68,9 +68,11 @@ def timeline(request: HttpRequest, mount: int) -> HttpResponse:
     rows = Fetch.objects.filter(mount=found, **({"id__lt": before} if before else {})).order_by("-id")[: _PAGE + 1]
     shown = list(rows)
     context = {
-        "mount": found, "looks": [words.look(each) for each in shown[:_PAGE]],
-        "older": shown[_PAGE - 1].pk if len(shown) > _PAGE else None, **_crumbs(found, _("Fetch log")),
-    }  # fmt: skip
+        "mount": found,
+        "looks": [words.look(each) for each in shown[:_PAGE]],
+        "older": shown[_PAGE - 1].pk if len(shown) > _PAGE else None,
+        **_crumbs(found, _("Fetch log")),
+    }
     return render(request, "dashboard/federation/timeline.html", context)
 
 
@@ -90,9 +92,12 @@ def difference(request: HttpRequest, mount: int) -> HttpResponse:
             "next_cursor": cursor + _PAGE if compared.diff and compared.diff.n_rows > cursor + _PAGE else None,
             "before_title": _("Active"),
             "after_title": _("Version %(n)s") % {"n": presentation.count(found.version)},
-            "stated": words.stated_lines(compared, stated), "later": later, "start": start,
-            "stated_verdict": words.stated_verdict(compared), "review_url": _review_url(found),
-        }  # fmt: skip
+            "stated": words.stated_lines(compared, stated),
+            "later": later,
+            "start": start,
+            "stated_verdict": words.stated_verdict(compared),
+            "review_url": _review_url(found),
+        }
     return render(request, "dashboard/federation/difference.html", context)
 
 
@@ -125,9 +130,12 @@ Deed = Callable[[HttpRequest, Mount, RemoteForm], object]
 
 def _about(request: HttpRequest, found: Mount, form: RemoteForm) -> dict[str, Any]:
     return {
-        "kind": "mount", "remote_id": found.pk, "reason": form.cleaned_data["reason"], "at": clock.now(),
+        "kind": "mount",
+        "remote_id": found.pk,
+        "reason": form.cleaned_data["reason"],
+        "at": clock.now(),
         "actor": actor_of(request),
-    }  # fmt: skip
+    }
 
 
 def _settings(request: HttpRequest, found: Mount, form: RemoteForm) -> None:
@@ -142,16 +150,20 @@ def _unmount(request: HttpRequest, found: Mount, form: RemoteForm) -> None:
 _DEEDS: dict[str, tuple[type[RemoteForm], Deed, Callable[[], str]]] = {
     "fetch": (DeedForm, lambda *all: control.fetch_now(**_about(*all)), lambda: _("Fetch requested.")),
     "pause": (
-        ReasonForm, lambda *all: control.pause(**_about(*all)), lambda: _("Paused: the current version stays."),
+        ReasonForm,
+        lambda *all: control.pause(**_about(*all)),
+        lambda: _("Paused: the current version stays."),
     ),
     "resume": (ReasonForm, lambda *all: control.resume(**_about(*all)), lambda: _("Resumed.")),
     "freeze": (
-        ReasonForm, lambda *all: control.freeze(**_about(*all)),
+        ReasonForm,
+        lambda *all: control.freeze(**_about(*all)),
         lambda: _("Frozen: it is fetched, but not applied."),
     ),
     "thaw": (ReasonForm, lambda *all: control.thaw(**_about(*all)), lambda: _("Unfrozen.")),
     "anew": (
-        ReasonForm, lambda *all: control.begin_anew(**_about(*all)),
+        ReasonForm,
+        lambda *all: control.begin_anew(**_about(*all)),
         lambda: _("Document history reset: the next version is accepted within the limits."),
     ),
     "settings": (SettingsForm, _settings, lambda: _("Limits saved.")),
@@ -163,7 +175,7 @@ _DEEDS: dict[str, tuple[type[RemoteForm], Deed, Callable[[], str]]] = {
         lambda: _("Key trusted."),
     ),
     "unmount": (UnmountForm, _unmount, lambda: _("Unmounted: the entries below are yours, as they are now.")),
-}  # fmt: skip
+}
 _FORM_OF: dict[type[RemoteForm], str] = {SettingsForm: "limits", TrustForm: "trust", UnmountForm: "leave"}
 
 
@@ -176,12 +188,20 @@ def _show(request: HttpRequest, found: Mount, *, status: int = 200, **forms: Rem
     limits = forms.get("limits") or SettingsForm(initial=LimitsForm.initial_of(found))
     context = {
         **_now(request, found),
-        "looks": [words.look(each) for each in newest[:_NEWEST]], "has_older": len(newest) > _NEWEST,
-        "groups": federation_lines.groups(found.fingerprint), "deed": forms.get("deed") or DeedForm(),
-        "limits": limits, "trust": forms.get("trust") or TrustForm(), "leave": forms.get("leave") or UnmountForm(),
-        "is_changing": "limits" in forms, "is_trusting": "trust" in forms, "is_leaving": "leave" in forms,
-        "actions": STALE_ACTIONS, "has_token": bool(found.sealed_token), **_crumbs(found),
-    }  # fmt: skip
+        "looks": [words.look(each) for each in newest[:_NEWEST]],
+        "has_older": len(newest) > _NEWEST,
+        "groups": federation_lines.groups(found.fingerprint),
+        "deed": forms.get("deed") or DeedForm(),
+        "limits": limits,
+        "trust": forms.get("trust") or TrustForm(),
+        "leave": forms.get("leave") or UnmountForm(),
+        "is_changing": "limits" in forms,
+        "is_trusting": "trust" in forms,
+        "is_leaving": "leave" in forms,
+        "actions": STALE_ACTIONS,
+        "has_token": bool(found.sealed_token),
+        **_crumbs(found),
+    }
     return render(request, "dashboard/federation/mount.html", context, status=status)
 
 
@@ -194,16 +214,23 @@ def _now(request: HttpRequest, found: Mount) -> dict[str, Any]:
     tree = load_tree(found.policy)
     i = tree.index_of_uid(found.entry_uid)
     return {
-        "mount": found, "standing": federation_lines.STANDINGS[condition], "title": words.title(found, at),
-        "next_step": words.next_step(found, condition, at), "condition": condition,
-        "entry_path": path, "entry_url": lines.entry_url(found.policy.slug, found.entry_uid, path.rpartition("/")[2]),
+        "mount": found,
+        "standing": federation_lines.STANDINGS[condition],
+        "title": words.title(found, at),
+        "next_step": words.next_step(found, condition, at),
+        "condition": condition,
+        "entry_path": path,
+        "entry_url": lines.entry_url(found.policy.slug, found.entry_uid, path.rpartition("/")[2]),
         "allowed": federation_lines.allowed_words(found.max_age_s),
-        "effect": presentation.percent(effect), "n_below": 0 if i is None else int(tree.subtree_mask(i).sum()) - 1,
+        "effect": presentation.percent(effect),
+        "n_below": 0 if i is None else int(tree.subtree_mask(i).sum()) - 1,
         "age": federation_lines.age_of_allowed(age_s, found.max_age_s),
-        "meter": federation_lines.meter(age_s, found.max_age_s), "review_url": _review_url(found) if held else "",
+        "meter": federation_lines.meter(age_s, found.max_age_s),
+        "review_url": _review_url(found) if held else "",
         "held_words": words.held_words(found) if held else "",
-        "is_at_work": _is_at_work(found), "is_asked": condition not in (Condition.PAUSED, Condition.BLOCKED),
-    }  # fmt: skip
+        "is_at_work": _is_at_work(found),
+        "is_asked": condition not in (Condition.PAUSED, Condition.BLOCKED),
+    }
 
 
 def _is_at_work(found: Mount) -> bool:
@@ -221,8 +248,9 @@ def _number(request: HttpRequest, name: str) -> int | None:
 
 def _crumbs(found: Mount, last: str = "") -> dict[str, Any]:
     crumbs: list[dict[str, Any]] = [
-        {"label": _("Federation"), "url": reverse("dashboard:federation")}, {"label": str(found)}
-    ]  # fmt: skip
+        {"label": _("Federation"), "url": reverse("dashboard:federation")},
+        {"label": str(found)},
+    ]
     if last:
         crumbs[-1]["url"] = page_url(found.pk)
         crumbs.append({"label": last})

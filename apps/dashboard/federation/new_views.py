@@ -85,10 +85,15 @@ def _key(request: HttpRequest, policies: list[Policy]) -> HttpResponse:
         return _document(request, seen, sealed, form, address.cleaned_data, status=422)
     head = seen.document.head
     carried = {
-        "policy": address.cleaned_data["policy"], "url": seen.url, "sealed": sealed, "issuer": head.issuer,
-        "publication": head.publication, "version": head.version, "fingerprint": seen.key.fingerprint,
+        "policy": address.cleaned_data["policy"],
+        "url": seen.url,
+        "sealed": sealed,
+        "issuer": head.issuer,
+        "publication": head.publication,
+        "version": head.version,
+        "fingerprint": seen.key.fingerprint,
         "n_entries": seen.n_entries,
-    }  # fmt: skip
+    }
     return _choose(request, PlaceForm(initial=first_limits()), carried)
 
 
@@ -102,11 +107,18 @@ def _place(request: HttpRequest, policies: list[Policy]) -> HttpResponse:
     actor, now = actor_of(request), clock.now()
     try:
         made = make_mount(
-            policy_slug=carried["policy"], entry=form.cleaned_data["entry"].strip(), url=carried["url"],
-            issuer=carried["issuer"], publication=carried["publication"], fingerprint=carried["fingerprint"],
-            token=_unsealed(carried["sealed"]), settings=form.settings(), reason=form.cleaned_data["reason"], at=now,
+            policy_slug=carried["policy"],
+            entry=form.cleaned_data["entry"].strip(),
+            url=carried["url"],
+            issuer=carried["issuer"],
+            publication=carried["publication"],
+            fingerprint=carried["fingerprint"],
+            token=_unsealed(carried["sealed"]),
+            settings=form.settings(),
+            reason=form.cleaned_data["reason"],
+            at=now,
             actor=actor,
-        )  # fmt: skip
+        )
         fetch_now(kind="mount", remote_id=made.pk, reason=form.cleaned_data["reason"], at=now, actor=actor)
     except DomainError as error:
         form.add_refusal(error)
@@ -155,10 +167,14 @@ def _document(
 ) -> HttpResponse:
     """What was found, and the key to be compared."""
     context = {
-        "seen": seen, "head": seen.document.head, "groups": seen.key.groups, "now": clock.now(),
-        "excerpt": federation_lines.excerpt(seen.document.tree), "n_levels": seen.n_levels,
+        "seen": seen,
+        "head": seen.document.head,
+        "groups": seen.key.groups,
+        "now": clock.now(),
+        "excerpt": federation_lines.excerpt(seen.document.tree),
+        "n_levels": seen.n_levels,
         "carried": {"policy": given["policy"], "url": seen.url, "sealed": sealed},
-    }  # fmt: skip
+    }
     return _page(request, "key", form, status=status, **context)
 
 
@@ -167,26 +183,36 @@ def _choose(request: HttpRequest, form: PlaceForm, carried: Mapping[str, Any], *
     actor, now = actor_of(request), clock.now()
     policy = get_policy(slug=str(carried["policy"]), actor=actor, scope="federation")
     context = {
-        "carried": carried, "groups": federation_lines.groups(str(carried["fingerprint"])), "policy_name": policy.name,
-        "places": list_places(policy, most=_MOST_PLACES, at=now, actor=actor), "actions": STALE_ACTIONS,
-    }  # fmt: skip
+        "carried": carried,
+        "groups": federation_lines.groups(str(carried["fingerprint"])),
+        "policy_name": policy.name,
+        "places": list_places(policy, most=_MOST_PLACES, at=now, actor=actor),
+        "actions": STALE_ACTIONS,
+    }
     return _page(request, "place", form, status=status, **context)
 
 
 def _page(request: HttpRequest, step: str, form: RemoteForm, *, status: int = 200, **context: Any) -> HttpResponse:
     order = ("address", "key", "place")
     labels = {
-        "address": (_("Address"), _("document address")), "key": (_("Document and key"), _("compare the fingerprint")),
+        "address": (_("Address"), _("document address")),
+        "key": (_("Document and key"), _("compare the fingerprint")),
         "place": (_("Entry and limits"), _("entry, and automatic changes")),
-    }  # fmt: skip
+    }
     at = order.index(step)
     steps = [
-        {"n": n + 1, "label": labels[name][0], "note": labels[name][1],
-         "state": "done" if n < at else "current" if n == at else ""}
+        {
+            "n": n + 1,
+            "label": labels[name][0],
+            "note": labels[name][1],
+            "state": "done" if n < at else "current" if n == at else "",
+        }
         for n, name in enumerate(order)
-    ]  # fmt: skip
+    ]
     crumbs = [{"label": _("Federation"), "url": reverse("dashboard:federation")}, {"label": _("Mount a policy")}]
     return render(
-        request, f"dashboard/federation/new_{step}.html",
-        {**context, "form": form, "steps": steps, "crumbs": crumbs}, status=status,
-    )  # fmt: skip
+        request,
+        f"dashboard/federation/new_{step}.html",
+        {**context, "form": form, "steps": steps, "crumbs": crumbs},
+        status=status,
+    )

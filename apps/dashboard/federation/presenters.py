@@ -263,9 +263,14 @@ def excerpt(tree: TreeColumns) -> list[Excerpt]:
         level = len(tree.ancestors(i))
         waiting.extend(reversed(children))
         inside = None if i == 0 or np.isnan(targets[i]) else float(targets[i])
-        shown.append(Excerpt(
-            name=tree.name[i], kind=tree.kind[i], guides=level, n_below=len(children),
-            shares="" if i == 0 else presentation.shares(None if tree.inherit[i] else float(tree.shares[i])),
-            inside="" if i == 0 else presentation.percent(inside),
-        ))  # fmt: skip
+        shown.append(
+            Excerpt(
+                name=tree.name[i],
+                kind=tree.kind[i],
+                guides=level,
+                n_below=len(children),
+                shares="" if i == 0 else presentation.shares(None if tree.inherit[i] else float(tree.shares[i])),
+                inside="" if i == 0 else presentation.percent(inside),
+            )
+        )
     return shown

@@ -22,7 +22,7 @@ STALE_ACTIONS = (
         _("Use local usage only"),
         _("For the whole entry, until contact returns."),
     ),
-)  # fmt: skip
+)
 _IN_UNITS = {"every": ("every_s", _MINUTE_S), "max_age": ("max_age_s", _HOUR_S)}
 
 
@@ -36,10 +36,11 @@ def _rhythm() -> dict[str, forms.Field]:
         "every": number(_("Interval (minutes)"), 0.2, 43_200, initial=5),
         "max_age": number(_("Maximum age (hours)"), 0.02, 8_784, _("Unconfirmed for longer, it is stale."), initial=24),
         "stale_action": forms.ChoiceField(
-            label=_("After that"), choices=[(value, label) for value, label, _text in STALE_ACTIONS],
+            label=_("After that"),
+            choices=[(value, label) for value, label, _text in STALE_ACTIONS],
             initial=Subscription.StaleAction.KEEP,
         ),
-    }  # fmt: skip
+    }
 
 
 def rhythm_of(cleaned: dict[str, Any]) -> dict[str, Any]:
@@ -71,9 +72,11 @@ class AddressForm(_Refusable):
     def __init__(self, *args: Any, places: Sequence[tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         field = forms.ChoiceField(
-            label=_("Entry"), choices=list(places), widget=forms.Select(attrs={"class": "input"}),
+            label=_("Entry"),
+            choices=list(places),
+            widget=forms.Select(attrs={"class": "input"}),
             help_text=_("One of our mounts, or a subtree that this site publishes."),
-        )  # fmt: skip
+        )
         self.fields["entry"] = field
         self.has_places = bool(places)
 

@@ -237,6 +237,9 @@ def _look(row: Fetch) -> LookLine:
 def _hour(hour: ReportedHour) -> HourLine:
     part = hour.reported_s / hour.possible_s if hour.possible_s else 0.0
     return HourLine(
-        hour=hour, told=presentation.core_hours(hour.reported_s), possible=presentation.core_hours(hour.possible_s),
-        meter=f"{min(max(part * METER * 0.65, 1.5), METER):.1f}", is_held=hour.held_s is not None,
-    )  # fmt: skip
+        hour=hour,
+        told=presentation.core_hours(hour.reported_s),
+        possible=presentation.core_hours(hour.possible_s),
+        meter=f"{min(max(part * METER * 0.65, 1.5), METER):.1f}",
+        is_held=hour.held_s is not None,
+    )

@@ -79,10 +79,18 @@ def new(request: HttpRequest) -> HttpResponse:
         head, agreed = seen.document.head, terms.cleaned_data
         try:
             made = subscribe(
-                policy_slug=policy, entry=path, **given, issuer=head.issuer, feed=head.feed,
-                fingerprint=agreed["fingerprint"], capacity_cores=agreed["capacity"], settings=rhythm_of(agreed),
-                reason=agreed["reason"], at=at, actor=actor,
-            )  # fmt: skip
+                policy_slug=policy,
+                entry=path,
+                **given,
+                issuer=head.issuer,
+                feed=head.feed,
+                fingerprint=agreed["fingerprint"],
+                capacity_cores=agreed["capacity"],
+                settings=rhythm_of(agreed),
+                reason=agreed["reason"],
+                at=at,
+                actor=actor,
+            )
         except DomainError as refusal:
             terms.add_refusal(refusal)
         else:

@@ -61,11 +61,17 @@ def draw(lines: Sequence[tuple[str, str, float | None, float | None]], *, width:
         y = top + n * step + (32 if narrow else 15)
         rows.append(
             Row(
-                name=name, value=value, y=y, text_y=y - 13 if narrow else y + 4,
-                before_x=None if old is None else x(old), after_x=None if new is None else x(new),
-                from_x=x(old or 0.0), to_x=x(new or 0.0), gains=(new or 0.0) > (old or 0.0),
+                name=name,
+                value=value,
+                y=y,
+                text_y=y - 13 if narrow else y + 4,
+                before_x=None if old is None else x(old),
+                after_x=None if new is None else x(new),
+                from_x=x(old or 0.0),
+                to_x=x(new or 0.0),
+                gains=(new or 0.0) > (old or 0.0),
             )
-        )  # fmt: skip
+        )
     ticks = [
         Tick(x(part * maximum / 500), _tick(part * maximum / 5, is_last=part == 5), _anchor(part, narrow=narrow))
         for part in range(6)

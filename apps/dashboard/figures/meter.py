@@ -25,6 +25,10 @@ def draw_meter(part: float, *, width: int = WIDTH) -> Meter:
     pixels = (width - 2) / _REACH
     within, beyond = min(max(part, 0.0), 1.0), min(max(part - 1, 0.0), _REACH - 1)
     return Meter(
-        width=width, track_width=width - 2, bar_width=round(within * pixels, 1), more_x=round(1 + pixels, 1),
-        more_width=round(max(beyond * pixels, 1.5), 1) if beyond > 0 else None, tick_x=round(pixels, 1),
-    )  # fmt: skip
+        width=width,
+        track_width=width - 2,
+        bar_width=round(within * pixels, 1),
+        more_x=round(1 + pixels, 1),
+        more_width=round(max(beyond * pixels, 1.5), 1) if beyond > 0 else None,
+        tick_x=round(pixels, 1),
+    )

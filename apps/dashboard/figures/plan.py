@@ -100,10 +100,17 @@ def _bar(span: Span, shown: Period, today: date, y: int, x: Callable[[date], flo
     fits = int(width // 6.5)
     marks_end = ends_soon and part.ends_on == span.period.ends_on
     return Bar(
-        x=left, y=y, width=round(width, 1), done_width=round(done, 1) if done else None,
-        is_next=part.starts_on > today, soon_x=round(right - 1, 1) if marks_end else None, soon_top=y - 3,
-        soon_bottom=y + 19, text=span.text if len(span.text) <= fits else "", text_x=round(left + 6, 1),
-    )  # fmt: skip
+        x=left,
+        y=y,
+        width=round(width, 1),
+        done_width=round(done, 1) if done else None,
+        is_next=part.starts_on > today,
+        soon_x=round(right - 1, 1) if marks_end else None,
+        soon_top=y - 3,
+        soon_bottom=y + 19,
+        text=span.text if len(span.text) <= fits else "",
+        text_x=round(left + 6, 1),
+    )
 
 
 def _month(day: date, n: int) -> date:

@@ -48,9 +48,7 @@ def _what_if(request: HttpRequest, policy: str, entry: UUID, found: Forecast | N
         asked = read_asked(typed)
         if asked.is_empty:
             return card
-        tried = try_out_mine(
-            policy_slug=policy, entry_uid=entry, asked=asked, actor=actor_of(request), at=clock.now()
-        )  # fmt: skip
+        tried = try_out_mine(policy_slug=policy, entry_uid=entry, asked=asked, actor=actor_of(request), at=clock.now())
     except Invalid as error:
         return replace(card, problems={one.where: one.message for one in error.fields}, message=_sentence(error))
     except TooOften as error:
@@ -80,9 +78,7 @@ def forecast_asked(request: HttpRequest, policy: str, entry: UUID) -> Forecast |
 
 
 def _forecast(request: HttpRequest, policy: str, entry: UUID, share: float | None) -> Forecast | None:
-    return get_my_forecast(
-        policy_slug=policy, entry_uid=entry, actor=actor_of(request), at=clock.now(), share=share
-    )  # fmt: skip
+    return get_my_forecast(policy_slug=policy, entry_uid=entry, actor=actor_of(request), at=clock.now(), share=share)
 
 
 def _share(request: HttpRequest) -> tuple[float | None, str, str]:

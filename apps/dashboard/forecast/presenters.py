@@ -44,9 +44,13 @@ def card_of(found: Forecast, *, share: str = "", problem: str = "") -> ForecastC
         return None
     deciding = None if found.deciding is None else found.levels[found.deciding]
     return ForecastCard(
-        policy=found.policy.slug, entry=str(found.entry_uid), pace=_pace(shown), share=share, problem=problem,
+        policy=found.policy.slug,
+        entry=str(found.entry_uid),
+        pace=_pace(shown),
+        share=share,
+        problem=problem,
         levels=[LevelLine(text_of(list(each.said)), each is deciding) for each in found.levels],
-    )  # fmt: skip
+    )
 
 
 def _pace(shown: ForecastLevel) -> str:
@@ -55,9 +59,10 @@ def _pace(shown: ForecastLevel) -> str:
         return ""
     facts = {
         "days": ngettext("the last day", "the last %(n)s days", shown.n_days) % {"n": shown.n_days},
-        "name": shown.name, "parent": shown.parent_name,
+        "name": shown.name,
+        "parent": shown.parent_name,
         "share": presentation.percent(shown.outlook.share_seen),
-    }  # fmt: skip
+    }
     if shown.outlook.share_seen is None:
         return _("%(parent)s had no usage in %(days)s.") % facts
     return _("%(name)s took %(share)s of the usage of %(parent)s in %(days)s.") % facts
@@ -140,9 +145,10 @@ def when_words(found: Recovery, at: datetime | None) -> str:
     if at is not None:
         return _short_day(at)
     words = {
-        "never_if_nobody_runs": _("never without new usage"), "not_at_this_pace": _("not at this pace"),
+        "never_if_nobody_runs": _("never without new usage"),
+        "not_at_this_pace": _("not at this pace"),
         "not_within_horizon": _("not within a year"),
-    }  # fmt: skip
+    }
     return words[found.outcome]
 
 

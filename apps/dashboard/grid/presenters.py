@@ -145,9 +145,14 @@ def csv_rows(grid: Grid) -> Iterator[Sequence[Any]]:
         amounts: list[Any] = [""] * len(grid.sites) if row.core_s is None else [value / 3600 for value in row.core_s]
         numbers = [entry.target, entry.actual, entry.deviation_points]
         yield [
-            entry.path, entry.kind, row.depth, *("" if value is None else value for value in numbers), entry.state,
-            "" if total is None else total / 3600, *amounts,
-        ]  # fmt: skip
+            entry.path,
+            entry.kind,
+            row.depth,
+            *("" if value is None else value for value in numbers),
+            entry.state,
+            "" if total is None else total / 3600,
+            *amounts,
+        ]
 
 
 def _furthest(grid: Grid) -> Iterator[Keyed]:
@@ -222,13 +227,24 @@ def _site_line(site: SiteColumn, at: datetime, total: float, may_open: frozenset
     opens = site.subscription_id is not None and site.subscription_id in may_open
     url = reverse("dashboard:federation-subscription", args=[site.subscription_id]) if opens else ""
     return SiteLine(
-        site=site, name=_site_name(site), standing=standing_of(site.state), is_old=site.is_old(at),
-        delivered=presentation.core_hours(site.core_s), part=part, capacity=capacity, capacity_note=capacity_note,
+        site=site,
+        name=_site_name(site),
+        standing=standing_of(site.state),
+        is_old=site.is_old(at),
+        delivered=presentation.core_hours(site.core_s),
+        part=part,
+        capacity=capacity,
+        capacity_note=capacity_note,
         meter="" if used is None else f"{min(max(used * METER, 1.5), METER):.1f}",
         is_full=used is not None and used > 1,
-        used="" if used is None else presentation.percent(used), age=age, age_note=age_note, version=version,
-        version_note=version_note, held=_held(site), url=url,
-    )  # fmt: skip
+        used="" if used is None else presentation.percent(used),
+        age=age,
+        age_note=age_note,
+        version=version,
+        version_note=version_note,
+        held=_held(site),
+        url=url,
+    )
 
 
 def _capacity(site: SiteColumn) -> tuple[str, str]:

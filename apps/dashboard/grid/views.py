@@ -78,9 +78,12 @@ def _asked(request: HttpRequest, choices: list[GridChoice]) -> Grid | None:
     levels = request.GET.get("levels", "1")
     request.policy_slug = policy  # type: ignore[attr-defined]  # what the frame is about
     return load_grid(
-        policy_slug=policy, entry=entry, actor=actor_of(request), at=clock.now(),
+        policy_slug=policy,
+        entry=entry,
+        actor=actor_of(request),
+        at=clock.now(),
         levels=int(levels) if levels.isdecimal() and len(levels) < 3 else 1,
-    )  # fmt: skip
+    )
 
 
 def _shown(request: HttpRequest, found: Grid) -> dict[str, Any]:

@@ -52,9 +52,11 @@ def headline(found: Without, site: str) -> Keyed:
         text = _("Without %(site)s shares would be the same, but some ranks would differ") % {"site": site}
         return Keyed("ranks", text)
     words = {
-        "site": site, "name": first.name, "before": presentation.percent(first.before.actual),
+        "site": site,
+        "name": first.name,
+        "before": presentation.percent(first.before.actual),
         "after": presentation.percent(first.after.actual),
-    }  # fmt: skip
+    }
     return Keyed("shares", _("Without %(site)s, %(name)s would have %(after)s instead of %(before)s") % words)
 
 
@@ -69,13 +71,19 @@ def _line(found: Without, row: Difference) -> DifferenceLine:
     target = row.target or 0.0
     off = abs((row.before.actual or 0.0) - target), abs((row.after.actual or 0.0) - target)
     return DifferenceLine(
-        one=row, url=lines.entry_url(found.policy_slug, row.uid, row.name), above=row.path.rpartition("/")[0] or "/",
-        target=presentation.percent(row.target), before=presentation.percent(row.before.actual),
-        after=presentation.percent(row.after.actual), change=_change(row),
+        one=row,
+        url=lines.entry_url(found.policy_slug, row.uid, row.name),
+        above=row.path.rpartition("/")[0] or "/",
+        target=presentation.percent(row.target),
+        before=presentation.percent(row.before.actual),
+        after=presentation.percent(row.after.actual),
+        change=_change(row),
         priority_before=presentation.signed(row.before.priority),
         priority_after=presentation.signed(row.after.priority),
-        rank_before=_rank(row.before.rank), rank_after=_rank(row.after.rank), is_closer=off[1] < off[0],
-    )  # fmt: skip
+        rank_before=_rank(row.before.rank),
+        rank_after=_rank(row.after.rank),
+        is_closer=off[1] < off[0],
+    )
 
 
 def _change(row: Difference) -> str:

@@ -48,9 +48,7 @@ def page_url(policy: str, uid: UUID, **_kwargs: Any) -> str:
 
 
 def open_group(request: HttpRequest, policy: str, uid: UUID) -> Found:
-    page = get_group_page(
-        policy_slug=policy, uid=uid, at=clock.now(), actor=actor_of(request), cursor=_cursor(request)
-    )  # fmt: skip
+    page = get_group_page(policy_slug=policy, uid=uid, at=clock.now(), actor=actor_of(request), cursor=_cursor(request))
     return Found(page, GroupInput(page.nodes, base_revision=page.revision))
 
 
@@ -63,7 +61,7 @@ def work_out(request: HttpRequest, policy: str, uid: UUID, typed: GroupInput) ->
         operations = plan_division(policy_slug=policy, entry_uid=uid, division=division, at=at, actor=actor)
         page = get_group_page(
             policy_slug=policy, uid=uid, at=at, actor=actor, operations=operations, cursor=_cursor(request)
-        )  # fmt: skip
+        )
     except DomainError as error:
         tell(typed, error)
         return replace(open_group(request, policy, uid), typed=typed)
@@ -82,9 +80,15 @@ def tell(typed: GroupInput, error: DomainError) -> None:
 
 
 def show(
-    request: HttpRequest, found: Found, *, status: int = 200, ask: AskForm | None = None,
-    ask_refusal: DomainError | None = None, conflict: Conflict | None = None, refusal: str = "",
-) -> HttpResponse:  # fmt: skip
+    request: HttpRequest,
+    found: Found,
+    *,
+    status: int = 200,
+    ask: AskForm | None = None,
+    ask_refusal: DomainError | None = None,
+    conflict: Conflict | None = None,
+    refusal: str = "",
+) -> HttpResponse:
     context = context_of(request, found)
     if conflict is not None:
         context["conflict_lines"] = _conflict_lines(conflict)
@@ -119,9 +123,7 @@ def _around(request: HttpRequest, found: Found) -> dict[str, Any]:
     policy = Policy.objects.get(slug=page.policy_slug)
     led = list_led_groups(at=at, actor=actor)
     tolerance = lines.tolerance_of(page.settings)
-    own = lines.draw_lines(
-        [page.group], policy_slug=page.policy_slug, tolerance=tolerance, width=bullet.PANEL_WIDTH
-    )[0]  # fmt: skip
+    own = lines.draw_lines([page.group], policy_slug=page.policy_slug, tolerance=tolerance, width=bullet.PANEL_WIDTH)[0]
     cards = _cards(request, policy, page)
     waiting = next((card for card in cards if card.state is RequestState.OPEN), None)
     return {
@@ -130,8 +132,13 @@ def _around(request: HttpRequest, found: Found) -> dict[str, Any]:
         "origin": origins.origin_of(policy_slug=page.policy_slug, uid=page.group.uid, at=at, actor=actor),
         "led_until": long_day(page.until.date()) if page.until else "",
         "groups": [
-            {"name": each.name, "path": each.path, "policy": each.policy_name,
-             "url": group_url(each.policy_slug, each.uid), "is_current": each.uid == page.group.uid}
+            {
+                "name": each.name,
+                "path": each.path,
+                "policy": each.policy_name,
+                "url": group_url(each.policy_slug, each.uid),
+                "is_current": each.uid == page.group.uid,
+            }
             for each in led
         ],
         "undoable": list(latest_divisions(policy, page.group.uid, actor)),
@@ -142,7 +149,7 @@ def _around(request: HttpRequest, found: Found) -> dict[str, Any]:
             {"label": page.policy_name, "url": reverse("dashboard:policy", kwargs={"policy": page.policy_slug})},
             {"label": _("My group")},
         ],
-    }  # fmt: skip
+    }
 
 
 def _cards(request: HttpRequest, policy: Policy, page: GroupPage) -> list[RequestCard]:

@@ -55,10 +55,7 @@ def draw_members(page: GroupPage, typed: GroupInput) -> list[MemberLine]:
 
 
 def scale_of(page: GroupPage) -> float:
-    pairs = [
-        (row.entry.actual or 0.0, max(row.entry.target or 0.0, row.target_after or 0.0))
-        for row in page.members
-    ]  # fmt: skip
+    pairs = [(row.entry.actual or 0.0, max(row.entry.target or 0.0, row.target_after or 0.0)) for row in page.members]
     return bullet.share_scale(pairs, lines.tolerance_of(page.settings))
 
 
@@ -109,9 +106,14 @@ def _bar(row: MemberRow, shown: Balance, scale: float, tolerance: Tolerance, *, 
     if row.target_after is None:
         return None
     return bullet.draw(
-        actual=row.entry.actual, target=row.target_after, maximum=scale, state=shown.state, width=WIDTH,
-        before=row.entry.target if moved else None, tolerance=tolerance,
-    )  # fmt: skip
+        actual=row.entry.actual,
+        target=row.target_after,
+        maximum=scale,
+        state=shown.state,
+        width=WIDTH,
+        before=row.entry.target if moved else None,
+        tolerance=tolerance,
+    )
 
 
 def _button(row: MemberRow, typed: MemberInput) -> str:

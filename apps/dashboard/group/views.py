@@ -107,9 +107,13 @@ def ask(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
         return pages.show(request, found, status=422, ask=typed)
     try:
         ask_upward(
-            policy_slug=policy, entry_uid=uid, **typed.wish, reason=typed.cleaned_data["reason"],
-            at=clock.now(), actor=actor_of(request),
-        )  # fmt: skip
+            policy_slug=policy,
+            entry_uid=uid,
+            **typed.wish,
+            reason=typed.cleaned_data["reason"],
+            at=clock.now(),
+            actor=actor_of(request),
+        )
     except (Invalid, Conflict) as error:
         status = status_of(error)
         return pages.show(request, found, status=status, ask=typed, ask_refusal=error)
@@ -125,7 +129,7 @@ def undo(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     try:
         revision = undo_division(
             policy_slug=policy, entry_uid=uid, number=number, at=clock.now(), actor=actor_of(request)
-        )  # fmt: skip
+        )
     except (Invalid, Conflict) as error:
         return pages.show(request, found, status=409, refusal=error.message)
     messages.success(
@@ -150,9 +154,14 @@ def _publish(request: HttpRequest, found: pages.Found) -> HttpResponse:
         return pages.show(request, found, status=422)
     try:
         done = divide_group(
-            policy_slug=policy, entry_uid=uid, division=typed.division(), reason=typed.reason,
-            base_revision=typed.base_revision, at=clock.now(), actor=actor_of(request),
-        )  # fmt: skip
+            policy_slug=policy,
+            entry_uid=uid,
+            division=typed.division(),
+            reason=typed.reason,
+            base_revision=typed.base_revision,
+            at=clock.now(),
+            actor=actor_of(request),
+        )
     except Invalid as error:
         pages.tell(typed, error)
         return pages.show(request, found, status=422)

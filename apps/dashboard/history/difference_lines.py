@@ -74,10 +74,18 @@ def entry_lines(
         css, icon, label = MARKS[row.change]
         for at, (field, before, after) in enumerate(_fields(row)):
             yield DiffLine(
-                css=css, icon=icon, label=str(label), name=row.name, where=_where(row),
+                css=css,
+                icon=icon,
+                label=str(label),
+                name=row.name,
+                where=_where(row),
                 url=lines.entry_url(policy_slug, row.uid, row.name, moment(row)),
-                field=field, before=before, after=after, effect="" if at else effect(row), is_first=not at,
-            )  # fmt: skip
+                field=field,
+                before=before,
+                after=after,
+                effect="" if at else effect(row),
+                is_first=not at,
+            )
 
 
 def settings_rows(diff: RevisionDiff) -> list[tuple[str, str, str]]:
@@ -159,9 +167,13 @@ def value_words(field: str, value: Any) -> str:
 def origin_words(origin: str) -> str:
     """Where a change set came from, unless somebody wrote it by hand."""
     return {
-        "import": _("from a file"), "rule": _("by a membership rule"), "dates": _("by date"),
-        "revert": _("undoes"), "request": _("requested from below"), "mount": _("from another site"),
-    }.get(origin, "")  # fmt: skip
+        "import": _("from a file"),
+        "rule": _("by a membership rule"),
+        "dates": _("by date"),
+        "revert": _("undoes"),
+        "request": _("requested from below"),
+        "mount": _("from another site"),
+    }.get(origin, "")
 
 
 def verdict(diff: RevisionDiff) -> str:

@@ -93,13 +93,15 @@ def options(policy: Policy) -> list[dict[str, Any]]:
     return [
         {
             "number": revision.number,
-            "label": label % {
-                "n": revision.number, "day": presentation.day(revision.published_at, now),
+            "label": label
+            % {
+                "n": revision.number,
+                "day": presentation.day(revision.published_at, now),
                 "reason": revision.reason.split("\n", 1)[0][:60],
             },
         }
         for revision in list_revisions(policy=policy, limit=_MOST_OPTIONS)
-    ]  # fmt: skip
+    ]
 
 
 def may_draft(request: HttpRequest, policy: Policy) -> bool:

@@ -47,9 +47,11 @@ def history(request: HttpRequest, policy: str) -> HttpResponse:
         "head": head,
         "chosen": (max(found.head_number - 1, 1), found.head_number),
         "options": history_pages.options(found),
-        "crumbs": [{"label": found.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
-                   {"label": _("History")}],
-    }  # fmt: skip
+        "crumbs": [
+            {"label": found.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+            {"label": _("History")},
+        ],
+    }
     return render(request, "dashboard/history/history.html", context)
 
 
@@ -65,15 +67,20 @@ def rows(request: HttpRequest, policy: str) -> HttpResponse:
 def diff(request: HttpRequest, policy: str) -> HttpResponse:
     """`?from=` and `?to=`, in either order; without them what the newest revision changed."""
     found = get_policy(slug=policy, actor=actor_of(request))
-    return render(request, "dashboard/history/diff.html", {
-        **_diff_context(request, found),
-        "options": history_pages.options(found),
-        "may_draft": history_pages.may_draft(request, found),
-        "crumbs": [
-            {"label": found.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
-            {"label": _("History"), "url": page_url(policy)}, {"label": _("Compare")},
-        ],
-    })  # fmt: skip
+    return render(
+        request,
+        "dashboard/history/diff.html",
+        {
+            **_diff_context(request, found),
+            "options": history_pages.options(found),
+            "may_draft": history_pages.may_draft(request, found),
+            "crumbs": [
+                {"label": found.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+                {"label": _("History"), "url": page_url(policy)},
+                {"label": _("Compare")},
+            ],
+        },
+    )
 
 
 @require_safe
@@ -110,9 +117,13 @@ def restore(request: HttpRequest, policy: str, revision: int) -> HttpResponse:
 
     def draft(reason: str) -> ChangeSet:
         return revert.restore_revision(
-            policy_slug=policy, number=revision, with_settings="tree_only" not in request.POST, reason=reason,
-            at=clock.now(), actor=actor_of(request),
-        )  # fmt: skip
+            policy_slug=policy,
+            number=revision,
+            with_settings="tree_only" not in request.POST,
+            reason=reason,
+            at=clock.now(),
+            actor=actor_of(request),
+        )
 
     found = get_policy(slug=policy, actor=actor_of(request))
     title = _("Restore the tree of revision %(n)s?") % {"n": revision}
@@ -135,9 +146,10 @@ def entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
         "entry_url": url,
         "crumbs": [
             {"label": found.policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
-            {"label": found.name, "url": url}, {"label": _("History")},
+            {"label": found.name, "url": url},
+            {"label": _("History")},
         ],
-    }  # fmt: skip
+    }
     return render(request, "dashboard/history/entry.html", context)
 
 
@@ -168,9 +180,13 @@ def _diff_context(request: HttpRequest, found: Policy) -> dict[str, Any]:
 
 def _compared(request: HttpRequest, found: Policy, before: int, after: int) -> dict[str, Any]:
     compared = diff_revisions(
-        policy_slug=found.slug, before=before, after=after, cursor=request.GET.get("cursor"), at=clock.now(),
+        policy_slug=found.slug,
+        before=before,
+        after=after,
+        cursor=request.GET.get("cursor"),
+        at=clock.now(),
         actor=actor_of(request),
-    )  # fmt: skip
+    )
     return {"policy": found.slug, "found": found, "chosen": (before, after), **compared_context(compared)}
 
 
@@ -180,12 +196,14 @@ def compared_context(compared: RevisionDiff) -> dict[str, Any]:
     moment = "" if compared.after.number == head else f"?at={compared.after.number}"
     kept = [
         {
-            "row": row, "before": presentation.percent(row.target_before), "effect": difference_lines.effect(row),
+            "row": row,
+            "before": presentation.percent(row.target_before),
+            "effect": difference_lines.effect(row),
             "after": presentation.percent(row.target_after),
             "url": lines.entry_url(compared.policy.slug, row.uid, row.name, moment),
         }
         for row in compared.kept
-    ]  # fmt: skip
+    ]
     return {
         "diff": compared,
         "verdict": difference_lines.verdict(compared),
@@ -219,16 +237,22 @@ def _way_back(
             messages.success(request, _("Change set drafted: review it, then publish it."))
             return SeeOther(reverse("dashboard:change", kwargs={"change_set": made.pk}))
     shown = get_revision(policy=found, at=way[0] if context["is_undo"] else way[1])
-    return render(request, "dashboard/history/way_back.html", {
-        **_compared(request, found, *way),
-        **context,
-        "revision": shown,
-        "problem": problem,
-        "code": code,
-        "typed_reason": request.POST.get("reason", ""),
-        "n_later": found.head_number - way[0],
-        "crumbs": [
-            {"label": found.name, "url": reverse("dashboard:policy", kwargs={"policy": found.slug})},
-            {"label": _("History"), "url": page_url(found.slug)}, {"label": context["title"]},
-        ],
-    }, status=status)  # fmt: skip
+    return render(
+        request,
+        "dashboard/history/way_back.html",
+        {
+            **_compared(request, found, *way),
+            **context,
+            "revision": shown,
+            "problem": problem,
+            "code": code,
+            "typed_reason": request.POST.get("reason", ""),
+            "n_later": found.head_number - way[0],
+            "crumbs": [
+                {"label": found.name, "url": reverse("dashboard:policy", kwargs={"policy": found.slug})},
+                {"label": _("History"), "url": page_url(found.slug)},
+                {"label": context["title"]},
+            ],
+        },
+        status=status,
+    )

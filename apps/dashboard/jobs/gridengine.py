@@ -22,7 +22,7 @@ from apps.dashboard.jobs.tables import (
     places_of,
     short,
     waiting_verdict,
-)  # fmt: skip
+)
 from apps.engine.jobs import get_job_algorithm
 from apps.engine.jobs.gridengine import term_weights
 from apps.engine.jobs.printed.rows import PENDING
@@ -64,12 +64,18 @@ def grid_engine_table(
         for job in order[:MOST_ROWS]
     ]
     return JobTable(
-        algorithm.label, algorithm.formula, algorithm.reference, waiting_verdict(places),
-        [*columns, *([Column("tckts", _("Tickets held"))] if with_tickets else [])], rows, _("Priority"),
-        n_jobs=len(order), variants=[label for label, _totals, _places in beside],
+        algorithm.label,
+        algorithm.formula,
+        algorithm.reference,
+        waiting_verdict(places),
+        [*columns, *([Column("tckts", _("Tickets held"))] if with_tickets else [])],
+        rows,
+        _("Priority"),
+        n_jobs=len(order),
+        variants=[label for label, _totals, _places in beside],
         notes=[*(Note("of_case", text) for text in base.get("notes", [])), *moved_notes(places, beside)],
         sums=_sums(base, given, places),
-    )  # fmt: skip
+    )
 
 
 def _solve(
@@ -116,9 +122,15 @@ def _row(
     state = str(given.get("state") or "pending")
     total = f"{answer['prior']:.5f}"
     return JobRow(
-        job, str(given.get("user") or ""), state, cells, total, places.get(job), answer["explain"],
+        job,
+        str(given.get("user") or ""),
+        state,
+        cells,
+        total,
+        places.get(job),
+        answer["explain"],
         others=others_of(job, places, beside),
-    )  # fmt: skip
+    )
 
 
 def _sums(base: Mapping[str, Any], given: Mapping[str, Any], places: Mapping[str, int]) -> list[TicketSum]:
@@ -148,9 +160,14 @@ def _sum(
     tickets = {state: sum(base["jobs"][job]["tckts"] for job in mine) for state, mine in by_state.items()}
     first = min((places[job] for job in jobs if job in places), default=None)
     return TicketSum(
-        label, len(by_state["running"]), _tickets(tickets["running"]), len(by_state[PENDING]),
-        _tickets(tickets[PENDING]), first, is_total,
-    )  # fmt: skip
+        label,
+        len(by_state["running"]),
+        _tickets(tickets["running"]),
+        len(by_state[PENDING]),
+        _tickets(tickets[PENDING]),
+        first,
+        is_total,
+    )
 
 
 def _tickets(value: float) -> str:

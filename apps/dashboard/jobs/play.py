@@ -66,8 +66,13 @@ STARTS = (
         "departments",
         _("Departments and a share tree"),
         _query(
-            {"preset": "8.1.9", "weight_tickets_functional": "600000", "weight_tickets_share": "400000",
-             "dept": "physics", "dept_fshare": "70"},
+            {
+                "preset": "8.1.9",
+                "weight_tickets_functional": "600000",
+                "weight_tickets_share": "400000",
+                "dept": "physics",
+                "dept_fshare": "70",
+            },
             [
                 _user("ada", 1, 2, fshare="60", department="physics", tree="50", cpu="9000"),
                 _user("ben", 0, 2, fshare="40", department="physics", tree="30", cpu="1000"),
@@ -75,7 +80,7 @@ STARTS = (
             ],
         ),
     ),
-)  # fmt: skip
+)
 
 
 def case_of(form: PlayForm) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from apps.dashboard.jobs.tables import (
     places_of,
     short,
     waiting_verdict,
-)  # fmt: skip
+)
 from apps.engine.case_text import read_cases
 from apps.engine.errors import EngineError
 from apps.engine.jobs import get_job_algorithm, name_of_algorithm
@@ -41,7 +41,7 @@ from apps.engine.jobs.printed.check import (
     follow_slurm,
     name_terms,
     priorities,
-)  # fmt: skip
+)
 from apps.engine.jobs.printed.rows import ASIDE, PENDING
 from apps.priorities.job_cases import explain_jobs
 
@@ -94,62 +94,89 @@ def _slurm_case(algorithm: JobAlgorithm, case: dict[str, Any], result: dict[str,
     places = places_of(order)
     rows = [
         JobRow(
-            job, "", "", [Cell(column.label, str(answer[column.name])) for column in columns], str(answer["priority"]),
-            places[job], answer["explain"],
+            job,
+            "",
+            "",
+            [Cell(column.label, str(answer[column.name])) for column in columns],
+            str(answer["priority"]),
+            places[job],
+            answer["explain"],
         )
         for job, answer in ((job, result["jobs"][job]) for job in order[:MOST_ROWS])
-    ]  # fmt: skip
+    ]
     return JobTable(
-        algorithm.label, algorithm.formula, algorithm.reference, waiting_verdict(places), columns, rows, _("Priority"),
+        algorithm.label,
+        algorithm.formula,
+        algorithm.reference,
+        waiting_verdict(places),
+        columns,
+        rows,
+        _("Priority"),
         n_jobs=len(order),
-    )  # fmt: skip
+    )
 
 
 def _sam_case(algorithm: JobAlgorithm, result: dict[str, Any]) -> JobTable:
     words = {"front": _("front"), "back": _("back"), "priority": _("priority group")}
     rows = [
         JobRow(
-            job, "", "",
+            job,
+            "",
+            "",
             [
                 Cell(_("Group"), answer["group"]),
                 _benefit_cell(answer),
                 Cell(_("Goes to"), words[answer["queue"]]),
                 Cell(_("Fraction after"), _fraction(answer["fraction_after"])),
             ],
-            str(answer["priority"]), None, answer["explain"],
+            str(answer["priority"]),
+            None,
+            answer["explain"],
         )
         for job, answer in list(result["jobs"].items())[:MOST_ROWS]
-    ]  # fmt: skip
+    ]
     n_front = sum(answer["queue"] == "front" for answer in result["jobs"].values())
     verdict = ngettext("%(n)s of %(of)s job goes to the front.", "%(n)s of %(of)s jobs go to the front.", n_front)
     return JobTable(
-        algorithm.label, algorithm.formula, algorithm.reference, verdict % {"n": n_front, "of": len(result["jobs"])},
+        algorithm.label,
+        algorithm.formula,
+        algorithm.reference,
+        verdict % {"n": n_front, "of": len(result["jobs"])},
         [
-            Column("group", _("Group")), Column("benefit", _("Benefit")), Column("queue", _("Goes to")),
+            Column("group", _("Group")),
+            Column("benefit", _("Benefit")),
+            Column("queue", _("Goes to")),
             Column("fraction_after", _("Fraction after")),
         ],
-        rows, _("Priority"), n_jobs=len(result["jobs"]), has_places=False,
-        notes=[Note("of_case", text) for text in result["notes"]], ledger=_ledger(result["ledger"]),
+        rows,
+        _("Priority"),
+        n_jobs=len(result["jobs"]),
+        has_places=False,
+        notes=[Note("of_case", text) for text in result["notes"]],
+        ledger=_ledger(result["ledger"]),
         ledger_unit=result["ledger"]["unit"],
-    )  # fmt: skip
+    )
 
 
 def _benefit_cell(answer: dict[str, Any]) -> Cell:
     """What the job is worth to its group, and what each function of a weighted sum adds to it."""
     amount = "–" if answer["benefit"] is None else short(answer["benefit"])
-    return Cell(
-        _("Benefit"), amount, ", ".join(f"{name} {short(value)}" for name, value in answer["parts"].items())
-    )  # fmt: skip
+    return Cell(_("Benefit"), amount, ", ".join(f"{name} {short(value)}" for name, value in answer["parts"].items()))
 
 
 def _ledger(ledger: dict[str, Any]) -> list[LedgerRow]:
     return [
         LedgerRow(
-            group, _fraction(each["share"]), short(each["before"]), short(each["booked"]), short(each["after"]),
-            _fraction(each["fraction"]), short(each["owed"]),
+            group,
+            _fraction(each["share"]),
+            short(each["before"]),
+            short(each["booked"]),
+            short(each["after"]),
+            _fraction(each["fraction"]),
+            short(each["owed"]),
         )
         for group, each in list(ledger["groups"].items())[:MOST_ROWS]
-    ]  # fmt: skip
+    ]
 
 
 def _table_of_qstat(printed: Printed, given: Mapping[str, float] | None, variants: Sequence[str]) -> JobTable:
@@ -171,23 +198,35 @@ def _table_of_qstat(printed: Printed, given: Mapping[str, float] | None, variant
     in_line = sorted(followed, key=lambda each: places.get(each.job.job, len(places) + each.job.line))
     rows = [
         JobRow(
-            each.job.job, each.job.user, each.job.state,
-            [_printed_cell(column, each, decimals=5) for column in columns], f"{each.printed:.5f}",
-            places.get(each.job.job), each.lines, each.doubts, others_of(each.job.job, places, beside),
+            each.job.job,
+            each.job.user,
+            each.job.state,
+            [_printed_cell(column, each, decimals=5) for column in columns],
+            f"{each.printed:.5f}",
+            places.get(each.job.job),
+            each.lines,
+            each.doubts,
+            others_of(each.job.job, places, beside),
         )
         for each in in_line[:MOST_ROWS]
-    ]  # fmt: skip
+    ]
     notes = [
         _weights_told(weights, is_given=given is not None, is_found=fitting is not None, preset=preset),
         *_doubted(followed),
     ]
     notes += [*moved_notes(places, beside), *_left_out(variants, chosen)]
     return JobTable(
-        algorithm.label, algorithm.formula, algorithm.reference, waiting_verdict(places),
-        columns, rows, _("Printed priority"),
-        n_jobs=len(followed), variants=[label for label, _totals, _places in beside],
+        algorithm.label,
+        algorithm.formula,
+        algorithm.reference,
+        waiting_verdict(places),
+        columns,
+        rows,
+        _("Printed priority"),
+        n_jobs=len(followed),
+        variants=[label for label, _totals, _places in beside],
         notes=notes,
-    )  # fmt: skip
+    )
 
 
 def _table_of_slurm(printed: Printed) -> JobTable:
@@ -202,22 +241,33 @@ def _table_of_slurm(printed: Printed) -> JobTable:
     ]
     rows = [
         JobRow(
-            each.job.job, each.job.user, each.job.state,
-            [_printed_cell(column, each, decimals=0) for column in columns], f"{each.printed:.0f}",
-            places[each.job.job], each.lines, each.doubts,
+            each.job.job,
+            each.job.user,
+            each.job.state,
+            [_printed_cell(column, each, decimals=0) for column in columns],
+            f"{each.printed:.0f}",
+            places[each.job.job],
+            each.lines,
+            each.doubts,
         )
         for each in order[:MOST_ROWS]
-    ]  # fmt: skip
+    ]
     missing = not (printed.weights and printed.factors)
     ask = Note(
         "weights_missing",
         _("Add the output of sprio -w and of sprio -n -l to see each term with its weight and factor."),
     )
     return JobTable(
-        algorithm.label, algorithm.formula, algorithm.reference, waiting_verdict(places),
-        columns, rows, _("Printed priority"),
-        n_jobs=len(followed), notes=[*_doubted(followed), *([ask] if missing else [])],
-    )  # fmt: skip
+        algorithm.label,
+        algorithm.formula,
+        algorithm.reference,
+        waiting_verdict(places),
+        columns,
+        rows,
+        _("Printed priority"),
+        n_jobs=len(followed),
+        notes=[*_doubted(followed), *([ask] if missing else [])],
+    )
 
 
 def _printed_cell(column: Column, each: Followed, *, decimals: int) -> Cell:

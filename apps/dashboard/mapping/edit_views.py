@@ -132,15 +132,23 @@ def version(request: HttpRequest, policy: str, number: int) -> HttpResponse:
         words = _("Creates a new version with the rules and manual mappings of that version.")
         return _ask(request, policy, Restore(number), question, words, [])
     sources = source_names(request)
-    return render(request, "dashboard/mapping/version.html", {
-        "policy": policy, "policy_name": rights.policy.name, "is_newest": number == version_of(rights.policy),
-        "line": mapping_lines.version_line(rights, line, sources), "version": version_of(rights.policy),
-        "may_edit": rights.maps_anywhere,
-        "crumbs": [
-            *crumbs_of(rights.policy), {"label": _("Versions"), "url": f"{page_url(policy)}versions/"},
-            {"label": str(number)},
-        ],
-    })  # fmt: skip
+    return render(
+        request,
+        "dashboard/mapping/version.html",
+        {
+            "policy": policy,
+            "policy_name": rights.policy.name,
+            "is_newest": number == version_of(rights.policy),
+            "line": mapping_lines.version_line(rights, line, sources),
+            "version": version_of(rights.policy),
+            "may_edit": rights.maps_anywhere,
+            "crumbs": [
+                *crumbs_of(rights.policy),
+                {"label": _("Versions"), "url": f"{page_url(policy)}versions/"},
+                {"label": str(number)},
+            ],
+        },
+    )
 
 
 def _ask(request: HttpRequest, policy: str, edit: Edit, question: str, words: str, fields: Fields) -> HttpResponse:
@@ -155,10 +163,17 @@ def _ask(request: HttpRequest, policy: str, edit: Edit, question: str, words: st
             problem, code, status = error.message, error.code, status_of(error)
     rights = _rights(request, policy)
     context: dict[str, Any] = {
-        "policy": policy, "policy_name": rights.policy.name, "question": question, "words": words, "fields": fields,
-        "problem": problem, "typed_reason": request.POST.get("reason", ""), "back": page_url(policy),
-        "version": version_of(rights.policy), "crumbs": [*crumbs_of(rights.policy), {"label": question}],
-    }  # fmt: skip
+        "policy": policy,
+        "policy_name": rights.policy.name,
+        "question": question,
+        "words": words,
+        "fields": fields,
+        "problem": problem,
+        "typed_reason": request.POST.get("reason", ""),
+        "back": page_url(policy),
+        "version": version_of(rights.policy),
+        "crumbs": [*crumbs_of(rights.policy), {"label": question}],
+    }
     try:
         context["plan"] = mapping_lines.plan_context(_plan(request, policy, edit))
     except NotFound:
@@ -173,9 +188,13 @@ def _ask(request: HttpRequest, policy: str, edit: Edit, question: str, words: st
 def _save(request: HttpRequest, policy: str, edit: Edit) -> HttpResponse:
     seen = request.POST.get("version", "")
     number = make_change(
-        policy_slug=policy, edit=edit, reason=request.POST.get("reason", ""), version=_number(seen), at=clock.now(),
+        policy_slug=policy,
+        edit=edit,
+        reason=request.POST.get("reason", ""),
+        version=_number(seen),
+        at=clock.now(),
         actor=actor_of(request),
-    )  # fmt: skip
+    )
     told = _(
         "Saved as version %(n)d of the mapping. Priorities follow with the next recompute; nothing is imported again."
     )
@@ -239,8 +258,12 @@ def _stated(form: RuleForm) -> str:
 def _show_rule(request: HttpRequest, rights: MapRights, context: dict[str, Any], *, status: int = 200) -> HttpResponse:
     title = _("New rule") if context["n"] is None else _("Rule %(n)d") % {"n": context["n"]}
     shown = {
-        "policy": rights.policy.slug, "policy_name": rights.policy.name, "title": title,
-        "version": version_of(rights.policy), "paths": paths_to_choose(rights), "may_edit": rights.maps_anywhere,
+        "policy": rights.policy.slug,
+        "policy_name": rights.policy.name,
+        "title": title,
+        "version": version_of(rights.policy),
+        "paths": paths_to_choose(rights),
+        "may_edit": rights.maps_anywhere,
         "crumbs": [*crumbs_of(rights.policy), {"label": title}],
-    }  # fmt: skip
+    }
     return render(request, "dashboard/mapping/rule.html", {**shown, **context}, status=status)

@@ -23,9 +23,13 @@ KINDS = [
 ]
 # Where the fields of a rule stand in the form.
 _FIELDS = {
-    "target_uid": "entry", "user_pattern": "user", "group_pattern": "group", "fqan_pattern": "fqan",
-    "member_shares": "shares", "archive_after_idle_days": "days",
-}  # fmt: skip
+    "target_uid": "entry",
+    "user_pattern": "user",
+    "group_pattern": "group",
+    "fqan_pattern": "fqan",
+    "member_shares": "shares",
+    "archive_after_idle_days": "days",
+}
 
 
 class RuleForm(forms.Form):
@@ -33,36 +37,58 @@ class RuleForm(forms.Form):
 
     kind = forms.ChoiceField(label=_("The rule is for"), choices=KINDS, widget=forms.Select(attrs={"class": "input"}))
     source = forms.ChoiceField(
-        label=_("Of the source"), required=False, widget=forms.Select(attrs={"class": "input"}),
+        label=_("Of the source"),
+        required=False,
+        widget=forms.Select(attrs={"class": "input"}),
         help_text=_("Sources of one namespace share accounts and rules."),
-    )  # fmt: skip
+    )
     namespace = forms.CharField(
-        label=_("Or of a namespace"), required=False, max_length=128, widget=text_input(),
+        label=_("Or of a namespace"),
+        required=False,
+        max_length=128,
+        widget=text_input(),
         help_text=_("If it has no source here yet."),
-    )  # fmt: skip
+    )
     user = forms.CharField(
-        label=_("User name or DN"), required=False, max_length=256, widget=text_input(),
+        label=_("User name or DN"),
+        required=False,
+        max_length=256,
+        widget=text_input(),
         help_text=_("* matches anything, ? one character. DNs as CN=x,O=y or /O=y/CN=x."),
-    )  # fmt: skip
+    )
     group = forms.CharField(
-        label=_("Group"), required=False, max_length=256, widget=text_input(),
+        label=_("Group"),
+        required=False,
+        max_length=256,
+        widget=text_input(),
         help_text=_("As the source writes it (Slurm: account)."),
-    )  # fmt: skip
+    )
     fqan = forms.CharField(
-        label=_("FQAN"), required=False, max_length=512, widget=text_input(),
+        label=_("FQAN"),
+        required=False,
+        max_length=512,
+        widget=text_input(),
         help_text=_("Such as /atlas; includes /atlas/Role=production."),
-    )  # fmt: skip
+    )
     entry = forms.CharField(
-        label=_("Maps to the entry"), max_length=9_000, widget=text_input(list="entries"),
+        label=_("Maps to the entry"),
+        max_length=9_000,
+        widget=text_input(list="entries"),
         help_text=_("Path, such as /physics; / for the whole policy."),
-    )  # fmt: skip
+    )
     suffix = forms.CharField(
-        label=_("And from there to"), required=False, max_length=LONGEST_SUFFIX, widget=text_input(),
+        label=_("And from there to"),
+        required=False,
+        max_length=LONGEST_SUFFIX,
+        widget=text_input(),
         help_text=_("Such as /{group}/{user}: as deep as such entries exist."),
-    )  # fmt: skip
+    )
     shares = forms.CharField(
-        label=_("Shares of each child"), max_length=40, required=False, widget=text_input(inputmode="decimal"),
-    )  # fmt: skip
+        label=_("Shares of each child"),
+        max_length=40,
+        required=False,
+        widget=text_input(inputmode="decimal"),
+    )
     days = forms.IntegerField(
         label=_("Archived after idle days"),
         required=False,
@@ -72,10 +98,13 @@ class RuleForm(forms.Form):
         help_text=_("Leave empty for never."),
     )
     order = forms.IntegerField(
-        label=_("Order"), required=False, min_value=1, max_value=10_000,
+        label=_("Order"),
+        required=False,
+        min_value=1,
+        max_value=10_000,
         widget=forms.NumberInput(attrs={"class": "input", "autocomplete": "off"}),
         help_text=_("The first match decides. Leave empty to add it last of its kind."),
-    )  # fmt: skip
+    )
     reason = reason_field(required=False)
 
     def __init__(self, *args: Any, tree: TreeColumns, sources: Sequence[tuple[str, str]], **more: Any) -> None:
@@ -102,11 +131,17 @@ class RuleForm(forms.Form):
         given = self.cleaned_data
         is_each = given["kind"] == "each"
         return Rule(
-            kind=given["kind"], target_uid=self._tree.uuid(given["entry"]), namespace=given["namespace"],
-            source=given["source"], user_pattern=given["user"], group_pattern=given["group"],
-            fqan_pattern=given["fqan"], suffix=given["suffix"], member_shares=given["shares"] if is_each else 1.0,
+            kind=given["kind"],
+            target_uid=self._tree.uuid(given["entry"]),
+            namespace=given["namespace"],
+            source=given["source"],
+            user_pattern=given["user"],
+            group_pattern=given["group"],
+            fqan_pattern=given["fqan"],
+            suffix=given["suffix"],
+            member_shares=given["shares"] if is_each else 1.0,
             archive_after_idle_days=given["days"] if is_each else None,
-        )  # fmt: skip
+        )
 
     @property
     def to(self) -> int | None:
@@ -128,8 +163,15 @@ class RuleForm(forms.Form):
 def initial_of(rule: Rule, tree: TreeColumns, at: int) -> dict[str, Any]:
     entry = tree.index_of_uid(rule.target_uid)
     return {
-        "kind": rule.kind, "source": rule.source, "namespace": rule.namespace, "user": rule.user_pattern,
-        "group": rule.group_pattern, "fqan": rule.fqan_pattern, "suffix": rule.suffix, "order": at + 1,
-        "entry": "" if entry is None else tree.path(entry), "shares": f"{rule.member_shares:.10g}",
+        "kind": rule.kind,
+        "source": rule.source,
+        "namespace": rule.namespace,
+        "user": rule.user_pattern,
+        "group": rule.group_pattern,
+        "fqan": rule.fqan_pattern,
+        "suffix": rule.suffix,
+        "order": at + 1,
+        "entry": "" if entry is None else tree.path(entry),
+        "shares": f"{rule.member_shares:.10g}",
         "days": rule.archive_after_idle_days,
-    }  # fmt: skip
+    }

@@ -127,23 +127,34 @@ def rule_line(page: MappingPage, line: RuleLine, sources: Mapping[str, str]) -> 
         place = whole if line.target == 0 else place_words(page.rights, line.target)
     reach = None if line.target is None else reach_of(page.rights.tree, line.rule, line.target)
     return {
-        **found, "kind": KINDS[line.rule.kind], "is_each": line.rule.kind == "each",
+        **found,
+        "kind": KINDS[line.rule.kind],
+        "is_each": line.rule.kind == "each",
         "reach": "" if reach is None else reach_words(place_words(page.rights, reach).text),
-        "words": rule_words(line.rule, sources), "place": place, "below": leads_words(line.rule),
-        "n_accounts": presentation.count(line.n_accounts), "core_h": presentation.core_hours(line.core_s),
-        "may_edit": line.may_edit, "up": line.may_edit and not line.is_first,
+        "words": rule_words(line.rule, sources),
+        "place": place,
+        "below": leads_words(line.rule),
+        "n_accounts": presentation.count(line.n_accounts),
+        "core_h": presentation.core_hours(line.core_s),
+        "may_edit": line.may_edit,
+        "up": line.may_edit and not line.is_first,
         "down": line.may_edit and not line.is_last,
-    }  # fmt: skip
+    }
 
 
 def unmapped_line(page: MappingPage, line: UnmappedLine, most_core_s: float) -> dict[str, Any]:
     guesses = [guess_words(page.rights, one) for one in line.suggestions]
     return {
-        "account": line.account, "words": account_words(line.key), "jobs": presentation.count(round(line.stake.jobs)),
-        "core_h": presentation.core_hours(line.stake.core_s), "core_s": line.stake.core_s,
+        "account": line.account,
+        "words": account_words(line.key),
+        "jobs": presentation.count(round(line.stake.jobs)),
+        "core_h": presentation.core_hours(line.stake.core_s),
+        "core_s": line.stake.core_s,
         "bar": round(1 + 69 * line.stake.core_s / most_core_s, 1) if most_core_s and line.stake.core_s else 0,
-        "last_at": line.stake.last_at, "guess": guesses[0] if guesses else None, "others": guesses[1:],
-    }  # fmt: skip
+        "last_at": line.stake.last_at,
+        "guess": guesses[0] if guesses else None,
+        "others": guesses[1:],
+    }
 
 
 def guess_words(rights: MapRights, guess: Suggestion) -> dict[str, Any]:
@@ -151,9 +162,12 @@ def guess_words(rights: MapRights, guess: Suggestion) -> dict[str, Any]:
     if guess.why == "neighbours":
         why = _("%(n)d of %(of)d accounts of its group map there") % {"n": guess.n, "of": guess.n_of}
     return {
-        "uid": rights.tree.uuid(guess.entry), "key": guess.why, "place": place_words(rights, guess.entry), "why": why,
+        "uid": rights.tree.uuid(guess.entry),
+        "key": guess.why,
+        "place": place_words(rights, guess.entry),
+        "why": why,
         "sure": _("%(percent)d %% confidence") % {"percent": min(round(guess.sure * 100), 99)},
-    }  # fmt: skip
+    }
 
 
 def head_words(page: MappingPage) -> tuple[str, str]:
@@ -187,19 +201,25 @@ def plan_context(plan: Plan) -> dict[str, Any]:
         )
         verdict = told % {"n": presentation.count(n), "hours": presentation.core_hours(plan.core_s)}
     return {
-        "n": n, "core_s": plan.core_s, "verdict": verdict, "refusal": plan.refusal, "version": plan.version,
+        "n": n,
+        "core_s": plan.core_s,
+        "verdict": verdict,
+        "refusal": plan.refusal,
+        "version": plan.version,
         "flows": _flows(rights, moves),
         "moves": [
             {
-                "words": account_words(move.key), "before": place_words(rights, move.before),
-                "after": place_words(rights, move.after), "core_h": presentation.core_hours(move.stake.core_s),
+                "words": account_words(move.key),
+                "before": place_words(rights, move.before),
+                "after": place_words(rights, move.after),
+                "core_h": presentation.core_hours(move.stake.core_s),
             }
             for move in moves[:MOST_MOVES]
         ],
         "n_more": presentation.count(n - MOST_MOVES) if n > MOST_MOVES else "",
         "n_others": presentation.count(n_others) if n_others else "",
         "n_dropped": sum(move.after == UNMAPPED for move in moves),
-    }  # fmt: skip
+    }
 
 
 def _flows(rights: MapRights, moves: Sequence[Move]) -> list[dict[str, Any]]:
@@ -211,11 +231,13 @@ def _flows(rights: MapRights, moves: Sequence[Move]) -> list[dict[str, Any]]:
     order = sorted(found.items(), key=lambda item: -sum(move.stake.core_s for move in item[1]))
     return [
         {
-            "before": before, "after": after, "n": presentation.count(len(members)),
+            "before": before,
+            "after": after,
+            "n": presentation.count(len(members)),
             "core_h": presentation.core_hours(sum(move.stake.core_s for move in members)),
         }
         for (before, after), members in order[:20]
-    ]  # fmt: skip
+    ]
 
 
 def _group_of(rights: MapRights, entry: int) -> int:
@@ -228,7 +250,9 @@ def _group_of(rights: MapRights, entry: int) -> int:
 
 def version_line(rights: MapRights, line: VersionLine, sources: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "version": line.version, "words": version_words(line), "n_added": len(line.added),
+        "version": line.version,
+        "words": version_words(line),
+        "n_added": len(line.added),
         "n_removed": len(line.removed),
         "url": version_url(rights.policy.slug, line.version.number),
         "added": [_stated(rights, rule, sources) for rule in line.added],
@@ -236,12 +260,13 @@ def version_line(rights: MapRights, line: VersionLine, sources: Mapping[str, str
         "placements": [
             {
                 "words": account_words(key) if key is not None else AccountWords(_("a removed account"), ""),
-                "before": _place_of_uid(rights, one.before), "after": _place_of_uid(rights, one.after),
+                "before": _place_of_uid(rights, one.before),
+                "after": _place_of_uid(rights, one.after),
             }
             for key, one in line.placements[:MOST_MOVES]
         ],
         "n_more": max(len(line.placements) - MOST_MOVES, 0),
-    }  # fmt: skip
+    }
 
 
 def version_words(line: VersionLine) -> str:
@@ -265,9 +290,11 @@ def version_url(policy: str, number: int) -> str:
 
 def _stated(rights: MapRights, rule: Rule, sources: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "kind": KINDS[rule.kind], "words": rule_words(rule, sources), "place": _place_of_uid(rights, rule.target_uid),
+        "kind": KINDS[rule.kind],
+        "words": rule_words(rule, sources),
+        "place": _place_of_uid(rights, rule.target_uid),
         "below": leads_words(rule),
-    }  # fmt: skip
+    }
 
 
 def _place_of_uid(rights: MapRights, uid: UUID | None) -> PlaceWords:

@@ -35,10 +35,18 @@ def mappings(request: HttpRequest, policy: str) -> HttpResponse:
     """Accounts without an entry first, because their usage counts for nobody."""
     page = _page(request, policy)
     verdict, at_stake = mapping_lines.head_words(page)
-    return render(request, "dashboard/mapping/mappings.html", {
-        **_unmapped_context(page), **_rules_context(request, page), **_attached_context(page), "verdict": verdict,
-        "at_stake": at_stake, "crumbs": crumbs_of(page.rights.policy, last=True),
-    })  # fmt: skip
+    return render(
+        request,
+        "dashboard/mapping/mappings.html",
+        {
+            **_unmapped_context(page),
+            **_rules_context(request, page),
+            **_attached_context(page),
+            "verdict": verdict,
+            "at_stake": at_stake,
+            "crumbs": crumbs_of(page.rights.policy, last=True),
+        },
+    )
 
 
 @require_safe
@@ -63,12 +71,18 @@ def versions(request: HttpRequest, policy: str) -> HttpResponse:
     before = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
     found = list_version_lines(rights, before=before, limit=31)
     shown = found[:30]
-    return render(request, "dashboard/mapping/versions.html", {
-        "policy": policy, "policy_name": rights.policy.name,
-        "versions": [mapping_lines.version_line(rights, line, source_names(request)) for line in shown],
-        "older": shown[-1].version.number if len(found) > len(shown) else None, "is_whole": rights.may_name(0),
-        "crumbs": [*crumbs_of(rights.policy), {"label": _("Versions")}],
-    })  # fmt: skip
+    return render(
+        request,
+        "dashboard/mapping/versions.html",
+        {
+            "policy": policy,
+            "policy_name": rights.policy.name,
+            "versions": [mapping_lines.version_line(rights, line, source_names(request)) for line in shown],
+            "older": shown[-1].version.number if len(found) > len(shown) else None,
+            "is_whole": rights.may_name(0),
+            "crumbs": [*crumbs_of(rights.policy), {"label": _("Versions")}],
+        },
+    )
 
 
 def crumbs_of(policy: Policy, *, last: bool = False) -> list[dict[str, str]]:
@@ -94,23 +108,28 @@ def _page(request: HttpRequest, policy: str) -> MappingPage:
 def _unmapped_context(page: MappingPage) -> dict[str, Any]:
     most = max((line.stake.core_s for line in page.unmapped), default=0.0)
     return {
-        **_base(page), "unmapped": [mapping_lines.unmapped_line(page, line, most) for line in page.unmapped],
-        "n_unmapped": page.n_unmapped, "n_hidden": page.n_hidden, "next_after": page.next_after,
-        "n_waiting": page.n_waiting, "waiting_core_s": page.waiting_core_s,
+        **_base(page),
+        "unmapped": [mapping_lines.unmapped_line(page, line, most) for line in page.unmapped],
+        "n_unmapped": page.n_unmapped,
+        "n_hidden": page.n_hidden,
+        "next_after": page.next_after,
+        "n_waiting": page.n_waiting,
+        "waiting_core_s": page.waiting_core_s,
         "paths": paths_to_choose(page.rights) if page.may_edit and page.unmapped else [],
-    }  # fmt: skip
+    }
 
 
 def _rules_context(request: HttpRequest, page: MappingPage) -> dict[str, Any]:
     sources = source_names(request)
     return {
-        **_base(page), "rules": [mapping_lines.rule_line(page, line, sources) for line in page.rules],
+        **_base(page),
+        "rules": [mapping_lines.rule_line(page, line, sources) for line in page.rules],
         "n_exact": sum(line.tier == 0 for line in page.rules),
         "by_members": presentation.count(page.n_by_members) if page.n_by_members else "",
         "members_core_h": presentation.core_hours(page.members_core_s),
         "attached_accounts": presentation.count(page.n_attached) if page.n_attached else "",
         "attached_core_h": presentation.core_hours(page.attached_core_s),
-    }  # fmt: skip
+    }
 
 
 def _attached_context(page: MappingPage) -> dict[str, Any]:
@@ -120,16 +139,23 @@ def _attached_context(page: MappingPage) -> dict[str, Any]:
     for row in rows[:_MOST_ATTACHED]:
         entry = rights.tree.index_of_uid(row.entry_uid)
         gone = mapping_lines.PlaceWords(_("an archived entry: rules apply"), is_none=True)
-        attached.append({
-            "account": row.account_id, "words": mapping_lines.account_words(attaching.key_of(row.account)),
-            "place": gone if entry is None else mapping_lines.place_words(rights, entry), "row": row,
-            "may_let_go": rights.may_map(entry or 0),
-        })  # fmt: skip
+        attached.append(
+            {
+                "account": row.account_id,
+                "words": mapping_lines.account_words(attaching.key_of(row.account)),
+                "place": gone if entry is None else mapping_lines.place_words(rights, entry),
+                "row": row,
+                "may_let_go": rights.may_map(entry or 0),
+            }
+        )
     return {"attached": attached, "has_more_attached": len(rows) > _MOST_ATTACHED}
 
 
 def _base(page: MappingPage) -> dict[str, Any]:
     return {
-        "policy": page.rights.policy.slug, "policy_name": page.rights.policy.name, "version": page.version,
-        "may_edit": page.may_edit, "is_whole": page.is_whole,
-    }  # fmt: skip
+        "policy": page.rights.policy.slug,
+        "policy_name": page.rights.policy.name,
+        "version": page.version,
+        "may_edit": page.may_edit,
+        "is_whole": page.is_whole,
+    }

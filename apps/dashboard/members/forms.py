@@ -25,10 +25,13 @@ def text_input(**attributes: str) -> forms.TextInput:
 
 def reason_field(**more: Any) -> forms.CharField:
     return forms.CharField(
-        label=_("Reason"), max_length=_MOST_REASON, widget=text_input(),
+        label=_("Reason"),
+        max_length=_MOST_REASON,
+        widget=text_input(),
         help_text=_("Shown in the history to those affected."),
-        error_messages={"required": _("Enter a reason: it is shown in the history to those affected.")}, **more,
-    )  # fmt: skip
+        error_messages={"required": _("Enter a reason: it is shown in the history to those affected.")},
+        **more,
+    )
 
 
 class RuleForm(forms.Form):
@@ -36,25 +39,37 @@ class RuleForm(forms.Form):
 
     source = forms.ChoiceField(label=_("Accounts of the source"), required=False)
     group = forms.CharField(
-        label=_("Group of the account"), required=False, max_length=512, widget=text_input(),
+        label=_("Group of the account"),
+        required=False,
+        max_length=512,
+        widget=text_input(),
         help_text=_("Such as nbis-*: * matches anything, ? one character."),
-    )  # fmt: skip
+    )
     fqan = forms.CharField(
-        label=_("FQAN of the account"), required=False, max_length=512, widget=text_input(),
+        label=_("FQAN of the account"),
+        required=False,
+        max_length=512,
+        widget=text_input(),
         help_text=_("Such as /atlas; includes everything below it."),
-    )  # fmt: skip
+    )
     people = forms.CharField(
-        label=_("Sign-in group"), required=False, max_length=512, widget=text_input(),
+        label=_("Sign-in group"),
+        required=False,
+        max_length=512,
+        widget=text_input(),
         help_text=_("Such as oidc:physics or ldap:cn=hpc: its users become children by name."),
-    )  # fmt: skip
+    )
     shares = forms.CharField(
         label=_("Shares of each"), max_length=40, initial="1", widget=text_input(inputmode="decimal")
     )
     days = forms.IntegerField(
-        label=_("Archived after idle days"), required=False, min_value=1, max_value=36_500,
+        label=_("Archived after idle days"),
+        required=False,
+        min_value=1,
+        max_value=36_500,
         widget=forms.NumberInput(attrs={"class": "input", "autocomplete": "off"}),
         help_text=_("Without usage and jobs; restored with their next job. Leave empty for never."),
-    )  # fmt: skip
+    )
     kind = forms.CharField(label=_("Kind"), max_length=32, initial="user", widget=text_input())
     reason = reason_field(required=False)
 
@@ -112,9 +127,12 @@ class AttachForm(forms.Form):
     namespace = forms.CharField(label=_("Cluster"), max_length=128, widget=text_input())
     user_name = forms.CharField(label=_("Account"), max_length=256, widget=text_input())
     group_name = forms.CharField(
-        label=_("Its group"), required=False, max_length=256, widget=text_input(),
+        label=_("Its group"),
+        required=False,
+        max_length=256,
+        widget=text_input(),
         help_text=_("As the cluster writes it; leave empty if it has none."),
-    )  # fmt: skip
+    )
     entry = forms.UUIDField(label=_("Entry"), widget=forms.Select(attrs={"class": "input"}))
     reason = reason_field()
 

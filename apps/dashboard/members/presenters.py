@@ -38,7 +38,10 @@ def draw(page: MembersPage) -> dict[str, Any]:
         "lately": [_event(event, slug) for event in page.lately],
         "attached": [
             {
-                "id": one.pk, "name": name_of(key_of(one.account)), "reason": one.reason, "author": one.author_name,
+                "id": one.pk,
+                "name": name_of(key_of(one.account)),
+                "reason": one.reason,
+                "author": one.author_name,
                 "at": one.created_at,
                 "path": _("an archived entry") if (i := places[one.pk]) is None else tree.path(i),
             }
@@ -46,12 +49,14 @@ def draw(page: MembersPage) -> dict[str, Any]:
         ],
         "claims": [
             {
-                "id": one.claim.pk, "who": one.claim.user.username, "at": one.claim.created_at,
+                "id": one.claim.pk,
+                "who": one.claim.user.username,
+                "at": one.claim.created_at,
                 "names": [name_of(key_of(account)) for account in one.accounts],
             }
             for one in page.claims
         ],
-    }  # fmt: skip
+    }
 
 
 def rule_words(rule: Members) -> str:
@@ -67,9 +72,10 @@ def rule_words(rule: Members) -> str:
         conditions.append(_("users of %(people)s") % {"people": rule.people})
     shares = presentation.shares(rule.shares)
     words = _("%(who)s: each gets %(shares)s as %(kind)s") % {
-        "who": ", ".join(conditions), "kind": rule.kind,
+        "who": ", ".join(conditions),
+        "kind": rule.kind,
         "shares": ngettext("%(n)s share", "%(n)s shares", 1 if rule.shares == 1 else 2) % {"n": shares},
-    }  # fmt: skip
+    }
     words = words[:1].upper() + words[1:]
     if rule.archive_after_days is None:
         return words
@@ -140,7 +146,11 @@ def _event(event: RuleEvent, slug: str) -> dict[str, Any]:
     words = {"joined": _("joined"), "back": _("restored"), "idle": _("archived as idle")}
     icons = {"joined": "user-plus", "back": "arrow-back-up", "idle": "archive"}
     return {
-        "name": event.name, "key": event.what, "what": words[event.what], "icon": icons[event.what], "at": event.at,
+        "name": event.name,
+        "key": event.what,
+        "what": words[event.what],
+        "icon": icons[event.what],
+        "at": event.at,
         "revision": event.revision,
         "url": lines.entry_url(slug, event.uid, event.name) if event.is_here else "",
-    }  # fmt: skip
+    }

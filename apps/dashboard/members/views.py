@@ -90,9 +90,13 @@ def attach(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
         return _show(request, page, attach_form=form, status=422)
     try:
         made = attaching.attach_account(
-            policy_slug=policy, entry_uid=form.cleaned_data["entry"], account=form.account,
-            reason=form.cleaned_data["reason"], at=clock.now(), actor=actor_of(request),
-        )  # fmt: skip
+            policy_slug=policy,
+            entry_uid=form.cleaned_data["entry"],
+            account=form.account,
+            reason=form.cleaned_data["reason"],
+            at=clock.now(),
+            actor=actor_of(request),
+        )
     except (Invalid, NotFound) as error:
         refused = ValidationError(error.message, code=error.code)
         form.add_error("user_name" if isinstance(error, Invalid) else "entry", refused)
@@ -104,10 +108,12 @@ def attach(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 @require_POST
 def detach(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     attaching.detach_account(
-        policy_slug=policy, attachment_id=_number(request, "attachment"),
-        reason=request.POST.get("reason", "") or _("Detached on the members page."), at=clock.now(),
+        policy_slug=policy,
+        attachment_id=_number(request, "attachment"),
+        reason=request.POST.get("reason", "") or _("Detached on the members page."),
+        at=clock.now(),
         actor=actor_of(request),
-    )  # fmt: skip
+    )
     messages.success(request, _("Rules apply to that account again."))
     return SeeOther(page_url(policy, uid))
 
@@ -156,9 +162,12 @@ def _show_preview(
     words, found = "", None
     if page.may_rule:
         found = preview_members(
-            policy_slug=page.view.policy.slug, entry_uid=page.entry.uid, members=wanted, at=clock.now(),
+            policy_slug=page.view.policy.slug,
+            entry_uid=page.entry.uid,
+            members=wanted,
+            at=clock.now(),
             actor=actor_of(request),
-        )  # fmt: skip
+        )
         words = member_lines.preview_words(found)
     return _show(request, page, rule_form=form, rule=asked, stated=form.stated, preview=words, effect=found)
 

@@ -35,9 +35,14 @@ def figure_of(request: HttpRequest, name: str, policy: str, entry: UUID) -> Figu
     """
     asked = read_my_figure(name, request.GET)
     found = get_my_numbers(
-        name, policy_slug=policy, entry_uid=entry, n_days=asked.n_days, share=asked.share, actor=actor_of(request),
+        name,
+        policy_slug=policy,
+        entry_uid=entry,
+        n_days=asked.n_days,
+        share=asked.share,
+        actor=actor_of(request),
         at=clock.now(),
-    )  # fmt: skip
+    )
     return draw_my_figure(asked, found, _links(policy, entry))
 
 

@@ -48,9 +48,13 @@ class RuleForm(RefusedForm):
         self.kind = kind
         for term in kind.terms:
             widget = forms.NumberInput(
-                attrs={"class": "input", "min": f"{term.lowest:g}", "max": f"{term.highest:g}",
-                       "step": "1" if term.is_whole else "any"}
-            )  # fmt: skip
+                attrs={
+                    "class": "input",
+                    "min": f"{term.lowest:g}",
+                    "max": f"{term.highest:g}",
+                    "step": "1" if term.is_whole else "any",
+                }
+            )
             label = f"{term.label} ({term.unit})"
             self.fields[f"terms_{term.name}"] = forms.FloatField(label=label, widget=widget)
 
@@ -69,9 +73,12 @@ class PlaceForm(forms.Form):
     kind = forms.ChoiceField(label=_("Notice"), widget=_select())
     policy = forms.ChoiceField(label=_("Policy"), required=False, widget=_select())
     entry = forms.CharField(
-        label=_("Below the entry"), required=False, max_length=8192, widget=_text(placeholder="/atlas"),
+        label=_("Below the entry"),
+        required=False,
+        max_length=8192,
+        widget=_text(placeholder="/atlas"),
         help_text=_("Leave empty for the whole policy. The rule applies to everything below it."),
-    )  # fmt: skip
+    )
     source = forms.ChoiceField(label=_("or usage source"), required=False, widget=_select())
 
     def __init__(
@@ -100,8 +107,10 @@ class MailForm(RefusedForm):
         label=_("At"), coerce=int, choices=[(hour, f"{hour:02}:00") for hour in range(24)], widget=_select()
     )
     kinds = forms.MultipleChoiceField(
-        label=_("About"), required=False, widget=forms.CheckboxSelectMultiple,
-    )  # fmt: skip
+        label=_("About"),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+    )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -118,15 +127,21 @@ class WebhookForm(RefusedForm):
 
     name = forms.CharField(label=_("Name"), max_length=128, widget=_text())
     url = forms.CharField(
-        label=_("Address"), max_length=2048, widget=_text(inputmode="url", placeholder="https://hooks.example.org/fairshare"),
-        help_text=_("https, port 443 or 8443; other ports only if the operator lists them in "
-"FAIRSHARE_OUTBOUND_ALLOW."),
-    )  # fmt: skip
+        label=_("Address"),
+        max_length=2048,
+        widget=_text(inputmode="url", placeholder="https://hooks.example.org/fairshare"),
+        help_text=_(
+            "https, port 443 or 8443; other ports only if the operator lists them in FAIRSHARE_OUTBOUND_ALLOW."
+        ),
+    )
     policy = forms.ChoiceField(label=_("Policy"), required=False, widget=_select())
     entry = forms.CharField(
-        label=_("At and below the entry"), required=False, max_length=8192, widget=_text(placeholder="/atlas"),
+        label=_("At and below the entry"),
+        required=False,
+        max_length=8192,
+        widget=_text(placeholder="/atlas"),
         help_text=_("Leave empty for the whole policy."),
-    )  # fmt: skip
+    )
     kinds = forms.MultipleChoiceField(
         label=_("About"), required=False, widget=forms.CheckboxSelectMultiple, help_text=_("Tick none for all kinds.")
     )

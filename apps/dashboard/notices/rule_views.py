@@ -102,10 +102,16 @@ def draw_rule(line: RuleLine) -> dict[str, Any]:
     limits = [(term.name, term.label, line.terms[term.name], term.unit) for term in line.kind.terms]
     place = Place(rule.policy, rule.entry_uid, rule.source)
     return {
-        "id": rule.pk, "is_on": rule.is_on, "limits": limits, "version": rule.version, "may_change": line.may_change,
-        "place": _place_words(place, line.path), "is_site": place == Place(), "author": rule.author_name,
+        "id": rule.pk,
+        "is_on": rule.is_on,
+        "limits": limits,
+        "version": rule.version,
+        "may_change": line.may_change,
+        "place": _place_words(place, line.path),
+        "is_site": place == Place(),
+        "author": rule.author_name,
         "changed_at": rule.changed_at,
-    }  # fmt: skip
+    }
 
 
 def _place_words(place: Place, path: str) -> str:
@@ -124,9 +130,14 @@ def _set(form: RuleForm, place: Place, actor: Actor) -> bool:
     given = form.cleaned_data
     try:
         watching.set_rule(
-            kind=form.kind.name, place=place, is_on=given["is_on"], terms=form.terms(), version=given["version"],
-            at=clock.now(), actor=actor,
-        )  # fmt: skip
+            kind=form.kind.name,
+            place=place,
+            is_on=given["is_on"],
+            terms=form.terms(),
+            version=given["version"],
+            at=clock.now(),
+            actor=actor,
+        )
     except NotAllowed:
         raise
     except DomainError as error:
@@ -152,7 +163,7 @@ def _place(form: PlaceForm, actor: Actor) -> Place:
     uid = entry_uid(given["policy"], given["entry"], actor) if given["policy"] else None
     return watching.place_of(
         policy_slug=given["policy"], entry_uid=uid, source_slug=given.get("source", ""), actor=actor
-    )  # fmt: skip
+    )
 
 
 def entry_uid(policy_slug: str, path: str, actor: Actor) -> Any:

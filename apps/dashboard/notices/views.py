@@ -26,9 +26,11 @@ from apps.policies.selectors import list_policies
 
 SHOWN = 100
 STATES = [
-    ("open", gettext_lazy("Open")), ("unread", gettext_lazy("New")), ("snoozed", gettext_lazy("Snooze")),
+    ("open", gettext_lazy("Open")),
+    ("unread", gettext_lazy("New")),
+    ("snoozed", gettext_lazy("Snooze")),
     ("closed", gettext_lazy("Closed")),
-]  # fmt: skip
+]
 SNOOZES = [(1, gettext_lazy("a day")), (7, gettext_lazy("a week")), (30, gettext_lazy("a month"))]
 _FILTERS = ("state", "kind", "of")
 _LONGEST_BACK = 300

@@ -55,9 +55,13 @@ def new(request: HttpRequest) -> HttpResponse:
         try:
             uid = entry_uid(given["policy"], given["entry"], actor) if given["policy"] else None
             made, secret = room.make_webhook(
-                name=given["name"], url=given["url"], kinds=given["kinds"], at=clock.now(), actor=actor,
+                name=given["name"],
+                url=given["url"],
+                kinds=given["kinds"],
+                at=clock.now(),
+                actor=actor,
                 place=place_of(policy_slug=given["policy"], entry_uid=uid, actor=actor),
-            )  # fmt: skip
+            )
         except (Invalid, Conflict, NotAllowed) as error:
             form.add_refusal(error)
         else:
@@ -78,9 +82,14 @@ def webhook(request: HttpRequest, webhook: int) -> HttpResponse:
         given = form.cleaned_data
         try:
             room.change_webhook(
-                id=webhook, version=given["version"] or 0, name=given["name"], url=given["url"], kinds=given["kinds"],
-                at=now, actor=actor,
-            )  # fmt: skip
+                id=webhook,
+                version=given["version"] or 0,
+                name=given["name"],
+                url=given["url"],
+                kinds=given["kinds"],
+                at=now,
+                actor=actor,
+            )
         except (Invalid, Conflict, Stale) as error:
             form.add_refusal(error)
         else:
@@ -102,9 +111,11 @@ def act(request: HttpRequest, webhook: int) -> HttpResponse:
     actor, now, step = actor_of(request), clock.now(), request.POST.get("step", "")
     text = request.POST.get("version", "")
     given: dict[str, Any] = {
-        "id": webhook, "version": int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0,
-        "at": now, "actor": actor,
-    }  # fmt: skip
+        "id": webhook,
+        "version": int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0,
+        "at": now,
+        "actor": actor,
+    }
     try:
         if step == "test":
             room.send_test(id=webhook, at=now, actor=actor)
@@ -139,10 +150,15 @@ def _shown(
     actor = actor_of(request)
     line = room.get_webhook(id=id, at=clock.now(), actor=actor)
     context = {
-        "line": line, "webhook": line.webhook, "place": place_words(line), "secret": secret,
-        "form": form or _form(None, actor, line), "kinds": kinds().values(), **_log(id, actor),
+        "line": line,
+        "webhook": line.webhook,
+        "place": place_words(line),
+        "secret": secret,
+        "form": form or _form(None, actor, line),
+        "kinds": kinds().values(),
+        **_log(id, actor),
         **_crumbs(line.webhook.name),
-    }  # fmt: skip
+    }
     answer = render(request, "dashboard/notices/webhook.html", context, status=status)
     if secret:
         answer["Cache-Control"] = "no-store"
@@ -151,9 +167,7 @@ def _shown(
 
 def _log(id: int, actor: Actor) -> dict[str, Any]:
     deliveries = room.list_deliveries(id=id, at=clock.now(), actor=actor)
-    rows = [
-        {"one": each, "css": _BADGES[each.state], "what": _what(each)} for each in deliveries
-    ]  # fmt: skip
+    rows = [{"one": each, "css": _BADGES[each.state], "what": _what(each)} for each in deliveries]
     is_moving = any(each.state == Delivery.State.WAITING and each.attempts == 0 for each in deliveries)
     return {"rows": rows, "is_moving": is_moving, "webhook_id": id}
 
@@ -178,8 +192,9 @@ def _form(request: HttpRequest | None, actor: Actor, line: WebhookLine | None = 
 
 def _crumbs(last: str = "") -> dict[str, Any]:
     crumbs: list[dict[str, Any]] = [
-        {"label": _("Notices"), "url": reverse("dashboard:notices")}, {"label": _("Webhooks")}
-    ]  # fmt: skip
+        {"label": _("Notices"), "url": reverse("dashboard:notices")},
+        {"label": _("Webhooks")},
+    ]
     if last:
         crumbs[-1]["url"] = reverse("dashboard:webhooks")
         crumbs.append({"label": last})

@@ -70,9 +70,16 @@ class LogForm(RefusableForm):
     """The accounting log, and the name of the source that it makes."""
 
     blamed = {  # noqa: RUF012 - read only
-        "archive": "file", "corrupt_gzip": "file", "corrupt_zstd": "file", "empty_file": "file", "not_text": "file",
-        "expands_too_much": "file", "too_large": "file", "unknown_format": "format", "slug": "source_name",
-    }  # fmt: skip
+        "archive": "file",
+        "corrupt_gzip": "file",
+        "corrupt_zstd": "file",
+        "empty_file": "file",
+        "not_text": "file",
+        "expands_too_much": "file",
+        "too_large": "file",
+        "unknown_format": "format",
+        "slug": "source_name",
+    }
     file = forms.FileField(
         label=_("File"),
         max_length=255,
@@ -161,8 +168,9 @@ class FirstPolicyForm(RefusableForm):
         """Parts of PolicySettings. Slurm's own algorithms count all usage, however old, as Slurm does."""
         name = self.cleaned_data["algorithm"]
         window: dict[str, Any] = {
-            "aging": "exponential", "half_life_s": max(1, int(self.cleaned_data["half_life_days"] * 86_400))
-        }  # fmt: skip
+            "aging": "exponential",
+            "half_life_s": max(1, int(self.cleaned_data["half_life_days"] * 86_400)),
+        }
         if name.startswith("slurm-"):
             window["length_s"] = None
         return {"algorithm": {"name": name}, "window": window}

@@ -87,10 +87,14 @@ def setup_context(request: HttpRequest, beginning: Beginning | None, asked: Aske
     here = TREE if beginning is None or back or asked.tree else AGAINST if state is LogState.READY else LOG
     tree = None if beginning is None else tree_of(beginning)
     context: dict[str, Any] = {
-        "beginning": beginning, "here": here, "state": str(state), "asked": asked,
-        "others": list_policies(actor=actor), "crumbs": [{"label": _("First steps")}],
+        "beginning": beginning,
+        "here": here,
+        "state": str(state),
+        "asked": asked,
+        "others": list_policies(actor=actor),
+        "crumbs": [{"label": _("First steps")}],
         "page_url": reverse("dashboard:setup"),
-    }  # fmt: skip
+    }
     against = None
     if beginning is not None and tree is not None:
         context |= {
@@ -162,10 +166,13 @@ def _log_context(beginning: Beginning, state: LogState, asked: Asked, actor: Act
     return {
         "log_form": asked.log or LogForm(initial={"source_name": name}),
         "zone_form": asked.zone or ZoneForm(initial={"time_zone": settings.TIME_ZONE}),
-        "zones": sorted(available_timezones()), "sources": sources,
+        "zones": sorted(available_timezones()),
+        "sources": sources,
         "command": COMMAND.replace("-X", "-X -S now-90days"),
-        "limit_bytes": limit, "limit": size(limit), **_report(work),
-    }  # fmt: skip
+        "limit_bytes": limit,
+        "limit": size(limit),
+        **_report(work),
+    }
 
 
 def _against_context(beginning: Beginning, tree: TreeColumns, against: TreeVsUsage, asked: Asked) -> dict[str, Any]:
@@ -184,14 +191,14 @@ def _against_context(beginning: Beginning, tree: TreeColumns, against: TreeVsUsa
         "unplaced_part": _part(against.unplaced_core_s, against.used_core_s),
         "paths": [tree.path(i) for i in range(1, min(len(tree), _PATHS + 1)) if not tree.is_reserve[i]],
         "time_in_band": against.ledger.time_in_band,
-        "deviation": None if against.ledger.mean_deviation is None else presentation.points(
-            against.ledger.mean_deviation
-        ),
+        "deviation": None
+        if against.ledger.mean_deviation is None
+        else presentation.points(against.ledger.mean_deviation),
         "half_life": presentation.duration(against.half_life_days * _DAY_S),
         "policy_form": asked.policy or _first_form(beginning, allowed),
         "algorithms": [(name, label, _MEANINGS[name]()) for name, label in allowed],
         **_report(_work_of(beginning)),
-    }  # fmt: skip
+    }
 
 
 def _first_form(beginning: Beginning, allowed: list[tuple[str, str]]) -> FirstPolicyForm:

@@ -91,8 +91,15 @@ def tree_facts(tree: TreeColumns, ignored: Sequence[str]) -> list[Fact]:
         text = ngettext(
             "%(n)s entry inherits its parent’s shares", "%(n)s entries inherit their parents’ shares", n_inherit
         ) % {"n": presentation.count(n_inherit)}
-        found.append(Fact("inherit", (n_inherit,), text, _("Fairshare=parent, here called inherit: first %(names)s") % {
-            "names": _first(tree, np.flatnonzero(tree.inherit).tolist())}))  # fmt: skip
+        found.append(
+            Fact(
+                "inherit",
+                (n_inherit,),
+                text,
+                _("Fairshare=parent, here called inherit: first %(names)s")
+                % {"names": _first(tree, np.flatnonzero(tree.inherit).tolist())},
+            )
+        )
     empty = np.flatnonzero(tree.is_group & (tree.n_children == 0)).tolist()
     if empty:
         text = ngettext("%(n)s group without members", "%(n)s groups without members", len(empty))
@@ -173,11 +180,14 @@ def group_lines(against: TreeVsUsage) -> tuple[list[GroupLine], str]:
     shown = list(against.ledger.top[:SHOWN])
     own = bullet.differ_tenfold(row.target for row in shown)
     scale = bullet.share_scale([(row.actual, row.target) for row in shown], tolerance)
-    words = _("each bar against its own target: tick 100 %, end 160 %") if own else _("0 to %(most)s") % {
-        "most": presentation.percent(scale, 0)
-    }  # fmt: skip
-    return [_group_line(against, row, tolerance, bullet.against_target(row.target) if own else scale)
-            for row in shown], words  # fmt: skip
+    words = (
+        _("each bar against its own target: tick 100 %, end 160 %")
+        if own
+        else _("0 to %(most)s") % {"most": presentation.percent(scale, 0)}
+    )
+    return [
+        _group_line(against, row, tolerance, bullet.against_target(row.target) if own else scale) for row in shown
+    ], words
 
 
 def unplaced_lines(against: TreeVsUsage) -> list[UnplacedLine]:
@@ -202,11 +212,16 @@ def _group_line(against: TreeVsUsage, row: TopEntry, tolerance: Tolerance, maxim
     )
     tree = against.tree
     return GroupLine(
-        name=tree.name[row.entry], path=tree.path(row.entry), is_group=_is_group(against, row),
-        target=presentation.percent(row.target), actual=presentation.percent(actual),
-        balance=_unused(balance), bar=bar, label=bar_label(actual, row.target, tolerance),
+        name=tree.name[row.entry],
+        path=tree.path(row.entry),
+        is_group=_is_group(against, row),
+        target=presentation.percent(row.target),
+        actual=presentation.percent(actual),
+        balance=_unused(balance),
+        bar=bar,
+        label=bar_label(actual, row.target, tolerance),
         n_users=against.n_users.get(row.entry, 0),
-    )  # fmt: skip
+    )
 
 
 def _unused(balance: Balance) -> Balance:
@@ -218,10 +233,14 @@ def _unplaced_line(tree: TreeColumns, one: Unplaced) -> UnplacedLine:
     title, detail = account_words(one.names)
     best: Suggestion | None = next(iter(one.suggestions), None)
     return UnplacedLine(
-        names=one.names, title=title, detail=detail, amount=presentation.core_hours(one.core_s),
-        value="" if best is None else tree.path(best.entry), why="" if best is None else reason_words(best),
+        names=one.names,
+        title=title,
+        detail=detail,
+        amount=presentation.core_hours(one.core_s),
+        value="" if best is None else tree.path(best.entry),
+        why="" if best is None else reason_words(best),
         why_key="" if best is None else best.why,
-    )  # fmt: skip
+    )
 
 
 def reason_words(one: Suggestion) -> str:

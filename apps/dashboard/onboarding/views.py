@@ -71,9 +71,12 @@ def _tree(request: HttpRequest) -> HttpResponse:
     file = form.cleaned_data["file"]
     try:
         drafting.read_tree(
-            content=file.read(), file_name=file.name, format=form.cleaned_data["format"], at=clock.now(),
+            content=file.read(),
+            file_name=file.name,
+            format=form.cleaned_data["format"],
+            at=clock.now(),
             actor=actor_of(request),
-        )  # fmt: skip
+        )
     except (Invalid, TooLarge) as refusal:
         return show(request, Asked(tree=form, refusal=refusal), status=422)
     return SeeOther(page_url())
@@ -95,10 +98,15 @@ def _log(request: HttpRequest) -> HttpResponse:
     chosen = form.cleaned_data
     try:
         drafting.send_log(
-            version=_version(request), file=chosen["file"].file, file_name=chosen["file"].name,
-            format=chosen["format"], source_slug=form.source_slug, time_zone=chosen["time_zone"], at=clock.now(),
+            version=_version(request),
+            file=chosen["file"].file,
+            file_name=chosen["file"].name,
+            format=chosen["format"],
+            source_slug=form.source_slug,
+            time_zone=chosen["time_zone"],
+            at=clock.now(),
             actor=actor_of(request),
-        )  # fmt: skip
+        )
     except (Invalid, TooLarge, Conflict) as refusal:
         form.add_refusal(refusal)
         return _log_refused(request, form)
@@ -125,9 +133,11 @@ def zone(request: HttpRequest) -> HttpResponse:
         return show(request, Asked(zone=form), status=422)
     try:
         drafting.choose_zone(
-            version=_version(request), time_zone=form.cleaned_data["time_zone"], at=clock.now(),
+            version=_version(request),
+            time_zone=form.cleaned_data["time_zone"],
+            at=clock.now(),
             actor=actor_of(request),
-        )  # fmt: skip
+        )
     except (Invalid, Conflict) as refusal:
         form.add_refusal(refusal)
         return show(request, Asked(zone=form), status=422)
@@ -176,9 +186,14 @@ def publish(request: HttpRequest) -> HttpResponse:
         return show(request, Asked(policy=form), status=422)
     try:
         policy = found_policy(
-            version=_version(request), slug=form.slug, name=form.cleaned_data["name"], settings=form.settings,
-            reason=_("First policy, from %(file)s.") % {"file": beginning.file_name}, at=clock.now(), actor=actor,
-        )  # fmt: skip
+            version=_version(request),
+            slug=form.slug,
+            name=form.cleaned_data["name"],
+            settings=form.settings,
+            reason=_("First policy, from %(file)s.") % {"file": beginning.file_name},
+            at=clock.now(),
+            actor=actor,
+        )
     except Invalid as refusal:
         form.add_refusal(refusal)
         return show(request, Asked(policy=form), status=422)

@@ -130,8 +130,9 @@ def _claims(view: PolicyView, at: datetime, actor: Actor) -> Iterator[Concern]:
     url = reverse("dashboard:members", kwargs={"policy": view.policy.slug, "uid": view.tree.uuid(max(entry, 0))})
     title = ngettext("%(n)s account is claimed", "%(n)s accounts are claimed", n) % {"n": n}
     text = _("%(who)s claims %(account)s") % {
-        "who": first.claim.user, "account": f"{first.claim.namespace}:{first.claim.user_name}"
-    }  # fmt: skip
+        "who": first.claim.user,
+        "account": f"{first.claim.namespace}:{first.claim.user_name}",
+    }
     yield Concern("claims", "id-badge-2", title, text, url, _("Decide"), "warn")
 
 
@@ -240,9 +241,11 @@ def _noticed(at: datetime, actor: Actor) -> Iterator[Concern]:
     found = [one for one in list_open_notices(actor, at, limit=50) if one.notice.kind in _ONLY_NOTICES]
     for one in found[:_MOST_EACH]:
         notice = one.notice
-        url = reverse("dashboard:sources") if notice.policy is None else reverse(
-            "dashboard:policy", kwargs={"policy": notice.policy.slug}
-        )  # fmt: skip
+        url = (
+            reverse("dashboard:sources")
+            if notice.policy is None
+            else reverse("dashboard:policy", kwargs={"policy": notice.policy.slug})
+        )
         if notice.policy is not None and notice.entry_uid is not None:
             where = {"policy": notice.policy.slug, "uid": notice.entry_uid}
             url = reverse("dashboard:entry-find", kwargs=where)

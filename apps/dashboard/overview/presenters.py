@@ -89,9 +89,12 @@ class Desk:
         found = self.overview
         rows = sorted(found.top, key=lambda row: (-(row.target or 0.0), row.name))
         return lines.draw_lines(
-            rows, policy_slug=found.policy_slug, tolerance=lines.tolerance_of(found.settings), width=WIDTH,
+            rows,
+            policy_slug=found.policy_slug,
+            tolerance=lines.tolerance_of(found.settings),
+            width=WIDTH,
             against_target=self.against_target,
-        )  # fmt: skip
+        )
 
     @cached_property
     def against_target(self) -> bool:
@@ -152,11 +155,16 @@ def cards_of(desk: Desk) -> dict[str, Card]:
     query = f"?policy={desk.policy_slug}" + ("&sort=balance" if _by_balance(desk) else "")
     return {
         name: Card(
-            name=name, title=title, template=f"dashboard/overview/_{name}.html",
-            url=reverse(f"dashboard:overview-{name}") + query, build=_bound(build, desk), every_s=every_s, css=css,
+            name=name,
+            title=title,
+            template=f"dashboard/overview/_{name}.html",
+            url=reverse(f"dashboard:overview-{name}") + query,
+            build=_bound(build, desk),
+            every_s=every_s,
+            css=css,
         )
         for name, title, build, every_s, css in made
-    }  # fmt: skip
+    }
 
 
 def _bound(build: Callable[[Desk], Mapping[str, Any] | None], desk: Desk) -> Callable[[], Mapping[str, Any] | None]:
@@ -207,10 +215,12 @@ def _top(desk: Desk) -> Mapping[str, Any]:
         "overview": desk.overview,
         "lines": [(line, line.entry.uid in pinned, desk.trend(line)) for line in ranked[:SHOWN]],
         "n_trend_days": sparkline.DAYS,
-        "against_target": desk.against_target, "by_balance": _by_balance(desk), "n_rest": len(rest),
+        "against_target": desk.against_target,
+        "by_balance": _by_balance(desk),
+        "n_rest": len(rest),
         "rest_target": presentation.percent(sum(line.entry.target or 0.0 for line in rest)),
         "tree_url": reverse("dashboard:policy", kwargs={"policy": desk.policy_slug}),
-    }  # fmt: skip
+    }
 
 
 def _deviation(desk: Desk) -> Mapping[str, Any]:

@@ -132,9 +132,13 @@ def _page(
 
 
 def _decision(
-    request: HttpRequest, found: ChangeSet, comparison: Comparison, *, status: int = 200,
+    request: HttpRequest,
+    found: ChangeSet,
+    comparison: Comparison,
+    *,
+    status: int = 200,
     refusal: DomainError | None = None,
-) -> HttpResponse:  # fmt: skip
+) -> HttpResponse:
     policy = found.policy
     context = {
         "policy": policy,
@@ -168,9 +172,13 @@ def _line(change: EntryChange) -> dict[str, str]:
         verdict, kind = (_("more"), "more") if after > before else (_("less"), "less")
     what = ", ".join(_(word) for word in change.changes)
     return {
-        "path": change.path, "what": what, "before": _percent(before), "after": _percent(after), "verdict": verdict,
+        "path": change.path,
+        "what": what,
+        "before": _percent(before),
+        "after": _percent(after),
+        "verdict": verdict,
         "kind": kind,
-    }  # fmt: skip
+    }
 
 
 def _percent(value: float | None) -> str:

@@ -32,9 +32,13 @@ def feed(request: HttpRequest, name: str) -> HttpResponse:
     row = named(list_feeds(actor=administrator(request)), name, _("There is no such usage feed."))
     line = published_lines.feed_line(row, clock.now())
     initial = {
-        "name": row.name, "capacity": whole(row.capacity_cores), "keeps": row.keeps_days,
-        "expires": whole(row.expires_after_s / 3_600), "sends_running": row.sends_running, "is_open": row.is_open,
-    }  # fmt: skip
+        "name": row.name,
+        "capacity": whole(row.capacity_cores),
+        "keeps": row.keeps_days,
+        "expires": whole(row.expires_after_s / 3_600),
+        "sends_running": row.sends_running,
+        "is_open": row.is_open,
+    }
     return change_one(request, _feeds(), line, initial)
 
 

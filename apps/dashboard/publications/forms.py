@@ -58,9 +58,10 @@ class ToldForm(forms.Form):
         """What was filled in, as the services take it."""
         cleaned = self.cleaned_data
         return {
-            "name": cleaned["name"], "expires_after_s": round(cleaned["expires"] * self.expires_unit_s),
+            "name": cleaned["name"],
+            "expires_after_s": round(cleaned["expires"] * self.expires_unit_s),
             "is_open": cleaned["is_open"],
-        }  # fmt: skip
+        }
 
     def add_refusal(self, error: DomainError) -> None:
         known = {"expires_after_s": "expires", "keeps_days": "keeps", "capacity_cores": "capacity"}
@@ -100,9 +101,11 @@ class FeedForm(ToldForm):
     def given(self) -> dict[str, Any]:
         cleaned = self.cleaned_data
         return {
-            **super().given(), "capacity_cores": cleaned["capacity"], "keeps_days": int(cleaned["keeps"]),
+            **super().given(),
+            "capacity_cores": cleaned["capacity"],
+            "keeps_days": int(cleaned["keeps"]),
             "sends_running": cleaned["sends_running"],
-        }  # fmt: skip
+        }
 
 
 class ReasonForm(forms.Form):

@@ -81,10 +81,15 @@ def publication_line(row: Publication, now: datetime) -> ToldLine:
         n = ngettext("%(n)s entry", "%(n)s entries", last.n_entries) % {"n": presentation.count(last.n_entries)}
         facts = (n, _("valid until %(at)s") % {"at": presentation.clock_time(last.expires_at, now)})
     return _line(
-        row, now, newest=last.version if last else 0, told_at=last.issued_at if last else None, facts=facts,
-        url=reverse("dashboard:federation-publication", args=[row.name]), address=f"/api/v1/publications/{row.name}",
+        row,
+        now,
+        newest=last.version if last else 0,
+        told_at=last.issued_at if last else None,
+        facts=facts,
+        url=reverse("dashboard:federation-publication", args=[row.name]),
+        address=f"/api/v1/publications/{row.name}",
         far=_("version %(n)s"),
-    )  # fmt: skip
+    )
 
 
 def feed_line(row: UsageFeed, now: datetime) -> ToldLine:
@@ -92,10 +97,15 @@ def feed_line(row: UsageFeed, now: datetime) -> ToldLine:
     cores = _("%(n)s cores declared") % {"n": presentation.count(n) if isinstance(n, int) else f"{n:g}"}
     running = _("with running jobs") if row.sends_running else _("without running jobs")
     return _line(
-        row, now, newest=row.number, told_at=None, facts=(cores, running),
-        url=reverse("dashboard:federation-feed", args=[row.name]), address=f"/api/v1/feeds/{row.name}",
+        row,
+        now,
+        newest=row.number,
+        told_at=None,
+        facts=(cores, running),
+        url=reverse("dashboard:federation-feed", args=[row.name]),
+        address=f"/api/v1/feeds/{row.name}",
         far=_("number %(n)s"),
-    )  # fmt: skip
+    )
 
 
 def headline(publications: Sequence[ToldLine], feeds: Sequence[ToldLine]) -> Keyed:
@@ -118,19 +128,35 @@ def token_url(policy_slug: str, path: str) -> str:
 
 
 def _line(
-    row: Publication | UsageFeed, now: datetime, *, newest: int, told_at: datetime | None, facts: tuple[str, ...],
-    url: str, address: str, far: str,
-) -> ToldLine:  # fmt: skip
+    row: Publication | UsageFeed,
+    now: datetime,
+    *,
+    newest: int,
+    told_at: datetime | None,
+    facts: tuple[str, ...],
+    url: str,
+    address: str,
+    far: str,
+) -> ToldLine:
     tree = load_tree(row.policy)
     i = tree.index_of_uid(row.entry_uid)
     path = "" if i is None else tree.path(i)
     entry_url = "" if i is None else lines.entry_url(row.policy.slug, row.entry_uid, tree.name[i])
     readers = tuple(_reader(one, newest, far, now) for one in list_readings(row))
     return ToldLine(
-        name=row.name, policy=row.policy.slug, path=path, entry_url=entry_url, url=url, address=address,
-        token_url=token_url(row.policy.slug, path), is_open=row.is_open, newest=newest, facts=facts, told_at=told_at,
+        name=row.name,
+        policy=row.policy.slug,
+        path=path,
+        entry_url=entry_url,
+        url=url,
+        address=address,
+        token_url=token_url(row.policy.slug, path),
+        is_open=row.is_open,
+        newest=newest,
+        facts=facts,
+        told_at=told_at,
         readers=readers,
-    )  # fmt: skip
+    )
 
 
 def _reader(one: Reading, newest: int, far: str, now: datetime) -> Reader:

@@ -59,9 +59,16 @@ def n_worth(found: Sequence[Finding]) -> int:
 def _of_source(line: SourceLine, issues: DataIssues) -> list[Finding]:
     """Every rule looks on its own; each gives one finding or none."""
     rules = {
-        "silence": _silence, "holes": _holes, "held": _held, "ahead": _ahead, "rejected": _rejected,
-        "unmapped": _unmapped, "too_late": _too_late, "changed": _changed, "vanished": _vanished,
-    }  # fmt: skip
+        "silence": _silence,
+        "holes": _holes,
+        "held": _held,
+        "ahead": _ahead,
+        "rejected": _rejected,
+        "unmapped": _unmapped,
+        "too_late": _too_late,
+        "changed": _changed,
+        "vanished": _vanished,
+    }
     return [replace(one, key=key) for key, rule in rules.items() if (one := rule(line, issues)) is not None]
 
 

@@ -63,9 +63,13 @@ class EndLine:
 
 
 def show(
-    request: HttpRequest, *, status: int = 200, answer: AnswerForm | None = None, at_request: int = 0,
+    request: HttpRequest,
+    *,
+    status: int = 200,
+    answer: AnswerForm | None = None,
+    at_request: int = 0,
     refusal: DomainError | None = None,
-) -> HttpResponse:  # fmt: skip
+) -> HttpResponse:
     context = inbox_context(request)
     shown = any(card.change_set.pk == at_request for card in context["cards"])
     problem = refusal.message if refusal else ""
@@ -188,9 +192,11 @@ def _sent(change_set: ChangeSet, comment: Comment | None, actor: Actor, at: date
     badge = state_label(state) if is_request else _("approved") if change_set.state == "approved" else _("waiting")
     key = str(state) if is_request else "approved" if change_set.state == "approved" else str(RequestState.OPEN)
     css = {
-        RequestState.GRANTED: "ok", RequestState.GRANTED_OTHER: "ok", RequestState.DECLINED: "bad",
+        RequestState.GRANTED: "ok",
+        RequestState.GRANTED_OTHER: "ok",
+        RequestState.DECLINED: "bad",
         RequestState.OPEN: "warn",
-    }.get(state, "")  # fmt: skip
+    }.get(state, "")
     text = change_set.policy.name
     if change_set.held_for:
         badge, text, key = _("held"), f"{text}. {change_set.held_for}", "held"
@@ -215,8 +221,10 @@ def _asked_title(change_set: ChangeSet, actor: Actor, at: datetime) -> str:
 def _scheduled(change_set: ChangeSet) -> ChangeLine:
     at = change_set.effective_at or change_set.updated_at
     text = _("%(name)s, %(policy)s, %(edits)s. Checked again then.") % {
-        "name": change_set.author_name, "policy": change_set.policy.name, "edits": _edits(change_set)
-    }  # fmt: skip
+        "name": change_set.author_name,
+        "policy": change_set.policy.name,
+        "edits": _edits(change_set),
+    }
     return ChangeLine(change_set, _title_of(change_set), text, review_url(change_set.pk), "", "", "", at)
 
 
@@ -225,8 +233,10 @@ def _grant_end(ending: EndingGrant) -> EndLine:
     is_over = line.state == GrantState.EXPIRED
     who = _("you") if line.is_own else name_of(grant)
     text = _("%(role)s of %(entry)s, %(policy)s") % {
-        "role": grant.get_role_display(), "entry": line.entry_name, "policy": ending.policy.name
-    }  # fmt: skip
+        "role": grant.get_role_display(),
+        "entry": line.entry_name,
+        "policy": ending.policy.name,
+    }
     ends = grant.expires_at.date() if grant.expires_at else None
     title = _("Role ended: %(who)s") if is_over else _("Role ends: %(who)s")
     url = _access_url(ending.policy.slug)
@@ -248,15 +258,17 @@ def _shares_end(ending: EndingShares, at: datetime) -> EndLine:
     dates = ending.dates
     is_over = dates.ends_on is not None and dates.ends_on < timezone.localdate(at)
     words = {
-        "keep": _("keeps its shares until they are changed"), "zero": _("gets no more shares"),
+        "keep": _("keeps its shares until they are changed"),
+        "zero": _("gets no more shares"),
         "archive": _("is archived"),
-    }  # fmt: skip
+    }
     if isinstance(dates.at_end, str):
         then = words.get(dates.at_end, "")
     else:
         then = _("shares %(now)s to %(then)s") % {
-            "now": presentation.shares(ending.shares), "then": presentation.shares(dates.at_end)
-        }  # fmt: skip
+            "now": presentation.shares(ending.shares),
+            "then": presentation.shares(dates.at_end),
+        }
     day = long_day(dates.ends_on) if dates.ends_on else ""
     text = f"{ending.policy.name} {ending.path}: {then}"
     title = _("%(name)s: until %(day)s") % {"name": ending.name, "day": day}

@@ -91,7 +91,7 @@ def _take(request: HttpRequest, found: ChangeSet, form: AnswerForm) -> str:
             raise _wrong("shares", _("Enter the shares."))
         revision = grant_request(
             id=found.pk, version=version, shares=given["shares"], until=given["until"], text=text, at=at, actor=actor
-        )  # fmt: skip
+        )
         return _("Another amount is granted: published as revision %(n)s.") % {"n": revision.number}
     if step == "decline":
         if not text.strip():

@@ -166,8 +166,9 @@ def _givers(story: RequestEvidence) -> str:
 
 def _week(week: Week, tolerance: Tolerance) -> WeekLine:
     numbers = _("%(actual)s, target %(target)s") % {
-        "actual": presentation.percent(week.actual), "target": presentation.percent(week.target)
-    }  # fmt: skip
+        "actual": presentation.percent(week.actual),
+        "target": presentation.percent(week.target),
+    }
     return WeekLine(week.as_of, numbers, _balance(week.actual, week.target, week.state, tolerance))
 
 

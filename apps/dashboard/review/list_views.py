@@ -48,9 +48,12 @@ def _context(request: HttpRequest, policy: str) -> dict[str, Any]:
     which: Which = next((each for each in WHICH if each == request.GET.get("list")), "open")
     listed = list_of_change_sets(policy=found, which=which, actor=actor, at=at)
     names = {
-        "open": _("Open"), "mine": _("Mine"), "waiting": _("Waiting for me"), "published": _("Published"),
+        "open": _("Open"),
+        "mine": _("Mine"),
+        "waiting": _("Waiting for me"),
+        "published": _("Published"),
         "withdrawn": _("Withdrawn"),
-    }  # fmt: skip
+    }
     return {
         "found": found,
         "policy": policy,

@@ -285,7 +285,7 @@ def _effect(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
         ),
         "outside": page.outside if page.outside.n_entries else None,
         "outside_points": presentation.change(0.0, page.outside.points),
-    }  # fmt: skip
+    }
 
 
 def _bars(page: ReviewPage) -> list[dict[str, Any]]:
@@ -338,14 +338,16 @@ def _leaf(page: ReviewPage, line: LeafLine) -> dict[str, Any]:
         "later": [
             {"day": day, "with_it": _rank(after), "without": _rank(before)}
             for day, before, after in zip(
-                (page.effect.projection.horizons_days[1:] if page.effect.projection else ()), line.without[1:],
-                line.with_it[1:], strict=True,
+                (page.effect.projection.horizons_days[1:] if page.effect.projection else ()),
+                line.without[1:],
+                line.with_it[1:],
+                strict=True,
             )
         ],
         "factor": presentation.factor(line.factors[1]),
         "factor_before": presentation.factor(line.factors[0]),
         "reason": reason_words(line),
-    }  # fmt: skip
+    }
 
 
 def reason_words(line: LeafLine) -> str:

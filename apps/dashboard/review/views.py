@@ -164,8 +164,11 @@ def conflicts(request: HttpRequest, change_set: int) -> HttpResponse:
         "refusal": refusal,
         "may_rebase": Decision(page).is_mine,
     }
-    context["crumbs"] = [*context["crumbs"][:-1], {"label": context["title"], "url": page_url(change_set)},
-                         {"label": _("Conflicts")}]  # fmt: skip
+    context["crumbs"] = [
+        *context["crumbs"][:-1],
+        {"label": context["title"], "url": page_url(change_set)},
+        {"label": _("Conflicts")},
+    ]
     return render(request, "dashboard/review/conflicts.html", context, status=status)
 
 
@@ -190,13 +193,11 @@ def _conflict_row(page: ReviewPage, conflict: FieldConflict, choices: Mapping[st
         "key": conflict.key,
         "path": conflict.path,
         "field": names.get(field) or str(change_words.PARTS.get(field, field.replace("_", " "))),
-        "sides": {
-            side: _side(page, conflict.field, getattr(conflict, side)) for side in ("base", "mine", "theirs")
-        },
+        "sides": {side: _side(page, conflict.field, getattr(conflict, side)) for side in ("base", "mine", "theirs")},
         "can_keep": conflict.can_keep,
         "choice": choices.get(conflict.key, ""),
         "is_hidden": conflict.field == "entry",
-    }  # fmt: skip
+    }
 
 
 def _side(page: ReviewPage, field: str, value: Any) -> str:
@@ -216,9 +217,12 @@ def comment(request: HttpRequest, change_set: int) -> HttpResponse:
     text, on = request.POST.get("text", ""), request.POST.get("on", "")
     try:
         lifecycle.comment_on(
-            id=change_set, text=text, operation=int(on) if on.isdecimal() and len(on) < 6 else None, at=page.now,
+            id=change_set,
+            text=text,
+            operation=int(on) if on.isdecimal() and len(on) < 6 else None,
+            at=page.now,
             actor=page.actor,
-        )  # fmt: skip
+        )
     except Invalid:
         more: dict[str, Any] = {"typed": text, "problem": _("Enter your message.")}
         if is_htmx(request):
@@ -250,9 +254,15 @@ def _tab(request: HttpRequest, page: ReviewPage, tab: str, on: str | None = None
 
 
 def _show(
-    request: HttpRequest, page: ReviewPage, tab: str, *, status: int = 200, form: DecisionForm | None = None,
-    on: str | None = None, **more: Any,
-) -> HttpResponse:  # fmt: skip
+    request: HttpRequest,
+    page: ReviewPage,
+    tab: str,
+    *,
+    status: int = 200,
+    form: DecisionForm | None = None,
+    on: str | None = None,
+    **more: Any,
+) -> HttpResponse:
     asked = request.GET.get("on", "") if on is None else on
     context = page_context(page, tab, show_all="all" in request.GET, on=asked)
     typed_at = form.typed_at if form else ""

@@ -149,25 +149,37 @@ def key_of(operation: Mapping[str, Any]) -> str:
 def _lines(page: ReviewPage, edit: StatedEdit) -> Iterator[EditLine]:
     css, icon, label = MARKS.get(str(edit.operation["op"]), _PLAIN)
     common: dict[str, Any] = {
-        "index": edit.index, "key": key_of(edit.operation), "css": css, "icon": icon, "label": str(label),
+        "index": edit.index,
+        "key": key_of(edit.operation),
+        "css": css,
+        "icon": icon,
+        "label": str(label),
         "uid": edit.uid,
-    }  # fmt: skip
+    }
     if edit.operation["op"] == "set_policy":
         review = page.review
         parts = [part for part in edit.operation["settings"] if part in review.changed_settings]
         for name, before, after in settings_lines(review.settings.to_json(), review.wanted.to_json(), parts):
             yield EditLine(
-                **common, sentence=name[:1].upper() + name[1:], where=_("the policy"), before=before, after=after,
+                **common,
+                sentence=name[:1].upper() + name[1:],
+                where=_("the policy"),
+                before=before,
+                after=after,
                 of_total="",
-            )  # fmt: skip
+            )
         return
     before, after = _sides(page, edit)
     of_total = "" if edit.of_total is None else _("%(n)s pts") % {"n": presentation.change(0.0, edit.of_total)}
     where = edit.path.rpartition("/")[0] or page.review.after.name[0]
     yield EditLine(
-        **common, sentence=_sentence(page, edit), where=where if edit.uid else "", before=before, after=after,
+        **common,
+        sentence=_sentence(page, edit),
+        where=where if edit.uid else "",
+        before=before,
+        after=after,
         of_total=of_total,
-    )  # fmt: skip
+    )
 
 
 def _sides(page: ReviewPage, edit: StatedEdit) -> tuple[str, str]:
@@ -207,10 +219,13 @@ def _sentence(page: ReviewPage, edit: StatedEdit) -> str:
     if op == "adjust_usage":
         return _adjusted(name, operation)
     told = {
-        "name": name, "parent": _name(page, edit.after.parent_uid if edit.after else None),
-        "new": operation.get("name", ""), "kind": operation.get("kind", ""),
-        "scope": operation.get("scope") or _("as above"), "dates": date_words(operation.get("dates")),
-    }  # fmt: skip
+        "name": name,
+        "parent": _name(page, edit.after.parent_uid if edit.after else None),
+        "new": operation.get("name", ""),
+        "kind": operation.get("kind", ""),
+        "scope": operation.get("scope") or _("as above"),
+        "dates": date_words(operation.get("dates")),
+    }
     return _text_of(op, operation) % told
 
 
@@ -244,8 +259,10 @@ def _shares(page: ReviewPage, name: str, shares: Any) -> str:
         giver = ", ".join(names) + (" " + _("and %(n)s more") % {"n": more} if more else "")
     percent = presentation.percent(float(shares["percent"]) / 100, 2)
     return _("%(name)s gets %(percent)s of its group, from %(giver)s") % {
-        "name": name, "percent": percent, "giver": giver,
-    }  # fmt: skip
+        "name": name,
+        "percent": percent,
+        "giver": giver,
+    }
 
 
 def _adjusted(name: str, operation: Mapping[str, Any]) -> str:
@@ -253,9 +270,10 @@ def _adjusted(name: str, operation: Mapping[str, Any]) -> str:
         return _("A usage adjustment of %(name)s is revoked") % {"name": name}
     seconds = float(operation["amount_s"])
     told = {
-        "name": name, "unit": UNITS.get(str(operation["resource"]), operation["resource"]),
+        "name": name,
+        "unit": UNITS.get(str(operation["resource"]), operation["resource"]),
         "amount": ("+" if seconds > 0 else presentation.MINUS) + presentation.core_hours(abs(seconds)),
-    }  # fmt: skip
+    }
     return _("Usage of %(name)s is corrected by %(amount)s %(unit)s") % told
 
 

@@ -31,22 +31,50 @@ from apps.priorities import selectors as priorities
 THEME_COOKIE = "theme"
 THEMES = ("light", "dark")
 _OF_CORE_HOURS = (
-    "allocations", "allocations-calendar", "allocations-shares", "allocation", "capacities", "capacity",
+    "allocations",
+    "allocations-calendar",
+    "allocations-shares",
+    "allocation",
+    "capacities",
+    "capacity",
     "entry-core-hours",
-)  # fmt: skip
+)
 _OF_NOTICES = (
-    "notices", "notice-rules", "notice-rule-new", "notice-rule", "notice-mail", "webhooks", "webhook-new", "webhook",
-)  # fmt: skip
+    "notices",
+    "notice-rules",
+    "notice-rule-new",
+    "notice-rule",
+    "notice-mail",
+    "webhooks",
+    "webhook-new",
+    "webhook",
+)
 _OF_THE_MAPPING = (
-    "mappings", "mapping-rule", "mapping-order", "mapping-assign", "mapping-let-go", "mapping-versions",
+    "mappings",
+    "mapping-rule",
+    "mapping-order",
+    "mapping-assign",
+    "mapping-let-go",
+    "mapping-versions",
     "mapping-version",
-)  # fmt: skip
+)
 _OF_THE_FEDERATION = (
-    "federation", "federation-mount-new", "federation-mount", "federation-mount-timeline", "federation-mount-diff",
-    "federation-subscription-new", "federation-subscription", "federation-subscription-without",
-    "federation-published", "federation-publication", "federation-publication-new", "federation-feed",
-    "federation-feed-new", "federation-key-rotate", "federation-grid",
-)  # fmt: skip
+    "federation",
+    "federation-mount-new",
+    "federation-mount",
+    "federation-mount-timeline",
+    "federation-mount-diff",
+    "federation-subscription-new",
+    "federation-subscription",
+    "federation-subscription-without",
+    "federation-published",
+    "federation-publication",
+    "federation-publication-new",
+    "federation-feed",
+    "federation-feed-new",
+    "federation-key-rotate",
+    "federation-grid",
+)
 _OF_A_CHANGE = ("change", "change-effect", "change-checks", "change-discussion", "change-conflicts", "change-decide")
 
 

@@ -70,8 +70,12 @@ def _of_then(issuer: str, path: str) -> Origin:
 def _origin(found: Provenance, url: str) -> Origin:
     is_old = found.condition in (Condition.STALE, Condition.EXPIRED)
     return Origin(
-        words=words_of(found), short=found.issuer, at=found.entry_path, url=url,
+        words=words_of(found),
+        short=found.issuer,
+        at=found.entry_path,
+        url=url,
         standing=None if found.condition in _QUIET else federation_lines.STANDINGS[found.condition],
-        meanwhile=federation_lines.meanwhile(found.acts) if is_old else _NOTHING, version=found.version,
+        meanwhile=federation_lines.meanwhile(found.acts) if is_old else _NOTHING,
+        version=found.version,
         age_s=found.age_s,
-    )  # fmt: skip
+    )

@@ -44,5 +44,7 @@ def draw_trends(view: PolicyView, rows: Sequence[EntryRow], *, of: str = "parent
 def _words(trend: Trend) -> str:
     known = [value for value in trend.actual if isfinite(value)]
     return _("%(before)s to %(after)s in %(n)s days") % {
-        "before": presentation.percent(known[0]), "after": presentation.percent(known[-1]), "n": len(trend.actual),
-    }  # fmt: skip
+        "before": presentation.percent(known[0]),
+        "after": presentation.percent(known[-1]),
+        "n": len(trend.actual),
+    }

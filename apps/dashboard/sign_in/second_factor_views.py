@@ -142,9 +142,14 @@ def _form(action: str, data: Any = None) -> CodeForm:
 
 
 def _own_page(
-    request: HttpRequest, *, form: CodeForm | None = None, action: str = "", codes: Sequence[str] = (), where: str = "",
+    request: HttpRequest,
+    *,
+    form: CodeForm | None = None,
+    action: str = "",
+    codes: Sequence[str] = (),
+    where: str = "",
     status: int = 200,
-) -> HttpResponse:  # fmt: skip
+) -> HttpResponse:
     """`codes` are shown this once."""
     user = cast(User, request.user)
     has_one = second_factor.has_second_factor(user)

@@ -38,9 +38,12 @@ def begin(request: HttpRequest, user: User, where: str) -> None:
     """Nobody is signed in yet: the session only remembers whose password held, and when."""
     request.session.flush()
     request.session[_KEY] = {
-        "user": user.pk, "backend": getattr(user, "backend", ""), "next": where, "at": clock.now().timestamp(),
+        "user": user.pk,
+        "backend": getattr(user, "backend", ""),
+        "next": where,
+        "at": clock.now().timestamp(),
         "password": user.get_session_auth_hash(),
-    }  # fmt: skip
+    }
 
 
 def owing(request: HttpRequest) -> Owing | None:
@@ -67,9 +70,11 @@ def failed(request: HttpRequest, user: User) -> None:
 
 def actor_owing(request: HttpRequest, user: User) -> Actor:
     return Actor(
-        user=user, via="page", request_id=request.headers.get("X-Request-ID", "")[:64],
+        user=user,
+        via="page",
+        request_id=request.headers.get("X-Request-ID", "")[:64],
         address=request.META.get("REMOTE_ADDR") or None,
-    )  # fmt: skip
+    )
 
 
 def ticket_with(secret: str, user: User) -> str:

@@ -24,11 +24,22 @@ FORMULAS = (
     ("missed", gettext_lazy("Missed"), gettext_lazy("Unused on days with waiting jobs")),
     ("unclear", gettext_lazy("Unclear"), gettext_lazy("Unused on days without data on waiting jobs")),
     ("borrowed", gettext_lazy("Borrowed"), gettext_lazy("Used beyond its entitlement, by day")),
-)  # fmt: skip
+)
 HEADER = (
-    "month", "path", *(f"{name}_core_h" for name in AMOUNTS), "adjusted_core_h", "target_first", "target_last", "days",
-    "days_missing", "days_unclear", "days_before_first_revision", "closed", "suppressed", "rounded",
-)  # fmt: skip
+    "month",
+    "path",
+    *(f"{name}_core_h" for name in AMOUNTS),
+    "adjusted_core_h",
+    "target_first",
+    "target_last",
+    "days",
+    "days_missing",
+    "days_unclear",
+    "days_before_first_revision",
+    "closed",
+    "suppressed",
+    "rounded",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +98,8 @@ def note(line: StatementLine) -> str:
     if line.figures.n_before_first:
         n = line.figures.n_before_first
         told.append(
-            ngettext(
-                "%(n)s day from before the first policy", "%(n)s days from before the first policy", n
-            ) % {"n": n}
-        )  # fmt: skip
+            ngettext("%(n)s day from before the first policy", "%(n)s days from before the first policy", n) % {"n": n}
+        )
     if line.corrections:
         told.append(_("corrected since"))
     if line.is_rounded:
@@ -127,8 +136,14 @@ def table_rows(found: Sequence[StatementLine]) -> Iterator[tuple[Any, ...]]:
         )
         doubts: tuple[Any, ...] = (figures.n_unclear, figures.n_before_first) if figures else (None,) * 2
         yield (
-            line.month.text, line.path, *amounts, None if line.adjusted is None else line.adjusted / HOUR_S,
-            *target, line.missing_days, *doubts,
-            "yes" if line.is_closed else "no", "yes" if line.is_suppressed else "no",
+            line.month.text,
+            line.path,
+            *amounts,
+            None if line.adjusted is None else line.adjusted / HOUR_S,
+            *target,
+            line.missing_days,
+            *doubts,
+            "yes" if line.is_closed else "no",
+            "yes" if line.is_suppressed else "no",
             "yes" if line.is_rounded else "no",
-        )  # fmt: skip
+        )

@@ -47,9 +47,12 @@ def statements(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpR
         "parts": [statement_lines.draw(page, line, is_part=True) for line in page.children],
         "corrections": statement_lines.corrections(chosen),
         "here": statement_lines.page_url(policy, chosen),
-        "crumbs": [{"label": page.policy_name, "url": tree}, {"label": page.name, "url": entry},
-                   {"label": _("Statements")}],
-    }  # fmt: skip
+        "crumbs": [
+            {"label": page.policy_name, "url": tree},
+            {"label": page.name, "url": entry},
+            {"label": _("Statements")},
+        ],
+    }
     return render(request, "dashboard/notices/statements.html", context, status=422 if problem else 200)
 
 

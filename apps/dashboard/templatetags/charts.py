@@ -19,10 +19,12 @@ def panel_chart(drawn: Panel, label: str, extent: dict[str, str] | None = None) 
     """{% panel_chart line.panel line.label line.extent %}; `extent`: first day, step and top of the axis."""
     return format_html(
         '<svg class="chart panel-chart" viewBox="0 0 {} {}" role="img" aria-label="{}"{}>{}</svg>',
-        drawn.frame.width, drawn.frame.height, label,
+        drawn.frame.width,
+        drawn.frame.height,
+        label,
         format_html_join("", ' data-{}="{}"', (extent or {}).items()),
         _joined(_panel_parts(drawn)),
-    )  # fmt: skip
+    )
 
 
 def _panel_parts(drawn: Panel) -> Iterator[SafeString]:
@@ -46,8 +48,13 @@ def _panel_parts(drawn: Panel) -> Iterator[SafeString]:
         x = _px(mark.x)
         yield format_html(
             '<g><title>{}</title><path class="pub" d="M{} {}V{}"/><circle class="pubdot" cx="{}" cy="{}" r="2.5"/></g>',
-            mark.label, x, top, bottom, x, top,
-        )  # fmt: skip
+            mark.label,
+            x,
+            top,
+            bottom,
+            x,
+            top,
+        )
     for span in drawn.starved:
         sizes = map(_px, (span.x, frame.bottom - 4, span.width))
         yield format_html('<rect class="starved" x="{}" y="{}" width="{}" height="4"/>', *sizes)

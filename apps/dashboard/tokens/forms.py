@@ -49,9 +49,14 @@ class TokenForm(forms.Form):
     ticket = forms.CharField(widget=forms.HiddenInput)
 
     def __init__(
-        self, *args: Any, scopes: Iterable[str], policies: Choices, sources: Choices, asks_password: bool = True,
+        self,
+        *args: Any,
+        scopes: Iterable[str],
+        policies: Choices,
+        sources: Choices,
+        asks_password: bool = True,
         **kwargs: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(*args, **kwargs)
         _ask_or_not(self, asks_password)
         self._choices("scopes").choices = [(scope, scope) for scope in scopes]

@@ -72,9 +72,14 @@ def _read(request: HttpRequest, policy: str, query: QueryDict) -> tuple[IciclePa
     """Raises Invalid for a query that can't be drawn, NotFound for an entry that the actor may not see."""
     asked = read_tree_asked(query)
     page = get_icicle(
-        policy_slug=policy, actor=actor_of(request), chosen_uid=asked.entry, sizes=asked.size, levels=asked.levels,
-        smallest=asked.smallest, at=time_travel.moment_asked(request),
-    )  # fmt: skip
+        policy_slug=policy,
+        actor=actor_of(request),
+        chosen_uid=asked.entry,
+        sizes=asked.size,
+        levels=asked.levels,
+        smallest=asked.smallest,
+        at=time_travel.moment_asked(request),
+    )
     return page, asked
 
 

@@ -150,10 +150,10 @@ def panel_context(request: HttpRequest, policy: str, uid: UUID | None) -> dict[s
         "own_numbers": algorithm_words.own_numbers(page.entry.columns, page.algorithm, tolerance),
         "scope_words": scope_words.phrase(page.scope, page.scope_sources),
         "compared_words": scope_words.phrase(*page.compared_by),
-        "origin": None if page.moment else origins.origin_of(
-            policy_slug=policy, uid=uid, at=clock.now(), actor=actor_of(request)
-        ),
-    }  # fmt: skip
+        "origin": None
+        if page.moment
+        else origins.origin_of(policy_slug=policy, uid=uid, at=clock.now(), actor=actor_of(request)),
+    }
 
 
 def _origins(page: TreePage) -> Mapping[UUID, lines.Origin]:
@@ -168,9 +168,12 @@ def _local_only(page: TreePage) -> list[LocalOnly]:
 
 def _large(page: EntryPage, moment: str = "") -> lines.Line | None:
     drawn = lines.draw_lines(
-        page.siblings or [page.entry], policy_slug=page.policy_slug, tolerance=lines.tolerance_of(page.settings),
-        width=bullet.PANEL_WIDTH, moment=moment,
-    )  # fmt: skip
+        page.siblings or [page.entry],
+        policy_slug=page.policy_slug,
+        tolerance=lines.tolerance_of(page.settings),
+        width=bullet.PANEL_WIDTH,
+        moment=moment,
+    )
     return next((each for each in drawn if each.entry.uid == page.entry.uid), None)
 
 

@@ -38,7 +38,7 @@ __all__ = [
     "get_algorithm",
     "package_of",
     "read_algorithm",
-]  # fmt: skip
+]
 
 ENTRY_POINT_GROUP = "fairshare.algorithms"
 _BUILT_IN: dict[str, Algorithm] = {

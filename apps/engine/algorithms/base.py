@@ -125,9 +125,19 @@ def assemble(
         rank = np.where(has_rank, rank, 0)
         factor = np.where(has_rank, factor, 0.0)
     return finish(
-        prepared, compared, settings, actual=compared.actual, priority=priority, rank=rank, factor=factor,
-        has_rank=has_rank, has_factor=has_rank, is_ranked=tree.is_ranked, n_ranked=prepared.n_ranked, scalar=scalar,
-    )  # fmt: skip
+        prepared,
+        compared,
+        settings,
+        actual=compared.actual,
+        priority=priority,
+        rank=rank,
+        factor=factor,
+        has_rank=has_rank,
+        has_factor=has_rank,
+        is_ranked=tree.is_ranked,
+        n_ranked=prepared.n_ranked,
+        scalar=scalar,
+    )
 
 
 def finish(
@@ -161,9 +171,22 @@ def finish(
     if not prepared.is_whole:
         component = np.where(competes, component, -1)
     return PriorityResult(
-        settings=settings, tree=tree, usage=compared.usage, group_usage=compared.group_usage,
-        target=shown(prepared.target), actual=shown(actual), priority=shown(priority),
-        target_global=shown(prepared.target_global), competes=competes, scalar=component, rank=rank, factor=factor,
-        has_rank=has_rank, has_factor=has_factor, is_ranked=is_ranked, n_ranked=n_ranked, depth=prepared.depth,
+        settings=settings,
+        tree=tree,
+        usage=compared.usage,
+        group_usage=compared.group_usage,
+        target=shown(prepared.target),
+        actual=shown(actual),
+        priority=shown(priority),
+        target_global=shown(prepared.target_global),
+        competes=competes,
+        scalar=component,
+        rank=rank,
+        factor=factor,
+        has_rank=has_rank,
+        has_factor=has_factor,
+        is_ranked=is_ranked,
+        n_ranked=n_ranked,
+        depth=prepared.depth,
         columns=columns or {},
-    )  # fmt: skip
+    )

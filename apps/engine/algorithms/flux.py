@@ -50,11 +50,19 @@ class Flux:
         ahead = count_ahead(prepared.leaves, ruler, _MANNERS)
         is_leaf, n_leaves = prepared.tree.is_ranked, prepared.n_ranked
         return finish(
-            prepared, compared, settings, actual=actual, priority=balance(target, np.where(idle, 0.0, actual)),
-            rank=np.where(is_leaf, ahead + 1, 0), factor=np.where(is_leaf, (n_leaves - ahead) / max(n_leaves, 1), 0.0),
-            has_rank=is_leaf, has_factor=is_leaf, is_ranked=is_leaf, n_ranked=n_leaves,
+            prepared,
+            compared,
+            settings,
+            actual=actual,
+            priority=balance(target, np.where(idle, 0.0, actual)),
+            rank=np.where(is_leaf, ahead + 1, 0),
+            factor=np.where(is_leaf, (n_leaves - ahead) / max(n_leaves, 1), 0.0),
+            has_rank=is_leaf,
+            has_factor=is_leaf,
+            is_ranked=is_leaf,
+            n_ranked=n_leaves,
             columns={"weight": Column(weight)},
-        )  # fmt: skip
+        )
 
 
 def weigh(prepared: Prepared, compared: Compared, idle: BoolArray) -> FloatArray:

@@ -40,9 +40,7 @@ class SlurmDepthOblivious:
         usage = sshare.norm_usage(prepared, compared)
         effective = effective_usage(prepared, usage[prepared.entry], compared.actual)
         columns = ratio_columns(prepared, effective, compared.actual)
-        return sshare.assemble(
-            prepared, compared, settings, norm_usage=usage, effective=effective, columns=columns
-        )  # fmt: skip
+        return sshare.assemble(prepared, compared, settings, norm_usage=usage, effective=effective, columns=columns)
 
 
 def effective_usage(prepared: Prepared, usage: FloatArray, actual: FloatArray) -> FloatArray:

@@ -46,9 +46,12 @@ class SlurmFairTree:
     def properties(self, settings: Settings) -> operators.Properties:
         """Levels compare siblings alone, and who is idle leaves the quotients of the others as they were."""
         return operators.Properties(
-            isolation=True, proportional_redistribution=True, scale_invariance=True, boundaries=True,
+            isolation=True,
+            proportional_redistribution=True,
+            scale_invariance=True,
+            boundaries=True,
             order_independent=settings["ties"] != "as-slurm",
-        )  # fmt: skip
+        )
 
     def compute(self, prepared: Prepared, compared: Compared, settings: Settings) -> PriorityResult:
         """Levels of every entry, ranks and factors of users; `columns` as `sshare` names them."""
@@ -70,10 +73,19 @@ class SlurmFairTree:
         }
         actual = part if prepared.is_whole else part[prepared.entry]
         return finish(
-            prepared, compared, settings, actual=actual, priority=balance(prepared.target, actual),
-            rank=np.where(is_user, ahead + 1, 0), factor=np.where(is_user, (n_users - ahead) / max(n_users, 1), 0.0),
-            has_rank=is_user, has_factor=is_user, is_ranked=is_user, n_ranked=n_users, columns=columns,
-        )  # fmt: skip
+            prepared,
+            compared,
+            settings,
+            actual=actual,
+            priority=balance(prepared.target, actual),
+            rank=np.where(is_user, ahead + 1, 0),
+            factor=np.where(is_user, (n_users - ahead) / max(n_users, 1), 0.0),
+            has_rank=is_user,
+            has_factor=is_user,
+            is_ranked=is_user,
+            n_ranked=n_users,
+            columns=columns,
+        )
 
 
 def _part_of_list(prepared: Prepared, compared: Compared) -> FloatArray:

@@ -33,9 +33,14 @@ def norm_usage(prepared: Prepared, compared: Compared) -> FloatArray:
 
 
 def assemble(
-    prepared: Prepared, compared: Compared, settings: Settings, *, norm_usage: FloatArray, effective: FloatArray,
+    prepared: Prepared,
+    compared: Compared,
+    settings: Settings,
+    *,
+    norm_usage: FloatArray,
+    effective: FloatArray,
     columns: Mapping[str, Column] | None = None,
-) -> PriorityResult:  # fmt: skip
+) -> PriorityResult:
     """Factors of every entry but a reserve, ranks of users, columns as `sshare` names them.
 
     norm_usage: (n,) of all entries. effective: (m,) effective usage of the competing ones. columns: further ones.
@@ -53,8 +58,16 @@ def assemble(
         **(columns or {}),
     }
     return finish(
-        prepared, compared, settings,
-        actual=compared.actual, priority=associations.priority(effective, prepared.target_global),
-        rank=associations.ranks(factor, is_user), factor=np.where(has_factor, factor, 0.0),
-        has_rank=is_user, has_factor=has_factor, is_ranked=is_user, n_ranked=int(is_user.sum()), columns=named,
-    )  # fmt: skip
+        prepared,
+        compared,
+        settings,
+        actual=compared.actual,
+        priority=associations.priority(effective, prepared.target_global),
+        rank=associations.ranks(factor, is_user),
+        factor=np.where(has_factor, factor, 0.0),
+        has_rank=is_user,
+        has_factor=has_factor,
+        is_ranked=is_user,
+        n_ranked=int(is_user.sum()),
+        columns=named,
+    )

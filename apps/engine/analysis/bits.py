@@ -87,9 +87,14 @@ def bits_now(
 
 
 def bits_planned(
-    tree: FairshareTree, operator: Operator, *, pool_usage: float, job_usage: float,
-    region: tuple[float, float] = (-0.25, 0.25), reading: Reading = PLAIN_CORRECTED,
-) -> TreeBits:  # fmt: skip
+    tree: FairshareTree,
+    operator: Operator,
+    *,
+    pool_usage: float,
+    job_usage: float,
+    region: tuple[float, float] = (-0.25, 0.25),
+    reading: Reading = PLAIN_CORRECTED,
+) -> TreeBits:
     """Bits that let a job show on every level while priorities are in the region, before there is any usage.
 
     pool_usage: what a full window holds: capacity times its length (600 nodes for a year: 5,256,000 node-hours). Each

@@ -43,10 +43,12 @@ READINGS = (
     ),
     NamedReading("plain, corrected", "k = D/(1 − s − D), else as plain", job_size.PLAIN_CORRECTED),
     NamedReading(
-        "typical", "k = D/(1 − s − D), the easiest target, the priority at a third of the region", job_size.TYPICAL,
+        "typical",
+        "k = D/(1 − s − D), the easiest target, the priority at a third of the region",
+        job_size.TYPICAL,
         is_comparable=True,
     ),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)

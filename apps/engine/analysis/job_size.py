@@ -57,9 +57,14 @@ class SignificantJob:
 
 
 def significant_job(
-    operator: Operator, *, target: float, actual: float, resolution: int, pool_usage: float,
+    operator: Operator,
+    *,
+    target: float,
+    actual: float,
+    resolution: int,
+    pool_usage: float,
     formula: Formula = "corrected",
-) -> SignificantJob:  # fmt: skip
+) -> SignificantJob:
     """M(F, t, s, r) of eq. 22 as a job: what more usage brings an entry down to the next component.
 
     Eq. 22 has no least step, since a component includes its lowest priority: this is the greatest lower bound. A job
@@ -139,9 +144,13 @@ def _actuals(operator: Operator, priority: FloatArray, target: FloatArray) -> Fl
 
 
 def job_fraction(
-    operator: Operator, *, bits: int, region: tuple[float, float], reading: Reading,
+    operator: Operator,
+    *,
+    bits: int,
+    region: tuple[float, float],
+    reading: Reading,
     targets: Sequence[float] = TARGETS,
-) -> float | None:  # fmt: skip
+) -> float | None:
     """One k for a region, by the reading; None where no component of the region exists."""
     fractions = job_fractions(operator, bits=bits, region=region, targets=targets, reading=reading)
     fractions = fractions[:, ~np.isnan(fractions).all(axis=0)]
@@ -156,9 +165,14 @@ def job_fraction(
 
 
 def bits_for_job(
-    operator: Operator, *, region: tuple[float, float], reading: Reading, job: float = JOB_H, pool: float = POOL_H,
+    operator: Operator,
+    *,
+    region: tuple[float, float],
+    reading: Reading,
+    job: float = JOB_H,
+    pool: float = POOL_H,
     targets: Sequence[float] = TARGETS,
-) -> int | None:  # fmt: skip
+) -> int | None:
     """The fewest bits, 3 to 20, at which the job shows in a region; None when 20 aren't enough. Job and pool alike."""
     for bits in range(FEWEST_BITS, MOST_BITS + 1):
         fraction = job_fraction(operator, bits=bits, region=region, reading=reading, targets=targets)

@@ -16,7 +16,7 @@ __all__ = [
     "equal_split_targets",
     "state_of_same_priority",
     "virtual_targets",
-]  # fmt: skip
+]
 
 
 def state_of_same_priority(operator: Operator, target: FloatArray, actual: FloatArray, other: FloatArray) -> FloatArray:

@@ -41,9 +41,15 @@ class DecayFunction:
 def _duration(name: str, label: str, default: int | None = None, least: float = 0.001) -> Parameter:
     plain = number(name, label, 0.0, least, LONGEST_S, unit="s")
     return Parameter(
-        name, label, default, f"seconds from {least:g} to {LONGEST_S}", plain.read,
-        minimum=least, maximum=LONGEST_S, unit="s",
-    )  # fmt: skip
+        name,
+        label,
+        default,
+        f"seconds from {least:g} to {LONGEST_S}",
+        plain.read,
+        minimum=least,
+        maximum=LONGEST_S,
+        unit="s",
+    )
 
 
 def _hours(name: str, label: str, default: float) -> Parameter:
@@ -126,40 +132,78 @@ def _flux(age: FloatArray, as_of_s: float, settings: Settings) -> FloatArray:
 
 _DECAY_FUNCTIONS = (
     DecayFunction(
-        "none", "No aging", "1", "usage counts whole for as long as the window is", (),
+        "none",
+        "No aging",
+        "1",
+        "usage counts whole for as long as the window is",
+        (),
         lambda age, as_of_s, settings: np.ones_like(age),
     ),
     DecayFunction(
-        "exponential", "Exponential half-life", "2^(−age / half_life_s)", "exact halving",
-        (_duration("half_life_s", "Half-life"),), _exponential,
+        "exponential",
+        "Exponential half-life",
+        "2^(−age / half_life_s)",
+        "exact halving",
+        (_duration("half_life_s", "Half-life"),),
+        _exponential,
     ),
     DecayFunction(
-        "linear", "Linear", "1 − age / length_s", "down to nothing at the end of the window",
-        (_duration("length_s", "Length of the window"),), _linear, lambda settings: float(settings["length_s"]),
+        "linear",
+        "Linear",
+        "1 − age / length_s",
+        "down to nothing at the end of the window",
+        (_duration("length_s", "Length of the window"),),
+        _linear,
+        lambda settings: float(settings["length_s"]),
     ),
     DecayFunction(
-        "step", "Step", "factor^⌊age / granularity_s⌋", "falls each time a bucket is one granularity older",
-        (_duration("granularity_s", "Granularity"), Parameter("factor", "Factor", None, "a number from 0 to 1",
-            number("factor", "Factor", 0.5, 0, 1).read, minimum=0, maximum=1)), _step,
+        "step",
+        "Step",
+        "factor^⌊age / granularity_s⌋",
+        "falls each time a bucket is one granularity older",
+        (
+            _duration("granularity_s", "Granularity"),
+            Parameter(
+                "factor",
+                "Factor",
+                None,
+                "a number from 0 to 1",
+                number("factor", "Factor", 0.5, 0, 1).read,
+                minimum=0,
+                maximum=1,
+            ),
+        ),
+        _step,
     ),
     DecayFunction(
-        "slurm", "Slurm", "(1 − 0.693 / half_life_s)^age",
+        "slurm",
+        "Slurm",
+        "(1 − 0.693 / half_life_s)^age",
         "PriorityDecayHalfLife, default 7 days; 0.693 for ln 2, a little slower decay than halving",
-        (_duration("half_life_s", "PriorityDecayHalfLife", 604_800, 1.0),), _slurm,
+        (_duration("half_life_s", "PriorityDecayHalfLife", 604_800, 1.0),),
+        _slurm,
     ),
     DecayFunction(
-        "gridengine", "Grid Engine", "k^(age / 60), k = 1 − 60 · ln 2 / (halftime_h · 3600)",
+        "gridengine",
+        "Grid Engine",
+        "k^(age / 60), k = 1 − 60 · ln 2 / (halftime_h · 3600)",
         "halftime in hours, default 168, 0 for no decay (halflife_decay_list is in minutes: divide by 60); a little "
         "less than half is left",
-        (_hours("halftime_h", "halftime", 168.0),), _gridengine,
+        (_hours("halftime_h", "halftime", 168.0),),
+        _gridengine,
     ),
     DecayFunction(
-        "lsf", "LSF", "0.1^(age / (hist_hours · 3600))",
+        "lsf",
+        "LSF",
+        "0.1^(age / (hist_hours · 3600))",
         "HIST_HOURS, default 5, 0 for no decay: a tenth is left after that many hours, not a half",
-        (_hours("hist_hours", "HIST_HOURS", 5.0),), _lsf,
+        (_hours("hist_hours", "HIST_HOURS", 5.0),),
+        _lsf,
     ),
     DecayFunction(
-        "pbs", "PBS", "decay_factor^n, n = instants phase_s + i · decay_time_s since the usage",
+        "pbs",
+        "PBS",
+        "decay_factor^n, n = instants phase_s + i · decay_time_s since the usage",
         "fairshare_decay_time, default 24 h, and fairshare_decay_factor, default 0.5: all usage is multiplied at once",
         (
             _duration("decay_time_s", "fairshare_decay_time", 86_400, 1.0),
@@ -169,7 +213,9 @@ _DECAY_FUNCTIONS = (
         _pbs,
     ),
     DecayFunction(
-        "flux", "Flux", "2^(−n) for n < periods, else 0; n = whole periods phase_s + i · half_life_s since the usage",
+        "flux",
+        "Flux",
+        "2^(−n) for n < periods, else 0; n = whole periods phase_s + i · half_life_s since the usage",
         "PriorityDecayHalfLife, default 1 week, and PriorityUsageResetPeriod, default 4 weeks: usage is kept in bins "
         "of one half-life, the current one whole",
         (
@@ -180,5 +226,5 @@ _DECAY_FUNCTIONS = (
         _flux,
         lambda settings: float(settings["half_life_s"] * settings["periods"]),
     ),
-)  # fmt: skip
+)
 DECAY_FUNCTIONS: Mapping[str, DecayFunction] = {law.name: law for law in _DECAY_FUNCTIONS}

@@ -166,9 +166,15 @@ class History:
 
 
 def recovery_in_window(
-    history: History, *, target: float, as_of_s: float, window: Window, group_rate: float, share: float,
+    history: History,
+    *,
+    target: float,
+    as_of_s: float,
+    window: Window,
+    group_rate: float,
+    share: float,
     horizon_s: float,
-) -> Recovery:  # fmt: skip
+) -> Recovery:
     """Recovery for any window and aging, hour by hour: the first full hour from now at which the balance has turned.
 
     Each hour's buckets are weighted as a recompute would weight them; new usage comes in evenly. Where a window or its

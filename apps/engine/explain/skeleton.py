@@ -106,10 +106,14 @@ def skeleton(result: PriorityResult, one: int, other: int) -> Skeleton:
     parent[0] = -1
     seniority = tree.seniority
     small, _ = FairshareTree.from_columns(
-        parent, shares[entries], inherits=tree.inherits[entries], is_group=tree.is_group[entries],
-        is_reserve=tree.is_reserve[entries], is_user=tree.is_user[entries],
+        parent,
+        shares[entries],
+        inherits=tree.inherits[entries],
+        is_group=tree.is_group[entries],
+        is_reserve=tree.is_reserve[entries],
+        is_user=tree.is_user[entries],
         seniority=None if seniority is None else lambda: seniority()[entries],
-    )  # fmt: skip
+    )
     return Skeleton(result, entries, small, usage[entries], group_usage[entries])
 
 

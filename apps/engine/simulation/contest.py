@@ -35,9 +35,13 @@ def rule_of(settings: Settings, coarse: int) -> Rule:
     kind = _FAMILIES[family] if "n" in operator.parameters else _KINDS[family]
     resolution = settings["resolution"]
     return _rule(
-        kind, exponent=exponent, mix=float(operator.parameters.get("k", 0.0)), resolution=float(resolution),
-        coarse=coarse, pad=float(resolution // 2),
-    )  # fmt: skip
+        kind,
+        exponent=exponent,
+        mix=float(operator.parameters.get("k", 0.0)),
+        resolution=float(resolution),
+        coarse=coarse,
+        pad=float(resolution // 2),
+    )
 
 
 def flat_rule() -> Rule:
@@ -46,9 +50,15 @@ def flat_rule() -> Rule:
 
 
 def _rule(
-    kind: int, *, exponent: float = 1.0, mix: float = 0.0, resolution: float = 1.0, coarse: int = 0, tie: float = 0.0,
+    kind: int,
+    *,
+    exponent: float = 1.0,
+    mix: float = 0.0,
+    resolution: float = 1.0,
+    coarse: int = 0,
+    tie: float = 0.0,
     pad: float = 0.0,
-) -> Rule:  # fmt: skip
+) -> Rule:
     return Rule(kind, exponent, mix, 2.0, resolution, float(coarse), tie, pad)
 
 

@@ -150,9 +150,16 @@ def start(
 
 @compiled
 def dispatch(
-    now_s: float, site: int, running: list[tuple[float, int]],
-    jobs: Jobs, nodes: Nodes, paths: Paths, rule: Rule, plan: Plan, state: State,
-) -> None:  # fmt: skip
+    now_s: float,
+    site: int,
+    running: list[tuple[float, int]],
+    jobs: Jobs,
+    nodes: Nodes,
+    paths: Paths,
+    rule: Rule,
+    plan: Plan,
+    state: State,
+) -> None:
     """Start what can be started; the first job that doesn't fit waits, and others may only fill the gap before it."""
     if plan.delay_s > 0.0:
         hear(now_s, jobs, paths, plan, state.books, state.told, state.counters)
@@ -170,9 +177,17 @@ def dispatch(
 
 @compiled
 def backfill(
-    now_s: float, site: int, blocked: int, running: list[tuple[float, int]],
-    jobs: Jobs, nodes: Nodes, paths: Paths, rule: Rule, plan: Plan, state: State,
-) -> None:  # fmt: skip
+    now_s: float,
+    site: int,
+    blocked: int,
+    running: list[tuple[float, int]],
+    jobs: Jobs,
+    nodes: Nodes,
+    paths: Paths,
+    rule: Rule,
+    plan: Plan,
+    state: State,
+) -> None:
     """EASY: in order of priority, start what ends before the blocked job's reservation or leaves it enough."""
     machines, queues = state.machines, state.queues
     at_s, left_over = reservation(now_s, site, jobs.cpus[blocked], jobs, machines, state.busy)
@@ -249,9 +264,16 @@ def arrive(
 
 @compiled
 def advance(
-    until_s: float, arrivals: Arrivals, leavings: Leavings, jobs: Jobs, nodes: Nodes, paths: Paths, rule: Rule,
-    plan: Plan, state: State,
-) -> None:  # fmt: skip
+    until_s: float,
+    arrivals: Arrivals,
+    leavings: Leavings,
+    jobs: Jobs,
+    nodes: Nodes,
+    paths: Paths,
+    rule: Rule,
+    plan: Plan,
+    state: State,
+) -> None:
     """Everything that happens before `until_s`, and the ends at that very instant."""
     counters: Column = state.counters
     running = [(0.0, 0) for _ in range(0)]

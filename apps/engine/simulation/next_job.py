@@ -87,9 +87,17 @@ def refresh(seen_s: float, nodes: Nodes, paths: Paths, rule: Rule, plan: Plan, b
 
 @compiled
 def measure(
-    seen_s: float, site: int, node: int,
-    nodes: Nodes, rule: Rule, plan: Plan, alive: Column, base: Column, rate: Column, measured: Column,
-) -> None:  # fmt: skip
+    seen_s: float,
+    site: int,
+    node: int,
+    nodes: Nodes,
+    rule: Rule,
+    plan: Plan,
+    alive: Column,
+    base: Column,
+    rate: Column,
+    measured: Column,
+) -> None:
     """The components of a group's children by the usage that the site has booked; only of those who wait."""
     begin = nodes.first[node]
     end = begin + nodes.count[node]
@@ -110,9 +118,16 @@ def measure(
 
 @compiled
 def choose(
-    now_s: float, site: int, order: Column,
-    nodes: Nodes, rule: Rule, plan: Plan, queues: Queues, books: Books, sheet: Sheet,
-) -> int:  # fmt: skip
+    now_s: float,
+    site: int,
+    order: Column,
+    nodes: Nodes,
+    rule: Rule,
+    plan: Plan,
+    queues: Queues,
+    books: Books,
+    sheet: Sheet,
+) -> int:
     """The queue to start from: level by level the child that is furthest ahead among those with pending jobs."""
     alive, is_shared = queues.alive, nodes.is_shared
     waiting = site * plan.nodes
@@ -141,9 +156,17 @@ def choose(
 
 @compiled
 def choose_among_ties(
-    now_s: float, site: int, node: int, order: Column,
-    nodes: Nodes, rule: Rule, plan: Plan, queues: Queues, books: Books, sheet: Sheet,
-) -> int:  # fmt: skip
+    now_s: float,
+    site: int,
+    node: int,
+    order: Column,
+    nodes: Nodes,
+    rule: Rule,
+    plan: Plan,
+    queues: Queues,
+    books: Books,
+    sheet: Sheet,
+) -> int:
     """The next level for all whose ancestors tie, shorter vectors padded; finally by the first job."""
     front, front_value, alive = sheet.front, sheet.front_value, queues.alive
     waiting = site * plan.nodes

@@ -54,12 +54,16 @@ def empty_state(scenario: Scenario, workload: Workload, plan: Plan) -> State:
     return State(
         queues=Queues(head, head.copy(), _whole(plan.sites * plan.nodes)),
         books=Books(
-            np.zeros(plan.sites * plan.width), np.zeros(plan.sites * plan.width),
-            np.zeros(plan.queues), np.zeros(plan.queues),
+            np.zeros(plan.sites * plan.width),
+            np.zeros(plan.sites * plan.width),
+            np.zeros(plan.queues),
+            np.zeros(plan.queues),
         ),
         sheet=Sheet(
-            np.zeros(max(plan.nodes, plan.sites * plan.stride)), np.zeros(plan.nodes),
-            _whole(2 * plan.nodes), np.zeros(2 * plan.nodes),
+            np.zeros(max(plan.nodes, plan.sites * plan.stride)),
+            np.zeros(plan.nodes),
+            _whole(2 * plan.nodes),
+            np.zeros(2 * plan.nodes),
         ),
         machines=Machines(cpus, np.full(n_jobs, PENDING), np.zeros(most_running), _whole(most_running)),
         busy=Busy(
@@ -71,7 +75,7 @@ def empty_state(scenario: Scenario, workload: Workload, plan: Plan) -> State:
         ),
         told=Told(np.zeros(told), _whole(told)),
         counters=_whole(N_COUNTERS),
-    )  # fmt: skip
+    )
 
 
 def _whole(n: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

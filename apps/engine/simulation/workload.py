@@ -56,17 +56,23 @@ def draw(scenario: Scenario) -> Workload:
     job = np.empty(len(stream), dtype=np.int64)
     job[in_place] = np.arange(len(stream))
     jobs = Jobs(
-        place=place[in_place], order=order[in_place], run_s=columns.run_s[in_place],
-        requested_s=columns.requested_s[in_place], cpus=columns.cpus[in_place],
-        counted=np.where(columns.is_lost, 0.0, columns.cpus)[in_place], stream=stream[in_place],
-    )  # fmt: skip
+        place=place[in_place],
+        order=order[in_place],
+        run_s=columns.run_s[in_place],
+        requested_s=columns.requested_s[in_place],
+        cpus=columns.cpus[in_place],
+        counted=np.where(columns.is_lost, 0.0, columns.cpus)[in_place],
+        stream=stream[in_place],
+    )
     arrivals = Arrivals(at_s=columns.at_s[in_time], place=place[in_time], job=job[in_time])
     return Workload(jobs, arrivals, _leavings(scenario, entries), entries, too_wide)
 
 
 _empty: tuple[Any, ...] = (
-    *(np.zeros(0) for _ in range(3)), *(np.zeros(0, dtype=np.int64) for _ in range(3)), np.zeros(0, dtype=np.bool_),
-)  # fmt: skip
+    *(np.zeros(0) for _ in range(3)),
+    *(np.zeros(0, dtype=np.int64) for _ in range(3)),
+    np.zeros(0, dtype=np.bool_),
+)
 
 
 def _generators(seed: int, number: int) -> dict[str, np.random.Generator]:

@@ -73,10 +73,13 @@ def _lock() -> None:
 def _store(key: SigningKey, number: int, rotation_signature: bytes, at: datetime) -> SiteKey:
     public = key.public
     return SiteKey.objects.create(
-        number=number, fingerprint=public.fingerprint, public=public.raw, rotation_signature=rotation_signature,
+        number=number,
+        fingerprint=public.fingerprint,
+        public=public.raw,
+        rotation_signature=rotation_signature,
         made_at=at,
         sealed=seal(_PURPOSE, key.raw.hex()),
-    )  # fmt: skip
+    )
 
 
 def _opened(row: SiteKey) -> SigningKey:

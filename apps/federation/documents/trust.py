@@ -45,9 +45,15 @@ class Judged:
 
 
 def judge(
-    data: bytes, trusted: Trusted, *, own_name: str, publishes: bool, names_above: Collection[str],
-    limits: PolicyLimits, at: datetime,
-) -> Judged:  # fmt: skip
+    data: bytes,
+    trusted: Trusted,
+    *,
+    own_name: str,
+    publishes: bool,
+    names_above: Collection[str],
+    limits: PolicyLimits,
+    at: datetime,
+) -> Judged:
     """Check a fetched document against the trusted state.
 
     own_name: of this authority. publishes: whether it publishes policies. An authority that publishes nothing is

@@ -57,9 +57,24 @@ MOST_CORES = 1e9
 MOST_SUM = 2**53 // QUANTA  # of an hour: multiples of 2⁻¹⁰ are added up exactly below it
 MOST_SITE = 64
 _HEAD = (
-    "capacity", "enforces", "entries", "expires_at", "feed", "format", "hours", "issued_at", "issuer", "more", "newest",
-    "number", "root", "running", "seen", "since", "site",
-)  # fmt: skip
+    "capacity",
+    "enforces",
+    "entries",
+    "expires_at",
+    "feed",
+    "format",
+    "hours",
+    "issued_at",
+    "issuer",
+    "more",
+    "newest",
+    "number",
+    "root",
+    "running",
+    "seen",
+    "since",
+    "site",
+)
 _HOUR_NEEDS = ("hour", "entry", AMOUNTS[0])
 _RATES = ("cpus", "gpus", "mem_gb", "nodes", "billing")
 _RUNNING_NEEDS = ("entry", "start", "cpus", "requested_s")
@@ -159,13 +174,12 @@ def write_usage(document: UsageDocument) -> dict[str, Any]:
         "expires_at": instant_text(head.expires_at),
         "site": head.site,
         "capacity": {"cores": head.capacity_cores},
-        "enforces": enforces and {
-            "issuer": enforces.issuer, "publication": enforces.publication, "version": enforces.version
-        },
+        "enforces": enforces
+        and {"issuer": enforces.issuer, "publication": enforces.publication, "version": enforces.version},
         "entries": [str(uid) for uid in document.entries],
         "hours": _written_hours(document),
         "running": None if document.running is None else _written_running(document.running),
-    }  # fmt: skip
+    }
 
 
 def read_usage(document: Mapping[str, Any]) -> UsageDocument:

@@ -127,17 +127,29 @@ def note(remote: Other, fetched: FetchResult, at: datetime, duration_s: float, *
     elif fetched.code in _BLOCKS:
         remote.state = Remote.State.BLOCKED
         record(
-            actor=SYSTEM, verb="federation.blocked", at=at, policy_slug=remote.policy.slug, entry_uid=remote.entry_uid,
-            subject=str(remote), reason=fetched.message, outcome="failed",
-        )  # fmt: skip
+            actor=SYSTEM,
+            verb="federation.blocked",
+            at=at,
+            policy_slug=remote.policy.slug,
+            entry_uid=remote.entry_uid,
+            subject=str(remote),
+            reason=fetched.message,
+            outcome="failed",
+        )
     remote.due_at = at if is_behind and is_good else at + timedelta(seconds=wait_s(remote, is_good=is_good))
     kept = set() if fetched.judged is not None else {"document"}  # megabytes that are the same
     remote.save(update_fields=[field.name for field in remote._meta.concrete_fields if field.name not in {"id", *kept}])
     mine = {kind_of(remote): remote}
     Fetch.objects.create(
-        **mine, at=at, outcome=fetched.outcome, version=fetched.version, n_bytes=fetched.n_bytes, duration_s=duration_s,
-        code=fetched.code, message=fetched.message[:_MOST_MESSAGE],
-    )  # fmt: skip
+        **mine,
+        at=at,
+        outcome=fetched.outcome,
+        version=fetched.version,
+        n_bytes=fetched.n_bytes,
+        duration_s=duration_s,
+        code=fetched.code,
+        message=fetched.message[:_MOST_MESSAGE],
+    )
     old = Fetch.objects.filter(**mine).order_by("-id").values_list("id", flat=True)[_KEPT : _KEPT + 1]
     Fetch.objects.filter(**mine, id__lte=next(iter(old), 0)).delete()
 

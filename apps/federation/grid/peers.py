@@ -248,21 +248,47 @@ def _decided(rows: Iterable[R], places: dict[int, Place], at: datetime, actor: A
 def _mounted(row: Mount, place: Place, at: datetime) -> Peer:
     path, effect = place.where(row.entry_uid)
     return Peer(
-        direction=Direction.MOUNT, id=row.pk, name=row.issuer, what=row.publication, policy_slug=row.policy.slug,
-        entry_uid=row.entry_uid, entry_path=path, age_s=age_of(row, at), allowed_s=row.max_age_s, theirs=row.version,
-        in_force=row.landed_version, fingerprint=row.fingerprint, effect=effect, error=row.error,
-        condition=_condition_of(row, at), stale_action=row.stale_action, took_s=_took_s(row),
-    )  # fmt: skip
+        direction=Direction.MOUNT,
+        id=row.pk,
+        name=row.issuer,
+        what=row.publication,
+        policy_slug=row.policy.slug,
+        entry_uid=row.entry_uid,
+        entry_path=path,
+        age_s=age_of(row, at),
+        allowed_s=row.max_age_s,
+        theirs=row.version,
+        in_force=row.landed_version,
+        fingerprint=row.fingerprint,
+        effect=effect,
+        error=row.error,
+        condition=_condition_of(row, at),
+        stale_action=row.stale_action,
+        took_s=_took_s(row),
+    )
 
 
 def _subscribed(row: Subscription, place: Place, at: datetime) -> Peer:
     path, effect = place.where(row.entry_uid)
     return Peer(
-        direction=Direction.USAGE, id=row.pk, name=row.issuer, what=row.feed, policy_slug=row.policy.slug,
-        entry_uid=row.entry_uid, entry_path=path, age_s=age_of(row, at), allowed_s=row.max_age_s, theirs=row.number,
-        in_force=row.number, fingerprint=row.fingerprint, effect=effect, error=row.error,
-        condition=_condition_of(row, at), stale_action=row.stale_action, took_s=_took_s(row),
-    )  # fmt: skip
+        direction=Direction.USAGE,
+        id=row.pk,
+        name=row.issuer,
+        what=row.feed,
+        policy_slug=row.policy.slug,
+        entry_uid=row.entry_uid,
+        entry_path=path,
+        age_s=age_of(row, at),
+        allowed_s=row.max_age_s,
+        theirs=row.number,
+        in_force=row.number,
+        fingerprint=row.fingerprint,
+        effect=effect,
+        error=row.error,
+        condition=_condition_of(row, at),
+        stale_action=row.stale_action,
+        took_s=_took_s(row),
+    )
 
 
 def _readers(places: dict[int, Place], at: datetime, actor: Actor) -> list[Peer]:
@@ -288,11 +314,21 @@ def _reading(
     age_s, allowed_s = max((at - row.at).total_seconds(), 0.0), float(told.expires_after_s)
     is_behind = row.publication is not None and row.version < ours
     return Peer(
-        direction=Direction.READS, id=row.pk, name=row.reader, what=told.name, policy_slug=told.policy.slug,
-        entry_uid=told.entry_uid, entry_path=path, age_s=age_s, allowed_s=allowed_s, theirs=ours,
-        in_force=row.version, fingerprint=key, effect=effect,
+        direction=Direction.READS,
+        id=row.pk,
+        name=row.reader,
+        what=told.name,
+        policy_slug=told.policy.slug,
+        entry_uid=told.entry_uid,
+        entry_path=path,
+        age_s=age_s,
+        allowed_s=allowed_s,
+        theirs=ours,
+        in_force=row.version,
+        fingerprint=key,
+        effect=effect,
         condition=_reading_condition(age_s, allowed_s, is_behind=is_behind),
-    )  # fmt: skip
+    )
 
 
 def _reading_condition(age_s: float, allowed_s: float, *, is_behind: bool) -> Condition:

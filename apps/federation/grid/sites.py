@@ -91,9 +91,16 @@ class _Newest:
 
 
 def load_sites(
-    *, policy: Policy, tree: TreeColumns, entry: int, amounts: Mapping[str, float], since: datetime | None,
-    as_of: datetime | None, first_at: Mapping[str, datetime], at: datetime,
-) -> tuple[tuple[SiteColumn, ...], datetime | None]:  # fmt: skip
+    *,
+    policy: Policy,
+    tree: TreeColumns,
+    entry: int,
+    amounts: Mapping[str, float],
+    since: datetime | None,
+    as_of: datetime | None,
+    first_at: Mapping[str, datetime],
+    at: datetime,
+) -> tuple[tuple[SiteColumn, ...], datetime | None]:
     """This site first, then subscribed ones by name, then other origins with usage here.
 
     amounts: core-seconds of the entry by origin, empty where they are hidden. The second result: since when the entry
@@ -136,51 +143,80 @@ def _one_each(found: Sequence[Subscription], way: Sequence[UUID], tree: TreeColu
     return sorted(best.values(), key=lambda each: (each.source.site or each.issuer, each.pk))
 
 
-def _here(
-    policy: Policy, way: Sequence[UUID], newest: _Newest, measured: _Measured, at: datetime
-) -> SiteColumn:  # fmt: skip
+def _here(policy: Policy, way: Sequence[UUID], newest: _Newest, measured: _Measured, at: datetime) -> SiteColumn:
     feeds = {feed.entry_uid: feed for feed in UsageFeed.objects.filter(policy=policy, entry_uid__in=way)}
     feed = next((feeds[uid] for uid in reversed(way) if uid in feeds), None)
     capacity = feed.capacity_cores if feed is not None else None
     core_s, possible = measured("", capacity)
     last_contact_at = Source.objects.filter(origin="").aggregate(at=Max("last_received_at"))["at"]
     return SiteColumn(
-        origin="", name=str(site_settings.FAIRSHARE_SITE), state=Unasked.HERE, capacity_cores=capacity,
-        reported_capacity_cores=None, core_s=core_s, possible_core_s=possible, last_contact_at=last_contact_at,
+        origin="",
+        name=str(site_settings.FAIRSHARE_SITE),
+        state=Unasked.HERE,
+        capacity_cores=capacity,
+        reported_capacity_cores=None,
+        core_s=core_s,
+        possible_core_s=possible,
+        last_contact_at=last_contact_at,
         max_age_s=None,
-        enforced=newest.in_force, published=newest.version, published_at=newest.at,
-    )  # fmt: skip
+        enforced=newest.in_force,
+        published=newest.version,
+        published_at=newest.at,
+    )
 
 
 def _peer(
-    one: Subscription, tree: TreeColumns, entry: int, newest: _Newest, measured: _Measured, since: datetime | None,
+    one: Subscription,
+    tree: TreeColumns,
+    entry: int,
+    newest: _Newest,
+    measured: _Measured,
+    since: datetime | None,
     at: datetime,
-) -> SiteColumn:  # fmt: skip
+) -> SiteColumn:
     core_s, possible = measured(one.source.origin, one.capacity_cores)
     hours = one.held_hours.all() if since is None else one.held_hours.filter(hour_at__gte=since)
     held = hours.aggregate(n=Count("pk"), cpu_s=Sum("cpu_s"))
     there = tree.index_of_uid(one.entry_uid)
     told = one.reported_capacity_cores
     return SiteColumn(
-        origin=one.source.origin, name=one.source.site or one.issuer,
-        state=condition_of(one, is_held=is_held(one), at=at), capacity_cores=one.capacity_cores,
-        reported_capacity_cores=told if told and told > one.capacity_cores else None, core_s=core_s,
-        possible_core_s=possible, last_contact_at=one.good_at, max_age_s=one.max_age_s,
-        enforced=one.enforced_version, published=newest.version if one.enforced_version is not None else None,
+        origin=one.source.origin,
+        name=one.source.site or one.issuer,
+        state=condition_of(one, is_held=is_held(one), at=at),
+        capacity_cores=one.capacity_cores,
+        reported_capacity_cores=told if told and told > one.capacity_cores else None,
+        core_s=core_s,
+        possible_core_s=possible,
+        last_contact_at=one.good_at,
+        max_age_s=one.max_age_s,
+        enforced=one.enforced_version,
+        published=newest.version if one.enforced_version is not None else None,
         published_at=newest.at if one.enforced_version is not None else None,
-        n_held=int(held["n"] or 0), held_core_s=float(held["cpu_s"] or 0.0), running_held=one.running_held,
-        subscription_id=one.pk, path=tree.path(there) if there is not None and there != entry else "",
-    )  # fmt: skip
+        n_held=int(held["n"] or 0),
+        held_core_s=float(held["cpu_s"] or 0.0),
+        running_held=one.running_held,
+        subscription_id=one.pk,
+        path=tree.path(there) if there is not None and there != entry else "",
+    )
 
 
 def _other(origin: str, measured: _Measured) -> SiteColumn:
     core_s, _possible = measured(origin, None)
     name = Source.objects.filter(origin=origin).exclude(site="").values_list("site", flat=True).first()
     return SiteColumn(
-        origin=origin, name=name or origin, state=Unasked.UNTOLD, capacity_cores=None, reported_capacity_cores=None,
-        core_s=core_s, possible_core_s=None, enforced=None, published=None, published_at=None, max_age_s=None,
+        origin=origin,
+        name=name or origin,
+        state=Unasked.UNTOLD,
+        capacity_cores=None,
+        reported_capacity_cores=None,
+        core_s=core_s,
+        possible_core_s=None,
+        enforced=None,
+        published=None,
+        published_at=None,
+        max_age_s=None,
         last_contact_at=Source.objects.filter(origin=origin).aggregate(at=Max("last_received_at"))["at"],
-    )  # fmt: skip
+    )
 
 
 def _newest(policy: Policy, way: Sequence[UUID]) -> _Newest:

@@ -150,25 +150,45 @@ def load_grid(*, policy_slug: str, entry: str, actor: Actor, at: datetime, level
     told = _described(view, found)
     amounts = dict(zip(found.origins, below[:, top].tolist(), strict=True)) if found is not None and told[top] else {}
     sites, fallback_since = load_sites(
-        policy=view.policy, tree=view.tree, entry=top, amounts=amounts, since=since, as_of=view.as_of,
-        first_at=found.first_at if found is not None else {}, at=at,
-    )  # fmt: skip
+        policy=view.policy,
+        tree=view.tree,
+        entry=top,
+        amounts=amounts,
+        since=since,
+        as_of=view.as_of,
+        first_at=found.first_at if found is not None else {},
+        at=at,
+    )
     columns = [found.origins.index(site.origin) if found and site.origin in found.origins else -1 for site in sites]
     code, scopes = view.tree.effective_scopes()
     rows = tuple(
         GridRow(
-            entry=view.row(i), depth=int(view.tree.level[i] - view.tree.level[top]),
+            entry=view.row(i),
+            depth=int(view.tree.level[i] - view.tree.level[top]),
             core_s=tuple(float(below[c, i]) if c >= 0 else 0.0 for c in columns) if told[i] else None,
         )
         for i in listed
-    )  # fmt: skip
+    )
     return Grid(
-        policy_slug=view.policy.slug, policy_name=view.policy.name, revision=view.revision, settings=view.settings,
-        path=view.tree.path(top), name=view.tree.name[top], uid=view.tree.uuid(top), at=at, as_of=view.as_of,
-        since=since, scope="local" if fallback_since else scopes[int(code[top])][0], fallback_since=fallback_since,
-        levels=levels, deepest=len(view.tree.subtree(top)) - 1, sites=sites, rows=rows, n_more=n_more,
+        policy_slug=view.policy.slug,
+        policy_name=view.policy.name,
+        revision=view.revision,
+        settings=view.settings,
+        path=view.tree.path(top),
+        name=view.tree.name[top],
+        uid=view.tree.uuid(top),
+        at=at,
+        as_of=view.as_of,
+        since=since,
+        scope="local" if fallback_since else scopes[int(code[top])][0],
+        fallback_since=fallback_since,
+        levels=levels,
+        deepest=len(view.tree.subtree(top)) - 1,
+        sites=sites,
+        rows=rows,
+        n_more=n_more,
         shows_sums=view.shows_sums,
-    )  # fmt: skip
+    )
 
 
 def _shared_in(policy: Policy) -> Mapping[UUID, tuple[Literal["published", "mounted"], str]]:
@@ -232,9 +252,12 @@ def _described(view: PolicyView, found: BySite | None) -> Mask:
     since = np.cumsum(own[::-1], axis=0)[::-1]  # since each cut, the first of all time
     amounts = Amounts.of(view.tree, since.reshape(-1, len(view.tree)), _people(view.tree))
     told = shown_entries(
-        view.tree, amounts, seen=view.visibility.mask, outright=view.visibility.outright,
+        view.tree,
+        amounts,
+        seen=view.visibility.mask,
+        outright=view.visibility.outright,
         smallest=int(site_settings.FAIRSHARE_SMALLEST_GROUP),
-    )  # fmt: skip
+    )
     mask: Mask = told & view.visibility.mask & (view.told | (view.visibility.outright & view.visibility.mask))
     return mask
 

@@ -100,22 +100,38 @@ class Differences:
         node, j = document.node(i), tree.index_of_uid(document.uuid(i))
         within = _of(inside, i)
         return Stated(
-            uid=node.uid, name=node.name, kind=node.kind, path=document.path(i), level=int(document.level[i]),
-            in_document=True, in_tree=j is not None, shares_stated=node.shares,
-            shares_here=None if j is None else tree.node(j).shares, inside=within,
-            asked=None if within is None or own is None else within * own, here=None if j is None else _of(here, j),
-        )  # fmt: skip
+            uid=node.uid,
+            name=node.name,
+            kind=node.kind,
+            path=document.path(i),
+            level=int(document.level[i]),
+            in_document=True,
+            in_tree=j is not None,
+            shares_stated=node.shares,
+            shares_here=None if j is None else tree.node(j).shares,
+            inside=within,
+            asked=None if within is None or own is None else within * own,
+            here=None if j is None else _of(here, j),
+        )
 
     def _of_tree(self, i: int, here: TargetMoves) -> Stated:
         node = self.tree.node(i)
         above = self.tree.path(self.at)
         path = self.tree.path(i)
         return Stated(
-            uid=node.uid, name=node.name, kind=node.kind, path=path if above == "/" else path[len(above) :],
+            uid=node.uid,
+            name=node.name,
+            kind=node.kind,
+            path=path if above == "/" else path[len(above) :],
             level=int(self.tree.level[i]) - int(self.tree.level[self.at]) + int(self.document.tree.level[0]),
-            in_document=False, in_tree=True, shares_stated=None, shares_here=node.shares, inside=None, asked=None,
+            in_document=False,
+            in_tree=True,
+            shares_stated=None,
+            shares_here=node.shares,
+            inside=None,
+            asked=None,
             here=_of(here, i),
-        )  # fmt: skip
+        )
 
 
 def load_differences(mount: Mount) -> Differences | None:

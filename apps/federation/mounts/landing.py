@@ -98,18 +98,28 @@ def _laid(head: TreeColumns, at: int, below: Mask, theirs: TreeColumns) -> TreeC
     if theirs.scope_code[0]:
         scope_code[place[row]] = theirs.scope_code[0]
     return TreeColumns(
-        uid=joined(head.uid, theirs.uid), parent=parent, name=[names[each] for each in order.tolist()],
-        kind_names=kind_names, kind_code=kind_code, shares=joined(head.shares, theirs.shares),
-        inherit=joined(head.inherit, theirs.inherit), is_group=is_group, scope_code=scope_code,
+        uid=joined(head.uid, theirs.uid),
+        parent=parent,
+        name=[names[each] for each in order.tolist()],
+        kind_names=kind_names,
+        kind_code=kind_code,
+        shares=joined(head.shares, theirs.shares),
+        inherit=joined(head.inherit, theirs.inherit),
+        is_group=is_group,
+        scope_code=scope_code,
         locked=np.concatenate([head.locked[kept], np.zeros(n_new, np.bool_)])[order],
-        scope_sources=moved(head.scope_sources), dates=moved(head.dates), members=moved(head.members),
-        mount=moved(head.mount), policy_slug=head.policy_slug, number=head.number,
-    )  # fmt: skip
+        scope_sources=moved(head.scope_sources),
+        dates=moved(head.dates),
+        members=moved(head.members),
+        mount=moved(head.mount),
+        policy_slug=head.policy_slug,
+        number=head.number,
+    )
 
 
 def _refuse_foreign_uids(
     head: TreeColumns, at: int, below: Mask, document: PolicyDocument, owned_elsewhere: OwnedElsewhere
-) -> None:  # fmt: skip
+) -> None:
     """Reject uids of entries outside the mount: a document can't take over what others decide."""
     theirs = document.tree
     here = indexes_of(theirs.uid, head)

@@ -58,9 +58,14 @@ def read_answer(mount: Mount, answer: outbound.Answer, fetched: FetchResult, at:
         fetched.version = mount.version
         return
     fetched.judged = judge(
-        fetched.data, trusted_of(mount), own_name=own_name(), publishes=Publication.objects.exists(), names_above=(),
-        limits=PolicyLimits(entries=1_000_000, levels=mount.most_levels), at=at,
-    )  # fmt: skip
+        fetched.data,
+        trusted_of(mount),
+        own_name=own_name(),
+        publishes=Publication.objects.exists(),
+        names_above=(),
+        limits=PolicyLimits(entries=1_000_000, levels=mount.most_levels),
+        at=at,
+    )
     fetched.version = fetched.judged.trusted.version
 
 
@@ -88,9 +93,11 @@ def apply(mount: Mount, fetched: FetchResult, at: datetime) -> None:
     policy = lock_policy(mount.policy_id)
     try:
         landing = lay_over(
-            _mounted_tree(policy, mount), mount.entry_uid, fetched.judged.document,
+            _mounted_tree(policy, mount),
+            mount.entry_uid,
+            fetched.judged.document,
             owned_elsewhere=lambda uids: _elsewhere(policy, mount, uids),
-        )  # fmt: skip
+        )
         _land(mount, policy, fetched, landing, at)
     except DomainError as error:
         fetched.refuse(error.code, error.message)
@@ -98,9 +105,14 @@ def apply(mount: Mount, fetched: FetchResult, at: datetime) -> None:
     if trusted.fingerprint != mount.fingerprint:
         details = {"from": mount.fingerprint, "to": trusted.fingerprint}
         record(
-            actor=SYSTEM, verb="federation.key_followed", at=at, policy_slug=policy.slug, entry_uid=mount.entry_uid,
-            subject=str(mount), details=details,
-        )  # fmt: skip
+            actor=SYSTEM,
+            verb="federation.key_followed",
+            at=at,
+            policy_slug=policy.slug,
+            entry_uid=mount.entry_uid,
+            subject=str(mount),
+            details=details,
+        )
     if fetched.judged.verdict is Verdict.NEW or not mount.document:
         mount.document = zstandard.ZstdCompressor(level=3).compress(fetched.data)
     head = fetched.judged.document.head

@@ -60,9 +60,13 @@ def provenance_of(found: Mapping[UUID, Provenance], tree: TreeColumns, i: int) -
 def _described(tree: TreeColumns, i: int, row: Mount | None, at: datetime) -> Provenance:
     told = tree.mount[i]
     return Provenance(
-        entry_uid=tree.uuid(i), entry_path=tree.path(i), issuer=told.issuer, publication=told.publication,
-        version=row.landed_version if row else 0, age_s=age_of(row, at) if row else None,
+        entry_uid=tree.uuid(i),
+        entry_path=tree.path(i),
+        issuer=told.issuer,
+        publication=told.publication,
+        version=row.landed_version if row else 0,
+        age_s=age_of(row, at) if row else None,
         condition=condition_of(row, is_held=is_held(row), at=at) if row else Condition.PAUSED,
         mount_id=row.pk if row else None,
         acts=row.stale_action if row and is_stale(row, at) else Remote.StaleAction.KEEP,
-    )  # fmt: skip
+    )

@@ -83,9 +83,19 @@ def preview(*, url: str, policy_slug: str, token: str = "", at: datetime, actor:
 
 @transaction.atomic
 def make_mount(
-    *, policy_slug: str, entry: str, url: str, issuer: str, publication: str, fingerprint: str, token: str = "",
-    settings: Mapping[str, Any] | None = None, reason: str, at: datetime, actor: Actor,
-) -> Mount:  # fmt: skip
+    *,
+    policy_slug: str,
+    entry: str,
+    url: str,
+    issuer: str,
+    publication: str,
+    fingerprint: str,
+    token: str = "",
+    settings: Mapping[str, Any] | None = None,
+    reason: str,
+    at: datetime,
+    actor: Actor,
+) -> Mount:
     """Mount a publication at an entry (a path), under the key whose fingerprint was compared. Its own share stays
     local.
 
@@ -109,15 +119,29 @@ def make_mount(
     operation = {"op": "mount", "entry": str(tree.uuid(i)), "mount": Mounted(issuer, publication).to_json()}
     publish_operations(policy_slug=policy_slug, operations=[operation], reason=reason, at=at, actor=actor)
     made = Mount.objects.create(
-        policy=policy, entry_uid=tree.uuid(i), url=url, issuer=issuer, publication=publication,
-        fingerprint=clean_fingerprint(fingerprint), sealed_token=sealed_token(token), due_at=at,
-        made_by=actor.user, made_at=at, **clean_settings(settings or {}),
-    )  # fmt: skip
+        policy=policy,
+        entry_uid=tree.uuid(i),
+        url=url,
+        issuer=issuer,
+        publication=publication,
+        fingerprint=clean_fingerprint(fingerprint),
+        sealed_token=sealed_token(token),
+        due_at=at,
+        made_by=actor.user,
+        made_at=at,
+        **clean_settings(settings or {}),
+    )
     details = {"url": url, "issuer": issuer, "publication": publication, "fingerprint": made.fingerprint}
     audit.record(
-        actor=actor, verb="federation.mounted", at=at, policy_slug=policy.slug, entry_uid=made.entry_uid,
-        subject=str(made), reason=reason, details=details,
-    )  # fmt: skip
+        actor=actor,
+        verb="federation.mounted",
+        at=at,
+        policy_slug=policy.slug,
+        entry_uid=made.entry_uid,
+        subject=str(made),
+        reason=reason,
+        details=details,
+    )
     return made
 
 
@@ -127,14 +151,17 @@ def unmount(*, mount_id: int, reason: str, at: datetime, actor: Actor) -> None:
     mount = get_mount(mount_id=mount_id, actor=actor, at=at, lock=True)
     if load_tree(mount.policy).index_of_uid(mount.entry_uid) is not None:
         operation = {"op": "mount", "entry": str(mount.entry_uid), "mount": None}
-        publish_operations(
-            policy_slug=mount.policy.slug, operations=[operation], reason=reason, at=at, actor=actor
-        )  # fmt: skip
+        publish_operations(policy_slug=mount.policy.slug, operations=[operation], reason=reason, at=at, actor=actor)
     staleness.end_fallback(mount, at)
     audit.record(
-        actor=actor, verb="federation.unmounted", at=at, policy_slug=mount.policy.slug, entry_uid=mount.entry_uid,
-        subject=str(mount), reason=reason,
-    )  # fmt: skip
+        actor=actor,
+        verb="federation.unmounted",
+        at=at,
+        policy_slug=mount.policy.slug,
+        entry_uid=mount.entry_uid,
+        subject=str(mount),
+        reason=reason,
+    )
     mount.delete()
 
 

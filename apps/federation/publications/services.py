@@ -49,9 +49,15 @@ class Issued:
 
 @transaction.atomic
 def make_publication(
-    *, policy_slug: str, entry: str, name: str, expires_after_s: int = 7 * 86_400, is_open: bool = False,
-    at: datetime, actor: Actor,
-) -> Publication:  # fmt: skip
+    *,
+    policy_slug: str,
+    entry: str,
+    name: str,
+    expires_after_s: int = 7 * 86_400,
+    is_open: bool = False,
+    at: datetime,
+    actor: Actor,
+) -> Publication:
     """Publish an entry (a path) and all below it, under a name.
 
     Raises:
@@ -159,9 +165,14 @@ def drop_publication(*, name: str, reason: str = "", at: datetime, actor: Actor)
     if found is None:
         raise NotFound(f"There is no publication {name[:128]!r}.")
     audit.record(
-        actor=actor, verb="federation.unpublished", at=at, policy_slug=found.policy.slug, entry_uid=found.entry_uid,
-        subject=name, reason=reason,
-    )  # fmt: skip
+        actor=actor,
+        verb="federation.unpublished",
+        at=at,
+        policy_slug=found.policy.slug,
+        entry_uid=found.entry_uid,
+        subject=name,
+        reason=reason,
+    )
     found.delete()
 
 

@@ -201,9 +201,12 @@ def _number(row: UsageFeed, changed: list[tuple[int, int, str]], most_rows: int)
             number, n_rows = number + 1, n
         made.append(FeedHour(feed=row, hour_at=at_hour(hour), digest=digest, number=number, n_rows=n))
     FeedHour.objects.bulk_create(
-        made, batch_size=5_000, update_conflicts=True, unique_fields=["feed", "hour_at"],
+        made,
+        batch_size=5_000,
+        update_conflicts=True,
+        unique_fields=["feed", "hour_at"],
         update_fields=["digest", "number", "n_rows"],
-    )  # fmt: skip
+    )
     return number
 
 

@@ -73,9 +73,18 @@ class _Asked:
 
 @transaction.atomic
 def make_feed(
-    *, policy_slug: str, entry: str, name: str, capacity_cores: float, sends_running: bool = True,
-    is_open: bool = False, keeps_days: int = 400, expires_after_s: int = 86_400, at: datetime, actor: Actor,
-) -> UsageFeed:  # fmt: skip
+    *,
+    policy_slug: str,
+    entry: str,
+    name: str,
+    capacity_cores: float,
+    sends_running: bool = True,
+    is_open: bool = False,
+    keeps_days: int = 400,
+    expires_after_s: int = 86_400,
+    at: datetime,
+    actor: Actor,
+) -> UsageFeed:
     """Send the local usage of an entry (a path) and all below it to others, under a name; or change how.
 
     Raises:
@@ -95,13 +104,19 @@ def make_feed(
     others = UsageFeed.objects.exclude(policy=policy, entry_uid=tree.uuid(i))
     refuse_look_alike(name, others.values_list("name", flat=True))
     values = {
-        "name": name, "capacity_cores": float(capacity_cores), "sends_running": sends_running, "is_open": is_open,
-        "keeps_days": keeps_days, "expires_after_s": expires_after_s,
-    }  # fmt: skip
+        "name": name,
+        "capacity_cores": float(capacity_cores),
+        "sends_running": sends_running,
+        "is_open": is_open,
+        "keeps_days": keeps_days,
+        "expires_after_s": expires_after_s,
+    }
     found, is_new = UsageFeed.objects.update_or_create(
-        policy=policy, entry_uid=tree.uuid(i), defaults=values,
+        policy=policy,
+        entry_uid=tree.uuid(i),
+        defaults=values,
         create_defaults={**values, "made_at": at, "number": _number_before(name)},
-    )  # fmt: skip
+    )
     if is_new and found.number:  # a reader with that number of the one before learns that this is another lineage
         add_marks(found.pk, after=found.number - 1, upto=found.number)
     verb = "federation.feed_made" if is_new else "federation.feed_changed"
@@ -136,7 +151,7 @@ def list_feeds(*, actor: Actor) -> list[UsageFeed]:
 
 def issue_usage(
     feed: UsageFeed, *, since: int, seen: int | None = None, known_etag: str = "", at: datetime
-) -> SignedFeed | None:  # fmt: skip
+) -> SignedFeed | None:
     """What has changed since a number, or everything for 0; None where the caller has just that already.
 
     seen: the newest number that the reader knows, where that is past `since` because there was more to send.
@@ -218,10 +233,22 @@ def _state_of(head: UsageHead, row: UsageFeed, asked: _Asked) -> str:
     """A mark of all that a reader of this document has; it is renewed when half of its lifetime is over."""
     enforces = head.enforces and [head.enforces.issuer, head.enforces.publication, head.enforces.version]
     said = [
-        head.issuer, head.feed, str(head.root), head.number, row.number, head.newest.mark, head.more, head.site,
-        head.capacity_cores, enforces, asked.key, row.sends_running, row.expires_after_s, row.made_at.isoformat(),
+        head.issuer,
+        head.feed,
+        str(head.root),
+        head.number,
+        row.number,
+        head.newest.mark,
+        head.more,
+        head.site,
+        head.capacity_cores,
+        enforces,
+        asked.key,
+        row.sends_running,
+        row.expires_after_s,
+        row.made_at.isoformat(),
         int(asked.at.timestamp()) // (row.expires_after_s // 2),
-    ]  # fmt: skip
+    ]
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]
 
 

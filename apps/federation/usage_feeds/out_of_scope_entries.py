@@ -77,10 +77,15 @@ def _drop(row: Subscription, strangers: list[int], at: datetime) -> None:
         none, nothing = np.zeros(0, np.int64), np.zeros(0)
         replace_running(row.source, Running(none, none, *[nothing] * 6), at=at)
     record(
-        actor=SYSTEM, verb="federation.out_of_scope_dropped", at=at, policy_slug=row.policy.slug,
+        actor=SYSTEM,
+        verb="federation.out_of_scope_dropped",
+        at=at,
+        policy_slug=row.policy.slug,
         entry_uid=row.entry_uid,
-        subject=str(row), details={"entries": len(strangers), "hours": len(hours)}, outcome="failed",
-    )  # fmt: skip
+        subject=str(row),
+        details={"entries": len(strangers), "hours": len(hours)},
+        outcome="failed",
+    )
 
 
 def _number(hour_at: datetime) -> int:

@@ -99,9 +99,7 @@ def _are_too_many(running: RunningRows | None, capacity_cores: float, *, is_doub
     return is_doubted or float(running.cpus.sum()) > capacity_cores * _TOLERANCE
 
 
-def keep_held(
-    subscription: Subscription, document: UsageDocument, sifted: Sifted, empty: I8, at: datetime
-) -> None:  # fmt: skip
+def keep_held(subscription: Subscription, document: UsageDocument, sifted: Sifted, empty: I8, at: datetime) -> None:
     """List held hours until they are reported within the capacity; log new ones once.
 
     empty: hours since 1970 that are no longer reported.
@@ -112,15 +110,22 @@ def keep_held(
     new = sorted(hour for hour in sifted.held_cpu_s if hour_at(hour) not in known)
     rows = [
         HeldHour(
-            subscription=subscription, hour_at=hour_at(hour), number=document.head.number, cpu_s=cpu_s,
-            most_cpu_s=sifted.most_cpu_s[hour], found_at=at,
+            subscription=subscription,
+            hour_at=hour_at(hour),
+            number=document.head.number,
+            cpu_s=cpu_s,
+            most_cpu_s=sifted.most_cpu_s[hour],
+            found_at=at,
         )
         for hour, cpu_s in sifted.held_cpu_s.items()
-    ]  # fmt: skip
+    ]
     HeldHour.objects.bulk_create(  # a document may hold a hundred thousand of them
-        rows, batch_size=5_000, update_conflicts=True, unique_fields=["subscription", "hour_at"],
+        rows,
+        batch_size=5_000,
+        update_conflicts=True,
+        unique_fields=["subscription", "hour_at"],
         update_fields=["number", "cpu_s", "most_cpu_s"],
-    )  # fmt: skip
+    )
     running_is_new = sifted.running_is_held and not subscription.running_held
     subscription.running_held = sifted.running_is_held
     if new or running_is_new:
@@ -147,6 +152,12 @@ def _alarm(subscription: Subscription, sifted: Sifted, new: list[int], running_i
     if running_is_new:
         details["running"] = "held"
     record(
-        actor=SYSTEM, verb="federation.usage_held", at=at, policy_slug=subscription.policy.slug,
-        entry_uid=subscription.entry_uid, subject=str(subscription), details=details, outcome="failed",
-    )  # fmt: skip
+        actor=SYSTEM,
+        verb="federation.usage_held",
+        at=at,
+        policy_slug=subscription.policy.slug,
+        entry_uid=subscription.entry_uid,
+        subject=str(subscription),
+        details=details,
+        outcome="failed",
+    )

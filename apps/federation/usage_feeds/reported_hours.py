@@ -76,8 +76,13 @@ def load_reported_usage(subscription: Subscription) -> ReportedUsage:
             ReportedHour(at, counted.get(at), held[at].cpu_s if at in held else None, possible_s)
             for at in sorted(shown, reverse=True)
         ],
-        n_hours=int(n_hours), counted_s=float(counted_s or 0.0), first_at=first_at, last_at=last_at,
-        n_held=int(all_held["n"]), needed_cores=float(all_held["most"] or 0.0) / HOUR_S,
-        n_running=int(found["n"] or 0), running_cores=float(found["cores"] or 0.0),
+        n_hours=int(n_hours),
+        counted_s=float(counted_s or 0.0),
+        first_at=first_at,
+        last_at=last_at,
+        n_held=int(all_held["n"]),
+        needed_cores=float(all_held["most"] or 0.0) / HOUR_S,
+        n_running=int(found["n"] or 0),
+        running_cores=float(found["cores"] or 0.0),
         doubted_from=doubted_from(subscription),
-    )  # fmt: skip
+    )

@@ -46,9 +46,7 @@ class FeedPreview:
     document: UsageDocument
 
 
-def preview_feed(
-    *, url: str, policy_slug: str, entry: str, token: str = "", at: datetime, actor: Actor
-) -> FeedPreview:  # fmt: skip
+def preview_feed(*, url: str, policy_slug: str, entry: str, token: str = "", at: datetime, actor: Actor) -> FeedPreview:
     """Fetch and read a feed, for a manager who may subscribe at the entry (a path). Nothing is stored.
 
     Raises:
@@ -67,9 +65,20 @@ def preview_feed(
 
 @transaction.atomic
 def subscribe(
-    *, policy_slug: str, entry: str, url: str, issuer: str, feed: str, fingerprint: str, capacity_cores: float,
-    token: str = "", settings: Mapping[str, Any] | None = None, reason: str, at: datetime, actor: Actor,
-) -> Subscription:  # fmt: skip
+    *,
+    policy_slug: str,
+    entry: str,
+    url: str,
+    issuer: str,
+    feed: str,
+    fingerprint: str,
+    capacity_cores: float,
+    token: str = "",
+    settings: Mapping[str, Any] | None = None,
+    reason: str,
+    at: datetime,
+    actor: Actor,
+) -> Subscription:
     """Ingest the usage of an entry (a path) at another site, under the key whose fingerprint was compared.
 
     capacity_cores: usage there can't exceed it; as declared, once agreed. token: issued by the other side for this
@@ -83,24 +92,44 @@ def subscribe(
     target_of(url)
     _refuse_twice(tree, i, issuer, feed)
     given = {
-        "fingerprint": clean_fingerprint(fingerprint), "capacity_cores": clean_cores(capacity_cores),
-        "sealed_token": sealed_token(token), **clean_settings(settings or {}, of_usage=True),
-    }  # fmt: skip
+        "fingerprint": clean_fingerprint(fingerprint),
+        "capacity_cores": clean_cores(capacity_cores),
+        "sealed_token": sealed_token(token),
+        **clean_settings(settings or {}, of_usage=True),
+    }
     source = make_peer_source(
         slug=_slug_for(issuer, feed), name=f"{issuer}, {feed}"[:128], origin=issuer, site=issuer, at=at, actor=actor
     )
     made = Subscription.objects.create(
-        policy=policy, entry_uid=tree.uuid(i), url=url, issuer=issuer, feed=feed, source=source, due_at=at,
-        made_by=actor.user, made_at=at, **given,
-    )  # fmt: skip
+        policy=policy,
+        entry_uid=tree.uuid(i),
+        url=url,
+        issuer=issuer,
+        feed=feed,
+        source=source,
+        due_at=at,
+        made_by=actor.user,
+        made_at=at,
+        **given,
+    )
     details = {
-        "url": url, "issuer": issuer, "feed": feed, "fingerprint": made.fingerprint, "source": source.slug,
+        "url": url,
+        "issuer": issuer,
+        "feed": feed,
+        "fingerprint": made.fingerprint,
+        "source": source.slug,
         "capacity_cores": made.capacity_cores,
-    }  # fmt: skip
+    }
     audit.record(
-        actor=actor, verb="federation.subscribed", at=at, policy_slug=policy.slug, entry_uid=made.entry_uid,
-        subject=str(made), reason=reason, details=details,
-    )  # fmt: skip
+        actor=actor,
+        verb="federation.subscribed",
+        at=at,
+        policy_slug=policy.slug,
+        entry_uid=made.entry_uid,
+        subject=str(made),
+        reason=reason,
+        details=details,
+    )
     return made
 
 
@@ -111,9 +140,15 @@ def unsubscribe(*, subscription_id: int, reason: str, at: datetime, actor: Actor
     staleness.end_fallback(row, at)
     source = row.source
     audit.record(
-        actor=actor, verb="federation.unsubscribed", at=at, policy_slug=row.policy.slug, entry_uid=row.entry_uid,
-        subject=str(row), reason=reason, details={"source": source.slug},
-    )  # fmt: skip
+        actor=actor,
+        verb="federation.unsubscribed",
+        at=at,
+        policy_slug=row.policy.slug,
+        entry_uid=row.entry_uid,
+        subject=str(row),
+        reason=reason,
+        details={"source": source.slug},
+    )
     row.delete()
     forget_peer(source, at=at, actor=actor)
 

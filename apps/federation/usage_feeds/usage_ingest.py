@@ -141,9 +141,13 @@ def judge_usage(data: bytes, trusted: TrustedFeed, *, at: datetime) -> JudgedUsa
         raise _refused("other_question", "more", "says that there is more, and leads no further")
     refuse_other_line(head, trusted.seen)
     now = replace(
-        trusted, fingerprint=opened.key.fingerprint, number=head.number, root=head.root, issued_at=head.issued_at,
+        trusted,
+        fingerprint=opened.key.fingerprint,
+        number=head.number,
+        root=head.root,
+        issued_at=head.issued_at,
         seen=head.newest,
-    )  # fmt: skip
+    )
     return JudgedUsage(document, now)
 
 
@@ -169,9 +173,14 @@ def apply(row: Subscription, fetched: FetchResult, at: datetime) -> bool:
     if judged.trusted.fingerprint != row.fingerprint:
         details = {"from": row.fingerprint, "to": judged.trusted.fingerprint}
         record(
-            actor=SYSTEM, verb="federation.key_followed", at=at, policy_slug=row.policy.slug, entry_uid=row.entry_uid,
-            subject=str(row), details=details,
-        )  # fmt: skip
+            actor=SYSTEM,
+            verb="federation.key_followed",
+            at=at,
+            policy_slug=row.policy.slug,
+            entry_uid=row.entry_uid,
+            subject=str(row),
+            details=details,
+        )
         row.fingerprint = judged.trusted.fingerprint
     return row.is_left_behind and fetched.outcome != Fetch.Outcome.FROZEN
 
@@ -250,9 +259,15 @@ def _running(running: RunningRows | None, account: I8) -> Running:
         none, nothing = np.zeros(0, np.int64), np.zeros(0)
         return Running(none, none, *[nothing] * 6)
     return Running(
-        account[running.entry], running.start_us, running.cpus, running.gpus, running.mem_gb * _MB, running.nodes,
-        running.billing, np.minimum(running.requested_s, _MOST_REQUESTED_S),
-    )  # fmt: skip
+        account[running.entry],
+        running.start_us,
+        running.cpus,
+        running.gpus,
+        running.mem_gb * _MB,
+        running.nodes,
+        running.billing,
+        np.minimum(running.requested_s, _MOST_REQUESTED_S),
+    )
 
 
 def _uids_here(row: Subscription, tree: TreeColumns, document: UsageDocument) -> list[UUID]:

@@ -61,9 +61,12 @@ def read_children(query: QueryDict, state: SeriesState, today: date, *, itself: 
     by_hour = is_by_hour(query, state)
     period, _preset = read_period_asked(query, state, today)
     return ChildrenQuery(
-        counting=read_counting_asked(query), period=period, by_hour=by_hour, itself=itself,
+        counting=read_counting_asked(query),
+        period=period,
+        by_hour=by_hour,
+        itself=itself,
         against_today=query.get("measure") == TODAY and not by_hour,
-    )  # fmt: skip
+    )
 
 
 def read_focus(query: QueryDict, state: SeriesState, today: date) -> FocusAsked:
@@ -85,9 +88,16 @@ def read_focus(query: QueryDict, state: SeriesState, today: date) -> FocusAsked:
     slots = _slots(query.get("slots", ""), len(picks))
     hidden = frozenset(query.getlist("hide"))
     return FocusAsked(
-        period, whole if (whole.to_on - whole.from_on).days < _MOST_DAYS else period, counting, range_,
-        cast("Unit", unit), picks, slots, hidden, by_hour,
-    )  # fmt: skip
+        period,
+        whole if (whole.to_on - whole.from_on).days < _MOST_DAYS else period,
+        counting,
+        range_,
+        cast("Unit", unit),
+        picks,
+        slots,
+        hidden,
+        by_hour,
+    )
 
 
 _MOST_DAYS = 3_660

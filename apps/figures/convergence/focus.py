@@ -60,9 +60,10 @@ def focus_figure(picked: Selection, asked: FocusAsked, query: QueryDict, links: 
     if not inside.any():
         said = {"first": day_words(asked.period.from_on), "last": day_words(asked.period.to_on)}
         return _without_numbers(
-            _("There are no numbers between %(first)s and %(last)s. Choose a longer range.") % said, found,
+            _("There are no numbers between %(first)s and %(last)s. Choose a longer range.") % said,
+            found,
             _controls(series, asked, query),
-        )  # fmt: skip
+        )
     if not any(np.isfinite(one.values[inside]).any() for one in series):
         message = _("No visible numbers of these subgroups.")
         return _without_numbers(message, found, _controls(series, asked, query))
@@ -80,9 +81,13 @@ def too_many_picks(asked: FocusAsked, query: QueryDict, names: Sequence[tuple[st
             dropped = asked.slots[asked.picks.index(key)]
             slots = "".join(str((slot if slot < MOST_SERIES else dropped) + 1) for _pick, slot in left)
             choices.append(
-                Choice(f"drop-{key}", _("Drop %(name)s") % {"name": label},
-                       changed(query, pick=[pick for pick, _slot in left], slots=slots), False)
-            )  # fmt: skip
+                Choice(
+                    f"drop-{key}",
+                    _("Drop %(name)s") % {"name": label},
+                    changed(query, pick=[pick for pick, _slot in left], slots=slots),
+                    False,
+                )
+            )
     else:
         message = _("Eight subgroups fit in one figure, and %(n)s are picked.") % {"n": n}
         first = changed(query, pick=list(asked.picks[:MOST_SERIES]), slots=None, hide=None)
@@ -92,8 +97,17 @@ def too_many_picks(asked: FocusAsked, query: QueryDict, names: Sequence[tuple[st
         ]
     controls = [Control(_("Subgroup to drop"), choices, kind="chips")]
     return Figure(
-        "focus", _title(), message, (), {}, Table((), (), ()), size="xl", empty=message, controls=controls, reads=False,
-    )  # fmt: skip
+        "focus",
+        _title(),
+        message,
+        (),
+        {},
+        Table((), (), ()),
+        size="xl",
+        empty=message,
+        controls=controls,
+        reads=False,
+    )
 
 
 def _title() -> str:
@@ -102,9 +116,18 @@ def _title() -> str:
 
 def _without_numbers(message: str, found: Convergence, controls: Sequence[Control] = ()) -> Figure:
     return Figure(
-        "focus", _title(), message, (), {}, Table((), (), ()), size="xl", empty=message, controls=controls, reads=False,
+        "focus",
+        _title(),
+        message,
+        (),
+        {},
+        Table((), (), ()),
+        size="xl",
+        empty=message,
+        controls=controls,
+        reads=False,
         extra={"picks": [str(member.uid) for member in found.members], "slots": ""},
-    )  # fmt: skip
+    )
 
 
 def _series(picked: Selection, asked: FocusAsked, at: int) -> _Series:
@@ -192,10 +215,11 @@ def _drawn(
         controls=_controls(series, asked, query),
         moment_url=links.moment if found.is_by_hour else links.moment.replace("{at}", "{at}T23:59"),
         extra={
-            "picks": [one.uid for one in series], "slots": _slots_text(series),
+            "picks": [one.uid for one in series],
+            "slots": _slots_text(series),
             "fits": {"always": [] if goal is None else [goal], "from_zero": asked.unit != "points"},
         },
-    )  # fmt: skip
+    )
 
 
 def _own_target(found: Convergence, at: int, x: list[str], kept: Any) -> list[dict[str, Any]]:
@@ -234,8 +258,10 @@ def _clear(first: date, last: date) -> timedelta:
 
 def _note(asked: FocusAsked) -> str:
     return {
-        "points": _("points from target"), "ratio": _("percent of the target"), "percent": _("share, percent"),
-    }[asked.unit]  # fmt: skip
+        "points": _("points from target"),
+        "ratio": _("percent of the target"),
+        "percent": _("share, percent"),
+    }[asked.unit]
 
 
 def _sentence(found: Convergence, shown: list[_Series]) -> str:
@@ -296,14 +322,23 @@ def _controls(series: list[_Series], asked: FocusAsked, query: QueryDict) -> lis
         is_alone = one.is_shown and len(hidden) == len(uids) - 1
         chips.append(
             Choice(
-                f"pick-{one.uid}", one.label,
-                changed(query, **stated, hide=None if len(hide) == len(uids) else hide or None), one.is_shown,
-                swatch=one.color, note=one.balance,
+                f"pick-{one.uid}",
+                one.label,
+                changed(query, **stated, hide=None if len(hide) == len(uids) else hide or None),
+                one.is_shown,
+                swatch=one.color,
+                note=one.balance,
                 alone=changed(query, **stated, hide=None if is_alone or not alone else alone),
-                drop=changed(query, pick=[each.uid for each in left] or None, slots=_slots_text(left) or None,
-                             hide=others or None) if len(series) > 1 else "",
+                drop=changed(
+                    query,
+                    pick=[each.uid for each in left] or None,
+                    slots=_slots_text(left) or None,
+                    hide=others or None,
+                )
+                if len(series) > 1
+                else "",
             )
-        )  # fmt: skip
+        )
     known = [] if asked.by_hour else [Control(_("Range"), ranges)]
     picks = Control(_("Subgroups in the figure"), chips, kind="chips", drop_label=_("Drop"))
     return [*known, Control(_("Shown"), units), picks]

@@ -16,16 +16,23 @@ from apps.priorities.sentences.numbers import UNKNOWN, percent, points
 
 Shape = Literal["on", "over", "under", "idle", "nodata"]
 _STATE_WORDS = {
-    "on": gettext_noop("on target"), "over": gettext_noop("over"), "starved": gettext_noop("under, jobs wait"),
-    "met": gettext_noop("under, no demand"), "no_demand": gettext_noop("no demand"),
-    "inferred": gettext_noop("under; demand unknown"), BEFORE_ENTRY: gettext_noop("before the entry"),
-}  # fmt: skip
+    "on": gettext_noop("on target"),
+    "over": gettext_noop("over"),
+    "starved": gettext_noop("under, jobs wait"),
+    "met": gettext_noop("under, no demand"),
+    "no_demand": gettext_noop("no demand"),
+    "inferred": gettext_noop("under; demand unknown"),
+    BEFORE_ENTRY: gettext_noop("before the entry"),
+}
 STATES = tuple(_STATE_WORDS)
 _SHAPES: dict[str, tuple[Shape, str]] = {
-    "on": ("on", _STATE_WORDS["on"]), "over": ("over", _STATE_WORDS["over"]),
-    "starved": ("under", _STATE_WORDS["starved"]), "inferred": ("under", gettext_noop("under")),
-    "met": ("idle", gettext_noop("no demand")), "no_demand": ("idle", _STATE_WORDS["no_demand"]),
-}  # fmt: skip
+    "on": ("on", _STATE_WORDS["on"]),
+    "over": ("over", _STATE_WORDS["over"]),
+    "starved": ("under", _STATE_WORDS["starved"]),
+    "inferred": ("under", gettext_noop("under")),
+    "met": ("idle", gettext_noop("no demand")),
+    "no_demand": ("idle", _STATE_WORDS["no_demand"]),
+}
 
 
 @dataclass(frozen=True, slots=True)

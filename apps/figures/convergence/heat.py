@@ -48,9 +48,14 @@ def heat_figure(found: Convergence, links: Links) -> Figure:
             "xaxis": axes.day_axis(on[0], on[-1])
             | {"range": _edges(on), "showspikes": False, "fixedrange": True, "showline": False},
             "yaxis": {
-                "type": "category", "showgrid": False, "tickfont": {"size": 12}, "tickvals": seen[::-1],
-                "ticktext": [_short(name) for name in seen[::-1]], "fixedrange": True,
-                "range": [-0.5, len(seen) - 0.5], "ticklabelstandoff": 6,
+                "type": "category",
+                "showgrid": False,
+                "tickfont": {"size": 12},
+                "tickvals": seen[::-1],
+                "ticktext": [_short(name) for name in seen[::-1]],
+                "fixedrange": True,
+                "range": [-0.5, len(seen) - 0.5],
+                "ticklabelstandoff": 6,
             },
         },
         table=_table(found, rows, names, points),
@@ -62,7 +67,7 @@ def heat_figure(found: Convergence, links: Links) -> Figure:
         moment_url=links.moment if found.is_by_hour else links.moment.replace("{at}", "{at}T23:59"),
         reads=False,
         extra={"narrow": _narrow(found, seen, len(rows), on)},
-    )  # fmt: skip
+    )
 
 
 def _traces(found: Convergence, rows: list[int], names: list[str], points: slice) -> list[Trace]:
@@ -87,8 +92,9 @@ def _sentence(found: Convergence, rows: list[int], names: list[str]) -> str:
     n_off = sum(str(found.states[row, -1]) in {"over", "starved", "inferred"} for row in rows)
     text = ngettext(
         "%(off)s of %(n)s subgroup is off target; %(first)s the most.",
-        "%(off)s of %(n)s subgroups are off target; %(first)s the most.", len(rows),
-    )  # fmt: skip
+        "%(off)s of %(n)s subgroups are off target; %(first)s the most.",
+        len(rows),
+    )
     return text % {"off": n_off, "n": len(rows), "first": names[0]}
 
 
@@ -129,8 +135,12 @@ def _balances(found: Convergence, rows: list[int]) -> list[EndLabel]:
 
 
 def _cells(found: Convergence, row: int, days: slice) -> Any:
-    return zip(found.actual[row, days].tolist(), found.target[row, days].tolist(), found.states[row, days].tolist(),
-               strict=True)  # fmt: skip
+    return zip(
+        found.actual[row, days].tolist(),
+        found.target[row, days].tolist(),
+        found.states[row, days].tolist(),
+        strict=True,
+    )
 
 
 def _step(actual: float, target: float, state: str) -> int | None:

@@ -34,13 +34,16 @@ def panels_figure(found: Convergence, query: QueryDict, links: Links, name: str 
     x = [axes.moment(on) for on in shown.on]
     panels = [
         {
-            "uid": str(shown.members[row].uid), "name": shown.members[row].name, "marks": rules,
-            "data": _panel(shown, row, x, top, chosen), "layout": _layout(shown, top),
+            "uid": str(shown.members[row].uid),
+            "name": shown.members[row].name,
+            "marks": rules,
+            "data": _panel(shown, row, x, top, chosen),
+            "layout": _layout(shown, top),
             "heading": asdict(heading_of(shown, row)),
         }
         for section in (sections_of(shown, page) if shown.on else ())
         for row, top in section.shown
-    ]  # fmt: skip
+    ]
     return Figure(
         name=name,
         title=_("Shares and targets"),
@@ -98,9 +101,15 @@ def _stretches(x: list[str], mask: Mask) -> list[tuple[str, str]]:
 
 def _shade(begins: str, ends: str, top: float, color: str) -> Trace:
     return {
-        "type": "scatter", "mode": "lines", "line": {"width": 0}, "fill": "toself", "fillcolor": color,
-        "x": [begins, begins, ends, ends, begins], "y": [0, top, top, 0, 0], **traces.NO_HOVER,
-    }  # fmt: skip
+        "type": "scatter",
+        "mode": "lines",
+        "line": {"width": 0},
+        "fill": "toself",
+        "fillcolor": color,
+        "x": [begins, begins, ends, ends, begins],
+        "y": [0, top, top, 0, 0],
+        **traces.NO_HOVER,
+    }
 
 
 def _starved(begins: str, ends: str) -> Trace:

@@ -48,7 +48,7 @@ def stack_figure(found: Convergence, links: Links) -> Figure:
         labels=labels,
         marks=revision_marks(found, links),
         moment_url=links.moment if found.is_by_hour else links.moment.replace("{at}", "{at}T23:59"),
-    )  # fmt: skip
+    )
 
 
 Layer = tuple[str, F8, F8]  # label, actual and target by days
@@ -93,8 +93,10 @@ def _drawn(found: Convergence, layers: list[Layer], x: list[str]) -> tuple[list[
 
 def _sentence(layers: list[Layer]) -> str:
     """Who uses most beyond its target, and who leaves most."""
-    off = sorted(((float(actual[-1] - target[-1]), name, actual, target) for name, actual, target in layers),
-                 key=lambda one: one[0])  # fmt: skip
+    off = sorted(
+        ((float(actual[-1] - target[-1]), name, actual, target) for name, actual, target in layers),
+        key=lambda one: one[0],
+    )
     least, most = off[0], off[-1]
     if most[0] < 5e-4:
         return _("All subgroups are on target.")

@@ -74,8 +74,10 @@ def _sentence(language: str | None, actual: int, target: int, off: int, is_over:
     """All numbers in thousandths."""
     balance = _balance(language, off, is_over, state)
     return _form(language) % {
-        "actual": _written(language, actual), "target": _written(language, target), "balance": balance,
-    }  # fmt: skip
+        "actual": _written(language, actual),
+        "target": _written(language, target),
+        "balance": balance,
+    }
 
 
 @lru_cache(maxsize=8192)

@@ -40,13 +40,11 @@ def burn_down(found: CoreHourWeeks, query: QueryDict) -> Figure:
         traces=[*_pace(found, shown), *(_line(found, one, color_of[one.uid]) for one in shown)],
         layout=_layout(found, shown),
         table=_table(found, shown),
-        labels=[
-            EndLabel(_part(one, -1), _label(one), color_of[one.uid]) for one in shown
-        ],
+        labels=[EndLabel(_part(one, -1), _label(one), color_of[one.uid]) for one in shown],
         controls=[Control(_("Shown"), words.chips(query, HIDE, chips, not_shown), kind="chips")],
         file=words.file_of(found, "burn-down"),
         caption=words.caption_of(found),
-    )  # fmt: skip
+    )
 
 
 def _part(one: AllocationLeft, at: int) -> float:
@@ -89,8 +87,9 @@ def _layout(found: CoreHourWeeks, shown: Sequence[AllocationLeft]) -> dict[str, 
         "margin": axes.margin(44, 206, 26, 24),
         "xaxis": axes.day_axis(found.period.starts_on, found.period.ends_on),
         "yaxis": axes.number_axis(low, 104.0, suffix="\u00a0%") | {"zeroline": True},
-        "shapes": shapes, "annotations": notes,
-    }  # fmt: skip
+        "shapes": shapes,
+        "annotations": notes,
+    }
 
 
 def _today(found: CoreHourWeeks) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -125,9 +124,12 @@ def _sentence(found: CoreHourWeeks, shown: Sequence[AllocationLeft]) -> str:
     one = max(shown, key=lambda each: (each.delivered_core_h - each.due_core_h) / each.allocated_core_h)
     left, even = one.left_core_h[-1], one.allocated_core_h - one.due_core_h
     said = {
-        "name": one.name, "n": words.hours(abs(left)), "of": words.hours(one.allocated_core_h),
-        "even": words.hours(even), "part": percent(abs(left) / one.allocated_core_h),
-    }  # fmt: skip
+        "name": one.name,
+        "n": words.hours(abs(left)),
+        "of": words.hours(one.allocated_core_h),
+        "even": words.hours(even),
+        "part": percent(abs(left) / one.allocated_core_h),
+    }
     if left < 0:
         return _("%(name)s used %(n)s core-hours more than the %(of)s allocated, %(part)s over.") % said
     ends = _ends_early(found, one)

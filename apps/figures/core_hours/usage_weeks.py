@@ -108,9 +108,12 @@ def _layout(drawn: _Drawn) -> dict[str, Any]:
     x = axes.day_axis(first - timedelta(days=4), last + timedelta(days=3))
     y = axes.share_axis([100.0], whole=True) if drawn.is_percent else axes.amount_axis(drawn.totals)
     return {
-        "margin": axes.margin(44, 206, 8, 24), "barmode": "stack", "bargap": 0.22,
-        "xaxis": {**x, "showspikes": False, "unifiedhovertitle": {"text": _("Week of %{x|%-d %b %Y}")}}, "yaxis": y,
-    }  # fmt: skip
+        "margin": axes.margin(44, 206, 8, 24),
+        "barmode": "stack",
+        "bargap": 0.22,
+        "xaxis": {**x, "showspikes": False, "unifiedhovertitle": {"text": _("Week of %{x|%-d %b %Y}")}},
+        "yaxis": y,
+    }
 
 
 def _labels(drawn: _Drawn) -> list[EndLabel]:
@@ -142,10 +145,13 @@ def _sentence(drawn: _Drawn, by: str) -> str:
         "%(name)s %(did)s %(n)s of %(total)s core-hours in %(weeks)s weeks, %(part)s.",
         n,
     ) % {
-        "name": largest.name, "did": _("delivered") if by == "site" else _("used"),
-        "n": words.hours(largest.total_core_h), "total": words.hours(total), "weeks": n,
+        "name": largest.name,
+        "did": _("delivered") if by == "site" else _("used"),
+        "n": words.hours(largest.total_core_h),
+        "total": words.hours(total),
+        "weeks": n,
         "part": percent(largest.total_core_h / total),
-    }  # fmt: skip
+    }
     return f"{text} {_not_shown(drawn.found)}".strip() if by == "group" else text
 
 
@@ -193,7 +199,8 @@ def _controls(
             _("Unit"), [Choice(f"unit-{one}", units[one], changed(query, **{UNIT: one}), one == unit) for one in UNITS]
         ),
         Control(
-            _("Shown"), words.chips(query, HIDE, [(one.key, one.name, colors[one.key]) for one in series], hidden),
+            _("Shown"),
+            words.chips(query, HIDE, [(one.key, one.name, colors[one.key]) for one in series], hidden),
             kind="chips",
         ),
-    ]  # fmt: skip
+    ]

@@ -72,19 +72,32 @@ def chips(query: QueryDict, name: str, series: Sequence[tuple[str, str, str]], h
         alone = [one for one in keys if one != key]
         found.append(
             Choice(
-                f"{name}-{key}", label, changed(query, **{name: then or None}), not is_hidden, swatch=color,
+                f"{name}-{key}",
+                label,
+                changed(query, **{name: then or None}),
+                not is_hidden,
+                swatch=color,
                 alone=changed(query, **{name: alone or None}),
             )
-        )  # fmt: skip
+        )
     return found
 
 
 def empty_figure(name: str, title: str, found: CoreHourWeeks, message: str, controls: Sequence[Any] = ()) -> Figure:
     layout = {"margin": axes.margin(), "xaxis": {"range": [0, 1]}, "yaxis": {"range": [0, 1]}}
     return Figure(
-        name, title, message, (), layout, Table((), (), ()), note=period_words(found.period), size="m", empty=message,
-        controls=controls, reads=False,
-    )  # fmt: skip
+        name,
+        title,
+        message,
+        (),
+        layout,
+        Table((), (), ()),
+        note=period_words(found.period),
+        size="m",
+        empty=message,
+        controls=controls,
+        reads=False,
+    )
 
 
 def period_words(period: Period) -> str:

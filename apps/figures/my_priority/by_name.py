@@ -53,8 +53,10 @@ def read_my_figure(name: str, query: QueryDict) -> MyFigureAsked:
     if name not in MY_FIGURES:
         raise NotFound(f"There is no such figure; there are {', '.join(MY_FIGURES)}.")
     readers: dict[str, Callable[[QueryDict], RankAsked | ForecastAsked | WaitsAsked]] = {
-        "rank": read_rank, "forecast": read_forecast, "waits": read_waits,
-    }  # fmt: skip
+        "rank": read_rank,
+        "forecast": read_forecast,
+        "waits": read_waits,
+    }
     return MyFigureAsked(name, query, readers[name](query) if name in readers else None)
 
 

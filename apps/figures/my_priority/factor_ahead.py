@@ -49,7 +49,7 @@ def factor_figure(found: Forecast) -> Figure | None:
         file=f"fairshare_{found.policy.slug}_factor_ahead_rev{found.snapshot.revision}",
         caption=_("%(policy)s, %(path)s, revision %(n)s")
         % {"policy": found.policy.name, "path": found.entry_path, "n": found.snapshot.revision},
-    )  # fmt: skip
+    )
 
 
 def _axis(factors: Sequence[float]) -> dict[str, Any]:
@@ -67,11 +67,12 @@ def _table(points: Sequence[FactorPoint]) -> Table:
         columns=_columns(),
         rows=[
             [
-                formats.date_format(timezone.localtime(point.at), "j M, H:i"), str(point.days),
+                formats.date_format(timezone.localtime(point.at), "j M, H:i"),
+                str(point.days),
                 factor_words(point.factor),
             ]
             for point in points
         ],
         raw=[[point.at.isoformat(), point.days, point.factor] for point in points],
         header=("at", "days", "factor"),
-    )  # fmt: skip
+    )

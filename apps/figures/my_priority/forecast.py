@@ -112,7 +112,7 @@ def forecast_figure(found: Forecast, asked: ForecastAsked, query: QueryDict) -> 
         file=f"fairshare_{found.policy.slug}_forecast_{shown.name}_rev{found.snapshot.revision}",
         caption=_("%(policy)s, %(path)s, revision %(n)s")
         % {"policy": found.policy.name, "path": shown.path, "n": found.snapshot.revision},
-    )  # fmt: skip
+    )
 
 
 def _past(found: Forecast, shown: ForecastLevel) -> list[tuple[datetime, float]]:
@@ -148,10 +148,14 @@ def _traces(
     lines = [
         traces.forecast(at, axes.rounded(likely, 3), name="", color="$level-mark", words=foreseen),
         traces.line(
-            at, axes.rounded(so_far, 3), name="", color=_STATES[state_of(shown)],
-            words=known + [""] * (len(ahead) - 1), width=2,
+            at,
+            axes.rounded(so_far, 3),
+            name="",
+            color=_STATES[state_of(shown)],
+            words=known + [""] * (len(ahead) - 1),
+            width=2,
         ),
-    ]  # fmt: skip
+    ]
     return [
         *traces.tolerance(whole, [max(target - slack, 0.0) * 100] * 2, [min(target + slack, 1.0) * 100] * 2),
         *traces.fan(x, [one.low * 100 for one in ahead], [one.high * 100 for one in ahead]),
@@ -212,8 +216,10 @@ def _balance(name: str, part: float, target: float) -> str:
 
 def _foreseen(one: CurvePoint) -> str:
     return _("most likely %(likely)s, middle half %(half)s, full range %(all)s") % {
-        "likely": percent(one.middle), "half": _range(one.lower, one.upper), "all": _range(one.low, one.high),
-    }  # fmt: skip
+        "likely": percent(one.middle),
+        "half": _range(one.lower, one.upper),
+        "all": _range(one.low, one.high),
+    }
 
 
 def _range(low: float, high: float) -> str:
@@ -229,9 +235,12 @@ def _now(as_of: datetime) -> dict[str, Any]:
 
 def _columns() -> tuple[Column, ...]:
     return (
-        Column(_("Day")), Column(_("So far")), Column(_("Most likely")), Column(_("Middle 50 %")),
+        Column(_("Day")),
+        Column(_("So far")),
+        Column(_("Most likely")),
+        Column(_("Middle 50 %")),
         Column(_("Full range")),
-    )  # fmt: skip
+    )
 
 
 def _table(

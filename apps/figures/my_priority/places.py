@@ -17,9 +17,11 @@ from apps.priorities.sentences.numbers import factor as factor_words
 def places_figure(found: MyPlace) -> Figure:
     """Bars as high as people in a twentieth of the factor: a wider bar of few people is low."""
     title = _("Distribution of factors")
-    note = _("users per twentieth of the factor, computed from the key") if found.is_from_key else _(
-        "users per twentieth of the factor"
-    )  # fmt: skip
+    note = (
+        _("users per twentieth of the factor, computed from the key")
+        if found.is_from_key
+        else _("users per twentieth of the factor")
+    )
     sentence, table = _sentence(found), _table(found)
     if not found.bins:
         nothing = {"margin": axes.margin(), "xaxis": {"range": [0, 1]}, "yaxis": {"range": [0, 1]}}
@@ -35,7 +37,8 @@ def places_figure(found: MyPlace) -> Figure:
             "margin": axes.margin(44, 12, 26, 40),
             "hovermode": "closest",
             "xaxis": {
-                **axes.number_axis(0.0, 1.0), "showspikes": False,
+                **axes.number_axis(0.0, 1.0),
+                "showspikes": False,
                 "title": {"text": _("factor: higher is served earlier")},
             },
             "yaxis": axes.amount_axis(heights, most=4),
@@ -46,7 +49,7 @@ def places_figure(found: MyPlace) -> Figure:
         file=f"fairshare_{found.policy_slug}_places_rev{found.revision}",
         caption=_("%(policy)s, %(account)s, revision %(n)s")
         % {"policy": found.policy_name, "account": found.account, "n": found.revision},
-    )  # fmt: skip
+    )
 
 
 def _bars(found: MyPlace, heights: list[float]) -> dict[str, Any]:
@@ -56,8 +59,9 @@ def _bars(found: MyPlace, heights: list[float]) -> dict[str, Any]:
     )
     colors = ["$accent" if one.is_mine else "$level-mark/0.6" for one in found.bins]
     return drawn | {
-        "width": [round((one.high - one.low) * 0.94, 4) for one in found.bins], "marker": {"color": colors},
-    }  # fmt: skip
+        "width": [round((one.high - one.low) * 0.94, 4) for one in found.bins],
+        "marker": {"color": colors},
+    }
 
 
 def _you(found: MyPlace, heights: list[float]) -> dict[str, Any]:
@@ -65,11 +69,15 @@ def _you(found: MyPlace, heights: list[float]) -> dict[str, Any]:
     at = next(n for n, one in enumerate(found.bins) if one.is_mine)
     factor = found.factor or 0.0
     return {
-        "x": factor, "y": heights[at], "yanchor": "bottom", "yshift": 4, "showarrow": False,
+        "x": factor,
+        "y": heights[at],
+        "yanchor": "bottom",
+        "yshift": 4,
+        "showarrow": False,
         "xanchor": "left" if factor < 0.15 else "right" if factor > 0.85 else "center",
         "text": _("you, %(factor)s") % {"factor": factor_words(found.factor)},
         "font": {"size": 12, "weight": 600, "color": "$accent"},
-    }  # fmt: skip
+    }
 
 
 def _range(one: Bin) -> str:
@@ -86,9 +94,11 @@ def _sentence(found: MyPlace) -> str:
     if found.rank is None:
         return _("%(account)s has no rank of its own.") % {"account": found.account}
     said = {
-        "ahead": count(found.rank - 1), "others": count(found.of - 1), "behind": count(found.n_behind),
+        "ahead": count(found.rank - 1),
+        "others": count(found.of - 1),
+        "behind": count(found.n_behind),
         "same": count(found.n_same),
-    }  # fmt: skip
+    }
     if found.of == 1:
         return _("You are the only one with a rank.")
     if not found.n_same and found.rank == 1:

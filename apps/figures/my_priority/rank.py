@@ -51,9 +51,13 @@ def _refuse(where: str, message: str) -> None:
 
 
 def rank_figure(
-    found: RankHistory, asked: RankAsked, query: QueryDict, *, moment_url: str = "",
+    found: RankHistory,
+    asked: RankAsked,
+    query: QueryDict,
+    *,
+    moment_url: str = "",
     mark_url: Callable[[int], str] = lambda _number: "",
-) -> Figure:  # fmt: skip
+) -> Figure:
     """mark_url: the page of a revision, opened from its mark. moment_url: see Figure."""
     is_rank = asked.by == "rank"
     known = [then for then in found.days if _value(then, is_rank) is not None]
@@ -97,7 +101,9 @@ def rank_figure(
         labels=[EndLabel(end, label, color="$accent")],
         marks=[
             Mark(
-                _place(one.at), _("rev %(n)s") % {"n": one.number}, _("Revision %(n)s") % {"n": one.number},
+                _place(one.at),
+                _("rev %(n)s") % {"n": one.number},
+                _("Revision %(n)s") % {"n": one.number},
                 mark_url(one.number),
             )
             for one in found.published
@@ -107,7 +113,7 @@ def rank_figure(
         caption=_("%(policy)s, %(account)s, revision %(n)s")
         % {"policy": found.policy_name, "account": found.account, "n": found.revision},
         moment_url=moment_url,
-    )  # fmt: skip
+    )
 
 
 def _value(then: RankThen, is_rank: bool) -> float | None:
@@ -186,23 +192,27 @@ def _table(days: Sequence[RankThen]) -> Table:
             [
                 formats.date_format(timezone.localtime(then.as_of), "j M Y, H:i"),
                 UNKNOWN if then.rank is None else count(then.rank),
-                count(then.of), factor_words(then.factor), str(then.revision),
+                count(then.of),
+                factor_words(then.factor),
+                str(then.revision),
             ]
             for then in newest
         ],
         raw=[[then.as_of.isoformat(), then.rank, then.of, then.factor, then.revision] for then in newest],
         header=("as_of", "rank", "of", "factor", "revision"),
-    )  # fmt: skip
+    )
 
 
 def _controls(asked: RankAsked, query: QueryDict) -> list[Control]:
     periods = [
-        Choice(f"rank-{days}", _("%(n)s d") % {"n": days} if days < 365 else _("1 y"),
-               changed(query, **{DAYS: str(days)}), asked.days == days)
+        Choice(
+            f"rank-{days}",
+            _("%(n)s d") % {"n": days} if days < 365 else _("1 y"),
+            changed(query, **{DAYS: str(days)}),
+            asked.days == days,
+        )
         for days in PERIODS_DAYS
-    ]  # fmt: skip
+    ]
     labels = {"rank": _("Rank"), "factor": _("Factor")}
-    measures = [
-        Choice(f"rank-by-{by}", labels[by], changed(query, **{BY: by}), asked.by == by) for by in MEASURES
-    ]  # fmt: skip
+    measures = [Choice(f"rank-by-{by}", labels[by], changed(query, **{BY: by}), asked.by == by) for by in MEASURES]
     return [Control(_("Period"), periods), Control(_("Measure"), measures)]

@@ -61,7 +61,8 @@ def waits_figure(found: MyWaits, asked: WaitsAsked, query: QueryDict) -> Figure:
             "margin": axes.margin(44, 12, 8, 40),
             "hovermode": "closest",
             "xaxis": {
-                **x_axis, "showspikes": False,
+                **x_axis,
+                "showspikes": False,
                 "title": {"text": _("%(name)s at the start of the day") % {"name": found.level_name}},
             },
             "yaxis": axes.number_axis(0.0, top, suffix="\u00a0h"),
@@ -72,24 +73,32 @@ def waits_figure(found: MyWaits, asked: WaitsAsked, query: QueryDict) -> Figure:
         file=f"fairshare_{found.policy_slug}_waits_{asked.days}d_rev{found.revision}",
         caption=_("%(policy)s, %(account)s, revision %(n)s")
         % {"policy": found.policy_name, "account": found.account, "n": found.revision},
-    )  # fmt: skip
+    )
 
 
 def _dots(days: list[WaitDay], across: list[float], hours: list[float]) -> Trace:
     """In the order of the days, as keys read them."""
     colors = ["$over-mark" if one > 0 else "$under-mark" if one < 0 else "$level-mark" for one in across]
     return {
-        "type": "scatter", "mode": "markers", "name": "", "x": axes.rounded(across, 3), "y": axes.rounded(hours, 4),
-        "marker": {"color": colors, "size": 8}, "customdata": [_words(day) for day in days],
-        "hovertemplate": "%{customdata}<extra></extra>", "meta": {"read": True},
-    }  # fmt: skip
+        "type": "scatter",
+        "mode": "markers",
+        "name": "",
+        "x": axes.rounded(across, 3),
+        "y": axes.rounded(hours, 4),
+        "marker": {"color": colors, "size": 8},
+        "customdata": [_words(day) for day in days],
+        "hovertemplate": "%{customdata}<extra></extra>",
+        "meta": {"read": True},
+    }
 
 
 def _words(day: WaitDay) -> str:
     said = {
-        "day": formats.date_format(day.on, "j M"), "jobs": _jobs(day.n_jobs), "wait": duration(day.median_s),
+        "day": formats.date_format(day.on, "j M"),
+        "jobs": _jobs(day.n_jobs),
+        "wait": duration(day.median_s),
         "balance": _balance(day.deviation),
-    }  # fmt: skip
+    }
     return _("%(day)s: %(jobs)s, median wait %(wait)s, %(balance)s") % said
 
 
@@ -134,9 +143,10 @@ def _side(waited: Waited) -> str:
     """12 days, half of your jobs waited longer than 5.2 h"""
     if waited.median_s < 1:
         text = ngettext(
-            "%(n)s day, half of your jobs started at once", "%(n)s days, half of your jobs started at once",
+            "%(n)s day, half of your jobs started at once",
+            "%(n)s days, half of your jobs started at once",
             waited.n_days,
-        )  # fmt: skip
+        )
     else:
         text = ngettext(
             "%(n)s day, half of your jobs waited longer than %(wait)s",
@@ -158,16 +168,26 @@ def _table(found: MyWaits) -> Table:
     """Newest first; also days whose balance isn't known."""
     days = found.days[::-1]
     return Table(
-        columns=(Column(_("Day")), Column(_("Jobs")), Column(_("Median wait")), Column(_("Longest wait")),
-                 Column(_("Balance"))),
+        columns=(
+            Column(_("Day")),
+            Column(_("Jobs")),
+            Column(_("Median wait")),
+            Column(_("Longest wait")),
+            Column(_("Balance")),
+        ),
         rows=[
-            [formats.date_format(day.on, "j M Y"), count(day.n_jobs), duration(day.median_s), duration(day.longest_s),
-             _balance(day.deviation)]
+            [
+                formats.date_format(day.on, "j M Y"),
+                count(day.n_jobs),
+                duration(day.median_s),
+                duration(day.longest_s),
+                _balance(day.deviation),
+            ]
             for day in days
         ],
         raw=[[day.on.isoformat(), day.n_jobs, day.median_s, day.longest_s, _points(day.deviation)] for day in days],
         header=("day", "jobs", "median_wait_s", "longest_wait_s", "deviation_points"),
-    )  # fmt: skip
+    )
 
 
 def _points(deviation: float | None) -> Any:
@@ -176,8 +196,12 @@ def _points(deviation: float | None) -> Any:
 
 def _controls(asked: WaitsAsked, query: QueryDict) -> list[Control]:
     periods = [
-        Choice(f"wait-{days}", _("%(n)s d") % {"n": days} if days < 365 else _("1 y"),
-               changed(query, **{DAYS: str(days)}), asked.days == days)
+        Choice(
+            f"wait-{days}",
+            _("%(n)s d") % {"n": days} if days < 365 else _("1 y"),
+            changed(query, **{DAYS: str(days)}),
+            asked.days == days,
+        )
         for days in PERIODS_DAYS
-    ]  # fmt: skip
+    ]
     return [Control(_("Period"), periods)]

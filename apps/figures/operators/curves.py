@@ -24,42 +24,59 @@ def profiles(shown: Shown) -> Figure:
     own = by_operator.get(shown.own, [])
     drawn: list[Trace] = [
         {
-            "type": "scatter", "mode": "lines", "name": name, "x": [row.actual for row in rows],
-            "y": [round(row.priority, 4) for row in rows], "line": {"color": "$level-mark/0.6", "width": 1},
+            "type": "scatter",
+            "mode": "lines",
+            "name": name,
+            "x": [row.actual for row in rows],
+            "y": [round(row.priority, 4) for row in rows],
+            "line": {"color": "$level-mark/0.6", "width": 1},
             **traces.NO_HOVER,
         }
-        for name, rows in by_operator.items() if name != shown.own
-    ]  # fmt: skip
+        for name, rows in by_operator.items()
+        if name != shown.own
+    ]
     drawn.append(
         traces.line(
-            [row.actual for row in own], [round(row.priority, 4) for row in own], name=shown.own, color="$ink",
-            words=[_profile_words(row) for row in own], width=2.25,
+            [row.actual for row in own],
+            [round(row.priority, 4) for row in own],
+            name=shown.own,
+            color="$ink",
+            words=[_profile_words(row) for row in own],
+            width=2.25,
         )
-    )  # fmt: skip
+    )
     drawn.append(traces.target([shown.target, shown.target], [-1, 1]))
     drawn.append(traces.end_dot(shown.target, 0.0, color="$ink"))
     marks = [-1.0, -0.5, 0.0, 0.5, 1.0]
     return Figure(
-        name=shown.found.name, title=shown.found.title, sentence=shown.found.sentence, note=shown.found.unit,
+        name=shown.found.name,
+        title=shown.found.title,
+        sentence=shown.found.sentence,
+        note=shown.found.unit,
         traces=drawn,
         layout={
-            "margin": axes.margin(44, 96, 8, 24), "hovermode": "closest",
+            "margin": axes.margin(44, 96, 8, 24),
+            "hovermode": "closest",
             "xaxis": {
-                "range": [0, 1], "tickvals": [0, 0.25, 0.5, 0.75, 1], "ticktext": ["0", "25", "50", "75", "100\u00a0%"],
+                "range": [0, 1],
+                "tickvals": [0, 0.25, 0.5, 0.75, 1],
+                "ticktext": ["0", "25", "50", "75", "100\u00a0%"],
             },
             "yaxis": {"range": [-1.02, 1.02], "tickvals": marks, "ticktext": [signed(mark, 1) for mark in marks]},
         },
         table=table_of(shown.found, shown.found.rows),
         labels=[EndLabel(own[-1].priority, shown.own, "$ink")] if own else [],
         controls=[shown.operator_control(by_operator), shown.target_control()],
-        file=f"fairshare_{shown.policy}_profiles_{shown.own}", caption=shown.caption,
-    )  # fmt: skip
+        file=f"fairshare_{shown.policy}_profiles_{shown.own}",
+        caption=shown.caption,
+    )
 
 
 def _profile_words(row: ProfilePoint) -> str:
     return _("at actual %(actual)s: priority %(priority)s") % {
-        "actual": percent(row.actual, 0), "priority": signed(row.priority, 2),
-    }  # fmt: skip
+        "actual": percent(row.actual, 0),
+        "priority": signed(row.priority, 2),
+    }
 
 
 def leaf_jobs(shown: Shown) -> Figure:
@@ -81,16 +98,22 @@ def leaf_jobs(shown: Shown) -> Figure:
         labels.append(EndLabel(y[-1], label, color))
     ends = [power for power in range(int(low) - 1, int(high) + 2) if low <= power <= high]
     return Figure(
-        name=shown.found.name, title=shown.found.title, sentence=shown.found.sentence,
-        note=_("percent of leaves, by the size of the job in %(unit)s") % {"unit": shown.found.unit}, traces=drawn,
+        name=shown.found.name,
+        title=shown.found.title,
+        sentence=shown.found.sentence,
+        note=_("percent of leaves, by the size of the job in %(unit)s") % {"unit": shown.found.unit},
+        traces=drawn,
         layout={
-            "margin": axes.margin(44, 158, 8, 24), "hovermode": "closest",
+            "margin": axes.margin(44, 158, 8, 24),
+            "hovermode": "closest",
             "xaxis": {"range": [low, high], "tickvals": ends, "ticktext": [f"{10.0**power:,g}" for power in ends]},
             "yaxis": axes.share_axis([100.0], whole=True),
         },
-        table=table_of(shown.found, rows), labels=labels, file=f"fairshare_{shown.policy}_leaf-jobs",
+        table=table_of(shown.found, rows),
+        labels=labels,
+        file=f"fairshare_{shown.policy}_leaf-jobs",
         caption=shown.caption,
-    )  # fmt: skip
+    )
 
 
 def _cumulative(values: list[float | None], n: int, low: float, high: float) -> tuple[list[float], list[float]]:
@@ -119,32 +142,52 @@ def exponent(shown: Shown) -> Figure:
     low, high = log(curve[0].parent_ratio), log(curve[-1].parent_ratio)
     drawn = [
         traces.line(
-            [log(row.parent_ratio) for row in curve], [round(row.k, 4) for row in curve], name="k", color="$ink",
-            words=[_curve_words(row) for row in curve], width=2.0,
+            [log(row.parent_ratio) for row in curve],
+            [round(row.k, 4) for row in curve],
+            name="k",
+            color="$ink",
+            words=[_curve_words(row) for row in curve],
+            width=2.0,
         )
-    ]  # fmt: skip
+    ]
     drawn.append(
         {
-            "type": "scatter", "mode": "markers", "x": [min(max(log(row.parent_ratio), low), high) for row in points],
-            "y": [row.k for row in points], "marker": {"color": "$accent", "size": 9 if shown.query.entry else 6},
-            "customdata": [_point_words(row) for row in points], "hovertemplate": "%{customdata}<extra></extra>",
+            "type": "scatter",
+            "mode": "markers",
+            "x": [min(max(log(row.parent_ratio), low), high) for row in points],
+            "y": [row.k for row in points],
+            "marker": {"color": "$accent", "size": 9 if shown.query.entry else 6},
+            "customdata": [_point_words(row) for row in points],
+            "hovertemplate": "%{customdata}<extra></extra>",
         }
-    )  # fmt: skip
+    )
     drawn.append(traces.target([0.0, 0.0], [0.0, 1.04]))
     ticks = (0.2, 0.5, 1.0, 2.0, 5.0)
     return Figure(
-        name=shown.found.name, title=shown.found.title, sentence=shown.found.sentence, note=shown.found.unit,
+        name=shown.found.name,
+        title=shown.found.title,
+        sentence=shown.found.sentence,
+        note=shown.found.unit,
         traces=drawn,
         layout={
-            "margin": axes.margin(44, 12, 8, 24), "hovermode": "closest",
-            "xaxis": {"range": [low, high], "tickvals": [log(one) for one in ticks],
-                      "ticktext": [number(one, 0 if one >= 1 else 1) for one in ticks]},
-            "yaxis": {"range": [0, 1.04], "tickvals": [0, 0.25, 0.5, 0.75, 1],
-                      "ticktext": ["0", "0.25", "0.5", "0.75", "1"]},
+            "margin": axes.margin(44, 12, 8, 24),
+            "hovermode": "closest",
+            "xaxis": {
+                "range": [low, high],
+                "tickvals": [log(one) for one in ticks],
+                "ticktext": [number(one, 0 if one >= 1 else 1) for one in ticks],
+            },
+            "yaxis": {
+                "range": [0, 1.04],
+                "tickvals": [0, 0.25, 0.5, 0.75, 1],
+                "ticktext": ["0", "0.25", "0.5", "0.75", "1"],
+            },
         },
-        table=table_of(shown.found, [*points, *curve]), size="m",
-        file=f"fairshare_{shown.policy}_exponent", caption=shown.caption,
-    )  # fmt: skip
+        table=table_of(shown.found, [*points, *curve]),
+        size="m",
+        file=f"fairshare_{shown.policy}_exponent",
+        caption=shown.caption,
+    )
 
 
 def _curve_words(row: ExponentPoint) -> str:
@@ -153,12 +196,22 @@ def _curve_words(row: ExponentPoint) -> str:
 
 def _point_words(row: ExponentPoint) -> str:
     return _("%(entry)s: k %(k)s, parent at %(ratio)s, own ratio %(own)s") % {
-        "entry": row.entry, "k": number(row.k, 2), "ratio": ratio(row.parent_ratio), "own": ratio(row.local_ratio),
-    }  # fmt: skip
+        "entry": row.entry,
+        "k": number(row.k, 2),
+        "ratio": ratio(row.parent_ratio),
+        "own": ratio(row.local_ratio),
+    }
 
 
 def _empty(shown: Shown, text: str) -> Figure:
     return Figure(
-        name=shown.found.name, title=shown.found.title, sentence=shown.found.sentence, note=shown.found.unit,
-        traces=(), layout={}, table=table_of(shown.found, ()), empty=text, reads=False,
-    )  # fmt: skip
+        name=shown.found.name,
+        title=shown.found.title,
+        sentence=shown.found.sentence,
+        note=shown.found.unit,
+        traces=(),
+        layout={},
+        table=table_of(shown.found, ()),
+        empty=text,
+        reads=False,
+    )

@@ -30,8 +30,15 @@ from apps.priorities.sentences.numbers import count, job_hours, number, percent,
 RAMP = ("$seq-0", "$seq-1", "$seq-2", "$seq-3", "$seq-5", "$seq-6")
 # Components from the lowest priority (over target) to the highest (under target).
 _COMPONENTS = (
-    "$ice-o3", "$ice-o2", "$ice-o2/0.55", "$ice-o1", "$ice-u1", "$ice-u2/0.55", "$ice-u2", "$ice-u3",
-)  # fmt: skip
+    "$ice-o3",
+    "$ice-o2",
+    "$ice-o2/0.55",
+    "$ice-o1",
+    "$ice-u1",
+    "$ice-u2/0.55",
+    "$ice-u2",
+    "$ice-u3",
+)
 _LEAST_JOB_H, _MOST_JOB_H = 10.0, 10_000.0
 _DENSEST = 0.85
 _MOST_TEXTS = 150  # in one picture; beyond, the hover and the table have the numbers
@@ -66,14 +73,23 @@ def input_density(shown: Shown) -> Figure:
 
 def aggregation(shown: Shown) -> Figure:
     cells = [
-        Cell(percent(row.target, 0), signed(row.priority, 2), _dense(row.density), _share(row.density),
-             _density_words(row))
+        Cell(
+            percent(row.target, 0),
+            signed(row.priority, 2),
+            _dense(row.density),
+            _share(row.density),
+            _density_words(row),
+        )
         for row in shown.of(LocalDensity)
-    ]  # fmt: skip
+    ]
     return _heatmap(
-        shown, cells, labels=_priority_labels(cells), size="l", is_upward=True,
+        shown,
+        cells,
+        labels=_priority_labels(cells),
+        size="l",
+        is_upward=True,
         controls=[shown.operator_control(SEVEN)],
-    )  # fmt: skip
+    )
 
 
 def _dense(density: float) -> float | None:
@@ -87,8 +103,9 @@ def _share(density: float) -> str:
 
 def _density_words(row: LocalDensity | InputDensity) -> str:
     return _("%(part)s from priority %(priority)s on") % {
-        "part": percent(row.density), "priority": signed(row.priority, 2),
-    }  # fmt: skip
+        "part": percent(row.density),
+        "priority": signed(row.priority, 2),
+    }
 
 
 def job_size(shown: Shown) -> Figure:
@@ -149,10 +166,15 @@ def _first_texts(rows: Sequence[JobSize], job_h: float, cells: Sequence[Cell]) -
 
 def bits(shown: Shown) -> Figure:
     cells = [
-        Cell(row.operator, region_label(row.region), None if row.bits is None else (row.bits - 3) / 17,
-             "> 20" if row.bits is None else str(row.bits), _bits_words(row))
+        Cell(
+            row.operator,
+            region_label(row.region),
+            None if row.bits is None else (row.bits - 3) / 17,
+            "> 20" if row.bits is None else str(row.bits),
+            _bits_words(row),
+        )
         for row in shown.of(BitsNeeded)
-    ]  # fmt: skip
+    ]
     labels = {cell.column: cell.column.replace(" ", "<br>", 1) for cell in cells}  # two lines, for a narrow window
     figure = _heatmap(shown, cells, labels=labels)
     return replace(figure, layout=figure.layout | {"margin": axes.margin(96, 12, 8, 40)} if figure.layout else {})
@@ -175,13 +197,20 @@ def resolution(shown: Shown) -> Figure:
         "pairs": lambda row: row.n_tied_pairs + row.n_turned_pairs,
     }
     n_of = counted[shown.query.count]
-    most = max((row.n_leaves * (row.n_leaves - 1) // 2 if shown.query.count == "pairs" else row.n_leaves
-                for row in rows), default=1)  # fmt: skip
+    most = max(
+        (row.n_leaves * (row.n_leaves - 1) // 2 if shown.query.count == "pairs" else row.n_leaves for row in rows),
+        default=1,
+    )
     cells = [
-        Cell(row.operator, resolution_text(row.resolution), _part(n_of(row), most), count(n_of(row)),
-             _effect_words(row, n_of(row), shown.query.count))
+        Cell(
+            row.operator,
+            resolution_text(row.resolution),
+            _part(n_of(row), most),
+            count(n_of(row)),
+            _effect_words(row, n_of(row), shown.query.count),
+        )
         for row in rows
-    ]  # fmt: skip
+    ]
     labels = {resolution_text(row.resolution): _bits_or_number(row.resolution) for row in rows}
     figure = _heatmap(shown, cells, labels=labels, controls=[shown.count_control()])
     columns = list(dict.fromkeys(cell.column for cell in cells))
@@ -211,8 +240,10 @@ def _effect_words(row: ResolutionEffect, n: int, what: str) -> str:
         "pairs": _("at %(resolution)s: %(n)s pairs of %(all)s leaves ordered differently"),
     }
     return texts[what] % {
-        "resolution": resolution_text(row.resolution), "n": count(n), "all": count(row.n_leaves),
-    }  # fmt: skip
+        "resolution": resolution_text(row.resolution),
+        "n": count(n),
+        "all": count(row.n_leaves),
+    }
 
 
 def steps(shown: Shown) -> Figure:
@@ -225,30 +256,42 @@ def steps(shown: Shown) -> Figure:
     grid = [[by_pair[target, actual] for actual in actuals] for target in targets]
     trace = traces.cells(
         [[row.component * len(_COMPONENTS) // n for row in line] for line in grid],
-        [[_step_words(row) for row in line] for line in grid], _COMPONENTS, gap=0.0,
-    )  # fmt: skip
+        [[_step_words(row) for row in line] for line in grid],
+        _COMPONENTS,
+        gap=0.0,
+    )
     last = len(grid) - 0.5
     marks = [-0.5 + (last + 0.5) * part / 4 for part in range(5)]
     percents = {"range": [-0.5, last], "tickvals": marks, "ticktext": ["0", "25", "50", "75", "100\u00a0%"]}
     layout = {
-        "margin": axes.margin(44, 12, 8, 24), "xaxis": percents | {"fixedrange": True},
-        "yaxis": percents | {"showgrid": False, "fixedrange": True}, "hovermode": "closest", "bargap": 0,
-    }  # fmt: skip
+        "margin": axes.margin(44, 12, 8, 24),
+        "xaxis": percents | {"fixedrange": True},
+        "yaxis": percents | {"showgrid": False, "fixedrange": True},
+        "hovermode": "closest",
+        "bargap": 0,
+    }
     control = shown.operator_control(dict.fromkeys(row.operator for row in every))
     return _figure(shown, [trace], layout, rows, size="l", controls=[control])
 
 
 def _step_words(row: Step) -> str:
     return _("actual %(actual)s, target %(target)s: component %(component)s, priorities from %(priority)s on") % {
-        "actual": percent(row.actual), "target": percent(row.target), "component": count(row.component + 1),
+        "actual": percent(row.actual),
+        "target": percent(row.target),
+        "component": count(row.component + 1),
         "priority": signed(row.priority, 2),
-    }  # fmt: skip
+    }
 
 
 def _heatmap(
-    shown: Shown, cells: Sequence[Cell], *, rows: Sequence[Row] | None = None, is_upward: bool = False,
-    labels: Mapping[str, str] | None = None, **more: Any,
-) -> Figure:  # fmt: skip
+    shown: Shown,
+    cells: Sequence[Cell],
+    *,
+    rows: Sequence[Row] | None = None,
+    is_upward: bool = False,
+    labels: Mapping[str, str] | None = None,
+    **more: Any,
+) -> Figure:
     """The first row on top, unless the axis is one of numbers. labels: of columns, where they are not their names."""
     if not cells:
         nothing = _("No usage yet: numbers appear with the first recompute.")
@@ -260,8 +303,9 @@ def _heatmap(
     grid = [[by_place.get((name, column)) for column in columns] for name in names]
     trace = traces.cells(
         [[None if cell is None else _step(cell.part) for cell in line] for line in grid],
-        [["" if cell is None else f"{cell.row} {cell.words}" for cell in line] for line in grid], RAMP,
-    )  # fmt: skip
+        [["" if cell is None else f"{cell.row} {cell.words}" for cell in line] for line in grid],
+        RAMP,
+    )
     layout = {
         "margin": axes.margin(96, 12, 8, 24),
         "xaxis": _names_axis(columns, labels) | {"tickangle": 0},
@@ -278,12 +322,18 @@ def _heatmap(
 
 def _names_axis(names: Sequence[str], labels: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Names at the places 0, 1 …; with labels only those that have one, under it."""
-    shown = [(at, name if labels is None else labels[name]) for at, name in enumerate(names)
-             if labels is None or name in labels]  # fmt: skip
+    shown = [
+        (at, name if labels is None else labels[name])
+        for at, name in enumerate(names)
+        if labels is None or name in labels
+    ]
     return {
-        "range": [-0.5, len(names) - 0.5], "tickvals": [at for at, _label in shown],
-        "ticktext": [label for _at, label in shown], "fixedrange": True, "zeroline": False,
-    }  # fmt: skip
+        "range": [-0.5, len(names) - 0.5],
+        "tickvals": [at for at, _label in shown],
+        "ticktext": [label for _at, label in shown],
+        "fixedrange": True,
+        "zeroline": False,
+    }
 
 
 def _priority_labels(cells: Sequence[Cell]) -> dict[str, str]:
@@ -305,7 +355,15 @@ def _text(cell: Cell, text: str, x: int, y: int) -> dict[str, Any]:
 def _figure(shown: Shown, drawn: Sequence[Trace], layout: dict[str, Any], rows: Sequence[Row], **more: Any) -> Figure:
     found = shown.found
     return Figure(
-        name=found.name, title=found.title, sentence=found.sentence, note=found.unit, traces=drawn, layout=layout,
-        table=table_of(found, rows), reads=False, file=f"fairshare_{shown.policy}_{found.name}", caption=shown.caption,
+        name=found.name,
+        title=found.title,
+        sentence=found.sentence,
+        note=found.unit,
+        traces=drawn,
+        layout=layout,
+        table=table_of(found, rows),
+        reads=False,
+        file=f"fairshare_{shown.policy}_{found.name}",
+        caption=shown.caption,
         **more,
-    )  # fmt: skip
+    )

@@ -58,8 +58,10 @@ class Shown:
 
     def count_control(self) -> Control:
         labels = {
-            "misplaced": _("Another rank"), "lost": _("No longer distinct"), "pairs": _("Pairs ordered differently"),
-        }  # fmt: skip
+            "misplaced": _("Another rank"),
+            "lost": _("No longer distinct"),
+            "pairs": _("Pairs ordered differently"),
+        }
         return self._seg(_("Count"), "count", [(name, labels[name]) for name in COUNTS], self.query.count)
 
     def _seg(self, label: str, name: str, choices: Sequence[tuple[str, str]], chosen: str) -> Control:

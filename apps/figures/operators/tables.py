@@ -31,28 +31,48 @@ def _pivoted(shown: Sequence[Row], layout: Layout) -> tuple[tuple[Column, ...], 
         cells = by_row.setdefault(getattr(row, layout.rows), {})
         cells[getattr(row, layout.columns)] = cell(layout.cells, getattr(row, layout.cells))
     head = (Column(label_of(layout.rows), is_number=False), *(Column(cell(layout.columns, one)) for one in across))
-    return head, [[cell(layout.rows, name), *(cells.get(one, UNKNOWN) for one in across)]
-                  for name, cells in by_row.items()]  # fmt: skip
+    return head, [
+        [cell(layout.rows, name), *(cells.get(one, UNKNOWN) for one in across)] for name, cells in by_row.items()
+    ]
 
 
 def label_of(name: str) -> str:
     """The head of a column."""
     labels = {
-        "operator": _("Operator"), "target": _("Target"), "actual": _("Actual"), "priority": _("Priority from"),
-        "component": _("Component"), "density": _("Part"), "region": _("Region"), "bits": _("Bits"), "job_h": _("Job"),
-        "published": _("Published"), "resolution": _("Resolution"), "n_leaves": _("Leaves"),
-        "n_misplaced": _("Another rank"), "n_lost": _("No longer distinct"), "n_tied_pairs": _("Tied pairs"),
-        "n_turned_pairs": _("Reversed pairs"), "entry": _("Entry"), "any_level_h": _("Changes the vector"),
-        "every_level_h": _("Visible on every level"), "parent_ratio": _("Ratio R of the parent"), "k": _("Exponent k"),
-        "local_ratio": _("Own ratio r_l"), "effective_ratio": _("Ratio R"),
-    }  # fmt: skip
+        "operator": _("Operator"),
+        "target": _("Target"),
+        "actual": _("Actual"),
+        "priority": _("Priority from"),
+        "component": _("Component"),
+        "density": _("Part"),
+        "region": _("Region"),
+        "bits": _("Bits"),
+        "job_h": _("Job"),
+        "published": _("Published"),
+        "resolution": _("Resolution"),
+        "n_leaves": _("Leaves"),
+        "n_misplaced": _("Another rank"),
+        "n_lost": _("No longer distinct"),
+        "n_tied_pairs": _("Tied pairs"),
+        "n_turned_pairs": _("Reversed pairs"),
+        "entry": _("Entry"),
+        "any_level_h": _("Changes the vector"),
+        "every_level_h": _("Visible on every level"),
+        "parent_ratio": _("Ratio R of the parent"),
+        "k": _("Exponent k"),
+        "local_ratio": _("Own ratio r_l"),
+        "effective_ratio": _("Ratio R"),
+    }
     return labels.get(name, name)
 
 
 def region_label(name: str) -> str:
     labels = {
-        "balance": _("Around balance"), "under": _("Under target"), "over": _("Over target"), "overall": _("Overall"),
-    }  # fmt: skip
+        "balance": _("Around balance"),
+        "under": _("Under target"),
+        "over": _("Over target"),
+        "overall": _("Overall"),
+    }
     return labels.get(name, name)
 
 

@@ -68,7 +68,8 @@ def legend_of(asked: TreeAsked, paints: list[Paint]) -> list[Swatch]:
     edges = [f"{one * 100:g}" for one in _SHARES]
     between = [_("%(low)s to %(high)s") % {"low": low, "high": high} for low, high in pairwise(edges)]
     texts = [
-        _("below %(n)s") % {"n": f"{edges[0]}{NBSP}%"}, *(f"{one}{NBSP}%" for one in between),
+        _("below %(n)s") % {"n": f"{edges[0]}{NBSP}%"},
+        *(f"{one}{NBSP}%" for one in between),
         _("%(n)s and more") % {"n": f"{edges[-1]}{NBSP}%"},
-    ]  # fmt: skip
+    ]
     return [*(Swatch(color, text) for color, text in zip(_SHARE_COLORS, texts, strict=True)), *unknown]

@@ -32,8 +32,16 @@ HEADER = 20  # pixels of a treemap's parent above its children
 GAP = 2  # beside and below them
 _HATCH = {"size": 6, "solidity": 0.12, "fgcolor": "$line-strong", "bgcolor": "$surface"}
 CSV_HEADER = (
-    "path", "entry", "uid", "target", "target_of_total", "actual", "actual_of_total", "deviation_points", "state",
-)  # fmt: skip
+    "path",
+    "entry",
+    "uid",
+    "target",
+    "target_of_total",
+    "actual",
+    "actual_of_total",
+    "deviation_points",
+    "state",
+)
 
 
 @dataclass(frozen=True)
@@ -142,9 +150,13 @@ def _name(sector: Sector) -> str:
 def _field_answer(one: _Field) -> dict[str, Any]:
     """What the page needs beside the trace; of the same places as its lists."""
     return {
-        "name": _name(one.sector), "short": short_words(one.sector.row) if one.sector.row else "",
-        "said": one.said, "query": one.query, "url": one.url, "size": round(one.sector.size, 9),
-    }  # fmt: skip
+        "name": _name(one.sector),
+        "short": short_words(one.sector.row) if one.sector.row else "",
+        "said": one.said,
+        "query": one.query,
+        "url": one.url,
+        "size": round(one.sector.size, 9),
+    }
 
 
 def _path(page: IciclePage, query: QueryDict) -> Control:
@@ -178,14 +190,17 @@ def _table(page: IciclePage, fields: list[_Field], query: QueryDict) -> Table:
     rows = [one.sector.row for one in fields if one.sector.row is not None]
     return Table(
         columns=(
-            Column(_("Entry"), is_number=False), Column(_("Target")), Column(_("Actual")),
-            Column(_("Target of %(name)s") % {"name": page.policy_name}), Column(_("Balance")),
+            Column(_("Entry"), is_number=False),
+            Column(_("Target")),
+            Column(_("Actual")),
+            Column(_("Target of %(name)s") % {"name": page.policy_name}),
+            Column(_("Balance")),
         ),
         rows=[_cells(row) for row in rows],
         raw=[list(_numbers(row)) for row in rows],
         header=CSV_HEADER,
         queries=[entry_query(query, row) for row in rows],
-    )  # fmt: skip
+    )
 
 
 def _cells(row: EntryRow) -> list[str]:

@@ -30,10 +30,14 @@ def sentence_of(page: IciclePage, asked: TreeAsked) -> str:
     if page.n_shown == page.n_entries:
         return found
     words = {"n": count(page.n_shown), "of": count(page.n_entries)}
-    drawn = ngettext(
-        "%(n)s of %(of)s entry is drawn; smaller ones are combined or deeper.",
-        "%(n)s of %(of)s entries are drawn; smaller ones are combined or deeper.", page.n_entries,
-    ) % words  # fmt: skip
+    drawn = (
+        ngettext(
+            "%(n)s of %(of)s entry is drawn; smaller ones are combined or deeper.",
+            "%(n)s of %(of)s entries are drawn; smaller ones are combined or deeper.",
+            page.n_entries,
+        )
+        % words
+    )
     return f"{found} {drawn}"
 
 

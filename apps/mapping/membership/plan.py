@@ -317,9 +317,7 @@ def _plan_idle(policy: Policy, census: Census, *, at: datetime) -> list[Operatio
         if activity.is_idle(accounts, since) and not (not accounts and entry in seen and seen[entry] > since):
             idle[entry] = since
     by_rule = made_by_rule(policy, [tree.uuid(entry) for entry in deserted])
-    idle |= {
-        entry: at - timedelta(days=days) for entry, days in deserted.items() if tree.uuid(entry) in by_rule
-    }  # fmt: skip
+    idle |= {entry: at - timedelta(days=days) for entry, days in deserted.items() if tree.uuid(entry) in by_rule}
     touched = load_since(policy, [tree.uuid(entry) for entry in idle])
     return [
         {"op": "archive", "entry": str(tree.uuid(entry))}
@@ -342,6 +340,10 @@ def _is_alive(one: Joining, activity: Activity, since: datetime) -> bool:
 
 def _add(parent: UUID, name: str, rule: Rule) -> Operation:
     return {
-        "op": "add", "parent": str(parent), "name": name, "kind": rule.member_kind, "shares": rule.member_shares,
+        "op": "add",
+        "parent": str(parent),
+        "name": name,
+        "kind": rule.member_kind,
+        "shares": rule.member_shares,
         "is_group": False,
-    }  # fmt: skip
+    }

@@ -37,9 +37,19 @@ from apps.usage.models import Source
 
 _TIERS = {"exact": 0, "default": 2}  # of stored rules; members' rules are asked after the first tier
 _STORED = (
-    "kind", "target_uid", "namespace", "source", "user_pattern", "group_pattern", "fqan_pattern", "suffix",
-    "member_shares", "archive_after_idle_days", "reach_uid", "written_at",
-)  # fmt: skip
+    "kind",
+    "target_uid",
+    "namespace",
+    "source",
+    "user_pattern",
+    "group_pattern",
+    "fqan_pattern",
+    "suffix",
+    "member_shares",
+    "archive_after_idle_days",
+    "reach_uid",
+    "written_at",
+)
 _NO_SOURCE = "\0"  # a namespace that nothing has
 
 
@@ -108,13 +118,18 @@ def rule_of(tree: TreeColumns, i: int, members: Members, namespaces: Mapping[str
     uid = tree.uuid(i)
     reaches_all = members.reach == WHOLE_POLICY
     return Rule(
-        kind="each", target_uid=uid, written_at=members.written_at,
+        kind="each",
+        target_uid=uid,
+        written_at=members.written_at,
         reach_uid=None if reaches_all else UUID(members.reach) if members.reach else uid,
         namespace=namespaces.get(members.source, _NO_SOURCE) if members.source else "",
-        group_pattern=_only_stars(members.group), fqan_pattern=_only_stars(members.fqan),
-        people=_only_stars(_group(members.people)), member_shares=members.shares, member_kind=members.kind,
+        group_pattern=_only_stars(members.group),
+        fqan_pattern=_only_stars(members.fqan),
+        people=_only_stars(_group(members.people)),
+        member_shares=members.shares,
+        member_kind=members.kind,
         archive_after_idle_days=members.archive_after_days,
-    )  # fmt: skip
+    )
 
 
 def member_rules(tree: TreeColumns, i: int) -> list[tuple[Members, int | None]]:

@@ -42,9 +42,14 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
     except Invalid:  # a package fails: another kind says so
         return
     facts = {
-        "policy": place.policy.name, "operator": settings["operator"], "k": settings.get("k"),
-        "resolution": counted.resolution, "n": counted.n_misplaced, "of": counted.n_leaves, "bits": bits,
-    }  # fmt: skip
+        "policy": place.policy.name,
+        "operator": settings["operator"],
+        "k": settings.get("k"),
+        "resolution": counted.resolution,
+        "n": counted.n_misplaced,
+        "of": counted.n_leaves,
+        "bits": bits,
+    }
     yield Finding(place.policy.slug, "warn", facts)
 
 
@@ -55,16 +60,19 @@ def is_for(reader: Reader, _notice: Notice) -> bool:
 
 def describe(facts: Mapping[str, Any]) -> Sentence:
     given = {
-        "policy": facts["policy"], "operator": operator_text(facts["operator"], facts["k"]),
-        "resolution": resolution_text(facts["resolution"]), "n": count(facts["n"]), "of": count(facts["of"]),
-    }  # fmt: skip
+        "policy": facts["policy"],
+        "operator": operator_text(facts["operator"], facts["k"]),
+        "resolution": resolution_text(facts["resolution"]),
+        "n": count(facts["n"]),
+        "of": count(facts["of"]),
+    }
     text = ngettext(
         "%(policy)s: at resolution %(resolution)s %(operator)s gives %(n)s of %(of)s leaves another rank than exact "
         "numbers.",
         "%(policy)s: at resolution %(resolution)s %(operator)s gives %(n)s of %(of)s leaves another rank than exact "
         "numbers.",
         facts["n"],
-    )  # fmt: skip
+    )
     if facts["bits"] is not None:
         text = f"{text} {_('2^%(bits)s gives every leaf its exact rank.')}"
         given["bits"] = facts["bits"]

@@ -81,8 +81,13 @@ def _finding(place: PolicyPlace, i: int, least: int, days: tuple[int, int], devi
     n_days = max(starved, pushing)
     if n_days < least:
         return
-    facts = {"name": place.tree.name[i], "path": place.tree.path(i), "is_starved": starved >= pushing, "days": n_days,
-             "deviation": round(deviation, 4)}  # fmt: skip
+    facts = {
+        "name": place.tree.name[i],
+        "path": place.tree.path(i),
+        "is_starved": starved >= pushing,
+        "days": n_days,
+        "deviation": round(deviation, 4),
+    }
     level = "bad" if n_days >= 2 * least else "warn"
     yield Finding(f"{place.policy.pk}:{place.tree.uuid(i)}", level, facts, place.tree.uuid(i))  # type: ignore[arg-type]
 

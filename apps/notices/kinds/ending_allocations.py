@@ -32,8 +32,13 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
             continue
         left = days_until(event.on, place.today)
         if left <= terms["days"]:
-            facts = {"allocation": str(event.allocation.uid), "path": event.path, "ends_on": event.on.isoformat(),
-                     "core_h": event.allocation.core_h, "is_over": left < 0}  # fmt: skip
+            facts = {
+                "allocation": str(event.allocation.uid),
+                "path": event.path,
+                "ends_on": event.on.isoformat(),
+                "core_h": event.allocation.core_h,
+                "is_over": left < 0,
+            }
             yield Finding(f"{event.allocation.uid}", "warn" if left <= _CLOSE else "info", facts, event.uid)
 
 

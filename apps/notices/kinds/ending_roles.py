@@ -37,9 +37,13 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
             continue
         is_over = grant.expires_at <= place.at
         facts = {
-            "grant": grant.pk, "who": name_of(grant), "role": grant.role, "path": place.tree.path(i),
-            "ends_on": timezone.localdate(grant.expires_at).isoformat(), "is_over": is_over,
-        }  # fmt: skip
+            "grant": grant.pk,
+            "who": name_of(grant),
+            "role": grant.role,
+            "path": place.tree.path(i),
+            "ends_on": timezone.localdate(grant.expires_at).isoformat(),
+            "is_over": is_over,
+        }
         yield Finding(f"{place.policy.pk}:{grant.pk}", "warn" if left <= _CLOSE else "info", facts, grant.entry_uid)
 
 

@@ -29,9 +29,13 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
         if left > terms["days"]:
             continue
         facts = {
-            "name": tree.name[i], "path": tree.path(i), "ends_on": dates.ends_on.isoformat(),
-            "is_over": left < 0, "is_boost": is_boost(dates), "at_end": dates.at_end,
-        }  # fmt: skip
+            "name": tree.name[i],
+            "path": tree.path(i),
+            "ends_on": dates.ends_on.isoformat(),
+            "is_over": left < 0,
+            "is_boost": is_boost(dates),
+            "at_end": dates.at_end,
+        }
         yield Finding(f"{place.policy.pk}:{tree.uuid(i)}", "warn" if left <= _CLOSE else "info", facts, tree.uuid(i))
 
 

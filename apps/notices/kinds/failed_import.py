@@ -26,8 +26,13 @@ def find(place: SourcePlace) -> Iterable[Finding]:
     for one in failed.order_by("-pk"):
         if imports.filter(pk__gt=one.pk, sha256=one.sha256, run__state=Run.State.SUCCEEDED).exists():
             continue
-        facts = {"source": place.source.name, "import": one.pk, "file": one.file_name, "owner": one.owner_id,
-                 "error": one.run.error[:300]}  # fmt: skip
+        facts = {
+            "source": place.source.name,
+            "import": one.pk,
+            "file": one.file_name,
+            "owner": one.owner_id,
+            "error": one.run.error[:300],
+        }
         yield Finding(str(one.pk), "bad", facts)
 
 

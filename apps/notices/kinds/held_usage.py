@@ -27,10 +27,13 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
             level = "bad" if n_hours or remote.running_held else "info"
             since = doubted_from(remote)
             facts = {
-                **facts_of(remote), "doubted_from": since and since.isoformat(), "hours": n_hours,
-                "running": remote.running_held, "agreed_cores": remote.capacity_cores,
+                **facts_of(remote),
+                "doubted_from": since and since.isoformat(),
+                "hours": n_hours,
+                "running": remote.running_held,
+                "agreed_cores": remote.capacity_cores,
                 "reported_cores": told if is_larger else None,
-            }  # fmt: skip
+            }
             yield Finding(key_of(remote), level, facts, remote.entry_uid)  # type: ignore[arg-type]  # one of the two
 
 
@@ -43,11 +46,14 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
         text = _("%(what)s reports far more usage than its %(agreed)s cores allow: nothing from %(since)s on counts.")
         return Sentence("held_usage", facts, text % given)
     if facts["hours"]:
-        texts.append(ngettext(
-            "%(what)s reports more usage than its %(agreed)s cores allow in %(n)s hour, which doesn’t count.",
-            "%(what)s reports more usage than its %(agreed)s cores allow in %(n)s hours, which don’t count.",
-            int(facts["hours"]),
-        ) % given)  # fmt: skip
+        texts.append(
+            ngettext(
+                "%(what)s reports more usage than its %(agreed)s cores allow in %(n)s hour, which doesn’t count.",
+                "%(what)s reports more usage than its %(agreed)s cores allow in %(n)s hours, which don’t count.",
+                int(facts["hours"]),
+            )
+            % given
+        )
     if facts["running"]:
         texts.append(_("%(what)s reports running jobs on more than its %(agreed)s cores: they don’t count.") % given)
     if facts["reported_cores"]:

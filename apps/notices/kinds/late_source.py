@@ -30,8 +30,13 @@ def find(place: SourcePlace) -> Iterable[Finding]:
     if age <= patience:
         return
     level = "bad" if age > 4 * patience else "warn"
-    facts = {"source": source.name, "slug": source.slug, "last_at": last_at.isoformat(), "hours": int(age / _HOUR),
-             "is_never": source.last_record_end_at is None}  # fmt: skip
+    facts = {
+        "source": source.name,
+        "slug": source.slug,
+        "last_at": last_at.isoformat(),
+        "hours": int(age / _HOUR),
+        "is_never": source.last_record_end_at is None,
+    }
     yield Finding(source.slug, level, facts)  # type: ignore[arg-type]  # one of the two
 
 

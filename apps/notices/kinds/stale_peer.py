@@ -31,9 +31,12 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
 def describe(facts: Mapping[str, Any]) -> Sentence:
     hours = int(facts["hours"])
     given = {"what": what(facts), "n": hours}
-    text = ngettext(
-        "%(what)s has been unreachable for %(n)s hour.", "%(what)s has been unreachable for %(n)s hours.", hours
-    ) % given  # fmt: skip
+    text = (
+        ngettext(
+            "%(what)s has been unreachable for %(n)s hour.", "%(what)s has been unreachable for %(n)s hours.", hours
+        )
+        % given
+    )
     told = {
         "keep": _("Its last data stays active."),
         "freeze": _("It is frozen until you unfreeze it."),

@@ -29,8 +29,12 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
         waited = place.at - one.updated_at
         if terms is None or waited < timedelta(days=terms["days"]):
             continue
-        facts = {"change_set": one.pk, "who": one.author_name, "days": waited.days,
-                 "is_request": one.origin == ChangeSet.Origin.REQUEST}  # fmt: skip
+        facts = {
+            "change_set": one.pk,
+            "who": one.author_name,
+            "days": waited.days,
+            "is_request": one.origin == ChangeSet.Origin.REQUEST,
+        }
         level = "bad" if waited >= _LONG * timedelta(days=terms["days"]) else "warn"
         yield Finding(str(one.pk), level, facts, uid)  # type: ignore[arg-type]  # one of the two
 

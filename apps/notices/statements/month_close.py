@@ -72,13 +72,17 @@ def _close(policy: Policy, month: Month, at: datetime) -> int:
         groups = _groups(policy, month)
         n_kept = sum(
             _keep(policy, groups[start : start + _BATCH], month, at) for start in range(0, len(groups), _BATCH)
-        )  # fmt: skip
+        )
         if n_kept:
             details = {"month": month.text, "n_statements": n_kept}
             audit.record(
-                actor=SYSTEM, verb="statement.closed", at=at, policy_slug=policy.slug,
-                subject=f"{policy.slug} {month.text}", details=details,
-            )  # fmt: skip
+                actor=SYSTEM,
+                verb="statement.closed",
+                at=at,
+                policy_slug=policy.slug,
+                subject=f"{policy.slug} {month.text}",
+                details=details,
+            )
     return n_kept
 
 

@@ -96,13 +96,20 @@ def get_statements(*, policy_slug: str, uid: UUID, month: str = "", actor: Actor
     children = [child for child in view.tree.children(i) if view.visibility.may_see(child)]
     parts = _lines(view, children[:MOST_CHILDREN], [wanted], state.first_on)
     return StatementPage(
-        policy_slug=view.policy.slug, policy_name=view.policy.name, uid=uid,
-        name=view.policy.name if i == 0 else view.tree.name[i], path=view.tree.path(i), is_root=i == 0, months=lines,
-        chosen=chosen, children=[parts[child, wanted] for child in children[:MOST_CHILDREN]],
+        policy_slug=view.policy.slug,
+        policy_name=view.policy.name,
+        uid=uid,
+        name=view.policy.name if i == 0 else view.tree.name[i],
+        path=view.tree.path(i),
+        is_root=i == 0,
+        months=lines,
+        chosen=chosen,
+        children=[parts[child, wanted] for child in children[:MOST_CHILDREN]],
         hidden_children=int(view.tree.n_children[i]) - len(children[:MOST_CHILDREN]),
-        changes=_changes(view, uid, wanted), state=state,
+        changes=_changes(view, uid, wanted),
+        state=state,
         is_stale=state.stale_from_on is not None and state.stale_from_on <= wanted.last_on,
-    )  # fmt: skip
+    )
 
 
 def day_today(view: PolicyView) -> date:
@@ -144,9 +151,15 @@ def _lines(
 
 
 def _line(
-    view: PolicyView, i: int, month: Month, series: DailySeries, told: Mask, row: int, kept: Statement | None,
+    view: PolicyView,
+    i: int,
+    month: Month,
+    series: DailySeries,
+    told: Mask,
+    row: int,
+    kept: Statement | None,
     adjusted: float,
-) -> StatementLine:  # fmt: skip
+) -> StatementLine:
     days = [at for at, on in enumerate(series.days.on) if on in month]
     outright = bool(view.visibility.outright[i])
     may = outright or all(told[row, at] for at in days if series.exists[row, at])
@@ -160,11 +173,18 @@ def _line(
         figures = None
     has, shown = figures is not None, figures if may else None
     return StatementLine(
-        uid=view.tree.uuid(i), path=view.tree.path(i), name=view.tree.name[i], month=month,
-        figures=shown, is_suppressed=has and not may, is_rounded=has and not outright,
-        adjusted=adjusted if outright else None, is_closed=is_closed, corrections=corrections,
+        uid=view.tree.uuid(i),
+        path=view.tree.path(i),
+        name=view.tree.name[i],
+        month=month,
+        figures=shown,
+        is_suppressed=has and not may,
+        is_rounded=has and not outright,
+        adjusted=adjusted if outright else None,
+        is_closed=is_closed,
+        corrections=corrections,
         missing_days=0,
-    )  # fmt: skip
+    )
 
 
 def _missing(month: Month, series: DailySeries, begins_on: date | None, today: date) -> int:

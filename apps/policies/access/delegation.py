@@ -88,9 +88,18 @@ class Setting:
 
 
 def give_grant(
-    *, policy_slug: str, entry_uid: UUID, username: str = "", people: str = "", role: str,
-    verbs: Sequence[str] | None = None, reason: str, expires_at: datetime | None = _UNSET, at: datetime, actor: Actor,
-) -> Grant:  # fmt: skip
+    *,
+    policy_slug: str,
+    entry_uid: UUID,
+    username: str = "",
+    people: str = "",
+    role: str,
+    verbs: Sequence[str] | None = None,
+    reason: str,
+    expires_at: datetime | None = _UNSET,
+    at: datetime,
+    actor: Actor,
+) -> Grant:
     """A role for a person or a group of sign-in, at an entry and below it. Without expires_at: the suggested end."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     event = {"policy_slug": policy.slug, "entry_uid": entry_uid, "subject": username or people}
@@ -113,10 +122,18 @@ def give_grant(
 
 
 def change_grant(
-    *, policy_slug: str, grant_id: int, tag: str, role: str | None = None, verbs: Sequence[str] | None = None,
-    reason: str | None = None, expires_at: datetime | None = _UNSET, given_on: GivenOn = "end", at: datetime,
+    *,
+    policy_slug: str,
+    grant_id: int,
+    tag: str,
+    role: str | None = None,
+    verbs: Sequence[str] | None = None,
+    reason: str | None = None,
+    expires_at: datetime | None = _UNSET,
+    given_on: GivenOn = "end",
+    at: datetime,
     actor: Actor,
-) -> Grant:  # fmt: skip
+) -> Grant:
     """Replace what is given. `tag` is that of the grant the caller saw. given_on: see `end_grant`."""
     with _on_record("grant.changed", policy_slug, grant_id, actor, at), transaction.atomic():
         setting, grant = _locked(policy_slug, grant_id, tag, actor, at)
@@ -141,9 +158,15 @@ def change_grant(
 
 
 def end_grant(
-    *, policy_slug: str, grant_id: int, tag: str, reason: str = "", given_on: GivenOn = "end", at: datetime,
+    *,
+    policy_slug: str,
+    grant_id: int,
+    tag: str,
+    reason: str = "",
+    given_on: GivenOn = "end",
+    at: datetime,
     actor: Actor,
-) -> None:  # fmt: skip
+) -> None:
     """It ends now. given_on: what rests on it, given by its holder, ends too, or is kept in the actor's name."""
     with _on_record("grant.ended", policy_slug, grant_id, actor, at), transaction.atomic():
         setting, grant = _locked(policy_slug, grant_id, tag, actor, at)
@@ -353,10 +376,15 @@ def _log(
     if before is not None:
         details["before"] = {"role": before.role, "verbs": before.verbs, "expires_at": before.expires_at}
     record(
-        actor=actor, verb=verb, at=at, policy_slug=grant.policy.slug, entry_uid=grant.entry_uid,
-        subject=grant.user.username if grant.user else grant.people, details=details,
+        actor=actor,
+        verb=verb,
+        at=at,
+        policy_slug=grant.policy.slug,
+        entry_uid=grant.entry_uid,
+        subject=grant.user.username if grant.user else grant.people,
+        details=details,
         reason=grant.reason if reason is None else reason,
-    )  # fmt: skip
+    )
 
 
 @contextmanager

@@ -91,9 +91,14 @@ class Access:
 
 
 def list_grants(
-    *, policy_slug: str, entry_uid: UUID | None = None, below: bool = False, username: str = "", at: datetime,
+    *,
+    policy_slug: str,
+    entry_uid: UUID | None = None,
+    below: bool = False,
+    username: str = "",
+    at: datetime,
     actor: Actor,
-) -> list[GrantLine]:  # fmt: skip
+) -> list[GrantLine]:
     """By path, then by name: those the actor may know of. entry_uid: at that entry, or also below it."""
     policy = get_policy(slug=policy_slug, actor=actor)
     setting = Setting.of(policy, actor, at)
@@ -154,14 +159,19 @@ def explain_access(
     rules = person.is_active and person.is_superuser
     verbs = [_answer(verb, steps, rules=rules) for verb in Verb]
     return Access(
-        policy.slug, person, entry_uid, *_place(setting, entry_uid), rules,
+        policy.slug,
+        person,
+        entry_uid,
+        *_place(setting, entry_uid),
+        rules,
         is_open=policy.visibility == Policy.Visibility.TREE,
         may_see=_sees(visibility, policy, setting, person, i),
         may_divide=rules or any(verb in grant.verbs for step in steps for grant in step.grants for verb in _DIVIDES),
         may_change_own=i > 0
         and (rules or any(Verb.EDIT_SHARES in grant.verbs for step in steps[:-1] for grant in step.grants)),
-        verbs=verbs, steps=steps,
-    )  # fmt: skip
+        verbs=verbs,
+        steps=steps,
+    )
 
 
 _DIVIDES = (Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE)

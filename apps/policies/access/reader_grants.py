@@ -54,12 +54,25 @@ def _give(policy: Policy, token: Token, entry_uid: UUID, at: datetime, actor: Ac
     twin = Grant.objects.filter(policy=policy, entry_uid=entry_uid, user=token.user, role=Grant.Role.VIEWER).first()
     if twin is None:
         give_grant(
-            policy_slug=policy.slug, entry_uid=entry_uid, username=token.user.username, role=Grant.Role.VIEWER,
-            verbs=[Verb.VIEW_MEMBERS], reason=reason, expires_at=token.expires_at, at=at, actor=actor,
-        )  # fmt: skip
+            policy_slug=policy.slug,
+            entry_uid=entry_uid,
+            username=token.user.username,
+            role=Grant.Role.VIEWER,
+            verbs=[Verb.VIEW_MEMBERS],
+            reason=reason,
+            expires_at=token.expires_at,
+            at=at,
+            actor=actor,
+        )
         return
     ends = None if twin.expires_at is None else max(twin.expires_at, token.expires_at)
     change_grant(
-        policy_slug=policy.slug, grant_id=twin.pk, tag=tag_of(twin), verbs=[*twin.verbs, Verb.VIEW_MEMBERS],
-        reason=reason, expires_at=ends, at=at, actor=actor,
-    )  # fmt: skip
+        policy_slug=policy.slug,
+        grant_id=twin.pk,
+        tag=tag_of(twin),
+        verbs=[*twin.verbs, Verb.VIEW_MEMBERS],
+        reason=reason,
+        expires_at=ends,
+        at=at,
+        actor=actor,
+    )

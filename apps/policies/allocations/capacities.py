@@ -71,9 +71,17 @@ def may_state(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) 
 
 
 def state_capacity(
-    *, policy_slug: str, starts_on: date, ends_on: date | None = None, cores: float, site: str = "", note: str = "",
-    reason: str, at: datetime, actor: Actor,
-) -> Capacity:  # fmt: skip
+    *,
+    policy_slug: str,
+    starts_on: date,
+    ends_on: date | None = None,
+    cores: float,
+    site: str = "",
+    note: str = "",
+    reason: str,
+    at: datetime,
+    actor: Actor,
+) -> Capacity:
     """So many cores more, at a site, from one day to another, or for good. The same row twice is a mistake."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     with _refusals("capacity.stated", actor, at, policy), transaction.atomic():
@@ -88,10 +96,19 @@ def state_capacity(
 
 
 def change_capacity(
-    *, policy_slug: str, capacity_id: int, tag: str, starts_on: date | None = None, ends_on: date | None = _UNSET,
-    cores: float | None = None, site: str | None = None, note: str | None = None, reason: str, at: datetime,
+    *,
+    policy_slug: str,
+    capacity_id: int,
+    tag: str,
+    starts_on: date | None = None,
+    ends_on: date | None = _UNSET,
+    cores: float | None = None,
+    site: str | None = None,
+    note: str | None = None,
+    reason: str,
+    at: datetime,
     actor: Actor,
-) -> Capacity:  # fmt: skip
+) -> Capacity:
     """Replace what is given. `tag` is that of the capacity the caller saw."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     with _refusals("capacity.changed", actor, at, policy), transaction.atomic():
@@ -139,9 +156,12 @@ def tag_of(capacity: Capacity) -> str:
 def said_of(capacity: Capacity) -> dict[str, Any]:
     """A capacity as the log and its tag have it."""
     return {
-        "site": capacity.site, "starts_on": str(capacity.starts_on),
-        "ends_on": str(capacity.ends_on) if capacity.ends_on else None, "cores": capacity.cores, "note": capacity.note,
-    }  # fmt: skip
+        "site": capacity.site,
+        "starts_on": str(capacity.starts_on),
+        "ends_on": str(capacity.ends_on) if capacity.ends_on else None,
+        "cores": capacity.cores,
+        "note": capacity.note,
+    }
 
 
 def _locked_policy(policy: Policy, actor: Actor, at: datetime) -> Policy:
@@ -190,6 +210,12 @@ def _log(
 ) -> None:
     details = {"capacity": capacity.pk, **said_of(capacity)} | ({"before": before} if before else {})
     log(
-        verb, capacity.policy, entry_uid=None, subject=capacity.site or "the site", reason=reason, details=details,
-        at=at, actor=actor,
-    )  # fmt: skip
+        verb,
+        capacity.policy,
+        entry_uid=None,
+        subject=capacity.site or "the site",
+        reason=reason,
+        details=details,
+        at=at,
+        actor=actor,
+    )

@@ -70,9 +70,14 @@ class Conversion:
 
 
 def convert(
-    tree: TreeColumns, parent: int, promised: Mapping[int, float], has_core_h: float | None, *, rest: str = "spread",
+    tree: TreeColumns,
+    parent: int,
+    promised: Mapping[int, float],
+    has_core_h: float | None,
+    *,
+    rest: str = "spread",
     last_days: Mapping[int, date] | None = None,
-) -> Conversion:  # fmt: skip
+) -> Conversion:
     """Shares of the children of an entry in proportion to their core-hours. promised: by index, of some children.
 
     rest `reserve`: unallocated core-hours go to the reserve, which is made if there is none. `spread`: they go to the
@@ -181,9 +186,13 @@ def _parts_of_rest(
 
 
 def _line(
-    tree: TreeColumns, i: int, promised: Mapping[int, float], of_rest: Mapping[int, float], divided: float,
+    tree: TreeColumns,
+    i: int,
+    promised: Mapping[int, float],
+    of_rest: Mapping[int, float],
+    divided: float,
     scale: float,
-) -> ConvertedLine:  # fmt: skip
+) -> ConvertedLine:
     basis = "promised" if i in promised else "rest" if of_rest.get(i) else "none"
     core_h = promised[i] if i in promised else of_rest.get(i, 0.0)
     part = core_h / divided

@@ -25,19 +25,34 @@ from apps.policies.tree.stored import load_tree
 
 
 def get_conversion(
-    *, policy_slug: str, parent_uid: UUID, period: Period, zone: ZoneInfo, rest: str = "spread", at: datetime,
-    actor: Actor, visibility: VisibilityOf = visible_entries,
-) -> Conversion:  # fmt: skip
+    *,
+    policy_slug: str,
+    parent_uid: UUID,
+    period: Period,
+    zone: ZoneInfo,
+    rest: str = "spread",
+    at: datetime,
+    actor: Actor,
+    visibility: VisibilityOf = visible_entries,
+) -> Conversion:
     """Allocations of an entry's children in a period, as shares. For viewers who see all of them."""
     policy = get_policy(slug=policy_slug, actor=actor)
     return _convert(policy, load_tree(policy), parent_uid, period, zone, rest, at, actor, visibility)
 
 
 def draft_shares(
-    *, policy_slug: str, parent_uid: UUID, period: Period, zone: ZoneInfo, rest: str = "spread",
-    at_end: str | float | None = None, reason: str, at: datetime, actor: Actor,
+    *,
+    policy_slug: str,
+    parent_uid: UUID,
+    period: Period,
+    zone: ZoneInfo,
+    rest: str = "spread",
+    at_end: str | float | None = None,
+    reason: str,
+    at: datetime,
+    actor: Actor,
     visibility: VisibilityOf = visible_entries,
-) -> ChangeSet:  # fmt: skip
+) -> ChangeSet:
     """A draft of these shares. at_end: with last days too. For a future period it takes effect on the first day."""
     policy = get_policy(slug=policy_slug, actor=actor)
     tree = load_tree(policy)
@@ -47,9 +62,14 @@ def draft_shares(
         raise Invalid("The shares match the allocations already: nothing to draft.", code="nothing_to_change")
     later = period.starts_on > day_of(at, zone)
     return make_change_set(
-        policy_slug=policy_slug, base_revision=tree.number, operations=operations, reason=require_reason(reason),
-        effective_at=begins_at(period.starts_on, zone) if later else None, at=at, actor=actor,
-    )  # fmt: skip
+        policy_slug=policy_slug,
+        base_revision=tree.number,
+        operations=operations,
+        reason=require_reason(reason),
+        effective_at=begins_at(period.starts_on, zone) if later else None,
+        at=at,
+        actor=actor,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +86,16 @@ class Trial:
 
 
 def try_core_hours(
-    *, policy_slug: str, parent_uid: UUID, core_h: float, period: Period, zone: ZoneInfo, at: datetime, actor: Actor,
+    *,
+    policy_slug: str,
+    parent_uid: UUID,
+    core_h: float,
+    period: Period,
+    zone: ZoneInfo,
+    at: datetime,
+    actor: Actor,
     visibility: VisibilityOf = visible_entries,
-) -> Trial:  # fmt: skip
+) -> Trial:
     """Preview allocations without saving."""
     policy = get_policy(slug=policy_slug, actor=actor)
     tree = load_tree(policy)
@@ -80,10 +107,14 @@ def try_core_hours(
     total = float(tree.shares[children.start : children.stop].sum())
     part = core_h / own if own else None
     return Trial(
-        core_h=core_h, has_core_h=own, part=part, part_of_whole=core_h / capacity if capacity else None,
-        shares=None if part is None else shares_beside(part, total), sum_of_shares=total,
+        core_h=core_h,
+        has_core_h=own,
+        part=part,
+        part_of_whole=core_h / capacity if capacity else None,
+        shares=None if part is None else shares_beside(part, total),
+        sum_of_shares=total,
         cores=core_h / period.hours(zone),
-    )  # fmt: skip
+    )
 
 
 def _capacity(policy: Policy, period: Period, zone: ZoneInfo) -> float | None:
@@ -93,9 +124,16 @@ def _capacity(policy: Policy, period: Period, zone: ZoneInfo) -> float | None:
 
 
 def _convert(
-    policy: Policy, tree: TreeColumns, parent_uid: UUID, period: Period, zone: ZoneInfo, rest: str, at: datetime,
-    actor: Actor, visibility: VisibilityOf,
-) -> Conversion:  # fmt: skip
+    policy: Policy,
+    tree: TreeColumns,
+    parent_uid: UUID,
+    period: Period,
+    zone: ZoneInfo,
+    rest: str,
+    at: datetime,
+    actor: Actor,
+    visibility: VisibilityOf,
+) -> Conversion:
     visible = visibility(policy=policy, tree=tree, actor=actor, at=at)
     parent = visible.require(tree.index_of_uid(parent_uid))
     children = tree.children(parent)

@@ -83,13 +83,26 @@ def may_decide(*, policy: Policy, tree: TreeColumns, i: int, at: datetime, actor
 
 
 def log(
-    verb: str, policy: Policy, *, entry_uid: UUID | None, subject: str, reason: str, details: Mapping[str, Any],
-    at: datetime, actor: Actor,
-) -> None:  # fmt: skip
+    verb: str,
+    policy: Policy,
+    *,
+    entry_uid: UUID | None,
+    subject: str,
+    reason: str,
+    details: Mapping[str, Any],
+    at: datetime,
+    actor: Actor,
+) -> None:
     record(
-        actor=actor, verb=verb, at=at, policy_slug=policy.slug, entry_uid=entry_uid, subject=subject, reason=reason,
+        actor=actor,
+        verb=verb,
+        at=at,
+        policy_slug=policy.slug,
+        entry_uid=entry_uid,
+        subject=subject,
+        reason=reason,
         details=details,
-    )  # fmt: skip
+    )
 
 
 @contextmanager

@@ -38,17 +38,27 @@ from apps.policies.tree.stored import load_tree
 
 
 def change_dates(
-    *, policy_slug: str, entry_uid: UUID, dates: Mapping[str, Any] | None, reason: str,
-    base_revision: int | None = None, at: datetime, actor: Actor,
-) -> Revision:  # fmt: skip
+    *,
+    policy_slug: str,
+    entry_uid: UUID,
+    dates: Mapping[str, Any] | None,
+    reason: str,
+    base_revision: int | None = None,
+    at: datetime,
+    actor: Actor,
+) -> Revision:
     """A change set of the one operation `set_dates`, published. dates: see `terms.read_dates`; None for none."""
     operation = {"op": "set_dates", "entry": str(entry_uid), "dates": None if dates is None else dict(dates)}
     event = {"policy_slug": policy_slug[:64], "entry_uid": entry_uid, "subject": f"dates of {entry_uid}"}
     with refusals_on_record("policy.published", actor, at, **event), transaction.atomic():
         draft = make_change_set(
-            policy_slug=policy_slug, base_revision=base_revision, operations=[operation],
-            reason=require_reason(reason), at=at, actor=actor,
-        )  # fmt: skip
+            policy_slug=policy_slug,
+            base_revision=base_revision,
+            operations=[operation],
+            reason=require_reason(reason),
+            at=at,
+            actor=actor,
+        )
         return publish_change_set(id=draft.pk, version=draft.version, at=at, actor=actor)
 
 
@@ -60,9 +70,17 @@ def period_of(allocation: Allocation) -> Period:
 
 
 def give_allocation(
-    *, policy_slug: str, entry_uid: UUID, starts_on: date, ends_on: date, core_h: float, reason: str, at: datetime,
-    actor: Actor, visibility: VisibilityOf = visible_entries,
-) -> Allocation:  # fmt: skip
+    *,
+    policy_slug: str,
+    entry_uid: UUID,
+    starts_on: date,
+    ends_on: date,
+    core_h: float,
+    reason: str,
+    at: datetime,
+    actor: Actor,
+    visibility: VisibilityOf = visible_entries,
+) -> Allocation:
     """Allocate core-hours to an entry. Several for the same days add up; an identical one is rejected as a mistake."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     event = {"policy_slug": policy.slug, "entry_uid": entry_uid}
@@ -80,9 +98,18 @@ def give_allocation(
 
 
 def change_allocation(
-    *, policy_slug: str, allocation_uid: UUID, tag: str, starts_on: date | None = None, ends_on: date | None = None,
-    core_h: float | None = None, reason: str, at: datetime, actor: Actor, visibility: VisibilityOf = visible_entries,
-) -> Allocation:  # fmt: skip
+    *,
+    policy_slug: str,
+    allocation_uid: UUID,
+    tag: str,
+    starts_on: date | None = None,
+    ends_on: date | None = None,
+    core_h: float | None = None,
+    reason: str,
+    at: datetime,
+    actor: Actor,
+    visibility: VisibilityOf = visible_entries,
+) -> Allocation:
     """Replace what is given. `tag` is that of the allocation the caller saw."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     subject = {"policy_slug": policy.slug, "subject": f"allocation {allocation_uid}"}
@@ -101,9 +128,15 @@ def change_allocation(
 
 
 def withdraw_allocation(
-    *, policy_slug: str, allocation_uid: UUID, tag: str, reason: str, at: datetime, actor: Actor,
+    *,
+    policy_slug: str,
+    allocation_uid: UUID,
+    tag: str,
+    reason: str,
+    at: datetime,
+    actor: Actor,
     visibility: VisibilityOf = visible_entries,
-) -> None:  # fmt: skip
+) -> None:
     """Withdraw an allocation; the log keeps it. To end it earlier, change its last day instead."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     subject = {"policy_slug": policy.slug, "subject": f"allocation {allocation_uid}"}
@@ -122,9 +155,15 @@ def allocations_of(policy: Policy) -> list[Allocation]:
 
 
 def list_allocations(
-    *, policy_slug: str, entry_uid: UUID | None = None, below: bool = False, period: Period | None = None,
-    at: datetime, actor: Actor, visibility: VisibilityOf = visible_entries,
-) -> list[tuple[Allocation, str]]:  # fmt: skip
+    *,
+    policy_slug: str,
+    entry_uid: UUID | None = None,
+    below: bool = False,
+    period: Period | None = None,
+    at: datetime,
+    actor: Actor,
+    visibility: VisibilityOf = visible_entries,
+) -> list[tuple[Allocation, str]]:
     """Those of entries the actor sees, each with the entry's path, by path and first day.
 
     entry_uid: of that entry, or of the entries below it too. period: those with a day in it.
@@ -171,9 +210,7 @@ def tag_of(allocation: Allocation) -> str:
 
 def said_of(allocation: Allocation) -> dict[str, Any]:
     """An allocation as the log and its tag have it."""
-    return {
-        "core_h": allocation.core_h, "starts_on": str(allocation.starts_on), "ends_on": str(allocation.ends_on)
-    }  # fmt: skip
+    return {"core_h": allocation.core_h, "starts_on": str(allocation.starts_on), "ends_on": str(allocation.ends_on)}
 
 
 def successor_of(allocation: Allocation, others: Sequence[Allocation]) -> Allocation | None:
@@ -242,11 +279,22 @@ def _check(allocation: Allocation) -> None:
 
 
 def _log(
-    verb: str, allocation: Allocation, path: str, reason: str, at: datetime, actor: Actor,
+    verb: str,
+    allocation: Allocation,
+    path: str,
+    reason: str,
+    at: datetime,
+    actor: Actor,
     before: dict[str, Any] | None = None,
-) -> None:  # fmt: skip
+) -> None:
     details = {"allocation": str(allocation.uid), **said_of(allocation)} | ({"before": before} if before else {})
     log(
-        verb, allocation.policy, entry_uid=allocation.entry_uid, subject=path, reason=reason, details=details, at=at,
+        verb,
+        allocation.policy,
+        entry_uid=allocation.entry_uid,
+        subject=path,
+        reason=reason,
+        details=details,
+        at=at,
         actor=actor,
-    )  # fmt: skip
+    )

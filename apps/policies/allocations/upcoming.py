@@ -88,8 +88,14 @@ def _events(tree: TreeColumns, mask: Mask, allocations: Sequence[Allocation]) ->
 
 
 def _event(
-    tree: TreeColumns, i: int, day: date, kind: str, *, dates: Dates | None = None,
-    allocation: Allocation | None = None, successor: Allocation | None = None,
-) -> Event:  # fmt: skip
+    tree: TreeColumns,
+    i: int,
+    day: date,
+    kind: str,
+    *,
+    dates: Dates | None = None,
+    allocation: Allocation | None = None,
+    successor: Allocation | None = None,
+) -> Event:
     shares = None if tree.inherit[i] else float(tree.shares[i])
     return Event(day, kind, tree.uuid(i), tree.path(i), tree.name[i], shares, dates, allocation, successor)

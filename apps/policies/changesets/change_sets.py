@@ -192,8 +192,11 @@ def _require_document(guard: ActorGuard, change_set: ChangeSet, head: TreeColumn
 def conflicts_with_head(change_set: ChangeSet, policy: Policy) -> list[FieldConflict]:
     """Where it and the head both changed something since its base, unfiltered by rights."""
     return conflicts(
-        load_tree(policy, change_set.base_number), load_tree(policy), change_set.operations,
+        load_tree(policy, change_set.base_number),
+        load_tree(policy),
+        change_set.operations,
         base_settings=settings_of(policy, change_set.base_number),
-        head_settings=settings_of(policy, policy.head_number), archived=lambda uid: load_archived(policy, uid),
+        head_settings=settings_of(policy, policy.head_number),
+        archived=lambda uid: load_archived(policy, uid),
         archived_at_base=lambda uid: load_archived(policy, uid, change_set.base_number),
-    )  # fmt: skip
+    )

@@ -65,9 +65,11 @@ class _BothSides:
         was, mine, is_now = conflict.base, conflict.mine, conflict.theirs
         uid = conflict.entry
         return replace(
-            conflict, base=_seen_children(self.base, uid, was), mine=_seen_children(self.base, uid, mine),
+            conflict,
+            base=_seen_children(self.base, uid, was),
+            mine=_seen_children(self.base, uid, mine),
             theirs=_seen_children(self.head, uid, is_now),
-        )  # fmt: skip
+        )
 
 
 def _seen_children(sees: Visibility, uid: UUID, names: Any) -> Any:

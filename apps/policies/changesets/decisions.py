@@ -64,9 +64,7 @@ class Decider:
 
     @cached_property
     def _publishes(self) -> ActorGuard:
-        return ActorGuard(
-            policy=self._policy, tree=self.tree, actor=self._actor, at=self._at, besides=(Verb.PUBLISH,)
-        )  # fmt: skip
+        return ActorGuard(policy=self._policy, tree=self.tree, actor=self._actor, at=self._at, besides=(Verb.PUBLISH,))
 
     @cached_property
     def _approves(self) -> ActorGuard:
@@ -85,9 +83,12 @@ class Decider:
                 guard.may_set_policy(0)
                 return True
             outcome = work_out(
-                self.tree, change_set.operations, settings=self._settings, guard=guard,
+                self.tree,
+                change_set.operations,
+                settings=self._settings,
+                guard=guard,
                 archived=lambda uid: load_archived(self._policy, uid),
-            )  # fmt: skip
+            )
             if guard is self._publishes:
                 refuse_account_moves(outcome, policy=self._policy, actor=self._actor, at=self._at)
         except (NotAllowed, NotFound):

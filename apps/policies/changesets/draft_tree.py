@@ -90,9 +90,16 @@ class DraftTree:
             return "added"
         if before.parent_uid != node.parent_uid:
             return "moved"
-        is_only_opened = not before.is_group and (before.kind, before.shares, before.name) == (
-            node.kind, node.shares, node.name,
-        ) and _same_terms(before, node)  # fmt: skip
+        is_only_opened = (
+            not before.is_group
+            and (before.kind, before.shares, before.name)
+            == (
+                node.kind,
+                node.shares,
+                node.name,
+            )
+            and _same_terms(before, node)
+        )
         return "" if is_only_opened else "edited"
 
     # --- Children -----------------------------------------------------------------------------------------------------

@@ -67,9 +67,14 @@ def open_draft(*, policy_slug: str, reason: str = "", at: datetime, actor: Actor
     with transaction.atomic():
         draft = new_change_set(policy, policy.head_number, [], clean_reason(reason), None, actor, at)
         record(
-            actor=actor, verb="changeset.drafted", at=at, policy_slug=policy.slug, reason=draft.reason,
-            subject=f"change set {draft.pk}", details={"base": draft.base_number, "n_operations": 0},
-        )  # fmt: skip
+            actor=actor,
+            verb="changeset.drafted",
+            at=at,
+            policy_slug=policy.slug,
+            reason=draft.reason,
+            subject=f"change set {draft.pk}",
+            details={"base": draft.base_number, "n_operations": 0},
+        )
     return draft
 
 
@@ -235,8 +240,11 @@ def list_neighbours(draft: ChangeSet, *, since: datetime) -> list[ChangeSet]:
     mine = named_uids(draft.operations)
     others = ChangeSet.objects.filter(policy=draft.policy_id, state__in=_OPEN, updated_at__gte=since)
     others = others.exclude(pk=draft.pk).exclude(author=draft.author_id) if draft.author_id else others
-    return [each for each in others.select_related("policy").order_by("-updated_at")[:50]
-            if mine & named_uids(each.operations)]  # fmt: skip
+    return [
+        each
+        for each in others.select_related("policy").order_by("-updated_at")[:50]
+        if mine & named_uids(each.operations)
+    ]
 
 
 def _archived(draft: ChangeSet) -> Archived:

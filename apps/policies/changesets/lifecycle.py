@@ -200,19 +200,30 @@ def open_conflicts(change_set: ChangeSet, *, at: datetime, actor: Actor) -> list
 def _sides(change_set: ChangeSet, policy: Policy) -> Sides:
     number = change_set.base_number
     return Sides(
-        load_tree(policy, number), load_tree(policy), settings_of(policy, number),
-        settings_of(policy, policy.head_number), lambda uid: load_archived(policy, uid),
+        load_tree(policy, number),
+        load_tree(policy),
+        settings_of(policy, number),
+        settings_of(policy, policy.head_number),
+        lambda uid: load_archived(policy, uid),
         lambda uid: load_archived(policy, uid, number),
-    )  # fmt: skip
+    )
 
 
 def _say(change_set: ChangeSet, text: str, operation: int | None, actor: Actor, at: datetime) -> Comment:
     comment = Comment.objects.create(
-        change_set=change_set, operation=operation, author=actor.user, author_name=actor.name, text=clean_reason(text),
+        change_set=change_set,
+        operation=operation,
+        author=actor.user,
+        author_name=actor.name,
+        text=clean_reason(text),
         created_at=at,
-    )  # fmt: skip
+    )
     record(
-        actor=actor, verb="changeset.commented", at=at, policy_slug=change_set.policy.slug,
-        subject=f"change set {change_set.pk}", details={"operation": operation},
-    )  # fmt: skip
+        actor=actor,
+        verb="changeset.commented",
+        at=at,
+        policy_slug=change_set.policy.slug,
+        subject=f"change set {change_set.pk}",
+        details={"operation": operation},
+    )
     return comment

@@ -22,6 +22,9 @@ def outcome_on_head(change_set: ChangeSet, policy: Policy) -> Outcome:
             raise EditConflict(found, base_number=change_set.base_number, head_number=policy.head_number)
     guard = AuthorGuard(policy=policy, tree=head, user=change_set.author, at=change_set.updated_at)
     return work_out(
-        head, change_set.operations, settings=settings_of(policy, policy.head_number), guard=guard,
+        head,
+        change_set.operations,
+        settings=settings_of(policy, policy.head_number),
+        guard=guard,
         archived=lambda uid: load_archived(policy, uid),
-    )  # fmt: skip
+    )

@@ -49,9 +49,14 @@ class Sides:
 
     def conflicts(self, operations: Operations) -> list[FieldConflict]:
         return conflicts(
-            self.base, self.head, operations, base_settings=self.base_settings, head_settings=self.head_settings,
-            archived=self.archived, archived_at_base=self.archived_at_base,
-        )  # fmt: skip
+            self.base,
+            self.head,
+            operations,
+            base_settings=self.base_settings,
+            head_settings=self.head_settings,
+            archived=self.archived,
+            archived_at_base=self.archived_at_base,
+        )
 
 
 def settle(sides: Sides, operations: Sequence[Mapping[str, Any]], choices: Mapping[str, Side]) -> Settled:

@@ -143,9 +143,12 @@ class Review:
     def _work_out(self, guard: ActorGuard) -> Outcome:
         number = None if self.number == self.policy.head_number else self.number
         return work_out(
-            self.before, self.change_set.operations, settings=self.settings, guard=guard,
+            self.before,
+            self.change_set.operations,
+            settings=self.settings,
+            guard=guard,
             archived=lambda uid: load_archived(self.policy, uid, number),
-        )  # fmt: skip
+        )
 
 
 def open_review(*, id: int, actor: Actor, at: datetime) -> Review:
@@ -191,9 +194,12 @@ def _outcome(change_set: ChangeSet, policy: Policy, number: int, settings: Polic
         if is_document(change_set):
             return document_outcome(change_set, policy, base, number)
         return work_out(
-            base, change_set.operations, settings=settings, archived=lambda uid: load_archived(policy, uid),
+            base,
+            change_set.operations,
+            settings=settings,
+            archived=lambda uid: load_archived(policy, uid),
             is_stored=change_set.state not in _OPEN,
-        )  # fmt: skip
+        )
     except DomainError:
         return None
 

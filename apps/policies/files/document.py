@@ -123,9 +123,14 @@ class _Reader(Declaration):
             return -1
         is_group = "children" in entry
         row = self.add(
-            parent, entry.get("name"), place=place, uid=entry.get("uid"), shares=entry.get("shares", 1),
-            kind=entry.get("kind", "group" if is_group else "user"), is_group=is_group,
-        )  # fmt: skip
+            parent,
+            entry.get("name"),
+            place=place,
+            uid=entry.get("uid"),
+            shares=entry.get("shares", 1),
+            kind=entry.get("kind", "group" if is_group else "user"),
+            is_group=is_group,
+        )
         if row < 0:
             return row
         self._at.append(at)

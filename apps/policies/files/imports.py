@@ -145,16 +145,29 @@ def plan_import(
     before, after = settings.to_json(), wanted.to_json()
     changed = tuple(part for part in after if after[part] != before[part])
     return ImportPlan(
-        policy=policy, format=found, head=head, tree=tree, settings=wanted, changed_settings=changed,
+        policy=policy,
+        format=found,
+        head=head,
+        tree=tree,
+        settings=wanted,
+        changed_settings=changed,
         operations=_operations(policy, head, tree, {part: after[part] for part in changed}),
-        comparison=compare(head, tree), ignored=declared.ignored,
-    )  # fmt: skip
+        comparison=compare(head, tree),
+        ignored=declared.ignored,
+    )
 
 
 def import_policy(
-    *, policy_slug: str, format: str, content: bytes, keep_missing: bool = False, publish: bool = False,
-    reason: str = "", at: datetime, actor: Actor,
-) -> PolicyImport:  # fmt: skip
+    *,
+    policy_slug: str,
+    format: str,
+    content: bytes,
+    keep_missing: bool = False,
+    publish: bool = False,
+    reason: str = "",
+    at: datetime,
+    actor: Actor,
+) -> PolicyImport:
     """A draft of the file's changes; with `publish` it is published. If that is refused, the draft stays.
 
     More changes than a change set holds are published as a whole tree, and leave no draft if that is refused.
@@ -169,20 +182,37 @@ def import_policy(
     number, origin = plan.policy.head_number, ChangeSet.Origin.IMPORT
     if plan.operations is not None:
         change_set = make_change_set(
-            policy_slug=policy_slug, base_revision=number, operations=plan.operations, reason=reason, origin=origin,
-            at=at, actor=actor,
-        )  # fmt: skip
+            policy_slug=policy_slug,
+            base_revision=number,
+            operations=plan.operations,
+            reason=reason,
+            origin=origin,
+            at=at,
+            actor=actor,
+        )
     elif publish:
         revision = publish_tree(
-            policy_slug=policy_slug, tree=plan.tree, settings=plan.settings, base_revision=number, reason=reason,
-            origin=origin, at=at, actor=actor,
-        )  # fmt: skip
+            policy_slug=policy_slug,
+            tree=plan.tree,
+            settings=plan.settings,
+            base_revision=number,
+            reason=reason,
+            origin=origin,
+            at=at,
+            actor=actor,
+        )
         return PolicyImport(plan, revision.change_set, revision)
     else:
         change_set = propose_tree(
-            policy_slug=policy_slug, tree=plan.tree, settings=plan.settings, base_revision=number, reason=reason,
-            origin=origin, at=at, actor=actor,
-        )  # fmt: skip
+            policy_slug=policy_slug,
+            tree=plan.tree,
+            settings=plan.settings,
+            base_revision=number,
+            reason=reason,
+            origin=origin,
+            at=at,
+            actor=actor,
+        )
     if not publish:
         return PolicyImport(plan, change_set)
     published = publish_change_set(id=change_set.pk, version=change_set.version, reason=reason, at=at, actor=actor)

@@ -84,9 +84,17 @@ class Declaration:
     # --- Adding entries
     # ---------------------------------------------------------------------------------------------------
     def add(
-        self, parent: int, name: object, *, line: int = 0, place: str = "name", uid: object = None, kind: object = "",
-        shares: object = 1, is_group: bool = False,
-    ) -> int:  # fmt: skip
+        self,
+        parent: int,
+        name: object,
+        *,
+        line: int = 0,
+        place: str = "name",
+        uid: object = None,
+        kind: object = "",
+        shares: object = 1,
+        is_group: bool = False,
+    ) -> int:
         """The row of the new entry, or −1: its name is invalid or a duplicate, or its parent has that problem.
 
         place: how a problem with the name is located below the parent's path.

@@ -21,9 +21,12 @@ from apps.policies.tree.names import PARENT, RESERVE
 COLUMNS = ("path", "kind", "shares", "scope", "sources", "locked", "uid")
 _OTHER_NAMES = {"percent": "percent", "share": "shares", "entry": "path"}
 _CARRIES = {
-    "kind": ("kind", "is_group"), "shares": ("shares",), "percent": ("shares",), "scope": ("scope", "scope_sources"),
+    "kind": ("kind", "is_group"),
+    "shares": ("shares",),
+    "percent": ("shares",),
+    "scope": ("scope", "scope_sources"),
     "locked": ("locked",),
-}  # fmt: skip
+}
 _FORMULA = re.compile(r"\s*[=+\-@\t\r＝＋－＠]")
 _NUMBER = re.compile(r"(\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _AMBIGUOUS = re.compile(r"\d{1,3}(?:[.,]\d{3})*,\d{3}")
@@ -272,9 +275,14 @@ def fit(tree: TreeColumns) -> TreeColumns:
         i: slugs for i, slugs in tree.scope_sources.items() if not any(";" in slug for slug in slugs)
     }
     return replace(
-        tree, name=["root", *tree.name[1:]], is_group=has_children,
-        dates={}, members={}, mount={}, scope_sources=sources,
-    )  # fmt: skip
+        tree,
+        name=["root", *tree.name[1:]],
+        is_group=has_children,
+        dates={},
+        members={},
+        mount={},
+        scope_sources=sources,
+    )
 
 
 def _looks_like(text: str) -> bool:

@@ -137,10 +137,19 @@ def fit(tree: TreeColumns) -> TreeColumns:
     none = np.zeros(len(tree), dtype=np.bool_)
     counted = replace(tree, shares=np.where(tree.inherit, 1.0, tree.shares), inherit=none)
     return replace(
-        counted, name=names, kind_names=kind_names, kind_code=kind_code, is_group=tree.n_children > 0, locked=none,
-        shares=whole_shares(counted, MOST_SHARES), scope_code=np.zeros(len(tree), dtype=np.uint8), scope_sources={},
-        dates={}, members={}, mount={},
-    )  # fmt: skip
+        counted,
+        name=names,
+        kind_names=kind_names,
+        kind_code=kind_code,
+        is_group=tree.n_children > 0,
+        locked=none,
+        shares=whole_shares(counted, MOST_SHARES),
+        scope_code=np.zeros(len(tree), dtype=np.uint8),
+        scope_sources={},
+        dates={},
+        members={},
+        mount={},
+    )
 
 
 def write(tree: TreeColumns, settings: PolicySettings) -> Iterator[str]:

@@ -22,10 +22,18 @@ MOST_BYTES = 512 * 1024 * 1024
 _MOST_EXPANSION = 100
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _WORDS = {
-    "kind": "kinds", "shares": "exact shares", "inherit": "inherited shares", "is_group": "empty groups or leaves",
-    "scope_code": "scopes", "scope_sources": "sources of scopes", "locked": "locks", "dates": "dates",
-    "members": "rules for members", "mount": "mounts", "name": "exact names",
-}  # fmt: skip
+    "kind": "kinds",
+    "shares": "exact shares",
+    "inherit": "inherited shares",
+    "is_group": "empty groups or leaves",
+    "scope_code": "scopes",
+    "scope_sources": "sources of scopes",
+    "locked": "locks",
+    "dates": "dates",
+    "members": "rules for members",
+    "mount": "mounts",
+    "name": "exact names",
+}
 
 
 def list_formats() -> list[Format]:

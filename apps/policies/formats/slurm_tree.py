@@ -89,7 +89,16 @@ def fit(tree: TreeColumns) -> TreeColumns:
     kind_names, kind_code = coded_kinds(["" if is_one else "user" for is_one in accounts.tolist()])
     none = np.zeros(len(tree), dtype=np.bool_)
     return replace(
-        tree, name=names, kind_names=kind_names, kind_code=kind_code, is_group=accounts, locked=none,
-        shares=whole_shares(tree, MOST_SHARES), scope_code=np.zeros(len(tree), dtype=np.uint8), scope_sources={},
-        dates={}, members={}, mount={},
-    )  # fmt: skip
+        tree,
+        name=names,
+        kind_names=kind_names,
+        kind_code=kind_code,
+        is_group=accounts,
+        locked=none,
+        shares=whole_shares(tree, MOST_SHARES),
+        scope_code=np.zeros(len(tree), dtype=np.uint8),
+        scope_sources={},
+        dates={},
+        members={},
+        mount={},
+    )

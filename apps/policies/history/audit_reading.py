@@ -140,9 +140,13 @@ class AuditReader:
             mine = Q(actor_id=self._actor.user.pk) if self._actor.user else Q(pk=None)
             events = events.filter(mine | Q(policy_slug__in=self._policies))
         narrowed = {
-            "actor_name__icontains": wanted.who, "policy_slug": wanted.policy_slug, "via": wanted.via,
-            "outcome": wanted.outcome, "at__gte": wanted.since, "at__lt": wanted.until,
-        }  # fmt: skip
+            "actor_name__icontains": wanted.who,
+            "policy_slug": wanted.policy_slug,
+            "via": wanted.via,
+            "outcome": wanted.outcome,
+            "at__gte": wanted.since,
+            "at__lt": wanted.until,
+        }
         events = events.filter(**{name: value for name, value in narrowed.items() if value})
         if wanted.verb:
             events = events.filter(Q(verb=wanted.verb) | Q(verb__startswith=f"{wanted.verb}."))

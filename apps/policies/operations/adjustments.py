@@ -29,9 +29,13 @@ class Adjusted:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "entry": str(self.entry_uid), "resource": self.resource, "amount_s": self.amount_s,
-            "at": self.at.isoformat(), "note": self.note, "uid": str(self.uid),
-        }  # fmt: skip
+            "entry": str(self.entry_uid),
+            "resource": self.resource,
+            "amount_s": self.amount_s,
+            "at": self.at.isoformat(),
+            "note": self.note,
+            "uid": str(self.uid),
+        }
 
 
 @dataclass(frozen=True, slots=True)

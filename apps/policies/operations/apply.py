@@ -171,9 +171,13 @@ def _add(edit: Edit, operation: Mapping[str, Any]) -> Operation:
         raise edit.refusal("uid", "belongs to another entry; leave it out")
     edit.put([Node(uid, parent.uid, name, kind, shares, is_group)])
     return {
-        "parent": str(parent.uid), "name": name, "kind": kind, "shares": PARENT if shares is None else shares,
-        "is_group": is_group, "uid": str(uid),
-    }  # fmt: skip
+        "parent": str(parent.uid),
+        "name": name,
+        "kind": kind,
+        "shares": PARENT if shares is None else shares,
+        "is_group": is_group,
+        "uid": str(uid),
+    }
 
 
 def _rename(edit: Edit, operation: Mapping[str, Any]) -> Operation:

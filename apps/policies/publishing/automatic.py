@@ -43,9 +43,14 @@ def publish_automatic(
         fitting, left_out = _fitting(tree, operations, settings, archived)
         for operation, error in left_out[:_MOST_LEFT_OUT]:
             record(
-                actor=SYSTEM, verb="policy.automatic", at=at, policy_slug=policy.slug, outcome="failed",
-                reason=error.message, details={"operation": dict(operation), "n_left_out": len(left_out)},
-            )  # fmt: skip
+                actor=SYSTEM,
+                verb="policy.automatic",
+                at=at,
+                policy_slug=policy.slug,
+                outcome="failed",
+                reason=error.message,
+                details={"operation": dict(operation), "n_left_out": len(left_out)},
+            )
         if not fitting:
             return None
         outcome = work_out(tree, fitting, settings=settings, archived=archived)
@@ -89,9 +94,12 @@ def apply_dates(*, at: datetime, zone: ZoneInfo) -> list[Revision]:
         if not operations:
             continue
         revision = publish_automatic(
-            policy_id=policy.pk, operations=operations, origin=ChangeSet.Origin.DATES, at=at,
+            policy_id=policy.pk,
+            operations=operations,
+            origin=ChangeSet.Origin.DATES,
+            at=at,
             reason=f"Dates of shares reached on {today.isoformat()}.",
-        )  # fmt: skip
+        )
         if revision is not None:
             published.append(revision)
     return published

@@ -94,15 +94,26 @@ def _draft(way: _Way, reason: str, at: datetime, actor: Actor, *, reverts_number
     with transaction.atomic():
         if len(way.operations) <= MOST_OPERATIONS:
             change_set = make_change_set(
-                policy_slug=slug, base_revision=way.start, operations=way.operations, reason=reason, origin=origin,
-                at=at, actor=actor,
-            )  # fmt: skip
+                policy_slug=slug,
+                base_revision=way.start,
+                operations=way.operations,
+                reason=reason,
+                origin=origin,
+                at=at,
+                actor=actor,
+            )
         else:
             tree, settings = _on_head(way, actor, at)
             change_set = propose_tree(
-                policy_slug=slug, tree=tree, settings=settings, base_revision=way.policy.head_number, reason=reason,
-                origin=origin, at=at, actor=actor,
-            )  # fmt: skip
+                policy_slug=slug,
+                tree=tree,
+                settings=settings,
+                base_revision=way.policy.head_number,
+                reason=reason,
+                origin=origin,
+                at=at,
+                actor=actor,
+            )
         change_set.reverts_number = reverts_number
         change_set.save(update_fields=["reverts_number"])
     return change_set
@@ -125,9 +136,15 @@ def _on_head(way: _Way, actor: Actor, at: datetime) -> tuple[TreeColumns, Policy
     base, head = load_tree(policy, way.start), load_tree(policy)
     head_settings = settings_of(policy, policy.head_number)
     found = conflicts(
-        base, head, way.operations, base_settings=settings_of(policy, way.start), head_settings=head_settings,
-        archived=archived, archived_at_base=_archived_between(way.tree, base), limited=False,
-    )  # fmt: skip
+        base,
+        head,
+        way.operations,
+        base_settings=settings_of(policy, way.start),
+        head_settings=head_settings,
+        archived=archived,
+        archived_at_base=_archived_between(way.tree, base),
+        limited=False,
+    )
     if found:
         shown = shown_conflicts(found, policy=policy, base=base, head=head, actor=actor, at=at)
         raise EditConflict(shown, base_number=way.start, head_number=policy.head_number)
@@ -154,9 +171,13 @@ def _with_corrections(operations: list[Operation], policy: Policy, number: int) 
 
 def _again(adjustment: Adjustment) -> Adjusted:
     return Adjusted(
-        uid=UUID(int=0), entry_uid=adjustment.entry_uid, resource=adjustment.resource, amount_s=adjustment.amount_s,
-        at=adjustment.at, note=adjustment.note,
-    )  # fmt: skip
+        uid=UUID(int=0),
+        entry_uid=adjustment.entry_uid,
+        resource=adjustment.resource,
+        amount_s=adjustment.amount_s,
+        at=adjustment.at,
+        note=adjustment.note,
+    )
 
 
 def _adjusting(each: Adjusted | Revoked) -> Operation:

@@ -25,14 +25,37 @@ from apps.policies.tree.stored import remembered
 from apps.runs.fault_points import fault_point
 
 _COLUMNS = (
-    "policy_id", "uid", "parent_uid", "name", "kind", "shares", "is_group", "scope", "scope_sources", "locked",
-    "dates", "members", "mount",
+    "policy_id",
+    "uid",
+    "parent_uid",
+    "name",
+    "kind",
+    "shares",
+    "is_group",
+    "scope",
+    "scope_sources",
+    "locked",
+    "dates",
+    "members",
+    "mount",
     "since",
-)  # fmt: skip
+)
 _TYPES = (
-    "int8", "uuid", "uuid", "varchar", "varchar", "float8", "bool", "varchar", "jsonb", "bool", "jsonb", "jsonb",
-    "jsonb", "int4",
-)  # fmt: skip
+    "int8",
+    "uuid",
+    "uuid",
+    "varchar",
+    "varchar",
+    "float8",
+    "bool",
+    "varchar",
+    "jsonb",
+    "bool",
+    "jsonb",
+    "jsonb",
+    "jsonb",
+    "int4",
+)
 _GUARDS = "policies_revision_is_a_tree, policies_policy_head_is_published"
 _ANALYZE_FROM = 50_000
 
@@ -75,10 +98,19 @@ def publish(
     fault_point("policies.publish.after_open")
     blob, digest = pack_tree(tree)
     revision = Revision.objects.create(
-        policy=policy, number=number, change_set=change_set, author=actor.user, author_name=actor.name, reason=reason,
-        published_at=at, n_entries=len(tree), n_changed=following.n_changed, settings=following.settings.to_json(),
-        tree=blob, tree_digest=digest,
-    )  # fmt: skip
+        policy=policy,
+        number=number,
+        change_set=change_set,
+        author=actor.user,
+        author_name=actor.name,
+        reason=reason,
+        published_at=at,
+        n_entries=len(tree),
+        n_changed=following.n_changed,
+        settings=following.settings.to_json(),
+        tree=blob,
+        tree_digest=digest,
+    )
     _adjust(policy, following.adjusting, number, actor, reason, at)
     policy.head_number = number
     policy.save(update_fields=["head_number"])
@@ -89,14 +121,22 @@ def publish(
     change_set.updated_at = at
     change_set.save(update_fields=["state", "version", "updated_at"])
     record(
-        actor=actor, verb="policy.published", at=at, policy_slug=policy.slug, entry_uid=_only_entry(following),
-        subject=f"{policy.slug} revision {number}", reason=reason,
+        actor=actor,
+        verb="policy.published",
+        at=at,
+        policy_slug=policy.slug,
+        entry_uid=_only_entry(following),
+        subject=f"{policy.slug} revision {number}",
+        reason=reason,
         details={
-            "revision": number, "change_set": change_set.pk, "tree_digest": digest,
-            "n_closed": len(following.closed), "n_opened": following.n_opened,
+            "revision": number,
+            "change_set": change_set.pk,
+            "tree_digest": digest,
+            "n_closed": len(following.closed),
+            "n_opened": following.n_opened,
             "operations": change_set.operations[:100],
         },
-    )  # fmt: skip
+    )
     remembered_tree = replace(tree, digest=digest)
 
     fault_point("policies.publish.before_commit")
@@ -120,10 +160,19 @@ def _adjust(
                 raise Conflict(f"There is no active adjustment {each.uid} of this entry.", code="not_in_force")
             continue
         Adjustment.objects.create(
-            policy=policy, uid=each.uid, entry_uid=each.entry_uid, resource=each.resource, amount_s=each.amount_s,
-            at=each.at, note=each.note, reason=reason, author=actor.user, author_name=actor.name, created_at=at,
+            policy=policy,
+            uid=each.uid,
+            entry_uid=each.entry_uid,
+            resource=each.resource,
+            amount_s=each.amount_s,
+            at=each.at,
+            note=each.note,
+            reason=reason,
+            author=actor.user,
+            author_name=actor.name,
+            created_at=at,
             since=number,
-        )  # fmt: skip
+        )
 
 
 def _only_entry(following: NextRevision) -> UUID | None:
@@ -158,12 +207,21 @@ def _open(policy: Policy, nodes: Iterable[Node], n: int, number: int) -> None:
 
 def _row(policy_id: int, node: Node, number: int) -> tuple[Any, ...]:
     return (
-        policy_id, node.uid, node.parent_uid, node.name, node.kind, node.shares, node.is_group, node.scope,
-        _EMPTY if not node.scope_sources else Jsonb(list(node.scope_sources)), node.locked,
+        policy_id,
+        node.uid,
+        node.parent_uid,
+        node.name,
+        node.kind,
+        node.shares,
+        node.is_group,
+        node.scope,
+        _EMPTY if not node.scope_sources else Jsonb(list(node.scope_sources)),
+        node.locked,
         None if node.dates is None else Jsonb(node.dates.to_json()),
         _EMPTY if not node.members else Jsonb([rule.stored() for rule in node.members]),
-        None if node.mount is None else Jsonb(node.mount.to_json()), number,
-    )  # fmt: skip
+        None if node.mount is None else Jsonb(node.mount.to_json()),
+        number,
+    )
 
 
 _EMPTY = Jsonb([])

@@ -133,9 +133,12 @@ def require_approver(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
         guard.may_set_policy(0)
         return
     work_out(
-        base, change_set.operations, settings=settings_of(policy, change_set.base_number), guard=guard,
+        base,
+        change_set.operations,
+        settings=settings_of(policy, change_set.base_number),
+        guard=guard,
         archived=lambda uid: load_archived(policy, uid, change_set.base_number),
-    )  # fmt: skip
+    )
 
 
 def _users(policy: Policy, proposed: Proposed, moves: TargetMoves) -> int | None:

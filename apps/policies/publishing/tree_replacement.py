@@ -25,9 +25,16 @@ from apps.policies.tree.stored import load_tree
 
 
 def publish_tree(
-    *, policy_slug: str, tree: TreeColumns, settings: PolicySettings, base_revision: int, reason: str, origin: str,
-    at: datetime, actor: Actor,
-) -> Revision:  # fmt: skip
+    *,
+    policy_slug: str,
+    tree: TreeColumns,
+    settings: PolicySettings,
+    base_revision: int,
+    reason: str,
+    origin: str,
+    at: datetime,
+    actor: Actor,
+) -> Revision:
     """Publish at once, in place of the tree of `base_revision`, which must still be the head."""
     require_admin(actor, policy_slug)
     policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
@@ -41,9 +48,16 @@ def publish_tree(
 
 
 def propose_tree(
-    *, policy_slug: str, tree: TreeColumns, settings: PolicySettings, base_revision: int, reason: str, origin: str,
-    at: datetime, actor: Actor,
-) -> ChangeSet:  # fmt: skip
+    *,
+    policy_slug: str,
+    tree: TreeColumns,
+    settings: PolicySettings,
+    base_revision: int,
+    reason: str,
+    origin: str,
+    at: datetime,
+    actor: Actor,
+) -> ChangeSet:
     """A draft of the same: it can be published while `base_revision` is the head."""
     require_admin(actor, policy_slug)
     policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
@@ -56,9 +70,14 @@ def propose_tree(
         change_set = new_change_set(policy, base_revision, summary(following), said, None, actor, at, origin)
         keep_tree(change_set, tree, settings)
         record(
-            actor=actor, verb="changeset.drafted", at=at, policy_slug=policy.slug, reason=said,
-            subject=f"change set {change_set.pk}", details={"base": base_revision, "n_changed": following.n_changed},
-        )  # fmt: skip
+            actor=actor,
+            verb="changeset.drafted",
+            at=at,
+            policy_slug=policy.slug,
+            reason=said,
+            subject=f"change set {change_set.pk}",
+            details={"base": base_revision, "n_changed": following.n_changed},
+        )
     return change_set
 
 

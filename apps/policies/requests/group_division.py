@@ -148,7 +148,7 @@ def operations_of(group: TreeColumns, i: int, division: Division, today: date) -
 
 def plan_division(
     *, policy_slug: str, entry_uid: UUID, division: Division, at: datetime, actor: Actor
-) -> list[Operation]:  # fmt: skip
+) -> list[Operation]:
     """The operations it comes to on the head, nothing written; raises what dividing would raise for wrong terms."""
     policy = get_policy(slug=policy_slug, actor=actor)
     tree = load_tree(policy)
@@ -157,9 +157,15 @@ def plan_division(
 
 
 def divide_group(
-    *, policy_slug: str, entry_uid: UUID, division: Division, reason: str, base_revision: int | None = None,
-    at: datetime, actor: Actor,
-) -> Divided:  # fmt: skip
+    *,
+    policy_slug: str,
+    entry_uid: UUID,
+    division: Division,
+    reason: str,
+    base_revision: int | None = None,
+    at: datetime,
+    actor: Actor,
+) -> Divided:
     """One change set, published at once where the actor may do all of it, else proposed to the people who may."""
     said = require_reason(reason)
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
@@ -172,7 +178,7 @@ def divide_group(
             raise Invalid("Nothing would change: these are the current shares.", code="nothing_to_change")
         change_set = make_change_set(
             policy_slug=policy_slug, base_revision=base_revision, operations=operations, reason=said, at=at, actor=actor
-        )  # fmt: skip
+        )
         try:
             with transaction.atomic():
                 return Divided(change_set, publish_locked(change_set, actor, at))

@@ -62,9 +62,7 @@ class Inbox:
 
     @property
     def is_empty(self) -> bool:
-        return not (
-            self.n_waiting or self.scheduled or self.drafts or self.sent or self.grants or self.shares
-        )  # fmt: skip
+        return not (self.n_waiting or self.scheduled or self.drafts or self.sent or self.grants or self.shares)
 
 
 def get_inbox(*, at: datetime, actor: Actor) -> Inbox:

@@ -58,9 +58,17 @@ class Wish:
 
 
 def ask_upward(
-    *, policy_slug: str, entry_uid: UUID, shares: float | None = None, percent: float | None = None,
-    until: date | None = None, reason: str, base_revision: int | None = None, at: datetime, actor: Actor,
-) -> ChangeSet:  # fmt: skip
+    *,
+    policy_slug: str,
+    entry_uid: UUID,
+    shares: float | None = None,
+    percent: float | None = None,
+    until: date | None = None,
+    reason: str,
+    base_revision: int | None = None,
+    at: datetime,
+    actor: Actor,
+) -> ChangeSet:
     """Send a request for more shares of an entry that the actor leads, or for that many percent of its parent.
 
     A percentage is asked for as the number of shares that makes it while the siblings keep theirs.
@@ -70,20 +78,36 @@ def ask_upward(
     with transaction.atomic():
         lock_policy(policy.pk)  # one at a time, so that the limit on open requests holds
         operations = plan_request(
-            policy_slug=policy_slug, entry_uid=entry_uid, shares=shares, percent=percent, until=until, at=at,
+            policy_slug=policy_slug,
+            entry_uid=entry_uid,
+            shares=shares,
+            percent=percent,
+            until=until,
+            at=at,
             actor=actor,
-        )  # fmt: skip
+        )
         change_set = make_change_set(
-            policy_slug=policy_slug, base_revision=base_revision, operations=operations, reason=said,
-            asks=str(entry_uid), at=at, actor=actor,
-        )  # fmt: skip
+            policy_slug=policy_slug,
+            base_revision=base_revision,
+            operations=operations,
+            reason=said,
+            asks=str(entry_uid),
+            at=at,
+            actor=actor,
+        )
         return propose_change_set(id=change_set.pk, version=change_set.version, at=at, actor=actor)
 
 
 def plan_request(
-    *, policy_slug: str, entry_uid: UUID, shares: float | None = None, percent: float | None = None,
-    until: date | None = None, at: datetime, actor: Actor,
-) -> list[Operation]:  # fmt: skip
+    *,
+    policy_slug: str,
+    entry_uid: UUID,
+    shares: float | None = None,
+    percent: float | None = None,
+    until: date | None = None,
+    at: datetime,
+    actor: Actor,
+) -> list[Operation]:
     """The operations that asking for it comes to, nothing written."""
     policy = get_policy(slug=policy_slug, actor=actor)
     tree = load_tree(policy)
@@ -94,9 +118,15 @@ def plan_request(
 
 
 def grant_request(
-    *, id: int, version: int, shares: float | None = None, until: date | None = _UNSET, text: str = "", at: datetime,
+    *,
+    id: int,
+    version: int,
+    shares: float | None = None,
+    until: date | None = _UNSET,
+    text: str = "",
+    at: datetime,
     actor: Actor,
-) -> Revision:  # fmt: skip
+) -> Revision:
     """Publish it as requested; with shares or until: these instead, as a new version by the deciding manager.
 
     Granting the requested shares is also a second person's approval.
@@ -216,13 +246,19 @@ def _approve(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
     except DomainError:
         return
     Approval.objects.get_or_create(
-        change_set=change_set, version=change_set.version, user=actor.user,
+        change_set=change_set,
+        version=change_set.version,
+        user=actor.user,
         defaults={"user_name": actor.name, "created_at": at},
-    )  # fmt: skip
+    )
     record(
-        actor=actor, verb="changeset.approved", at=at, policy_slug=change_set.policy.slug,
-        subject=f"change set {change_set.pk}", reason=change_set.reason,
-    )  # fmt: skip
+        actor=actor,
+        verb="changeset.approved",
+        at=at,
+        policy_slug=change_set.policy.slug,
+        subject=f"change set {change_set.pk}",
+        reason=change_set.reason,
+    )
 
 
 def _operations(node: Node, shares: float, until: date | None, at: datetime) -> list[Operation]:

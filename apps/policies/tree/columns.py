@@ -59,8 +59,18 @@ class Node:
 
 
 FIELDS = (
-    "parent_uid", "name", "kind", "shares", "is_group", "scope", "scope_sources", "locked", "dates", "members", "mount",
-)  # fmt: skip
+    "parent_uid",
+    "name",
+    "kind",
+    "shares",
+    "is_group",
+    "scope",
+    "scope_sources",
+    "locked",
+    "dates",
+    "members",
+    "mount",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,16 +253,31 @@ class TreeColumns:
         """Every entry, breadth-first."""
         uids = [UUID(bytes=raw) for raw in _rows_of(self.uid)]
         columns = zip(
-            self.parent.tolist(), self.name, self.kind, self.shares.tolist(), self.inherit.tolist(),
-            self.is_group.tolist(), self.scope, self.locked.tolist(), strict=True,
-        )  # fmt: skip
+            self.parent.tolist(),
+            self.name,
+            self.kind,
+            self.shares.tolist(),
+            self.inherit.tolist(),
+            self.is_group.tolist(),
+            self.scope,
+            self.locked.tolist(),
+            strict=True,
+        )
         for i, (parent, name, kind, shares, inherit, is_group, scope, locked) in enumerate(columns):
             yield Node(
-                uid=uids[i], parent_uid=uids[parent] if parent >= 0 else None, name=name, kind=kind,
-                shares=None if inherit else shares, is_group=is_group, scope=scope,
-                scope_sources=self.scope_sources.get(i, ()), locked=locked, dates=self.dates.get(i),
-                members=self.members.get(i, ()), mount=self.mount.get(i),
-            )  # fmt: skip
+                uid=uids[i],
+                parent_uid=uids[parent] if parent >= 0 else None,
+                name=name,
+                kind=kind,
+                shares=None if inherit else shares,
+                is_group=is_group,
+                scope=scope,
+                scope_sources=self.scope_sources.get(i, ()),
+                locked=locked,
+                dates=self.dates.get(i),
+                members=self.members.get(i, ()),
+                mount=self.mount.get(i),
+            )
 
     def effective_scope(self, i: int) -> tuple[str, tuple[str, ...]]:
         """By whose usage the entry's children are compared, and by which sources alone; () for all."""

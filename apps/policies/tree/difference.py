@@ -102,10 +102,16 @@ class _Difference:
             self.brought += [node.uid for node in known[1:]]
             return top
         is_late = wanted.kind == RESERVE
-        self.found.append({
-            "op": "add", **place, "kind": wanted.kind, "shares": _said(wanted), "uid": str(wanted.uid),
-            "is_group": wanted.is_group and not is_late,
-        })  # fmt: skip
+        self.found.append(
+            {
+                "op": "add",
+                **place,
+                "kind": wanted.kind,
+                "shares": _said(wanted),
+                "uid": str(wanted.uid),
+                "is_group": wanted.is_group and not is_late,
+            }
+        )
         node = Node(wanted.uid, wanted.parent_uid, wanted.name, wanted.kind, wanted.shares, wanted.is_group)
         self.tree.add(node)
         return node
@@ -144,9 +150,14 @@ class _Difference:
         if node.shares != wanted.shares:
             self.found.append({"op": "set_shares", "entry": uid, "shares": _said(wanted)})
         if (node.scope, node.scope_sources) != (wanted.scope, wanted.scope_sources):
-            self.found.append({
-                "op": "set_scope", "entry": uid, "scope": wanted.scope, "sources": list(wanted.scope_sources),
-            })  # fmt: skip
+            self.found.append(
+                {
+                    "op": "set_scope",
+                    "entry": uid,
+                    "scope": wanted.scope,
+                    "sources": list(wanted.scope_sources),
+                }
+            )
         if node.dates != wanted.dates:
             self.found.append({"op": "set_dates", "entry": uid, "dates": wanted.said("dates")})
         if node.members != wanted.members:

@@ -194,13 +194,24 @@ def _with_kept_values(met: _Met) -> TreeColumns:
     inherit = np.where(keeps_shares, head.inherit[at], read.inherit)
     shares = np.where(keeps_shares, head.shares[at], read.shares)
     whole = replace(
-        read, uid=uid, name=_names(met), kind_names=kind_names, kind_code=kind_code, is_group=is_group,
-        shares=np.where(inherit, 0.0, shares), inherit=inherit, policy_slug=head.policy_slug,
-        scope_code=np.where(keeps_scope, head.scope_code[at], read.scope_code), number=head.number,
-        locked=np.where(keeps_lock, head.locked[at], read.locked), digest="",
-        scope_sources=_sparse(met, "scope_sources"), dates=_sparse(met, "dates"), members=_sparse(met, "members"),
+        read,
+        uid=uid,
+        name=_names(met),
+        kind_names=kind_names,
+        kind_code=kind_code,
+        is_group=is_group,
+        shares=np.where(inherit, 0.0, shares),
+        inherit=inherit,
+        policy_slug=head.policy_slug,
+        scope_code=np.where(keeps_scope, head.scope_code[at], read.scope_code),
+        number=head.number,
+        locked=np.where(keeps_lock, head.locked[at], read.locked),
+        digest="",
+        scope_sources=_sparse(met, "scope_sources"),
+        dates=_sparse(met, "dates"),
+        members=_sparse(met, "members"),
         mount=_sparse(met, "mount"),
-    )  # fmt: skip
+    )
     return _in_order(whole, met)
 
 

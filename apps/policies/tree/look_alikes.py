@@ -11,10 +11,30 @@ from apps.policies.tree.columns import TreeColumns
 # Letters of other scripts, and digits, that most fonts draw like a Latin letter; after folding case, so that those
 # which are alike as capitals only are among them.
 _LIKE = {
-    "a": "аαɑ", "b": "вβ", "c": "с", "d": "ԁ", "e": "еε", "g": "ɡց", "h": "һнհ", "i": "іιı", "j": "јϳ", "k": "кκ",
-    "l": "ӏ1|", "m": "м", "n": "ոռ", "o": "оοօ0", "p": "рρ", "q": "ԛզ", "s": "ѕ", "t": "тτ", "u": "υս", "v": "ѵν",
-    "w": "ԝω", "x": "хχ", "y": "уγ",
-}  # fmt: skip
+    "a": "аαɑ",
+    "b": "вβ",
+    "c": "с",
+    "d": "ԁ",
+    "e": "еε",
+    "g": "ɡց",
+    "h": "һнհ",
+    "i": "іιı",
+    "j": "јϳ",
+    "k": "кκ",
+    "l": "ӏ1|",
+    "m": "м",
+    "n": "ոռ",
+    "o": "оοօ0",
+    "p": "рρ",
+    "q": "ԛզ",
+    "s": "ѕ",
+    "t": "тτ",
+    "u": "υս",
+    "v": "ѵν",
+    "w": "ԝω",
+    "x": "хχ",
+    "y": "уγ",
+}
 _LIKE_LATIN = {ord(other): latin for latin, others in _LIKE.items() for other in others}
 
 

@@ -80,10 +80,20 @@ def _with_values(base: TreeColumns, nodes: Sequence[Node]) -> TreeColumns:
                 values[i] = value
     kind_names, kind_code = only_used(tuple(kinds), kind_code)
     return replace(
-        base, kind_names=kind_names, kind_code=kind_code, shares=shares, inherit=inherit, is_group=is_group,
-        scope_code=scope_code, locked=locked, digest="", scope_sources=sparse["scope_sources"],
-        dates=sparse["dates"], members=sparse["members"], mount=sparse["mount"],
-    )  # fmt: skip
+        base,
+        kind_names=kind_names,
+        kind_code=kind_code,
+        shares=shares,
+        inherit=inherit,
+        is_group=is_group,
+        scope_code=scope_code,
+        locked=locked,
+        digest="",
+        scope_sources=sparse["scope_sources"],
+        dates=sparse["dates"],
+        members=sparse["members"],
+        mount=sparse["mount"],
+    )
 
 
 def _with_new_shape(base: TreeColumns, changes: Changes) -> TreeColumns:

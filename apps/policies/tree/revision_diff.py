@@ -64,9 +64,12 @@ class TreeDiff:
     def counts(self) -> dict[Change, int]:
         """Of everything seen, each entry below another one included."""
         return {
-            "moved": len(self._moved), "changed": len(self._changed), "added": int(self._is_added.sum()),
-            "removed": int(self._is_removed.sum()), "kept": len(self._kept),
-        }  # fmt: skip
+            "moved": len(self._moved),
+            "changed": len(self._changed),
+            "added": int(self._is_added.sum()),
+            "removed": int(self._is_removed.sum()),
+            "kept": len(self._kept),
+        }
 
     @cached_property
     def n_outside(self) -> int:
@@ -149,9 +152,11 @@ class TreeDiff:
     @cached_property
     def _stated(self) -> Sequence[tuple[Change, I8]]:
         return (
-            ("moved", self._moved), ("changed", self._changed), ("added", _tops(self.after, self._is_added)),
+            ("moved", self._moved),
+            ("changed", self._changed),
+            ("added", _tops(self.after, self._is_added)),
             ("removed", _tops(self.before, self._is_removed)),
-        )  # fmt: skip
+        )
 
     # --- One of them --------------------------------------------------------------------------------------------------
     def _row(self, change: Change, i: int) -> EntryDifference:
@@ -160,21 +165,36 @@ class TreeDiff:
         moves, j = self.moves, int(self.moves.place[i])
         node, was = self.after.node(i), self.before.node(j) if j >= 0 else None
         return EntryDifference(
-            uid=node.uid, change=change, name=node.name, kind=node.kind, path=self.after.path(i),
-            path_before="" if was is None else self.before.path(j), fields=tuple(_fields(was, node)),
+            uid=node.uid,
+            change=change,
+            name=node.name,
+            kind=node.kind,
+            path=self.after.path(i),
+            path_before="" if was is None else self.before.path(j),
+            fields=tuple(_fields(was, node)),
             n_below=_below(self.after, self._is_added, i) if change == "added" else 0,
-            target_before=_number(moves.old[i]), target_after=_number(moves.new[i]),
-            target_global_before=_number(moves.old_global[i]), target_global_after=_number(moves.new_global[i]),
-        )  # fmt: skip
+            target_before=_number(moves.old[i]),
+            target_after=_number(moves.new[i]),
+            target_global_before=_number(moves.old_global[i]),
+            target_global_after=_number(moves.new_global[i]),
+        )
 
     def _removed_row(self, j: int) -> EntryDifference:
         node, at = self.before.node(j), int(np.searchsorted(self.moves.gone, j))
         return EntryDifference(
-            uid=node.uid, change="removed", name=node.name, kind=node.kind, path="", path_before=self.before.path(j),
-            fields=tuple(_fields(node, None)), n_below=_below(self.before, self._is_removed, j),
-            target_before=_number(self.moves.gone_old[at]), target_after=None,
-            target_global_before=_number(self.moves.gone_old_global[at]), target_global_after=None,
-        )  # fmt: skip
+            uid=node.uid,
+            change="removed",
+            name=node.name,
+            kind=node.kind,
+            path="",
+            path_before=self.before.path(j),
+            fields=tuple(_fields(node, None)),
+            n_below=_below(self.before, self._is_removed, j),
+            target_before=_number(self.moves.gone_old[at]),
+            target_after=None,
+            target_global_before=_number(self.moves.gone_old_global[at]),
+            target_global_after=None,
+        )
 
 
 def diff_trees(before: TreeColumns, after: TreeColumns, *, sees_before: Mask, sees_after: Mask) -> TreeDiff:

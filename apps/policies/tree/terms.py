@@ -180,9 +180,13 @@ def _members(value: object, *, stored: bool) -> Members:
     if kind == RESERVE:
         raise ValueError("kind can't be reserve, which has no accounts")
     return Members(
-        **read, shares=shares, kind=kind, archive_after_days=days, reach=_reach(given.get("reach") or ""),
+        **read,
+        shares=shares,
+        kind=kind,
+        archive_after_days=days,
+        reach=_reach(given.get("reach") or ""),
         written_at=_instant(given.get("written_at") or ""),
-    )  # fmt: skip
+    )
 
 
 def _reach(value: object) -> str:

@@ -72,9 +72,7 @@ def simulate(
         return None
 
 
-def simulate_or_refuse(
-    snapshot: ServedSnapshot, after: TreeColumns, *, algorithm: Mapping[str, Any]
-) -> PriorityResult:  # fmt: skip
+def simulate_or_refuse(snapshot: ServedSnapshot, after: TreeColumns, *, algorithm: Mapping[str, Any]) -> PriorityResult:
     """Compute priorities from totals; raises Invalid (`no_inherit`, `package_failed`) and BadParameter."""
     if after.inherit.any():
         refuse_inherited(after, algorithm)

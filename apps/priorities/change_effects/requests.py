@@ -162,9 +162,12 @@ def _week(view: PolicyView, pk: int, uid: UUID) -> Week | None:
         return None
     target, actual = float(values.target[i]), float(values.actual[i])
     state = state_of(
-        target=target, actual=actual, has_usage=bool(values.usage[i] > 0), has_demand=bool(values.has_demand[i]),
+        target=target,
+        actual=actual,
+        has_usage=bool(values.usage[i] > 0),
+        has_demand=bool(values.has_demand[i]),
         tolerance=view.settings.tolerance,
-    )  # fmt: skip
+    )
     return Week(snapshot.as_of, target, actual, state)
 
 
@@ -173,6 +176,9 @@ def _state(view: PolicyView, i: int | None, row: EntryRow | None, target: float 
         return "unknown"
     at = int(view.place[i])
     return state_of(
-        target=target, actual=row.actual, has_usage=row.has_usage,
-        has_demand=at >= 0 and bool(view.snapshot.values.has_demand[at]), tolerance=view.settings.tolerance,
-    )  # fmt: skip
+        target=target,
+        actual=row.actual,
+        has_usage=row.has_usage,
+        has_demand=at >= 0 and bool(view.snapshot.values.has_demand[at]),
+        tolerance=view.settings.tolerance,
+    )

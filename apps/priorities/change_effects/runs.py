@@ -132,9 +132,7 @@ def request_effect(*, change_set_id: int, at: datetime, actor: Actor) -> Run:
     change_set = get_change_set(id=change_set_id, actor=actor, at=at)
     if change_set.state in (ChangeSet.State.PUBLISHED, ChangeSet.State.WITHDRAWN):
         raise Conflict("It is decided: there is nothing left to foresee.", code="decided")
-    return enqueue_run(
-        kind=KIND, subject=_subject(change_set), owner=actor.user, at=at, max_attempts=_ATTEMPTS
-    )  # fmt: skip
+    return enqueue_run(kind=KIND, subject=_subject(change_set), owner=actor.user, at=at, max_attempts=_ATTEMPTS)
 
 
 def newest_run(change_set: ChangeSet) -> Run | None:
@@ -156,10 +154,15 @@ def work_effect(run: Run, lease: Lease) -> dict[str, Any]:
         ChangeSetEffect.objects.update_or_create(
             change_set=change_set,
             defaults={
-                "digest_of": asked.digest, "head_number": policy.head_number, "snapshot_id": snapshot.snapshot_id,
-                "as_of": snapshot.as_of, "computed_at": lease.clock(), "data": data, "digest": digest,
+                "digest_of": asked.digest,
+                "head_number": policy.head_number,
+                "snapshot_id": snapshot.snapshot_id,
+                "as_of": snapshot.as_of,
+                "computed_at": lease.clock(),
+                "data": data,
+                "digest": digest,
             },
-        )  # fmt: skip
+        )
         result = {"change_set": change_set.pk, "n_leaves": len(found.uid), "n_moved": found.n_moved}
         lease.finish(result, lease.clock())
     return result

@@ -87,9 +87,13 @@ class JobCharge:
 
 
 def charge_of(
-    facts: JobFacts, *, metric: Mapping[str, Any], window: decay.Window, as_of_s: float,
+    facts: JobFacts,
+    *,
+    metric: Mapping[str, Any],
+    window: decay.Window,
+    as_of_s: float,
     held: Sequence[tuple[float, float]] = (),
-) -> JobCharge:  # fmt: skip
+) -> JobCharge:
     """The charge at `as_of_s`.
 
     held: from–to of hours excluded because another source reported them, too.
@@ -108,11 +112,16 @@ def charge_of(
             is_held |= (hour_s >= from_s) & (hour_s < to_s)
     counted = np.where(is_held, 0.0, charged * aging)
     lines = tuple(
-        ResourceLine(name, facts.rates[name], float(amounts[:, at].sum()), float(weights[at]),
-                     float(amounts[:, at].sum() * weights[at]))
+        ResourceLine(
+            name,
+            facts.rates[name],
+            float(amounts[:, at].sum()),
+            float(weights[at]),
+            float(amounts[:, at].sum() * weights[at]),
+        )
         for at, name in enumerate(buckets.RESOURCES)
         if facts.rates[name] or weights[at]
-    )  # fmt: skip
+    )
     total = math.fsum(counted.tolist())
     is_running = facts.state == "running" and run_s > 0
     left_s = _left_s(facts, run_s) if is_running else 0.0
@@ -163,13 +172,20 @@ def _spread(facts: JobFacts, start_us: int, end_us: int) -> tuple[I8, F8, float]
     none = np.zeros(1, np.int64)
     delta = buckets.delta_of(
         buckets.Finished(
-            sign=np.ones(1, np.int64), is_job=np.ones(1, np.int64), account_id=none, job_class_id=none,
+            sign=np.ones(1, np.int64),
+            is_job=np.ones(1, np.int64),
+            account_id=none,
+            job_class_id=none,
             site=np.array([b""]),
-            start_us=np.array([start_us]), end_us=np.array([end_us]), cpus=one(facts.rates["cpu_s"]),
-            gpus=one(facts.rates["gpu_s"]), mem_mb=one(facts.mem_mb), nodes=one(facts.rates["node_s"]),
+            start_us=np.array([start_us]),
+            end_us=np.array([end_us]),
+            cpus=one(facts.rates["cpu_s"]),
+            gpus=one(facts.rates["gpu_s"]),
+            mem_mb=one(facts.mem_mb),
+            nodes=one(facts.rates["node_s"]),
             billing=one(facts.rates["billing"]),
         )
-    )  # fmt: skip
+    )
     amounts = delta.amounts[:, : len(buckets.RESOURCES)] / buckets.QUANTA
     used = amounts.any(axis=1)  # the hour that begins as it ends holds its number only
     return delta.hour[used] * HOUR_S, amounts[used], (end_us - start_us) / _US

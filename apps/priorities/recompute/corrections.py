@@ -61,12 +61,17 @@ def counting(tree: TreeColumns, corrections: Sequence[Correction], counted: F8) 
     """What a snapshot remembers of the corrections that count in it, as JSON; `counted` is in the metric's unit."""
     return [
         {
-            "uid": str(each.uid), "entry": str(each.entry_uid), "resource": each.resource, "amount_s": each.amount_s,
-            "at_s": each.at_s, "note": each.note, "counted": amount,
+            "uid": str(each.uid),
+            "entry": str(each.entry_uid),
+            "resource": each.resource,
+            "amount_s": each.amount_s,
+            "at_s": each.at_s,
+            "note": each.note,
+            "counted": amount,
         }
         for each, amount in zip(corrections, counted.tolist(), strict=True)
         if amount and tree.index_of_uid(each.entry_uid) is not None
-    ]  # fmt: skip
+    ]
 
 
 def corrected(tree: TreeColumns, own: F8, corrections: Sequence[Correction], counted: F8) -> F8:

@@ -95,9 +95,13 @@ class Computed:
 
 
 def load_inputs(
-    policy: Policy, *, as_of: datetime, from_at: datetime | None = None, metrics: Sequence[Mapping[str, Any]] = (),
+    policy: Policy,
+    *,
+    as_of: datetime,
+    from_at: datetime | None = None,
+    metrics: Sequence[Mapping[str, Any]] = (),
     is_past: bool = False,
-) -> Inputs:  # fmt: skip
+) -> Inputs:
     """Read one consistent state of revision, rules, accounts and usage.
 
     is_past: revision, settings, adjustments and mapping that were current at `as_of`, and not those of now. from_at:

@@ -111,10 +111,15 @@ def demand_of(inputs: Inputs, settings: PolicySettings) -> AccountUsage:
     usage, opened = inputs.usage, inputs.opened
     recent = usage.hour_epoch >= since_s
     used = usage_of_accounts(
-        usage=usage.taken(recent), opened=replace(opened, start_epoch=np.maximum(opened.start_epoch, since_s)),
-        account_ids=inputs.account_ids, sources=inputs.sources, classes=inputs.classes, metric=settings.metric,
-        window=_WHOLE, as_of_s=as_of_s,
-    )  # fmt: skip
+        usage=usage.taken(recent),
+        opened=replace(opened, start_epoch=np.maximum(opened.start_epoch, since_s)),
+        account_ids=inputs.account_ids,
+        sources=inputs.sources,
+        classes=inputs.classes,
+        metric=settings.metric,
+        window=_WHOLE,
+        as_of_s=as_of_s,
+    )
     rates = {name: used.by_approach[name] / (DEMAND_DAYS * DAY_S) for name in APPROACHES}
     return AccountUsage({**rates, "predictive": rates["active"]}, used.has_demand, used.demand_core_s)
 
@@ -130,10 +135,17 @@ def accounts_ahead(
     then_s = as_of_s + days * DAY_S
     window = window_of(settings.window)
     known = usage_of_accounts(
-        usage=inputs.usage, opened=inputs.opened, account_ids=inputs.account_ids, sources=inputs.sources,
-        classes=inputs.classes, metric=settings.metric, window=window, as_of_s=then_s, known_until_s=as_of_s,
+        usage=inputs.usage,
+        opened=inputs.opened,
+        account_ids=inputs.account_ids,
+        sources=inputs.sources,
+        classes=inputs.classes,
+        metric=settings.metric,
+        window=window,
+        as_of_s=then_s,
+        known_until_s=as_of_s,
         is_order_independent=is_order_independent,
-    )  # fmt: skip
+    )
     if not days:
         return known
     more_s = steady_use_s(as_of_s, then_s, window)

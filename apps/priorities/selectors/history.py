@@ -74,12 +74,18 @@ def history_lines(view: PolicyView, uid: UUID, *, until: int | None, limit: int)
     seen = {change_set.pk for change_set in found if access.may_see(change_set)}
     return [
         HistoryLine(
-            revision=change.revision, at=change.at, author=change.author, reason=change.reason,
-            change_set=change.change_set, origin=change.origin, fields=list(names.filled_in(change)),
-            reverted_by=undone.get(change.revision), may_see_change_set=change.change_set in seen,
+            revision=change.revision,
+            at=change.at,
+            author=change.author,
+            reason=change.reason,
+            change_set=change.change_set,
+            origin=change.origin,
+            fields=list(names.filled_in(change)),
+            reverted_by=undone.get(change.revision),
+            may_see_change_set=change.change_set in seen,
         )
         for change in changes
-    ]  # fmt: skip
+    ]
 
 
 class _Names:

@@ -184,8 +184,14 @@ class PolicyView:
         target_global = 1.0 if is_root else float(self.target[1][i]) if competes else None
         unknown = ("actual", "actual_global", "deviation_points", "priority", "rank", "factor")
         found: dict[str, Any] = dict.fromkeys(unknown)
-        found |= {"target": target, "target_global": target_global, "state": "unknown", "usage_core_s": 0.0,
-                  "has_usage": False, "columns": {}}  # fmt: skip
+        found |= {
+            "target": target,
+            "target_global": target_global,
+            "state": "unknown",
+            "usage_core_s": 0.0,
+            "has_usage": False,
+            "columns": {},
+        }
         at = int(self.place[i]) if self.snapshot is not None else -1
         if self.snapshot is None or at < 0:
             if self.is_suppressed(i):
@@ -228,9 +234,13 @@ class PolicyView:
 
 
 def open_view(
-    *, policy_slug: str, actor: Actor, at: int | datetime | None = None, scope: str = "policies:read",
+    *,
+    policy_slug: str,
+    actor: Actor,
+    at: int | datetime | None = None,
+    scope: str = "policies:read",
     is_live: bool = False,
-) -> PolicyView:  # fmt: skip
+) -> PolicyView:
     """The head with the newest snapshot; for a past revision or instant, that revision with the snapshot of then.
 
     Readers of sums get the snapshot of the last finished day (see `daily_snapshot`), unless `is_live`: then only
@@ -245,9 +255,15 @@ def open_view(
     else:
         snapshot = newest_or_none(policy.slug) if at is None else _of_then(policy, revision.number, at)
     return PolicyView(
-        policy=policy, revision=revision.number, settings=PolicySettings.from_stored(revision.settings), tree=tree,
-        snapshot=snapshot, actor=actor, now=now, asked=at,
-    )  # fmt: skip
+        policy=policy,
+        revision=revision.number,
+        settings=PolicySettings.from_stored(revision.settings),
+        tree=tree,
+        snapshot=snapshot,
+        actor=actor,
+        now=now,
+        asked=at,
+    )
 
 
 def _settled(policy: Policy, number: int, at: int | datetime | None, now: datetime) -> ServedSnapshot | None:

@@ -117,9 +117,10 @@ def adjustment_sentence(resource: str, amount_s: float, at: datetime, note: str)
     """A correction of usage: "Includes −120 core-hours given back on 18 Nov 2026: node failure."."""
     hours = formats.number_format(round(abs(amount_s) / 3600, 1), 1 if amount_s % 3600 else 0, force_grouping=True)
     words = {
-        "amount": f"−{hours}" if amount_s < 0 else f"+{hours}", "unit": unit_of(resource),
+        "amount": f"−{hours}" if amount_s < 0 else f"+{hours}",
+        "unit": unit_of(resource),
         "day": formats.date_format(timezone.localtime(at), "j M Y"),
-    }  # fmt: skip
+    }
     if amount_s < 0:
         sentence = _("Includes %(amount)s %(unit)s credited on %(day)s") % words
     else:
@@ -131,9 +132,12 @@ def adjustment_sentence(resource: str, amount_s: float, at: datetime, note: str)
 def unit_of(resource: str) -> str:
     """What an hour of a resource is called."""
     units = {
-        "cpu_s": _("core-hours"), "gpu_s": _("GPU-hours"), "mem_gb_s": _("GB-hours"), "node_s": _("node-hours"),
+        "cpu_s": _("core-hours"),
+        "gpu_s": _("GPU-hours"),
+        "mem_gb_s": _("GB-hours"),
+        "node_s": _("node-hours"),
         "billing": _("billing-hours"),
-    }  # fmt: skip
+    }
     return units.get(resource, resource)
 
 

@@ -43,6 +43,17 @@ class Found(NamedTuple):
     joins: int | None = None
 
 
+def group_names(group: str, namespace: str) -> dict[str, str]:
+    """What an answer names beside the account, where it was given."""
+    return {name: value for name, value in (("group", group), ("namespace", namespace)) if value}
+
+
+def names_of(key: AccountKey) -> dict[str, str]:
+    """All names of an account that it has."""
+    names = ("namespace", "user", "group", "dn", "fqan", "project")
+    return {name: text for name, text in zip(names, key, strict=True) if text}
+
+
 NOTHING = Found(())
 Choices = tuple[tuple[str, Found], ...]  # what each namespace gives
 

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from apps.accounts.names.account_ids import AccountKey
 from apps.engine import sweep
 from apps.engine.algorithms.gridwide import TIE_POINTS
 from apps.engine.algorithms.inputs import prepare
@@ -22,7 +21,7 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns
 from apps.priorities.local_only.services import LocalOnlyEntry
 from apps.priorities.serving.hints import Hints
-from apps.priorities.serving.lookup import AccountQuery, Found, LookupIndex, Query, within
+from apps.priorities.serving.lookup import AccountQuery, Found, LookupIndex, Query, group_names, names_of, within
 from apps.priorities.serving.newcomer import Newcomers, Place, place_of
 from apps.priorities.snapshots.blob import Values
 from apps.priorities.snapshots.ordering import Ordering, json_number, ordering_of
@@ -197,9 +196,9 @@ class ServedSnapshot:
             chunk = entries[lo : lo + _CHUNK]
             for entry, piece in zip(chunk.tolist(), self.describe(chunk), strict=True):
                 accounts = self.index.accounts_of(entry)
-                more = {**piece, "identities": [_identity(key) for key in self.index.identities(entry)]}
+                more = {**piece, "identities": [names_of(key) for key in self.index.identities(entry)]}
                 for key in accounts:
-                    yield {"account": key.user_name or key.dn or key.group_name, **_said(key[2], key[0]), **more}
+                    yield {"account": key.user_name or key.dn or key.group_name, **group_names(key[2], key[0]), **more}
                 if not accounts:
                     yield {"account": None, **more}
 
@@ -238,7 +237,7 @@ class ServedSnapshot:
         if isinstance(query, str):
             about: Json = {"account": query}
         else:
-            about = {"account": query.user or query.dn or query.group, **_said(query.group, query.namespace)}
+            about = {"account": query.user or query.dn or query.group, **group_names(query.group, query.namespace)}
         choices = self.index.choices(query)
         if mask is not None:
             found, choices = within(found, choices, mask)
@@ -280,10 +279,14 @@ class ServedSnapshot:
         compared = self._class_heads[rows].tolist() if self.order.decides == "deviations" else None
         scalars = self.values.scalar[rows].tolist() if self.order.decides == "vector" else None
         columns = zip(
-            entries.tolist(), depth_of.tolist(), self.values.rank[entries].tolist(),
-            self.values.factor[entries].tolist(), self.values.has_rank[entries].tolist(),
-            self.values.has_factor[entries].tolist(), strict=True,
-        )  # fmt: skip
+            entries.tolist(),
+            depth_of.tolist(),
+            self.values.rank[entries].tolist(),
+            self.values.factor[entries].tolist(),
+            self.values.has_rank[entries].tolist(),
+            self.values.has_factor[entries].tolist(),
+            strict=True,
+        )
         described = []
         for place, (entry, depth, rank, factor, has_rank, has_factor) in enumerate(columns):
             at: Place = (rank if has_rank else None, self.n_ranked, factor if has_factor else None)
@@ -293,22 +296,37 @@ class ServedSnapshot:
                 at = place_of(self, entry, own if vector is None else vector, at)
             described.append(
                 self._piece(
-                    entry, factor=at[2], rank=at[0], of=at[1], priorities=own, vector=vector,
+                    entry,
+                    factor=at[2],
+                    rank=at[0],
+                    of=at[1],
+                    priorities=own,
+                    vector=vector,
                     compared=compared[place][:depth] if compared is not None else None,
                 )
-            )  # fmt: skip
+            )
         return described
 
     def _piece(
-        self, entry: int, *, factor: float | None, rank: int | None, of: int, priorities: list[float],
-        vector: list[int] | None, compared: list[float] | None = None,
-    ) -> Json:  # fmt: skip
+        self,
+        entry: int,
+        *,
+        factor: float | None,
+        rank: int | None,
+        of: int,
+        priorities: list[float],
+        vector: list[int] | None,
+        compared: list[float] | None = None,
+    ) -> Json:
         """What doesn't have a factor of its own gets the policy's fallback. compared: by what the rank goes, if that
         isn't the priorities."""
         key = self.order.key(
-            vector=vector, priorities=priorities if compared is None else compared, depth=self.depth, rank=rank,
+            vector=vector,
+            priorities=priorities if compared is None else compared,
+            depth=self.depth,
+            rank=rank,
             n_ranked=self.n_ranked,
-        )  # fmt: skip
+        )
         return {
             "entry": self.index.path(entry),
             "factor": self.settings.fallback_factor if factor is None else factor,
@@ -403,16 +421,6 @@ def _short(result: Json) -> Short:
 def instant(at: datetime) -> str:
     """RFC 3339 in UTC."""
     return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
-def _said(group: str, namespace: str) -> Json:
-    said = {"group": group, "namespace": namespace}
-    return {name: value for name, value in said.items() if value}
-
-
-def _identity(key: AccountKey) -> Json:
-    names = ("namespace", "user", "group", "dn", "fqan", "project")
-    return {name: text for name, text in zip(names, key, strict=True) if text}
 
 
 __all__ = ["AccountQuery", "Query", "ServedSnapshot", "instant"]

@@ -189,9 +189,15 @@ def beside(snapshot: ComputedTree, entry: int, shares: float) -> Newcomer:
 
 
 def newcomer(
-    *, target: float, above: list[float], above_scalars: list[int], leaves: npt.NDArray[Any], order: Ordering,
-    algorithm: dict[str, Any], depth: int
-) -> Newcomer:  # fmt: skip
+    *,
+    target: float,
+    above: list[float],
+    above_scalars: list[int],
+    leaves: npt.NDArray[Any],
+    order: Ordering,
+    algorithm: dict[str, Any],
+    depth: int,
+) -> Newcomer:
     """A new leaf with this target and no usage, where components decide.
 
     above, above_scalars: priorities and components of its ancestors. leaves: components of all ranked leaves, padded

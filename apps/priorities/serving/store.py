@@ -207,10 +207,17 @@ def _renewed(policy: PolicyRow, snapshot_id: int | None, known: ServedSnapshot |
     tree = load_tree(Policy(pk=policy.id, slug=policy.slug), row.revision_number)
     served = _served(row.pk, row.computed_at, data, row.digest, tree, known)
     head = {
-        "id": row.pk, "policy_id": policy.id, "slug": policy.slug, "name": policy.name,
-        "visibility": policy.visibility, "head_number": policy.head_number, "revision": row.revision_number,
-        "computed_at": row.computed_at.isoformat(), "digest": row.digest, "tree_digest": tree.digest,
-    }  # fmt: skip
+        "id": row.pk,
+        "policy_id": policy.id,
+        "slug": policy.slug,
+        "name": policy.name,
+        "visibility": policy.visibility,
+        "head_number": policy.head_number,
+        "revision": row.revision_number,
+        "computed_at": row.computed_at.isoformat(),
+        "digest": row.digest,
+        "tree_digest": tree.digest,
+    }
     disk.keep(head, data, tree)
     return served
 
@@ -259,9 +266,13 @@ def _kept(row: Snapshot) -> ServedSnapshot:
 
 
 def _served(
-    snapshot_id: int, computed_at: datetime, data: bytes | memoryview, digest: str, tree: TreeColumns,
+    snapshot_id: int,
+    computed_at: datetime,
+    data: bytes | memoryview,
+    digest: str,
+    tree: TreeColumns,
     older: ServedSnapshot | None,
-) -> ServedSnapshot:  # fmt: skip
+) -> ServedSnapshot:
     """Ready to answer. The index of names is reused while tree, rules and accounts are unchanged."""
     values, places_blob, meta = unpack_snapshot(data, digest)
     index_digest = f"{meta['places_digest']} {tree.digest}"

@@ -77,9 +77,15 @@ def make_peer_source(*, slug: str, name: str, origin: str, site: str, at: dateti
     try:
         with transaction.atomic():
             source = Source.objects.create(
-                slug=slug, name=name.strip(), origin=origin, site=site, namespace=ENTRY_NAMESPACE,
-                kind=Source.Kind.PEER, watermark=_first_watermark(at), created_at=at,
-            )  # fmt: skip
+                slug=slug,
+                name=name.strip(),
+                origin=origin,
+                site=site,
+                namespace=ENTRY_NAMESPACE,
+                kind=Source.Kind.PEER,
+                watermark=_first_watermark(at),
+                created_at=at,
+            )
     except IntegrityError as error:
         raise Conflict(f"There is a usage source {slug!r} already.", code="source_exists") from error
     changed_hours.note_all([source.pk])
@@ -259,9 +265,13 @@ WHERE id = %s
 
 
 def _advance(
-    source: Source, at: datetime, *, is_changed: bool, last_end_at: datetime | None = None,
+    source: Source,
+    at: datetime,
+    *,
+    is_changed: bool,
+    last_end_at: datetime | None = None,
     last_submit_at: datetime | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Set the last contact, and raise the watermark only where anything changed."""
     with connection.cursor() as cursor:
         cursor.execute(_ADVANCE, [int(is_changed), last_end_at, last_submit_at, at, source.pk])
@@ -314,13 +324,29 @@ def _batch_of(running: Running, chosen: I8, *, site: str, number: int) -> Record
     zero, nothing = np.zeros(n, np.int64), np.zeros(n, dtype="S1")
     start_us = running.start_us[chosen]
     return RecordBatch(
-        line=zero, job=text_column([f"{number}.{place}" for place in range(n)]), array_task=nothing, cluster=nothing,
-        site=np.full(n, site.encode()), restart=zero, revision=zero, state=np.full(n, RUNNING, np.int64), who=zero,
-        job_class=zero, submit_us=start_us, start_us=start_us, end_us=np.full(n, NO_TIME, np.int64),
-        cpus=running.cpus[chosen], gpus=running.gpus[chosen], nodes=running.nodes[chosen],
-        mem_mb=running.mem_mb[chosen], billing=running.billing[chosen], requested_s=running.requested_s[chosen],
-        is_charge=np.zeros(n, np.bool_), people=[], job_classes=[],
-    )  # fmt: skip
+        line=zero,
+        job=text_column([f"{number}.{place}" for place in range(n)]),
+        array_task=nothing,
+        cluster=nothing,
+        site=np.full(n, site.encode()),
+        restart=zero,
+        revision=zero,
+        state=np.full(n, RUNNING, np.int64),
+        who=zero,
+        job_class=zero,
+        submit_us=start_us,
+        start_us=start_us,
+        end_us=np.full(n, NO_TIME, np.int64),
+        cpus=running.cpus[chosen],
+        gpus=running.gpus[chosen],
+        nodes=running.nodes[chosen],
+        mem_mb=running.mem_mb[chosen],
+        billing=running.billing[chosen],
+        requested_s=running.requested_s[chosen],
+        is_charge=np.zeros(n, np.bool_),
+        people=[],
+        job_classes=[],
+    )
 
 
 def _held_by(source: Source) -> Sequence[tuple[int, datetime]]:

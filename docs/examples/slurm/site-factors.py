@@ -20,8 +20,10 @@ def pending_jobs() -> list[tuple[str, str, str]]:
     """Job, user and account of each pending job; a pending array is one job, by the number of the array."""
     listed = subprocess.run(
         ["squeue", "--noheader", "--states=PENDING", "--Format=JobID:|,UserName:|,Account:|"],
-        check=True, capture_output=True, text=True,
-    )  # fmt: skip
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     rows = (line.split("|")[:3] for line in listed.stdout.splitlines() if line.strip())
     return [(job.strip(), user.strip(), account.strip()) for job, user, account in rows]
 

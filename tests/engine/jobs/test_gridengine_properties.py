@@ -20,17 +20,33 @@ AS_SHIPPED = st.just("8.1.9")
 SHARES = st.sampled_from([0, 0, 1, 3, 10, 75, 100])
 TREES = (
     {"name": "Root", "shares": 1, "children": [{"name": name, "shares": 10} for name in USERS[:3]]},
-    {"name": "Root", "shares": 1, "children": [
-        {"name": "g1", "shares": 3, "children": [{"name": "ann", "shares": 60}, {"name": "bob", "shares": 40}]},
-        {"name": "g2", "shares": 1, "children": [{"name": "cyd", "shares": 10}, {"name": "dan", "shares": 0}]},
-    ]},
-    {"name": "Root", "shares": 1, "children": [
-        {"name": "g1", "shares": 3, "children": [
-            {"name": "g3", "shares": 1, "children": [{"name": "ann", "shares": 60}, {"name": "dan", "shares": 7}]},
-            {"name": "bob", "shares": 40},
-        ]},
-    ]},
-)  # fmt: skip
+    {
+        "name": "Root",
+        "shares": 1,
+        "children": [
+            {"name": "g1", "shares": 3, "children": [{"name": "ann", "shares": 60}, {"name": "bob", "shares": 40}]},
+            {"name": "g2", "shares": 1, "children": [{"name": "cyd", "shares": 10}, {"name": "dan", "shares": 0}]},
+        ],
+    },
+    {
+        "name": "Root",
+        "shares": 1,
+        "children": [
+            {
+                "name": "g1",
+                "shares": 3,
+                "children": [
+                    {
+                        "name": "g3",
+                        "shares": 1,
+                        "children": [{"name": "ann", "shares": 60}, {"name": "dan", "shares": 7}],
+                    },
+                    {"name": "bob", "shares": 40},
+                ],
+            },
+        ],
+    },
+)
 
 
 @st.composite
@@ -60,16 +76,21 @@ def cases(draw: st.DrawFn, *, variants: st.SearchStrategy[str] = AS_SHIPPED) -> 
         for index in range(n_jobs)
     ]
     config = {
-        "weight_user": 0.4, "weight_project": 0.3, "weight_department": 0.2,
+        "weight_user": 0.4,
+        "weight_project": 0.3,
+        "weight_department": 0.2,
         "weight_job": draw(st.sampled_from([0, 0.1])),
         "weight_tickets_functional": draw(st.sampled_from([0, 1000, 1000000])),
         "weight_tickets_share": draw(st.sampled_from([0, 1000, 700000])),
-        "compensation_factor": draw(st.sampled_from([0, 1, 5])), "halftime": 0,
+        "compensation_factor": draw(st.sampled_from([0, 1, 5])),
+        "halftime": 0,
         "policy_hierarchy": draw(st.sampled_from(["OFS", "OSF", "FOS", "FSO", "SOF", "SFO", "F", "SO", "FS", "NONE"])),
-        "share_functional_shares": draw(st.booleans()), "share_override_tickets": draw(st.booleans()),
+        "share_functional_shares": draw(st.booleans()),
+        "share_override_tickets": draw(st.booleans()),
         "max_functional_jobs_to_schedule": draw(st.sampled_from([0, 1, 3, 200])),
-        "urgency": {"slots": draw(st.sampled_from([0, 1000, -5])), "lic": 7, "site": -2}, "variant": draw(variants),
-    }  # fmt: skip
+        "urgency": {"slots": draw(st.sampled_from([0, 1000, -5])), "lic": 7, "site": -2},
+        "variant": draw(variants),
+    }
     tree = draw(st.sampled_from(TREES))
     return {"id": "drawn", "config": config, **owners, "sharetree": tree, "jobs": jobs}
 
@@ -157,11 +178,20 @@ def evaluated(text: str) -> float:
 
 
 LABELS = {
-    "priority": "prior", "normalised urgency": "nurg", "normalised tickets": "ntckts",
-    "normalised POSIX priority": "npprior", "urgency": "urg", "resources": "rrcontr", "waiting": "wtcontr",
-    "deadline": "dlcontr", "tickets": "tckts", "override tickets": "otckt", "functional tickets": "ftckt",
-    "share-tree tickets": "stckt", "share of tickets": "share",
-}  # fmt: skip
+    "priority": "prior",
+    "normalised urgency": "nurg",
+    "normalised tickets": "ntckts",
+    "normalised POSIX priority": "npprior",
+    "urgency": "urg",
+    "resources": "rrcontr",
+    "waiting": "wtcontr",
+    "deadline": "dlcontr",
+    "tickets": "tckts",
+    "override tickets": "otckt",
+    "functional tickets": "ftckt",
+    "share-tree tickets": "stckt",
+    "share of tickets": "share",
+}
 
 
 @given(cases(variants=VARIANTS))
@@ -196,10 +226,18 @@ def test_whatever_the_magnitudes_every_number_is_finite(case: dict[str, Any], da
         "compensation_factor": data.draw(HUGE),
         "usage_weight_list": {"cpu": data.draw(HUGE), "mem": 0.5},
     }
-    tree = {"name": "Root", "shares": 0, "children": [
-        {"name": "g", "shares": data.draw(HUGE), "children": [
-            {"name": "ann", "shares": data.draw(HUGE)}, {"name": "bob", "shares": data.draw(HUGE)}]},
-        {"name": "cyd", "shares": data.draw(HUGE)}]}  # fmt: skip
+    tree = {
+        "name": "Root",
+        "shares": 0,
+        "children": [
+            {
+                "name": "g",
+                "shares": data.draw(HUGE),
+                "children": [{"name": "ann", "shares": data.draw(HUGE)}, {"name": "bob", "shares": data.draw(HUGE)}],
+            },
+            {"name": "cyd", "shares": data.draw(HUGE)},
+        ],
+    }
     rows = solve({**case, "sharetree": tree, "usage_age_s": data.draw(HUGE)})["jobs"]
     for row in rows.values():
         assert all(math.isfinite(value) for name, value in row.items() if name != "explain")

@@ -18,17 +18,26 @@ from tests.examples import examples
 
 GOOD: dict[str, Any] = {
     "id": "good",
-    "config": {"weight_tickets_functional": 1000, "weight_tickets_share": 500, "urgency": {"slots": 1000},
-               "halflife_decay_list": "none", "usage_weight_list": {"cpu": 1}, "policy_hierarchy": "OFS"},
+    "config": {
+        "weight_tickets_functional": 1000,
+        "weight_tickets_share": 500,
+        "urgency": {"slots": 1000},
+        "halflife_decay_list": "none",
+        "usage_weight_list": {"cpu": 1},
+        "policy_hierarchy": "OFS",
+    },
     "users": [{"name": "ann", "fshare": 1, "usage": {"cpu": 1}, "project_usage": {"px": {"cpu": 1}}}, {"name": "bob"}],
     "projects": [{"name": "px", "fshare": 3}],
     "departments": [{"name": "da"}],
     "usage_age_s": 60,
-    "sharetree": {"name": "Root", "shares": 1,
-                  "children": [{"name": "ann", "shares": 10}, {"name": "bob", "shares": 1}]},
+    "sharetree": {
+        "name": "Root",
+        "shares": 1,
+        "children": [{"name": "ann", "shares": 10}, {"name": "bob", "shares": 1}],
+    },
     "hidden_jobs": [{"urg": 1}],
     "jobs": [{"id": "1", "user": "ann", "requests": {"mem": "1G"}}, {"id": "2", "user": "bob", "project": "px"}],
-}  # fmt: skip
+}
 
 
 def changed(path: str, value: object) -> dict[str, Any]:
@@ -177,13 +186,17 @@ def test_a_tree_without_end_is_refused() -> None:
         ('{"config": {"weight_ticket": 1, "weight_ticket": 2}, "jobs": []}', "config.weight_ticket"),
         ('{"config": {"weight_ticket": 1}, "jobs": [{"id": "1", "slots": 1, "slots": 2}]}', "jobs.1.slots"),
         ('{"config": {"weight_ticket": 1, "urgency": {"a": 1, "a": 2}}, "jobs": []}', "config.urgency.a"),
-        ('{"config": {"weight_ticket": 1, "usage_weight_list": {"a": 1, "a": 2}}, "jobs": []}',
-         "config.usage_weight_list.a"),
+        (
+            '{"config": {"weight_ticket": 1, "usage_weight_list": {"a": 1, "a": 2}}, "jobs": []}',
+            "config.usage_weight_list.a",
+        ),
         ('{"config": {"weight_ticket": 1}, "users": [{"name": "a", "name": "b"}], "jobs": []}', "users[0].name"),
-        ('{"config": {"weight_ticket": 1}, "jobs": [], "sharetree": {"name": "R", "shares": 1, "shares": 2}}',
-         "sharetree.shares"),
+        (
+            '{"config": {"weight_ticket": 1}, "jobs": [], "sharetree": {"name": "R", "shares": 1, "shares": 2}}',
+            "sharetree.shares",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_given_twice_has_no_one_meaning(text: str, place: str) -> None:
     (case,) = read_cases(text)
     with pytest.raises(BadCase, match="given twice") as caught:
@@ -197,9 +210,21 @@ ANYTHING = st.recursive(
     max_leaves=6,
 )
 PATHS = st.sampled_from(
-    [*GOOD, *(f"config.{name}" for name in GOOD["config"]), "users.0", "users.0.usage", "sharetree.children", "jobs.0",
-     "jobs.0.id", "jobs.0.requests", "jobs.0.requests.mem", "jobs.0.state", "config.variant", "jobs.1.submitted_s_ago"]
-)  # fmt: skip
+    [
+        *GOOD,
+        *(f"config.{name}" for name in GOOD["config"]),
+        "users.0",
+        "users.0.usage",
+        "sharetree.children",
+        "jobs.0",
+        "jobs.0.id",
+        "jobs.0.requests",
+        "jobs.0.requests.mem",
+        "jobs.0.state",
+        "config.variant",
+        "jobs.1.submitted_s_ago",
+    ]
+)
 
 
 @examples(300)

@@ -11,8 +11,13 @@ from apps.engine.jobs import solve_job_case
 from apps.engine.jobs.gridengine import GRID_ENGINE, solve
 from tests.engine.jobs.gridengine_cases import column, job, solved
 
-FUNCTIONAL = {"weight_tickets_functional": 1000, "weight_user": 1, "weight_project": 0, "weight_department": 0,
-              "weight_job": 0}  # fmt: skip
+FUNCTIONAL = {
+    "weight_tickets_functional": 1000,
+    "weight_user": 1,
+    "weight_project": 0,
+    "weight_department": 0,
+    "weight_job": 0,
+}
 SHARE_TREE = {"weight_tickets_share": 1000, "halftime": 0, "compensation_factor": 0}
 
 
@@ -55,8 +60,11 @@ def test_what_is_left_out_has_the_installed_defaults() -> None:
     assert row["wtcontr"] == pytest.approx(27.8)
     assert row["prior"] == 0.5 * 0.5 + 0.5 * 0.5
     assert {name: row[name] for name in ("nurg", "ntckts", "npprior", "tckts")} == {
-        "nurg": 0.5, "ntckts": 0.5, "npprior": 0.5, "tckts": 0,
-    }  # fmt: skip
+        "nurg": 0.5,
+        "ntckts": 0.5,
+        "npprior": 0.5,
+        "tckts": 0,
+    }
 
 
 def test_running_jobs_widen_the_range_and_held_and_suspended_ones_do_not() -> None:
@@ -229,8 +237,9 @@ def test_running_jobs_are_measured_by_the_nodes_with_running_jobs_and_divide_by_
 
 def test_compensation_holds_back_whoever_would_get_too_much() -> None:
     case: dict[str, Any] = {
-        "users": [{"name": "a"}, {"name": "b", "usage": {"cpu": 1000}}], "sharetree": tree(node("a", 1), node("b", 1)),
-    }  # fmt: skip
+        "users": [{"name": "a"}, {"name": "b", "usage": {"cpu": 1000}}],
+        "sharetree": tree(node("a", 1), node("b", 1)),
+    }
     free = solved(job(1, user="a"), job(2, user="b"), config=SHARE_TREE, **case)
     held = solved(job(1, user="a"), job(2, user="b"), config={**SHARE_TREE, "compensation_factor": 1}, **case)
     assert held["1"]["stckt"] < free["1"]["stckt"]
@@ -304,8 +313,10 @@ def test_every_declared_variant_can_be_computed() -> None:
 def test_a_case_with_grid_engines_weights_needs_no_algorithm() -> None:
     for weight in ("weight_ticket", "weight_tickets_functional"):
         assert solve_job_case({"id": "x", "config": {weight: 1}, "jobs": []}) == {
-            "id": "x", "jobs": {}, "pending_order": [],
-        }  # fmt: skip
+            "id": "x",
+            "jobs": {},
+            "pending_order": [],
+        }
 
 
 def test_the_queue_stands_by_priority_then_age_then_number_with_held_jobs_last() -> None:

@@ -16,11 +16,22 @@ from tests.engine.jobs.gridengine_cases import column, job, solved
 from tests.engine.jobs.test_gridengine_properties import USERS, cases
 from tests.examples import examples
 
-FUNCTIONAL = {"weight_tickets_functional": 1000, "weight_user": 1, "weight_project": 0, "weight_department": 0,
-              "weight_job": 0}  # fmt: skip
+FUNCTIONAL = {
+    "weight_tickets_functional": 1000,
+    "weight_user": 1,
+    "weight_project": 0,
+    "weight_department": 0,
+    "weight_job": 0,
+}
 SHARE_TREE = {"weight_tickets_share": 1000, "halftime": 0, "compensation_factor": 0}
-TREE = {"name": "Root", "shares": 1, "children": [{"name": "ann", "shares": 1}, {"name": "group", "shares": 1,
-        "children": [{"name": "bob", "shares": 1}, {"name": "eve", "shares": 1}]}]}  # fmt: skip
+TREE = {
+    "name": "Root",
+    "shares": 1,
+    "children": [
+        {"name": "ann", "shares": 1},
+        {"name": "group", "shares": 1, "children": [{"name": "bob", "shares": 1}, {"name": "eve", "shares": 1}]},
+    ],
+}
 
 
 def functional(*jobs: dict[str, Any], users: list[dict[str, Any]], **config: Any) -> list[float]:
@@ -50,8 +61,9 @@ def test_shares_that_an_entry_gives_are_kept_zero_included() -> None:
 
 
 def test_automatic_users_get_override_tickets() -> None:
-    rows = solved(job(1, user="ann"), job(2, user="bob"), users=[{"name": "bob", "oticket": 7}],
-                  config={"auto_user_oticket": 60})  # fmt: skip
+    rows = solved(
+        job(1, user="ann"), job(2, user="bob"), users=[{"name": "bob", "oticket": 7}], config={"auto_user_oticket": 60}
+    )
     assert column(rows, "otckt") == [60, 7]
 
 
@@ -70,8 +82,13 @@ def test_an_idle_automatic_user_is_deleted_with_shares_and_usage(
 ) -> None:
     eve = {"name": "eve", "fshare": 50, "usage": {"cpu": 900}, "idle_s": idle_s}
     config = {**SHARE_TREE, "auto_user_delete_time": delete_time}
-    rows = solved(job(1, user="ann"), job(2, user="bob"), users=[{"name": "ann", "usage": {"cpu": 100}},
-                  {"name": "bob", "usage": {"cpu": 100}}, eve], sharetree=TREE, config=config)  # fmt: skip
+    rows = solved(
+        job(1, user="ann"),
+        job(2, user="bob"),
+        users=[{"name": "ann", "usage": {"cpu": 100}}, {"name": "bob", "usage": {"cpu": 100}}, eve],
+        sharetree=TREE,
+        config=config,
+    )
     group_usage = 100 if is_deleted else 1000
     weights = [0.25 / 100, 0.25 / group_usage]
     assert column(rows, "stckt") == pytest.approx([1000 * weight / sum(weights) for weight in weights])

@@ -56,8 +56,15 @@ def test_the_answer_says_which_jobs_the_limit_cut() -> None:
     assert beyond[0] == pytest.approx(answer["jobs"]["p199"]["ftckt"], rel=1e-5)
 
 
-@pytest.mark.parametrize("settings", [{"limit": 1000}, {"limit": 1001}, {"limit": 5, "weight_tickets_functional": 0},
-                                      {"limit": 5, "variant": "even_split"}])  # fmt: skip
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"limit": 1000},
+        {"limit": 1001},
+        {"limit": 5, "weight_tickets_functional": 0},
+        {"limit": 5, "variant": "even_split"},
+    ],
+)
 def test_without_a_cut_nothing_is_said(settings: dict[str, Any]) -> None:
     answer = solve(many(1000, **settings))
     assert not {"beyond_limit", "notes"} & answer.keys()
@@ -192,7 +199,7 @@ SAM: dict[str, Any] = {
         ({**SAM, "benefits": {}}, "case", "benefits", "benefit"),
         ({**SAM, "jobs": [{"id": "1", "grup": "g", "group": "g", "benefit": 1}]}, "jobs.1", "grup", "group"),
     ],
-)  # fmt: skip
+)
 def test_an_unknown_name_is_refused_with_the_nearest_known_one(
     case: dict[str, Any], place: str, name: str, nearest: str
 ) -> None:

@@ -39,10 +39,22 @@ def test_each_cell_of_qstat_lands_under_its_name(samples: Path) -> None:
     assert (running.user, running.state, running.role) == ("gec", "r", RUNNING)
     assert (held.state, held.role) == ("hqw", "aside")
     assert running.numbers == {
-        "prior": 0.66003, "nurg": 0.20011, "npprior": 0.5, "ntckts": 1.0, "urg": 2003, "rrcontr": 2000, "wtcontr": 3,
-        "dlcontr": 0, "ppri": 0, "tckts": 633333, "ovrts": 0, "otckt": 0, "ftckt": 233333, "stckt": 400000,
+        "prior": 0.66003,
+        "nurg": 0.20011,
+        "npprior": 0.5,
+        "ntckts": 1.0,
+        "urg": 2003,
+        "rrcontr": 2000,
+        "wtcontr": 3,
+        "dlcontr": 0,
+        "ppri": 0,
+        "tckts": 633333,
+        "ovrts": 0,
+        "otckt": 0,
+        "ftckt": 233333,
+        "stckt": 400000,
         "share": 0.63,
-    }  # fmt: skip
+    }
     assert jobs["591"].numbers["ovrts"] == 1000
     assert jobs["589"].numbers["ppri"] == -5
     assert jobs["595"].submitted == "2026-11-20 06:45:20"
@@ -168,10 +180,46 @@ def test_windows_line_ends_and_blank_lines_do_no_harm() -> None:
 
 
 PIECES = st.sampled_from(
-    ["job-ID", "prior", "nurg", "name", "user", "state", "submit/start", "at", "tckts", "slots", "JOBID", "PRIORITY",
-     "SITE", "TRES", "Weights", "PARTITION", "0.5", "7", "-1", "1e400", "nan", "qw", "hqw", "r", "11/20/2026 06:45:20",
-     "0:00:00:00", "1-4:1", "\n", "\n", "\n", "---", "<job_list>", "</job_list>", "<state>", "</state>", "&a;", "é"]
-)  # fmt: skip
+    [
+        "job-ID",
+        "prior",
+        "nurg",
+        "name",
+        "user",
+        "state",
+        "submit/start",
+        "at",
+        "tckts",
+        "slots",
+        "JOBID",
+        "PRIORITY",
+        "SITE",
+        "TRES",
+        "Weights",
+        "PARTITION",
+        "0.5",
+        "7",
+        "-1",
+        "1e400",
+        "nan",
+        "qw",
+        "hqw",
+        "r",
+        "11/20/2026 06:45:20",
+        "0:00:00:00",
+        "1-4:1",
+        "\n",
+        "\n",
+        "\n",
+        "---",
+        "<job_list>",
+        "</job_list>",
+        "<state>",
+        "</state>",
+        "&a;",
+        "é",
+    ]
+)
 
 
 HEADS = st.sampled_from(

@@ -178,7 +178,7 @@ def test_an_installed_package_brings_a_benefit_function() -> None:
         ({"jobs": [{"id": "a", "group": "g1", "benefit": -1}]}, "jobs.a.benefit"),
         ({"jobs": [{"id": "a", "group": "g1", "benefit": 1}, {"id": "a", "group": "g1", "benefit": 1}]}, "jobs[1].id"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_meant_is_refused_with_its_place(changed: dict[str, Any], place: str) -> None:
     with pytest.raises(EngineError) as refused:
         solved(**changed)

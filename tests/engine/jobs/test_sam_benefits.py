@@ -140,9 +140,13 @@ def brought(monkeypatch: pytest.MonkeyPatch, *found: Benefit) -> None:
 
 FACTORS = {"g1": 1.0, "g2": 3.0}
 BY_GROUP = Benefit(
-    "by-group", "CPU time by group", "factor[g] · run_s", "seconds", ("run_s",),
+    "by-group",
+    "CPU time by group",
+    "factor[g] · run_s",
+    "seconds",
+    ("run_s",),
     lambda job, group: FACTORS.get(group, 1.0) * job["run_s"],
-)  # fmt: skip
+)
 
 
 def test_a_benefit_function_gets_the_group_of_the_job(monkeypatch: pytest.MonkeyPatch) -> None:

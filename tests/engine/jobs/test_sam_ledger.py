@@ -20,8 +20,10 @@ AMOUNTS = st.integers(min_value=0, max_value=1000)
 RECEIVED = st.dictionaries(st.sampled_from(GROUPS), AMOUNTS)
 JOBS = st.lists(st.tuples(st.sampled_from((*GROUPS, "data-taking", "stranger")), AMOUNTS), max_size=12)
 CASE: dict[str, Any] = {
-    "algorithm": {"name": "sam"}, "shares": {"a": 5, "b": 3, "c": 2}, "priority_groups": {"data-taking": 9},
-}  # fmt: skip
+    "algorithm": {"name": "sam"},
+    "shares": {"a": 5, "b": 3, "c": 2},
+    "priority_groups": {"data-taking": 9},
+}
 
 
 def solved(jobs: list[tuple[str, int]], **more: Any) -> dict[str, Any]:

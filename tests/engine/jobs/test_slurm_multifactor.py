@@ -60,9 +60,17 @@ def test_the_example_of_the_contract_comes_out() -> None:
     answer = solved({"site": 4321, "fairshare": 0.6, "jobsize": 0.875, "partition": 1})["0"]
     lines = answer.pop("explain")
     assert answer == {
-        "priority": 64908, "site": 4321, "age": 0, "assoc": 0, "fairshare": 60000, "jobsize": 88, "partition": 500,
-        "qos": 0, "tres": 0, "nice": 0,
-    }  # fmt: skip
+        "priority": 64908,
+        "site": 4321,
+        "age": 0,
+        "assoc": 0,
+        "fairshare": 60000,
+        "jobsize": 88,
+        "partition": 500,
+        "qos": 0,
+        "tres": 0,
+        "nice": 0,
+    }
     assert lines[:2] == [
         "priority 64908 (the sum without its fraction)",
         "sum 64908.5 = 4321 (site) + 0 (age) + 0 (association) + 60000 (fairshare) + 87.5 (job size) + 500 (partition)"
@@ -100,8 +108,14 @@ def test_the_size_of_a_job_is_the_mean_of_its_parts_of_nodes_and_cpus(cpus: int,
 
 
 def test_small_jobs_are_favoured_by_what_they_leave() -> None:
-    jobs = solved({"cpus": 2, "nodes": 1}, {"nodes": 3}, {"cpus": 9, "nodes": 9}, weights={"jobsize": 1000},
-                  cluster={"cpus": 8, "nodes": 4}, favor_small=True)  # fmt: skip
+    jobs = solved(
+        {"cpus": 2, "nodes": 1},
+        {"nodes": 3},
+        {"cpus": 9, "nodes": 9},
+        weights={"jobsize": 1000},
+        cluster={"cpus": 8, "nodes": 4},
+        favor_small=True,
+    )
     assert [job["jobsize"] for job in jobs.values()] == [750, 250, 0]
 
 

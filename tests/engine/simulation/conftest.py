@@ -38,15 +38,24 @@ def small() -> Scenario:
     """Two sites of ten processors, two groups with two users each, more work than they can do."""
     users = ["/a/x", "/a/y", "/b/x", "/b/y"]
     return {
-        "id": "small", "hours": 24, "seed": 1,
+        "id": "small",
+        "hours": 24,
+        "seed": 1,
         "sites": [{"name": "R1", "cpus": 10}, {"name": "R2", "cpus": 10}],
-        "policy": {"name": "root", "children": [
-            {"name": "a", "shares": 60, "scope": "global",
-             "children": [{"name": "x", "shares": 3}, {"name": "y", "shares": 1}]},
-            {"name": "b", "shares": 40, "children": [{"name": "x", "shares": 1}, {"name": "y", "shares": 1}]},
-        ]},
+        "policy": {
+            "name": "root",
+            "children": [
+                {
+                    "name": "a",
+                    "shares": 60,
+                    "scope": "global",
+                    "children": [{"name": "x", "shares": 3}, {"name": "y", "shares": 1}],
+                },
+                {"name": "b", "shares": 40, "children": [{"name": "x", "shares": 1}, {"name": "y", "shares": 1}]},
+            ],
+        },
         "algorithm": {"name": "gridwide"},
         "usage": {"local": "active", "global": "predictive", "global_refresh_s": 60},
         "workload": [{"entry": path, "every_s": 300, "run_h": [0.6, 1.4]} for path in users],
         "report_h": [0, 1, 12, 24],
-    }  # fmt: skip
+    }

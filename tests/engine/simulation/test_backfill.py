@@ -22,11 +22,14 @@ CPUS = 8
 def scenario_of(lines: list[dict[str, Any]], *, backfill: bool, seed: int = 1, **more: Any) -> dict[str, Any]:
     """One entry, so that the line is in order of arrival and who is at its head never changes."""
     return {
-        "hours": 12, "seed": seed, "sites": [{"name": "s", "cpus": CPUS}], "algorithm": {"name": "gridwide"},
+        "hours": 12,
+        "seed": seed,
+        "sites": [{"name": "s", "cpus": CPUS}],
+        "algorithm": {"name": "gridwide"},
         "policy": {"name": "r", "children": [{"name": "a", "shares": 1}]},
         "workload": [{"entry": "/a", "run_h": [0.1, 1.0], "requested_factor": [1.0, 3.0]} | line for line in lines],
         "backfill": backfill,
-    } | more  # fmt: skip
+    } | more
 
 
 def ran(scenario: dict[str, Any]) -> tuple[list[dict[str, float]], float]:
@@ -39,11 +42,14 @@ def ran(scenario: dict[str, Any]) -> tuple[list[dict[str, float]], float]:
     rows = workload.arrivals.job.tolist()
     found = [
         {
-            "at": float(at_s), "start": float(started_s[row]), "cpus": int(jobs.cpus[row]),
-            "end": float(started_s[row] + jobs.run_s[row]), "due": float(started_s[row] + jobs.requested_s[row]),
+            "at": float(at_s),
+            "start": float(started_s[row]),
+            "cpus": int(jobs.cpus[row]),
+            "end": float(started_s[row] + jobs.run_s[row]),
+            "due": float(started_s[row] + jobs.requested_s[row]),
         }
         for at_s, row in zip(workload.arrivals.at_s, rows, strict=True)
-    ]  # fmt: skip
+    ]
     return found, read.end_s
 
 
@@ -64,8 +70,9 @@ def promised_s(jobs: list[dict[str, float]], number: int, now_s: float) -> float
 
 LINES = st.lists(
     st.fixed_dictionaries({"cpus": st.integers(1, CPUS), "every_s": st.sampled_from([600, 1300, 2900])}),
-    min_size=1, max_size=4,
-)  # fmt: skip
+    min_size=1,
+    max_size=4,
+)
 
 
 @examples(60)
@@ -115,7 +122,8 @@ def test_backfill_fills_what_waiting_leaves_empty(dispatch: dict[str, Any]) -> N
 def test_processors_are_never_given_twice() -> None:
     lines = [{"cpus": 5, "every_s": 600}, {"cpus": 3, "every_s": 500}, {"cpus": 1, "every_s": 200}]
     jobs, _ = ran(scenario_of(lines, backfill=True))
-    edges = sorted((job[key], sign * job["cpus"]) for job in jobs if job["start"] >= 0
-                   for key, sign in (("end", -1), ("start", 1)))  # fmt: skip
+    edges = sorted(
+        (job[key], sign * job["cpus"]) for job in jobs if job["start"] >= 0 for key, sign in (("end", -1), ("start", 1))
+    )
     busy = np.cumsum([cpus for _, cpus in edges])
     assert busy.max() <= CPUS

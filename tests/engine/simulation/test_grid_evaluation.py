@@ -15,14 +15,28 @@ from apps.engine.simulation import simulate
 SEEDS = (1, 2, 3, 4, 5)
 Results = Callable[[str], list[dict[str, Any]]]
 IDS = (
-    "converge-historical", "converge-active", "converge-predictive", "vo-level-any-mode", "imbalanced-local",
-    "imbalanced-global-historical", "imbalanced-global-predictive", "idle-U-B12",
-)  # fmt: skip
+    "converge-historical",
+    "converge-active",
+    "converge-predictive",
+    "vo-level-any-mode",
+    "imbalanced-local",
+    "imbalanced-global-historical",
+    "imbalanced-global-predictive",
+    "idle-U-B12",
+)
 OPERATORS = ("absolute", "relative", "relative-2", "sigmoid", "sigmoid-2", "slurm", "combined")
 TARGETS = {
-    "VO-A": 30, "VO-B": 70, "P-A1": 50, "P-A2": 30, "P-A3": 20, "P-B1": 60, "P-B2": 40, "U-B11": 50, "U-B12": 30,
+    "VO-A": 30,
+    "VO-B": 70,
+    "P-A1": 50,
+    "P-A2": 30,
+    "P-A3": 20,
+    "P-B1": 60,
+    "P-B2": 40,
+    "U-B11": 50,
+    "U-B12": 30,
     "U-B13": 20,
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")

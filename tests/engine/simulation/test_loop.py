@@ -50,15 +50,24 @@ def scenarios(draw_from: st.DrawFn) -> dict[str, Any]:
         line |= draw_from(st.sampled_from([{}, {"until_h": 0.5}, {"from_h": 0.3}, {"sites": ["R1"]}]))
         workload.append(line)
     return {
-        "id": "drawn", "hours": 1.5, "seed": draw_from(st.integers(0, 99)), "policy": policy, "workload": workload,
+        "id": "drawn",
+        "hours": 1.5,
+        "seed": draw_from(st.integers(0, 99)),
+        "policy": policy,
+        "workload": workload,
         "sites": [{"name": "R1", "cpus": draw_from(st.integers(1, 2))}, {"name": "R2", "cpus": 1}],
-        "algorithm": draw_from(st.sampled_from([
-            {"name": "gridwide"}, {"name": "aequus", "resolution": MANY_COMPONENTS},
-            {"name": "aequus", "resolution": FEW_COMPONENTS},
-        ])),
+        "algorithm": draw_from(
+            st.sampled_from(
+                [
+                    {"name": "gridwide"},
+                    {"name": "aequus", "resolution": MANY_COMPONENTS},
+                    {"name": "aequus", "resolution": FEW_COMPONENTS},
+                ]
+            )
+        ),
         "usage": {"local": draw_from(APPROACH), "global": draw_from(APPROACH), "global_refresh_s": 240},
         "noise": draw_from(st.sampled_from([{}, {"usage_delay_s": 200.0}, {"loss": 0.3}])),
-    }  # fmt: skip
+    }
 
 
 def equal_jobs(entry: str, **more: Any) -> dict[str, Any]:
@@ -67,21 +76,40 @@ def equal_jobs(entry: str, **more: Any) -> dict[str, Any]:
 
 # At times /a and /b have half of the usage and a quarter of the shares: on an edge at a resolution of 4.
 HALF_AND_QUARTER: dict[str, Any] = {
-    "id": "half", "hours": 1.5, "seed": 97,
-    "policy": {"name": "root", "shares": 1, "scope": "global", "children": [
-        {"name": "a", "shares": 2, "scope": "global",
-         "children": [{"name": "x", "shares": 1}, {"name": "y", "shares": 2}]},
-        {"name": "b", "shares": 2},
-        {"name": "c", "shares": 4, "scope": "local",
-         "children": [{"name": "d", "shares": 1, "scope": "local", "children": [{"name": "z", "shares": 1}]}]},
-    ]},
+    "id": "half",
+    "hours": 1.5,
+    "seed": 97,
+    "policy": {
+        "name": "root",
+        "shares": 1,
+        "scope": "global",
+        "children": [
+            {
+                "name": "a",
+                "shares": 2,
+                "scope": "global",
+                "children": [{"name": "x", "shares": 1}, {"name": "y", "shares": 2}],
+            },
+            {"name": "b", "shares": 2},
+            {
+                "name": "c",
+                "shares": 4,
+                "scope": "local",
+                "children": [{"name": "d", "shares": 1, "scope": "local", "children": [{"name": "z", "shares": 1}]}],
+            },
+        ],
+    },
     "workload": [
-        equal_jobs("/a/y"), equal_jobs("/b", sites=["R1"]), equal_jobs("/a/x"), equal_jobs("/c/d/z", from_h=0.3),
+        equal_jobs("/a/y"),
+        equal_jobs("/b", sites=["R1"]),
+        equal_jobs("/a/x"),
+        equal_jobs("/c/d/z", from_h=0.3),
     ],
     "sites": [{"name": "R1", "cpus": 2}, {"name": "R2", "cpus": 1}],
     "algorithm": {"name": "aequus", "resolution": FEW_COMPONENTS},
-    "usage": {"local": "historical", "global": "active", "global_refresh_s": 240}, "noise": {"loss": 0.3},
-}  # fmt: skip
+    "usage": {"local": "historical", "global": "active", "global_refresh_s": 240},
+    "noise": {"loss": 0.3},
+}
 
 
 def read_and_draw(scenario: dict[str, Any]) -> tuple[Scenario, Workload]:
@@ -96,12 +124,16 @@ def jobs_of(read: Scenario, workload: Workload) -> list[Job]:
         site, queue = divmod(int(workload.jobs.place[row]), len(workload.entries))
         found.append(
             Job(
-                number=number, entry=read.policy.paths[int(workload.entries[queue])], site=site,
-                at_s=float(workload.arrivals.at_s[number]), run_s=float(workload.jobs.run_s[row]),
-                requested_s=float(workload.jobs.requested_s[row]), counts=bool(workload.jobs.counted[row] > 0),
+                number=number,
+                entry=read.policy.paths[int(workload.entries[queue])],
+                site=site,
+                at_s=float(workload.arrivals.at_s[number]),
+                run_s=float(workload.jobs.run_s[row]),
+                requested_s=float(workload.jobs.requested_s[row]),
+                counts=bool(workload.jobs.counted[row] > 0),
                 leaves_s=read.streams[int(workload.jobs.stream[row])].until_s,
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -239,13 +271,18 @@ def test_jobs_of_inheriting_entries_and_of_groups_wait_with_their_parents_vector
     shipped: Callable[..., dict[str, Any]],
 ) -> None:
     scenario = {
-        "hours": 48, "sites": [{"name": "s", "cpus": 8}], "algorithm": {"name": "aequus"},
-        "policy": {"name": "r", "children": [
-            {"name": "a", "shares": 1, "children": [{"name": name, "shares": "parent"} for name in "xy"]},
-            {"name": "b", "shares": 1, "children": [{"name": "z", "shares": 1}]},
-        ]},
+        "hours": 48,
+        "sites": [{"name": "s", "cpus": 8}],
+        "algorithm": {"name": "aequus"},
+        "policy": {
+            "name": "r",
+            "children": [
+                {"name": "a", "shares": 1, "children": [{"name": name, "shares": "parent"} for name in "xy"]},
+                {"name": "b", "shares": 1, "children": [{"name": "z", "shares": 1}]},
+            ],
+        },
         "workload": [{"entry": path, "every_s": 900, "run_h": 1} for path in ("/a/x", "/a/y", "/b", "/b/z")],
-    }  # fmt: skip
+    }
     result = simulate(scenario)
     shares = result["reports"][0]["share_of_parent"]
     assert shares["/a"] == pytest.approx(50, abs=2)

@@ -74,16 +74,30 @@ def test_decisions_are_those_of_the_rule(vectors: dict[str, Any]) -> None:
         groups = list(example["B"])
         number = groups.index(example["group"])
         jobs = Jobs(
-            place=np.array([number]), order=np.array([0]), run_s=np.array([float(example["benefit"])]),
-            requested_s=np.array([1.0]), cpus=np.array([1]), counted=np.array([1.0]), stream=np.array([0]),
-        )  # fmt: skip
+            place=np.array([number]),
+            order=np.array([0]),
+            run_s=np.array([float(example["benefit"])]),
+            requested_s=np.array([1.0]),
+            cpus=np.array([1]),
+            counted=np.array([1.0]),
+            stream=np.array([0]),
+        )
         line = Line(
-            first=np.array([-1, -1]), last=np.array([-1, -1]), behind=np.array([-1]),
+            first=np.array([-1, -1]),
+            last=np.array([-1, -1]),
+            behind=np.array([-1]),
             share=np.array([example["share"][group] for group in groups]),
             received=np.array([float(example["B"][group]) for group in groups]),
-            total=np.array([float(sum(example["B"].values()))]), class_of=np.array([-1]), classes=2, sites=1,
-            queues=len(groups), ledgers=1, booked_at=0, is_lifo=True, backfills=False,
-        )  # fmt: skip
+            total=np.array([float(sum(example["B"].values()))]),
+            class_of=np.array([-1]),
+            classes=2,
+            sites=1,
+            queues=len(groups),
+            ledgers=1,
+            booked_at=0,
+            is_lifo=True,
+            backfills=False,
+        )
         plain = Form(is_compiled=False)
         decide = plain.loop(sam_queue.goes_to_front)
         assert decide(0, plain.columns(jobs), plain.columns(line)) is (example["queue"] == "front"), example
@@ -130,14 +144,16 @@ def test_shares_are_near_after_the_first_thousand_jobs(shipped: Callable[..., di
 
 def test_priority_groups_are_served_in_their_own_order() -> None:
     scenario = {
-        "hours": 100, "sites": [{"name": "s", "cpus": 4}], "dispatch": "sam",
+        "hours": 100,
+        "sites": [{"name": "s", "cpus": 4}],
+        "dispatch": "sam",
         "policy": {"name": "r", "children": [{"name": name, "shares": 1} for name in ("low", "high", "fair")]},
         "workload": [
             {"entry": "/low", "load": 0.8, "run_h": 1, "priority": 5},
             {"entry": "/high", "load": 0.5, "run_h": 1, "priority": 7.5},
             {"entry": "/fair", "load": 0.5, "run_h": 1},
         ],
-    }  # fmt: skip
+    }
     waits = waits_s(scenario)
     assert waits["/high"] < waits["/low"] / 3
     result = simulate(scenario)
@@ -146,13 +162,15 @@ def test_priority_groups_are_served_in_their_own_order() -> None:
 
 def test_sites_keep_books_of_their_own_unless_the_root_is_global() -> None:
     scenario: dict[str, Any] = {
-        "hours": 200, "sites": [{"name": "s", "cpus": 10}, {"name": "t", "cpus": 10}], "dispatch": "sam",
+        "hours": 200,
+        "sites": [{"name": "s", "cpus": 10}, {"name": "t", "cpus": 10}],
+        "dispatch": "sam",
         "policy": {"name": "r", "children": [{"name": "a", "shares": 1}, {"name": "b", "shares": 1}]},
         "workload": [
             {"entry": "/a", "load": 4, "run_h": [0.5, 1.5], "sites": ["s"]},
             {"entry": "/b", "load": 2, "run_h": [0.5, 1.5]},
         ],
-    }  # fmt: skip
+    }
     own = simulate(scenario)["booked_share"]
     assert own["/a"] == pytest.approx(0.25, abs=0.02)  # half of the only site it uses
     scenario["policy"]["scope"] = "global"

@@ -210,8 +210,12 @@ JSON = st.recursive(
 def test_no_value_anywhere_makes_more_than_a_refusal(small: dict[str, Any], data: st.DataObject) -> None:
     """Any JSON in any one place: a result or an EngineError, at once."""
     scenario = copy.deepcopy(small) | {
-        "hours": 1, "report_h": [1], "noise": {"loss": 0.1}, "backfill": True, "priority_refresh_s": 600,
-    }  # fmt: skip
+        "hours": 1,
+        "report_h": [1],
+        "noise": {"loss": 0.1},
+        "backfill": True,
+        "priority_refresh_s": 600,
+    }
     node: Any = scenario
     while True:
         keys = sorted(node) if isinstance(node, dict) else list(range(len(node)))

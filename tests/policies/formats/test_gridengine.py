@@ -26,8 +26,13 @@ def problems(text: str) -> dict[str, str]:
 def test_the_tree_of_a_real_cell_is_read(golden_dir: Path) -> None:
     tree = read("ge", (golden_dir / "gridengine/samples/qconf-sstree.txt").read_bytes()).tree
     assert {tree.path(i): tree.node(i).shares for i in range(1, len(tree))} == {
-        "/grp1": 300, "/grp2": 100, "/grp1/gea": 60, "/grp1/geb": 40, "/grp2/gec": 10, "/grp2/ged": 30,
-    }  # fmt: skip
+        "/grp1": 300,
+        "/grp2": 100,
+        "/grp1/gea": 60,
+        "/grp1/geb": 40,
+        "/grp2/gec": 10,
+        "/grp2/ged": 30,
+    }
 
 
 def test_nodes_may_come_in_any_order_and_projects_are_told_from_users() -> None:

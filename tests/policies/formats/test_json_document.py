@@ -46,8 +46,10 @@ def test_every_wrong_place_is_named_with_its_line_and_path() -> None:
     with pytest.raises(Invalid) as refusal:
         read("json", text)
     assert [field.where for field in refusal.value.fields] == [
-        "line 2, /a: shares", "line 4, /b: locked", "line 5, /: children[2]",
-    ]  # fmt: skip
+        "line 2, /a: shares",
+        "line 4, /b: locked",
+        "line 5, /: children[2]",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,15 @@ def test_the_dump_of_a_real_cluster_is_read(golden_dir: Path) -> None:
     found = read("sacctmgr", (golden_dir / "slurm/samples/sacctmgr-dump-demo.cfg").read_bytes())
     tree = found.tree
     assert {tree.path(i): (tree.node(i).shares, tree.is_group[i]) for i in range(1, len(tree))} == {
-        "/biology": (40, True), "/physics": (60, True), "/root": (1, False), "/biology/carol": (10, False),
-        "/physics/alice": (2, False), "/physics/bobby": (None, False), "/physics/hep": (3, True),
+        "/biology": (40, True),
+        "/physics": (60, True),
+        "/root": (1, False),
+        "/biology/carol": (10, False),
+        "/physics/alice": (2, False),
+        "/physics/bobby": (None, False),
+        "/physics/hep": (3, True),
         "/physics/hep/alice": (1, False),
-    }  # fmt: skip
+    }
     assert found.ignored == ("adminlevel (1 ×)", "grptres (1 ×)", "maxjobs (1 ×)", "qos (1 ×)")
 
 
@@ -83,13 +88,19 @@ def tree() -> TreeColumns:
     """Two groups of one name, names that Slurm writes differently, a reserve, fractions, and shares passed on."""
     root = Node(new_uid(), None, "grid")
     physics, bio = Node(new_uid(), root.uid, "Physics", "vo", 0.5), Node(new_uid(), root.uid, "bio", "vo", 0.25)
-    return columns_of([
-        root, physics, bio,
-        Node(new_uid(), root.uid, "left over", "reserve", 0.25, is_group=False),
-        Node(new_uid(), physics.uid, "students", "group", 1),
-        Node(new_uid(), bio.uid, "students", "group", None),
-        Node(new_uid(), bio.uid, "O'Neil", "person", 3, is_group=False),
-    ], policy_slug="grid", number=7)  # fmt: skip
+    return columns_of(
+        [
+            root,
+            physics,
+            bio,
+            Node(new_uid(), root.uid, "left over", "reserve", 0.25, is_group=False),
+            Node(new_uid(), physics.uid, "students", "group", 1),
+            Node(new_uid(), bio.uid, "students", "group", None),
+            Node(new_uid(), bio.uid, "O'Neil", "person", 3, is_group=False),
+        ],
+        policy_slug="grid",
+        number=7,
+    )
 
 
 def test_an_export_is_what_slurm_can_load(tree: TreeColumns) -> None:
@@ -122,8 +133,10 @@ def test_scaled_shares_change_together_so_that_their_proportions_hold(tree: Tree
     text = text_of_tree("sacctmgr", tree).replace("Description='bio':Fairshare=25", "Description='bio':Fairshare=75")
     operations = said(asked("sacctmgr", text, tree), tree)
     assert operations == [
-        ("set_shares", "/Physics", 50.0), ("set_shares", "/bio", 75.0), ("set_shares", "/left over", 25.0)
-    ]  # fmt: skip
+        ("set_shares", "/Physics", 50.0),
+        ("set_shares", "/bio", 75.0),
+        ("set_shares", "/left over", 25.0),
+    ]
 
 
 def test_a_user_that_is_an_account_in_the_file_becomes_a_group(tree: TreeColumns) -> None:

@@ -48,12 +48,14 @@ def test_the_script_of_a_real_site_is_read(traces_dir: Path, name: str) -> None:
         ("modify account name=physics set fairshare=7 qos=debug", {"/physics": 7}),
         ("modify account where physics set fairshare=parent", {"/physics": None}),
         ("add user u account=physics\nmodify user name=u set fairshare=9", {"/physics/u": 9}),
-        ("add user u account=physics\nadd user u account=root\nmodify user u account=root set fairshare=9",
-         {"/physics/u": 1, "/u": 9}),
+        (
+            "add user u account=physics\nadd user u account=root\nmodify user u account=root set fairshare=9",
+            {"/physics/u": 1, "/u": 9},
+        ),
         ("# comment\n\nlist associations", {}),
         ("remove qos where name=normal", {}),
     ],
-)  # fmt: skip
+)
 def test_commands_are_obeyed(line: str, expected: dict[str, float | None]) -> None:
     assert shares_of(ACCOUNT + line + "\n") == {"/physics": 60} | expected
 

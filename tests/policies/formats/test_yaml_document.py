@@ -62,9 +62,13 @@ root:
 """
     found = problems(text)
     assert list(found) == [
-        "line 6, /physics: shares", "line 9, /physics: children[1]", "line 10, /physics: children[2]",
-        "line 12, /bio: weight", "line 13, /bio: children", "line 14, /: children[2]",
-    ]  # fmt: skip
+        "line 6, /physics: shares",
+        "line 9, /physics: children[1]",
+        "line 10, /physics: children[2]",
+        "line 12, /bio: weight",
+        "line 13, /bio: children",
+        "line 14, /: children[2]",
+    ]
     assert "U+202E" in found["line 10, /physics: children[2]"]
 
 

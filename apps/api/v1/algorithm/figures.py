@@ -24,9 +24,10 @@ _READ: Scopes = {"GET": frozenset({POLICIES_READ})}
 class DecayFilterSerializer(FigureFilterSerializer):
     age = serializers.CharField(max_length=8, required=False, help_text="Days back: 7, 30, 90 or 365")
     law = serializers.ListField(
-        child=serializers.CharField(max_length=32), required=False,
+        child=serializers.CharField(max_length=32),
+        required=False,
         help_text="Decay functions beside the policy's own; `own` for that alone",
-    )  # fmt: skip
+    )
 
 
 class OperatorFilterSerializer(FigureFilterSerializer):
@@ -34,9 +35,10 @@ class OperatorFilterSerializer(FigureFilterSerializer):
         max_length=16, required=False, help_text="Percent above 0 and below 100; 20 unless given"
     )
     profile = serializers.ListField(
-        child=serializers.CharField(max_length=64), required=False,
+        child=serializers.CharField(max_length=64),
+        required=False,
         help_text="Operators beside the policy's own; `own` for that alone",
-    )  # fmt: skip
+    )
 
 
 class DecayFigureView(APIView):

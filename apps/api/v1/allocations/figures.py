@@ -43,7 +43,10 @@ class AllocationFigureView(APIView):
         """`usage`: core-hours by week, by group or site. `burn-down`: what is left of allocations, week by week."""
         given = asked(CoreHourFilterSerializer, request)
         found = get_core_hour_weeks(
-            policy_slug=policy, of=asked_entry(request, policy, given["of"]), zone=zone(), actor=actor_of(request),
+            policy_slug=policy,
+            of=asked_entry(request, policy, given["of"]),
+            zone=zone(),
+            actor=actor_of(request),
             period=asked_period(given, usual=this_year()),
-        )  # fmt: skip
+        )
         return figure_response(request, make_figure(figure, found, request.query_params))

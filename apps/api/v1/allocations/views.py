@@ -263,9 +263,13 @@ class AllocationTableView(APIView):
         """A group, its children, and the allocations below them: sub-allocated, kept, expected, delivered."""
         given = asked(TableFilterSerializer, request)
         table: AllocationTable = get_allocation_table(
-            policy_slug=policy, of=asked_entry(request, policy, given["of"]), zone=zone(),
-            period=asked_period(given, usual=this_year()), cursor=given["cursor"] or None, actor=actor_of(request),
-        )  # fmt: skip
+            policy_slug=policy,
+            of=asked_entry(request, policy, given["of"]),
+            zone=zone(),
+            period=asked_period(given, usual=this_year()),
+            cursor=given["cursor"] or None,
+            actor=actor_of(request),
+        )
         return Response(AllocationTableSerializer(table).data)
 
 
@@ -279,9 +283,15 @@ class AllocationSharesView(APIView):
         """Allocations of the children of an entry, as shares; nothing is saved."""
         given = asked(ConversionFilterSerializer, request)
         found = get_conversion(
-            policy_slug=policy, parent_uid=asked_entry(request, policy, given["of"]), rest=given["rest"], zone=zone(),
-            period=asked_period(given, usual=this_year()), at=clock.now(), actor=actor_of(request), visibility=see,
-        )  # fmt: skip
+            policy_slug=policy,
+            parent_uid=asked_entry(request, policy, given["of"]),
+            rest=given["rest"],
+            zone=zone(),
+            period=asked_period(given, usual=this_year()),
+            at=clock.now(),
+            actor=actor_of(request),
+            visibility=see,
+        )
         return Response(ConversionSerializer(found).data)
 
     @extend_schema(operation_id="draft_allocations", request=NewDraftSerializer, responses={201: DraftSerializer})
@@ -289,10 +299,17 @@ class AllocationSharesView(APIView):
         """The conversion as a draft. For a future period it takes effect on its first day."""
         given = sent(NewDraftSerializer, request)
         draft = draft_shares(
-            policy_slug=policy, parent_uid=asked_entry(request, policy, given["of"]), rest=given["rest"], zone=zone(),
-            period=period_of(given["starts_on"], given["ends_on"], "starts_on", "ends_on"), at_end=given["at_end"],
-            reason=given["reason"], at=clock.now(), actor=actor_of(request), visibility=see,
-        )  # fmt: skip
+            policy_slug=policy,
+            parent_uid=asked_entry(request, policy, given["of"]),
+            rest=given["rest"],
+            zone=zone(),
+            period=period_of(given["starts_on"], given["ends_on"], "starts_on", "ends_on"),
+            at_end=given["at_end"],
+            reason=given["reason"],
+            at=clock.now(),
+            actor=actor_of(request),
+            visibility=see,
+        )
         return Response(DraftSerializer(draft).data, status=201)
 
 

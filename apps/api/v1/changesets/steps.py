@@ -36,9 +36,10 @@ class ReasonSerializer(serializers.Serializer[Any]):
 
 class PublicationSerializer(ReasonSerializer):
     effective_at = serializers.DateTimeField(
-        required=False, allow_null=True,
+        required=False,
+        allow_null=True,
         help_text="Later, or null for now, whatever was set before. Left out: as the change set says",
-    )  # fmt: skip
+    )
 
 
 class ChoiceSerializer(serializers.Serializer[Any]):
@@ -153,9 +154,12 @@ class RevertView(APIView):
 
 
 def _take(
-    step: Callable[..., ChangeSet | Revision], request: Request, policy: str, change_set: int,
+    step: Callable[..., ChangeSet | Revision],
+    request: Request,
+    policy: str,
+    change_set: int,
     kind: type[serializers.Serializer[Any]] = ReasonSerializer,
-) -> Response:  # fmt: skip
+) -> Response:
     """If-Match is optional here: with it, only the version that the caller has read goes on."""
     found, version = found_for(request, policy, change_set), version_of(request)
     given = sent(kind, request) if request.data else {}

@@ -29,9 +29,11 @@ READ_WRITE: Scopes = {
 _TAG = re.compile(r'(?:W/)?"(\d{1,9})"')
 IF_MATCH = OpenApiParameter("If-Match", str, OpenApiParameter.HEADER, description="The change set's ETag")
 IF_MATCH_OF_STEP = OpenApiParameter(
-    "If-Match", str, OpenApiParameter.HEADER,
+    "If-Match",
+    str,
+    OpenApiParameter.HEADER,
     description="The change set's ETag. Not asked for here; where it is sent, only the version that was read goes on.",
-)  # fmt: skip
+)
 
 
 class ChangeSetSerializer(serializers.Serializer[Any]):
@@ -96,10 +98,13 @@ class NewChangeSetSerializer(serializers.Serializer[Any]):
     operations = serializers.ListField(child=serializers.DictField(), max_length=100_000)
     effective_at = serializers.DateTimeField(required=False, default=None, allow_null=True)
     asks = serializers.CharField(
-        max_length=10_000, required=False, default=None, allow_null=True,
+        max_length=10_000,
+        required=False,
+        default=None,
+        allow_null=True,
         help_text="A request from below: the uid or path of an entry that the caller leads. Its operations are "
         "set_shares and set_dates of that entry; proposing it sends it to the managers above the entry.",
-    )  # fmt: skip
+    )
 
 
 class ChangedChangeSetSerializer(serializers.Serializer[Any]):

@@ -23,14 +23,22 @@ from apps.figures.convergence.answers import FIGURES, draw_figure, read_figure
 
 _TEXT: dict[str, str] = {
     "entry": "uid or path whose children are meant; the root by default",
-    "days": "7, 30, 90, 365 or all", "from": "a day, instead of days", "to": "a day, instead of days",
-    "view": "decayed, windowed or raw", "of": "parent or total", "window": "days of view=windowed",
-    "step": "hour: the last seven days by the hour", "measure": "today: all days against the current revision",
-    "overlay": "of panels: band, changes, demand, gaps; several", "page": "of panels: twelve a page",
-    "range": "of focus: 7, 30, 90, 365 or all", "show": "of focus: points, ratio or percent",
-    "pick": "of focus: uid or path of an entry; up to eight", "slots": "of focus: a digit 1 to 8 a pick, its colour",
+    "days": "7, 30, 90, 365 or all",
+    "from": "a day, instead of days",
+    "to": "a day, instead of days",
+    "view": "decayed, windowed or raw",
+    "of": "parent or total",
+    "window": "days of view=windowed",
+    "step": "hour: the last seven days by the hour",
+    "measure": "today: all days against the current revision",
+    "overlay": "of panels: band, changes, demand, gaps; several",
+    "page": "of panels: twelve a page",
+    "range": "of focus: 7, 30, 90, 365 or all",
+    "show": "of focus: points, ratio or percent",
+    "pick": "of focus: uid or path of an entry; up to eight",
+    "slots": "of focus: a digit 1 to 8 a pick, its colour",
     "hide": "of focus: uid of a pick that is not drawn; several",
-}  # fmt: skip
+}
 _SEVERAL = {"pick", "hide", "overlay"}
 
 

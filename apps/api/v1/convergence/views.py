@@ -37,13 +37,16 @@ class ConvergenceFilterSerializer(serializers.Serializer[Any]):
     )
     of = serializers.ChoiceField(OFS, required=False, default="parent")
     measure = serializers.ChoiceField(
-        MEASURES, required=False, default="then",
+        MEASURES,
+        required=False,
+        default="then",
         help_text="today: all days against the current revision; needs the right to see names; at most 100 days",
-    )  # fmt: skip
+    )
     step = serializers.ChoiceField(
-        STEPS, required=False,
+        STEPS,
+        required=False,
         help_text="By weeks by default where it is over 400 days; hour: the last seven days, whatever the period",
-    )  # fmt: skip
+    )
     cursor = serializers.CharField(max_length=200, required=False)
 
     def get_fields(self) -> dict[str, Any]:
@@ -163,9 +166,14 @@ class ConvergenceView(APIView):
             today = today_of(clock.now())
             period = read_period(given.get("from", ""), given.get("to", ""), state=state, today=today)
             found = get_convergence(
-                policy_slug=policy, actor=actor, uid=uid, period=period, counting=counting,
-                against_today=given["measure"] == "today", scope=scope,
-            )  # fmt: skip
+                policy_slug=policy,
+                actor=actor,
+                uid=uid,
+                period=period,
+                counting=counting,
+                against_today=given["measure"] == "today",
+                scope=scope,
+            )
         step = given.get("step", STEPS[found.period.n_days > DAILY_UP_TO])
         start = decode_cursor(given["cursor"], int) if "cursor" in given else 0
         return Response(_answer(found, step, max(start, 0)))
@@ -177,15 +185,25 @@ def _answer(found: Convergence, step: str, start: int) -> dict[str, Any]:
     following = start + PAGE if start + PAGE < len(found.members) else None
     counting, state = found.counting, found.state
     return {
-        "policy": found.policy_slug, "entry": found.entry.uid, "name": found.entry.name, "itself": found.itself,
-        "view": counting.view, "of": counting.of, "step": step,
+        "policy": found.policy_slug,
+        "entry": found.entry.uid,
+        "name": found.entry.name,
+        "itself": found.itself,
+        "view": counting.view,
+        "of": counting.of,
+        "step": step,
         "measured_against": found.measured_against,
         "window_s": counting.window_days * DAY_S if counting.view == "windowed" else None,
-        "from": found.period.from_on, "to": found.period.to_on,
+        "from": found.period.from_on,
+        "to": found.period.to_on,
         "built": {
-            "first_on": state.first_on, "through_on": state.through_on, "stale_from_on": state.stale_from_on,
-            "run": state.run_id, "progress": state.progress,
-            "hours_from_at": state.hours_from_at, "hours_through_at": state.hours_through_at,
+            "first_on": state.first_on,
+            "through_on": state.through_on,
+            "stale_from_on": state.stale_from_on,
+            "run": state.run_id,
+            "progress": state.progress,
+            "hours_from_at": state.hours_from_at,
+            "hours_through_at": state.hours_through_at,
         },
         "verdict": [sentence.json() for sentence in found.verdict],
         "figures": _figures(found),
@@ -199,7 +217,7 @@ def _answer(found: Convergence, step: str, start: int) -> dict[str, Any]:
         "n_all": found.n_all,
         "results": [_member(shown, row) for row in rows],
         "next": None if following is None else encode_cursor(following),
-    }  # fmt: skip
+    }
 
 
 def _figures(found: Convergence) -> dict[str, Any]:

@@ -51,13 +51,18 @@ _ANSWERS = {
 
 class SinceSerializer(serializers.Serializer[Any]):
     since = serializers.IntegerField(
-        min_value=0, max_value=_MOST_NUMBER, required=False, default=0,
+        min_value=0,
+        max_value=_MOST_NUMBER,
+        required=False,
+        default=0,
         help_text="The number of the last ingested document; 0 for everything",
-    )  # fmt: skip
+    )
     seen = serializers.IntegerField(
-        min_value=0, max_value=_MOST_NUMBER, required=False,
+        min_value=0,
+        max_value=_MOST_NUMBER,
+        required=False,
         help_text="The number of `newest` in that document, where there was more to send; else equal to `since`",
-    )  # fmt: skip
+    )
 
 
 class SignedDocumentView(APIView):

@@ -83,9 +83,12 @@ class PreviewView(APIView):
         """Preview a document before its key is trusted. Nothing is stored."""
         given = sent(PreviewRequestSerializer, request)
         found = services.preview(
-            url=given["url"], policy_slug=given["policy"], token=given["token"], at=clock.now(),
+            url=given["url"],
+            policy_slug=given["policy"],
+            token=given["token"],
+            at=clock.now(),
             actor=actor_of(request),
-        )  # fmt: skip
+        )
         return Response(PreviewSerializer(_preview(found)).data)
 
 
@@ -137,12 +140,19 @@ class MountDetailView(APIView):
 def _preview(found: Preview) -> dict[str, Any]:
     head, tree = found.document.head, found.document.tree
     return {
-        "url": found.url, "fingerprint": found.key.fingerprint, "issuer": head.issuer,
-        "publication": head.publication, "version": head.version, "issued_at": head.issued_at,
-        "expires_at": head.expires_at, "issuers": list(head.issuers), "n_entries": found.n_entries,
-        "n_levels": found.n_levels, "name": tree.name[0],
+        "url": found.url,
+        "fingerprint": found.key.fingerprint,
+        "issuer": head.issuer,
+        "publication": head.publication,
+        "version": head.version,
+        "issued_at": head.issued_at,
+        "expires_at": head.expires_at,
+        "issuers": list(head.issuers),
+        "n_entries": found.n_entries,
+        "n_levels": found.n_levels,
+        "name": tree.name[0],
         "entries": [_entry(tree, i) for i in list(tree.children(0))[:_MOST_SHOWN]],
-    }  # fmt: skip
+    }
 
 
 def _entry(tree: TreeColumns, i: int) -> dict[str, Any]:

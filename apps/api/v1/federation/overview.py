@@ -129,9 +129,12 @@ class GridView(APIView):
         """Targets against actual shares over all sites, and what each site delivered, of an entry and those below."""
         given = asked(GridFilterSerializer, request)
         found = load_grid(
-            policy_slug=given["policy"], entry=given["entry"], levels=given["levels"], at=clock.now(),
+            policy_slug=given["policy"],
+            entry=given["entry"],
+            levels=given["levels"],
+            at=clock.now(),
             actor=actor_of(request),
-        )  # fmt: skip
+        )
         return Response(GridSerializer(_described(found)).data)
 
 
@@ -148,17 +151,30 @@ class GridFlowView(APIView):
 
 def _described(found: Grid) -> dict[str, Any]:
     return {
-        "policy": found.policy_slug, "revision": found.revision, "path": found.path, "uid": found.uid,
-        "scope": found.scope, "fallback_since": found.fallback_since, "as_of": found.as_of, "since": found.since,
+        "policy": found.policy_slug,
+        "revision": found.revision,
+        "path": found.path,
+        "uid": found.uid,
+        "scope": found.scope,
+        "fallback_since": found.fallback_since,
+        "as_of": found.as_of,
+        "since": found.since,
         "sites": [asdict(site) for site in found.sites],
-        "results": [_row(row) for row in found.rows], "n_more": found.n_more,
-    }  # fmt: skip
+        "results": [_row(row) for row in found.rows],
+        "n_more": found.n_more,
+    }
 
 
 def _row(row: GridRow) -> dict[str, Any]:
     entry = row.entry
     return {
-        "uid": entry.uid, "path": entry.path, "name": entry.name, "kind": entry.kind, "depth": row.depth,
-        "target": entry.target, "actual": entry.actual, "deviation_points": entry.deviation_points,
+        "uid": entry.uid,
+        "path": entry.path,
+        "name": entry.name,
+        "kind": entry.kind,
+        "depth": row.depth,
+        "target": entry.target,
+        "actual": entry.actual,
+        "deviation_points": entry.deviation_points,
         "core_s": None if row.core_s is None else list(row.core_s),
-    }  # fmt: skip
+    }

@@ -141,6 +141,9 @@ def split_settings(given: dict[str, Any], kind: type[SettingsSerializer]) -> dic
 
 def token_field() -> serializers.CharField:
     return serializers.CharField(
-        max_length=4000, required=False, default="", allow_blank=True,
+        max_length=4000,
+        required=False,
+        default="",
+        allow_blank=True,
         help_text="What the other side gave us to read it; kept sealed, never shown again",
-    )  # fmt: skip
+    )

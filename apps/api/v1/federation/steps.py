@@ -62,9 +62,7 @@ class RemoteView(APIView):
     kind: ClassVar[Kind]
 
     def named(self, request: Request) -> dict[str, Any]:
-        return {
-            "kind": self.kind, "remote_id": self.kwargs[self.kind], "at": clock.now(), "actor": actor_of(request)
-        }  # fmt: skip
+        return {"kind": self.kind, "remote_id": self.kwargs[self.kind], "at": clock.now(), "actor": actor_of(request)}
 
     def answer(self, request: Request) -> Response:
         named = self.named(request)
@@ -91,9 +89,9 @@ def trust_key_view(kind: Kind) -> type[RemoteView]:
         control.trust_key(**sent(TrustKeySerializer, request), **self.named(request))
         return self.answer(request)
 
-    described = extend_schema(
-        operation_id=f"trust_key_of_{kind}", request=TrustKeySerializer, responses=SHAPES[kind]
-    )(post)  # fmt: skip
+    described = extend_schema(operation_id=f"trust_key_of_{kind}", request=TrustKeySerializer, responses=SHAPES[kind])(
+        post
+    )
     return _named_view("TrustKeyView", kind, {"post": described})
 
 

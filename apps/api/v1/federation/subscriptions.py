@@ -137,9 +137,14 @@ class SubscriptionDetailView(APIView):
         given = sent(ChangedSubscriptionSerializer, request)
         reason, token = given.pop("reason"), given.pop("token", None)
         control.change_settings(
-            kind="subscription", remote_id=subscription, settings=given, token=token, reason=reason, at=clock.now(),
+            kind="subscription",
+            remote_id=subscription,
+            settings=given,
+            token=token,
+            reason=reason,
+            at=clock.now(),
             actor=actor_of(request),
-        )  # fmt: skip
+        )
         return _answer(request, subscription)
 
 
@@ -161,9 +166,12 @@ class CapacityAgreementView(APIView):
         """The agreed capacity of that site. All its usage is read again: held hours within it are released."""
         given = sent(CapacityAgreementSerializer, request)
         control.agree_capacity(
-            subscription=subscription, cores=given["cores"], reason=given["reason"], at=clock.now(),
+            subscription=subscription,
+            cores=given["cores"],
+            reason=given["reason"],
+            at=clock.now(),
             actor=actor_of(request),
-        )  # fmt: skip
+        )
         return _answer(request, subscription)
 
 
@@ -176,9 +184,18 @@ def _answer(request: Request, subscription: int) -> Response:
 def _preview(found: FeedPreview) -> dict[str, Any]:
     document, head = found.document, found.document.head
     return {
-        "url": found.url, "fingerprint": found.key.fingerprint, "issuer": head.issuer, "feed": head.feed,
-        "site": head.site, "entry": head.root, "number": head.number, "more": head.more,
-        "capacity_cores": head.capacity_cores, "issued_at": head.issued_at, "expires_at": head.expires_at,
-        "n_entries": len(document.entries), "n_hours": len(document.hours),
+        "url": found.url,
+        "fingerprint": found.key.fingerprint,
+        "issuer": head.issuer,
+        "feed": head.feed,
+        "site": head.site,
+        "entry": head.root,
+        "number": head.number,
+        "more": head.more,
+        "capacity_cores": head.capacity_cores,
+        "issued_at": head.issued_at,
+        "expires_at": head.expires_at,
+        "n_entries": len(document.entries),
+        "n_hours": len(document.hours),
         "n_running": None if document.running is None else len(document.running),
-    }  # fmt: skip
+    }

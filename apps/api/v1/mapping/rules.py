@@ -84,9 +84,11 @@ class MappingRuleListView(APIView):
         return _tagged(Response({"version": page.version, "results": rules, "next": None}), page.version)
 
     @extend_schema(
-        operation_id="replace_mapping_rules", parameters=[IF_MATCH], request=MappingRuleListSerializer,
+        operation_id="replace_mapping_rules",
+        parameters=[IF_MATCH],
+        request=MappingRuleListSerializer,
         responses=MappingChangeSerializer,
-    )  # fmt: skip
+    )
     def put(self, request: Request, policy: str) -> Response:
         """All of them at once. Exact rules are asked first and default ones last, whatever their place."""
         version = _seen(request, policy)
@@ -94,9 +96,11 @@ class MappingRuleListView(APIView):
         return _made(request, policy, ReplaceRules(_rules(request, policy, given["rules"])), given["reason"], version)
 
     @extend_schema(
-        operation_id="add_mapping_rule", parameters=[IF_MATCH], request=NewMappingRuleSerializer,
+        operation_id="add_mapping_rule",
+        parameters=[IF_MATCH],
+        request=NewMappingRuleSerializer,
         responses={201: MappingChangeSerializer},
-    )  # fmt: skip
+    )
     def post(self, request: Request, policy: str) -> Response:
         version = _seen(request, policy)
         given = sent(NewMappingRuleSerializer, request)
@@ -108,9 +112,11 @@ class MappingRuleDetailView(APIView):
     scopes: ClassVar[Scopes] = {"PATCH": _WRITE, "DELETE": _WRITE}
 
     @extend_schema(
-        operation_id="change_mapping_rule", parameters=[IF_MATCH], request=ChangedMappingRuleSerializer,
+        operation_id="change_mapping_rule",
+        parameters=[IF_MATCH],
+        request=ChangedMappingRuleSerializer,
         responses=MappingChangeSerializer,
-    )  # fmt: skip
+    )
     def patch(self, request: Request, policy: str, position: int) -> Response:
         """Another rule in its place, or the same one in another place. Positions are those of the version sent."""
         version = _seen(request, policy)
@@ -159,9 +165,10 @@ class UnmappedAccountListView(APIView):
     scopes: ClassVar[Scopes] = _READ
 
     @extend_schema(
-        operation_id="list_unmapped_accounts", parameters=[CursorSerializer],
+        operation_id="list_unmapped_accounts",
+        parameters=[CursorSerializer],
         responses=list_of(UnmappedAccountSerializer),
-    )  # fmt: skip
+    )
     def get(self, request: Request, policy: str) -> Response:
         """Accounts without an entry, the most usage first, each with what is suggested for it.
 
@@ -178,9 +185,11 @@ class AssignmentListView(APIView):
     scopes: ClassVar[Scopes] = {"POST": _WRITE}
 
     @extend_schema(
-        operation_id="assign_accounts", parameters=[IF_MATCH], request=AssignmentListSerializer,
+        operation_id="assign_accounts",
+        parameters=[IF_MATCH],
+        request=AssignmentListSerializer,
         responses={201: MappingChangeSerializer},
-    )  # fmt: skip
+    )
     def post(self, request: Request, policy: str) -> Response:
         """Several accounts attached to entries as one version."""
         version = _seen(request, policy)
@@ -193,9 +202,10 @@ class MappingVersionListView(APIView):
     scopes: ClassVar[Scopes] = _READ
 
     @extend_schema(
-        operation_id="list_mapping_versions", parameters=[VersionFilterSerializer],
+        operation_id="list_mapping_versions",
+        parameters=[VersionFilterSerializer],
         responses=list_of(MappingVersionSerializer),
-    )  # fmt: skip
+    )
     def get(self, request: Request, policy: str) -> Response:
         """What was mapped when, the newest first; the caller's own changes where they don't read the whole."""
         given = asked(VersionFilterSerializer, request)
@@ -229,9 +239,11 @@ class MappingRestoreView(APIView):
     scopes: ClassVar[Scopes] = {"POST": _WRITE}
 
     @extend_schema(
-        operation_id="restore_mapping_version", parameters=[IF_MATCH], request=MappingReasonSerializer,
+        operation_id="restore_mapping_version",
+        parameters=[IF_MATCH],
+        request=MappingReasonSerializer,
         responses={201: MappingChangeSerializer},
-    )  # fmt: skip
+    )
     def post(self, request: Request, policy: str, version: int) -> Response:
         """Rules and attached accounts as they were after it: a new version."""
         seen = _seen(request, policy)

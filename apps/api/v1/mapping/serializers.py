@@ -26,9 +26,11 @@ IF_MATCH = OpenApiParameter(
     "If-Match", str, OpenApiParameter.HEADER, description="The mapping's version, quoted", required=True
 )
 IF_MATCH_OF_ONE = OpenApiParameter(
-    "If-Match", str, OpenApiParameter.HEADER,
+    "If-Match",
+    str,
+    OpenApiParameter.HEADER,
     description="The mapping's version, quoted. Not asked for here; where it is sent, only that version goes on.",
-)  # fmt: skip
+)
 MOST_MOVES = 1_000
 _TAG = re.compile(r'(?:W/)?"(\d{1,9})"')
 
@@ -59,9 +61,12 @@ class RuleFieldsSerializer(serializers.Serializer[Any]):
     )
     entry = serializers.CharField(max_length=9000, help_text="Its uid, or its path; / for the whole policy")
     suffix = serializers.CharField(
-        max_length=LONGEST_SUFFIX, required=False, default="", allow_blank=True,
+        max_length=LONGEST_SUFFIX,
+        required=False,
+        default="",
+        allow_blank=True,
         help_text="How it goes on below the entry: {user}, {group}, {project}",
-    )  # fmt: skip
+    )
     shares = serializers.FloatField(min_value=0, max_value=MOST_SHARES, required=False, default=1.0)
     archive_after_idle_days = serializers.IntegerField(
         min_value=1, max_value=36_500, required=False, default=None, allow_null=True
@@ -220,28 +225,45 @@ def seen_version(request: Request, *, is_asked_for: bool = True) -> int | None:
 def rule_of(given: dict[str, Any], uid: UUID) -> Rule:
     is_each = given["kind"] == "each"
     return Rule(
-        kind=given["kind"], target_uid=uid, namespace=given["namespace"], source=given["source"],
-        user_pattern=given["user"], group_pattern=given["group"], fqan_pattern=given["fqan"], suffix=given["suffix"],
+        kind=given["kind"],
+        target_uid=uid,
+        namespace=given["namespace"],
+        source=given["source"],
+        user_pattern=given["user"],
+        group_pattern=given["group"],
+        fqan_pattern=given["fqan"],
+        suffix=given["suffix"],
         member_shares=given["shares"] if is_each else 1.0,
         archive_after_idle_days=given["archive_after_idle_days"] if is_each else None,
-    )  # fmt: skip
+    )
 
 
 def stated_json(rule: Rule) -> dict[str, Any]:
     return {
-        "kind": rule.kind, "source": rule.source, "namespace": rule.namespace, "user": rule.user_pattern,
-        "group": rule.group_pattern, "fqan": rule.fqan_pattern, "entry": str(rule.target_uid), "suffix": rule.suffix,
-        "shares": rule.member_shares, "archive_after_idle_days": rule.archive_after_idle_days,
-    }  # fmt: skip
+        "kind": rule.kind,
+        "source": rule.source,
+        "namespace": rule.namespace,
+        "user": rule.user_pattern,
+        "group": rule.group_pattern,
+        "fqan": rule.fqan_pattern,
+        "entry": str(rule.target_uid),
+        "suffix": rule.suffix,
+        "shares": rule.member_shares,
+        "archive_after_idle_days": rule.archive_after_idle_days,
+    }
 
 
 def rule_json(rights: MapRights, line: RuleLine, rule: Rule) -> dict[str, Any]:
     path = None if line.target is None else rights.tree.path(line.target)
     reach = None if line.target is None else reach_of(rights.tree, rule, line.target)
     return {
-        "position": line.at + 1, **stated_json(rule), "path": path, **reach_json(rights.tree, reach),
-        "accounts": line.n_accounts, "core_s": line.core_s,
-    }  # fmt: skip
+        "position": line.at + 1,
+        **stated_json(rule),
+        "path": path,
+        **reach_json(rights.tree, reach),
+        "accounts": line.n_accounts,
+        "core_s": line.core_s,
+    }
 
 
 def account_json(key: AccountKey) -> dict[str, str]:
@@ -250,36 +272,48 @@ def account_json(key: AccountKey) -> dict[str, str]:
 
 def unmapped_json(rights: MapRights, line: UnmappedLine) -> dict[str, Any]:
     return {
-        "account": account_json(line.key), "core_s": line.stake.core_s, "jobs": line.stake.jobs,
-        "last_at": line.stake.last_at, "suggestions": [_suggestion(rights, one) for one in line.suggestions],
-    }  # fmt: skip
+        "account": account_json(line.key),
+        "core_s": line.stake.core_s,
+        "jobs": line.stake.jobs,
+        "last_at": line.stake.last_at,
+        "suggestions": [_suggestion(rights, one) for one in line.suggestions],
+    }
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
     return {
-        "version": plan.version, "accounts": len(plan.readable), "core_s": plan.core_s, "refusal": plan.refusal,
+        "version": plan.version,
+        "accounts": len(plan.readable),
+        "core_s": plan.core_s,
+        "refusal": plan.refusal,
         "accounts_of_others": plan.n_of_others,
         "moves": [
             {
-                "account": account_json(move.key), "before": _path(plan.rights, move.before),
-                "after": _path(plan.rights, move.after), "core_s": move.stake.core_s,
+                "account": account_json(move.key),
+                "before": _path(plan.rights, move.before),
+                "after": _path(plan.rights, move.after),
+                "core_s": move.stake.core_s,
             }
             for move in plan.readable[:MOST_MOVES]
         ],
-    }  # fmt: skip
+    }
 
 
 def version_json(line: VersionLine) -> dict[str, Any]:
     row = line.version
     return {
-        "version": row.number, "at": row.at, "author": row.author_name, "reason": row.reason,
-        "added": [stated_json(rule) for rule in line.added], "removed": [stated_json(rule) for rule in line.removed],
+        "version": row.number,
+        "at": row.at,
+        "author": row.author_name,
+        "reason": row.reason,
+        "added": [stated_json(rule) for rule in line.added],
+        "removed": [stated_json(rule) for rule in line.removed],
         "reordered": line.is_reordered,
         "attached": [
             {"account": None if key is None else account_json(key), "before": one.before, "after": one.after}
             for key, one in line.placements
         ],
-    }  # fmt: skip
+    }
 
 
 def _path(rights: MapRights, entry: int) -> str | None:
@@ -288,6 +322,8 @@ def _path(rights: MapRights, entry: int) -> str | None:
 
 def _suggestion(rights: MapRights, one: Suggestion) -> dict[str, Any]:
     return {
-        "entry": rights.tree.uuid(one.entry), "path": rights.tree.path(one.entry), "why": one.why,
+        "entry": rights.tree.uuid(one.entry),
+        "path": rights.tree.path(one.entry),
+        "why": one.why,
         "sure": round(one.sure, 4),
-    }  # fmt: skip
+    }

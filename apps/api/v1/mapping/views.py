@@ -80,9 +80,11 @@ class MappingListView(APIView):
         return listed(MappingSerializer(rows[:_PAGE], many=True, context={"tree": rights.tree}).data, following)
 
     @extend_schema(
-        operation_id="attach_account", parameters=[IF_MATCH_OF_ONE], request=NewMappingSerializer,
+        operation_id="attach_account",
+        parameters=[IF_MATCH_OF_ONE],
+        request=NewMappingSerializer,
         responses={201: MappingSerializer},
-    )  # fmt: skip
+    )
     def post(self, request: Request, policy: str) -> Response:
         """From the next recompute on the account counts there, whatever rules say."""
         given = sent(NewMappingSerializer, request)
@@ -114,9 +116,13 @@ class MappingDetailView(APIView):
         """The rules decide again where the account counts."""
         given = sent(DetachSerializer, request)
         attaching.detach_account(
-            policy_slug=policy, attachment_id=mapping, reason=given["reason"],
-            version=seen_version(request, is_asked_for=False), at=clock.now(), actor=actor_of(request),
-        )  # fmt: skip
+            policy_slug=policy,
+            attachment_id=mapping,
+            reason=given["reason"],
+            version=seen_version(request, is_asked_for=False),
+            at=clock.now(),
+            actor=actor_of(request),
+        )
         return Response(status=204)
 
 

@@ -46,9 +46,14 @@ class MyFigureView(APIView):
         given = asked(MyFigureFilterSerializer, request)
         wanted = read_my_figure(figure, request.query_params)
         found = get_my_numbers(
-            figure, policy_slug=given["policy"], entry_uid=given["entry"], n_days=wanted.n_days, share=wanted.share,
-            actor=actor_of(request), at=clock.now(),
-        )  # fmt: skip
+            figure,
+            policy_slug=given["policy"],
+            entry_uid=given["entry"],
+            n_days=wanted.n_days,
+            share=wanted.share,
+            actor=actor_of(request),
+            at=clock.now(),
+        )
         response = figure_response(request, draw_my_figure(wanted, found))
         response["Cache-Control"] = "private, no-store"
         return response

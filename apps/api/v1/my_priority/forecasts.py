@@ -182,9 +182,12 @@ class ForecastView(APIView):
         """When each level of an account comes back to its target if things go on; empty for one that isn't yours."""
         given = asked(ForecastFilterSerializer, request)
         found = get_forecasts(
-            policy_slug=policy, account=AccountQuery(given["account"], namespace=given["namespace"]),
-            share=given.get("share"), actor=actor_of(request), at=clock.now(),
-        )  # fmt: skip
+            policy_slug=policy,
+            account=AccountQuery(given["account"], namespace=given["namespace"]),
+            share=given.get("share"),
+            actor=actor_of(request),
+            at=clock.now(),
+        )
         return _private({"results": [forecast_json(each) for each in found]})
 
 

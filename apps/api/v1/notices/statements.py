@@ -20,9 +20,11 @@ from apps.notices.statements.selectors import StatementLine, StatementPage, get_
 class StatementFilterSerializer(serializers.Serializer[Any]):
     entry = serializers.CharField(max_length=9000, help_text="Its uid, or its path")
     month = serializers.CharField(
-        max_length=7, required=False, default="",
+        max_length=7,
+        required=False,
+        default="",
         help_text="2026-10: that month of the entry and of its children. Left out: twelve months of the entry",
-    )  # fmt: skip
+    )
 
 
 class FiguresSerializer(serializers.Serializer[Any]):

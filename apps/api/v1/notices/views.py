@@ -117,9 +117,14 @@ class NoticeListView(APIView):
         before = decode_cursor(given["cursor"], int) if "cursor" in given else None
         limit = given["limit"]
         found = selectors.list_notices(
-            state=given["state"], kind=given["kind"], policy=given["policy"], before=before, limit=limit + 1,
-            at=clock.now(), actor=actor_of(request),
-        )  # fmt: skip
+            state=given["state"],
+            kind=given["kind"],
+            policy=given["policy"],
+            before=before,
+            limit=limit + 1,
+            at=clock.now(),
+            actor=actor_of(request),
+        )
         following = found[limit - 1].notice.pk if len(found) > limit else None
         return listed(NoticeSerializer(found[:limit], many=True).data, following)
 
@@ -161,20 +166,25 @@ class NoticeRuleListView(APIView):
         """A new rule; for managers of that place."""
         given, actor, now = sent(NewRuleSerializer, request), actor_of(request), clock.now()
         uid = entry_uid(request, given["policy"], given["entry"]) if given["entry"] and given["policy"] else None
-        place = rules.place_of(
-            policy_slug=given["policy"], entry_uid=uid, source_slug=given["source"], actor=actor
-        )  # fmt: skip
+        place = rules.place_of(policy_slug=given["policy"], entry_uid=uid, source_slug=given["source"], actor=actor)
         made = rules.set_rule(
-            kind=given["kind"], place=place, is_on=given["is_on"], terms=given["terms"], version=NEW, at=now,
+            kind=given["kind"],
+            place=place,
+            is_on=given["is_on"],
+            terms=given["terms"],
+            version=NEW,
+            at=now,
             actor=actor,
-        )  # fmt: skip
+        )
         return Response(_rule(made.pk, actor), status=201)
 
 
 class NoticeRuleDetailView(APIView):
     scopes: ClassVar[Scopes] = {
-        "GET": _READ, "PATCH": frozenset({POLICIES_WRITE}), "DELETE": frozenset({POLICIES_WRITE}),
-    }  # fmt: skip
+        "GET": _READ,
+        "PATCH": frozenset({POLICIES_WRITE}),
+        "DELETE": frozenset({POLICIES_WRITE}),
+    }
 
     @extend_schema(operation_id="read_notice_rule", responses=RuleSerializer)
     def get(self, request: Request, rule: int) -> Response:
@@ -191,10 +201,14 @@ class NoticeRuleDetailView(APIView):
         given, actor, now = sent(RuleChangeSerializer, request), actor_of(request), clock.now()
         line = rules.get_rule(id=rule, at=now, actor=actor)
         rules.set_rule(
-            kind=line.kind.name, place=Place(line.rule.policy, line.rule.entry_uid, line.rule.source),
-            is_on=given.get("is_on", line.rule.is_on), terms={**line.terms, **given.get("terms", {})},
-            version=_version(request), at=now, actor=actor,
-        )  # fmt: skip
+            kind=line.kind.name,
+            place=Place(line.rule.policy, line.rule.entry_uid, line.rule.source),
+            is_on=given.get("is_on", line.rule.is_on),
+            terms={**line.terms, **given.get("terms", {})},
+            version=_version(request),
+            at=now,
+            actor=actor,
+        )
         return Response(_rule(rule, actor))
 
     @extend_schema(operation_id="remove_notice_rule", responses={204: None}, parameters=[_IF_MATCH])
@@ -223,15 +237,25 @@ class NoticeKindListView(APIView):
         """What can be watched for, with its limits."""
         rows = [
             {
-                "kind": each.name, "title": str(each.title), "about": str(each.about), "watches": each.watches,
+                "kind": each.name,
+                "title": str(each.title),
+                "about": str(each.about),
+                "watches": each.watches,
                 "terms": [
-                    {"name": term.name, "label": str(term.label), "unit": str(term.unit), "default": term.default,
-                     "lowest": term.lowest, "highest": term.highest, "is_whole": term.is_whole}
+                    {
+                        "name": term.name,
+                        "label": str(term.label),
+                        "unit": str(term.unit),
+                        "default": term.default,
+                        "lowest": term.lowest,
+                        "highest": term.highest,
+                        "is_whole": term.is_whole,
+                    }
                     for term in each.terms
                 ],
             }
             for each in kinds().values()
-        ]  # fmt: skip
+        ]
         return listed(rows)
 
 

@@ -79,9 +79,24 @@ def _without_children(entry: dict[str, Any]) -> dict[str, Any]:
 MOST_ENTRIES = 20_000
 STATES = ("over", "under", "on", "idle", "unknown")
 _COLUMNS = (
-    "uid", "name", "path", "kind", "shares", "target", "target_global", "actual", "priority", "rank", "factor",
-    "usage_core_s", "state", "suppressed", "locked", "n_children", "hidden_children",
-)  # fmt: skip
+    "uid",
+    "name",
+    "path",
+    "kind",
+    "shares",
+    "target",
+    "target_global",
+    "actual",
+    "priority",
+    "rank",
+    "factor",
+    "usage_core_s",
+    "state",
+    "suppressed",
+    "locked",
+    "n_children",
+    "hidden_children",
+)
 
 
 class TreeFilterSerializer(serializers.Serializer[Any]):
@@ -240,6 +255,8 @@ def _mounted(view: PolicyView, i: int) -> dict[str, Any] | None:
         return None
     is_now = view.revision == view.policy.head_number
     return {
-        "issuer": found.issuer, "publication": found.publication,
-        "version": found.version if is_now and found.version else None, "age_s": found.age_s if is_now else None,
-    }  # fmt: skip
+        "issuer": found.issuer,
+        "publication": found.publication,
+        "version": found.version if is_now and found.version else None,
+        "age_s": found.age_s if is_now else None,
+    }

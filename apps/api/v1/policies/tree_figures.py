@@ -43,7 +43,12 @@ class TreeFigureView(APIView):
             query[ENTRY] = str(entry_uid(request, policy, given[ENTRY]))
         wanted = read_tree_asked(query)
         page = get_icicle(
-            policy_slug=policy, actor=actor_of(request), chosen_uid=wanted.entry, sizes=wanted.size,
-            levels=wanted.levels, smallest=wanted.smallest, at=moment_of(given.get("at")),
-        )  # fmt: skip
+            policy_slug=policy,
+            actor=actor_of(request),
+            chosen_uid=wanted.entry,
+            sizes=wanted.size,
+            levels=wanted.levels,
+            smallest=wanted.smallest,
+            at=moment_of(given.get("at")),
+        )
         return figure_response(request, tree_figure(page, wanted, query))

@@ -148,9 +148,7 @@ _BY_ACCEPT: tuple[type[BaseRenderer], ...] = (
     JSONRenderer,
     *(_renderer(each) for each in list_formats() if each.name != "json"),
 )
-_ANSWERS: dict[Any, Any] = {
-    (200, each.media_type): dict if each.name == "json" else str for each in list_formats()
-}  # fmt: skip
+_ANSWERS: dict[Any, Any] = {(200, each.media_type): dict if each.name == "json" else str for each in list_formats()}
 
 
 class DocumentView(APIView):

@@ -20,9 +20,12 @@ _PAGE = 10_000
 _NAMES = ("namespace", "user", "group", "dn", "fqan", "project")
 _AMOUNTS = ("cpu_s", "gpu_s", "mem_gb_s", "node_s", "billing", "jobs")
 COLUMNS = (
-    Column("at", "instant"), Column("source"), Column("site"), *map(Column, _NAMES),
+    Column("at", "instant"),
+    Column("source"),
+    Column("site"),
+    *map(Column, _NAMES),
     *(Column(name, "number") for name in _AMOUNTS),
-)  # fmt: skip
+)
 
 
 def wanted_buckets(given: Mapping[str, Any]) -> dict[str, Any]:

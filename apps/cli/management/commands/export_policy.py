@@ -24,9 +24,12 @@ class Command(OperatorCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         export = export_policy(
-            policy_slug=options["policy"], format=options["format"], moment=_moment(options["at"]), at=now(),
+            policy_slug=options["policy"],
+            format=options["format"],
+            moment=_moment(options["at"]),
+            at=now(),
             actor=COMMAND,
-        )  # fmt: skip
+        )
         self.stdout.ending = ""
         for piece in export.pieces():
             self.stdout.write(piece)

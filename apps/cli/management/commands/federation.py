@@ -111,10 +111,15 @@ class Command(OperatorCommand):
             if options["cores"] is None:
                 raise CommandError("Say with --cores how many cores this site has.", returncode=REFUSED)
             feeds.make_feed(
-                policy_slug=options["policy"], entry=options["entry"], name=options["name"] or options["policy"],
-                capacity_cores=options["cores"], sends_running=not options["no_running"], is_open=options["open"],
-                at=now(), actor=COMMAND,
-            )  # fmt: skip
+                policy_slug=options["policy"],
+                entry=options["entry"],
+                name=options["name"] or options["policy"],
+                capacity_cores=options["cores"],
+                sends_running=not options["no_running"],
+                is_open=options["open"],
+                at=now(),
+                actor=COMMAND,
+            )
         found = feeds.list_feeds(actor=COMMAND)
         if not found:
             self.stdout.write("No usage is told yet: say of what with --policy, --entry, --name and --cores.")
@@ -166,10 +171,18 @@ class Command(OperatorCommand):
         )
         self._compared(fingerprint, options)
         made = make_mount(
-            policy_slug=options["policy"], entry=options["entry"], url=options["url"], issuer=head.issuer,
-            publication=head.publication, fingerprint=fingerprint, token=token, settings=_settings(options),
-            reason=options["reason"], at=at, actor=COMMAND,
-        )  # fmt: skip
+            policy_slug=options["policy"],
+            entry=options["entry"],
+            url=options["url"],
+            issuer=head.issuer,
+            publication=head.publication,
+            fingerprint=fingerprint,
+            token=token,
+            settings=_settings(options),
+            reason=options["reason"],
+            at=at,
+            actor=COMMAND,
+        )
         self.stdout.write(f"Mounted at {options['entry']} as {made.pk}; the worker fetches it, as `fetch` does.")
 
     def _subscribe(self, options: dict[str, Any]) -> None:
@@ -184,10 +197,19 @@ class Command(OperatorCommand):
         )
         self._compared(fingerprint, options)
         made = subscribe(
-            policy_slug=options["policy"], entry=options["entry"], url=options["url"], issuer=head.issuer,
-            feed=head.feed, fingerprint=fingerprint, capacity_cores=options["cores"] or head.capacity_cores,
-            token=token, settings=_settings(options), reason=options["reason"], at=at, actor=COMMAND,
-        )  # fmt: skip
+            policy_slug=options["policy"],
+            entry=options["entry"],
+            url=options["url"],
+            issuer=head.issuer,
+            feed=head.feed,
+            fingerprint=fingerprint,
+            capacity_cores=options["cores"] or head.capacity_cores,
+            token=token,
+            settings=_settings(options),
+            reason=options["reason"],
+            at=at,
+            actor=COMMAND,
+        )
         self.stdout.write(f"Taken at {options['entry']} as {made.pk}; the worker fetches it, as `fetch` does.")
 
     def _compared(self, found: str, options: dict[str, Any]) -> None:

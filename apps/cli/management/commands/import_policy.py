@@ -39,10 +39,13 @@ class Command(OperatorCommand):
         parser.add_argument("--publish", action="store_true", help="publish it")
         parser.add_argument("--reason", default="", help="why; needed with --publish")
         parser.add_argument(
-            "--map", nargs="?", const="", metavar="NAMESPACE",
+            "--map",
+            nargs="?",
+            const="",
+            metavar="NAMESPACE",
             help="also make mapping rules that lead users and groups to entries of their names, with --publish; "
             "NAMESPACE says whose user names, where usage sources have several",
-        )  # fmt: skip
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["publish"] and options["dry_run"]:
@@ -55,9 +58,13 @@ class Command(OperatorCommand):
             message = "needs --publish: rules lead to entries of the current revision"
             raise Invalid(f"--map {message}.", fields=[FieldProblem("--map", message)])
         wanted: dict[str, Any] = {
-            "policy_slug": options["policy"], "format": options["format"], "content": _content(options["file"]),
-            "keep_missing": options["keep_missing"], "at": now(), "actor": COMMAND,
-        }  # fmt: skip
+            "policy_slug": options["policy"],
+            "format": options["format"],
+            "content": _content(options["file"]),
+            "keep_missing": options["keep_missing"],
+            "at": now(),
+            "actor": COMMAND,
+        }
         if options["make"] and options["policy"] not in {policy.slug for policy in list_policies(actor=COMMAND)}:
             make_policy(slug=options["policy"], name=options["policy"], at=now(), actor=COMMAND)
         if options["dry_run"]:

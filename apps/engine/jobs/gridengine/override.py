@@ -52,9 +52,12 @@ def share_pending(
     if not sharing:
         return amounts
     line = Line(
-        sharing, _active_jobs(running), earlier,
-        of_job=lambda job: job.override_tickets, of_owner=lambda owner: owner.oticket,
-    )  # fmt: skip
+        sharing,
+        _active_jobs(running),
+        earlier,
+        of_job=lambda job: job.override_tickets,
+        of_owner=lambda owner: owner.oticket,
+    )
     for _ in range(line.n_jobs):
         each = line.worth / line.divisor
         value = np.zeros(len(line.own))

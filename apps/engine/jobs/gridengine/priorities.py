@@ -139,9 +139,20 @@ class Rules:
 
 
 COLUMNS = (
-    "prior", "nurg", "npprior", "ntckts", "urg", "rrcontr", "wtcontr", "dlcontr", "tckts", "otckt", "ftckt", "stckt",
+    "prior",
+    "nurg",
+    "npprior",
+    "ntckts",
+    "urg",
+    "rrcontr",
+    "wtcontr",
+    "dlcontr",
+    "tckts",
+    "otckt",
+    "ftckt",
+    "stckt",
     "share",
-)  # fmt: skip
+)
 _WHY_NOTHING = {
     "held": "held: no policy looks at it, so that every number is 0 until it is released",
     "suspended": "suspended: no policy looks at it, so that every number is 0 until it goes on",

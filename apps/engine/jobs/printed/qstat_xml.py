@@ -8,10 +8,22 @@ from apps.engine.jobs.printed.qstat import role_of
 from apps.engine.jobs.printed.rows import Printed, PrintedJob, bad_line, distinct, read_cell
 
 _NUMBERS = {
-    "JAT_prio": "prior", "JB_nurg": "nurg", "JB_nppri": "npprior", "JAT_ntix": "ntckts", "JB_priority": "ppri",
-    "JB_urg": "urg", "JB_rrcontr": "rrcontr", "JB_wtcontr": "wtcontr", "JB_dlcontr": "dlcontr", "tickets": "tckts",
-    "JB_override_tickets": "ovrts", "otickets": "otckt", "ftickets": "ftckt", "stickets": "stckt", "JAT_share": "share",
-}  # fmt: skip
+    "JAT_prio": "prior",
+    "JB_nurg": "nurg",
+    "JB_nppri": "npprior",
+    "JAT_ntix": "ntckts",
+    "JB_priority": "ppri",
+    "JB_urg": "urg",
+    "JB_rrcontr": "rrcontr",
+    "JB_wtcontr": "wtcontr",
+    "JB_dlcontr": "dlcontr",
+    "tickets": "tckts",
+    "JB_override_tickets": "ovrts",
+    "otickets": "otckt",
+    "ftickets": "ftckt",
+    "stickets": "stckt",
+    "JAT_share": "share",
+}
 _TEXTS = {"JB_job_number", "JB_owner", "state", "tasks", "JB_submission_time", "JAT_start_time"}
 _REMEDY = "paste the output of qstat -xml -ext -urg -pri as it is"
 

@@ -92,9 +92,15 @@ class AllocationTable:
 
 
 def get_allocation_table(
-    *, policy_slug: str, period: Period, zone: ZoneInfo, actor: Actor, of: UUID | None = None,
-    cursor: str | None = None, limit: int | None = PAGE,
-) -> AllocationTable:  # fmt: skip
+    *,
+    policy_slug: str,
+    period: Period,
+    zone: ZoneInfo,
+    actor: Actor,
+    of: UUID | None = None,
+    cursor: str | None = None,
+    limit: int | None = PAGE,
+) -> AllocationTable:
     """Of the root's group, or of an entry's: computed from one tree, the allocations, and the buckets."""
     view = open_view(policy_slug=policy_slug, actor=actor)
     group = view.require(view.tree.uuid(0) if of is None else of)
@@ -103,24 +109,36 @@ def get_allocation_table(
     start = offset(cursor)
     shown = entries[start : None if limit is None else start + limit]
     used = load_delivered(
-        policy=view.policy, tree=view.tree, entries=[group, *(i for i, _ in shown)],
+        policy=view.policy,
+        tree=view.tree,
+        entries=[group, *(i for i, _ in shown)],
         edges=sums.edges([group, *(i for i, _ in shown)]),
-    )  # fmt: skip
+    )
     rows = [_row(sums, used, i, level) for i, level in shown]
     top = _row(sums, used, group, -1)
     sees_all = view.visibility.all_visible
     more = limit is not None and len(entries) > start + limit
     return AllocationTable(
-        policy_slug=view.policy.slug, policy_name=view.policy.name, period=period, zone=zone, now=view.now,
-        group=top, rows=rows, n_rows=len(entries), next_cursor=str(start + (limit or 0)) if more else None,
+        policy_slug=view.policy.slug,
+        policy_name=view.policy.name,
+        period=period,
+        zone=zone,
+        now=view.now,
+        group=top,
+        rows=rows,
+        n_rows=len(entries),
+        next_cursor=str(start + (limit or 0)) if more else None,
         above=_above(view, group),
-        is_over=[row for row in (top, *rows) if row.over_core_h], capacity_core_h=sums.capacity_core_h,
-        capacities=sums.capacities, uncovered=sums.uncovered, has_usage=used.has_any,
+        is_over=[row for row in (top, *rows) if row.over_core_h],
+        capacity_core_h=sums.capacity_core_h,
+        capacities=sums.capacities,
+        uncovered=sums.uncovered,
+        has_usage=used.has_any,
         unmapped_core_h=float(used.unmapped.sum()) / _SECONDS if sees_all else None,
         n_of_archived=sums.n_of_archived if sees_all else 0,
         may_state_capacity=may_state(policy=view.policy, tree=view.tree, at=view.now, actor=actor),
         may_give_below=any(row.may_give for row in rows),
-    )  # fmt: skip
+    )
 
 
 def _above(view: PolicyView, group: int) -> list[tuple[UUID, str]]:
@@ -269,19 +287,32 @@ def _row(sums: TableSums, used: Delivered, i: int, level: int) -> AllocationRow:
     pace, part = _pace(even, delivered, begun=told.instants[0][0] < view.now)
     days = sums.days.get(i)
     return AllocationRow(
-        uid=tree.uuid(i), parent_uid=tree.uuid(parent) if parent >= 0 else None, path=tree.path(i), name=tree.name[i],
-        kind=tree.kind_names[int(tree.kind_code[i])], level=level,
+        uid=tree.uuid(i),
+        parent_uid=tree.uuid(parent) if parent >= 0 else None,
+        path=tree.path(i),
+        name=tree.name[i],
+        kind=tree.kind_names[int(tree.kind_code[i])],
+        level=level,
         days=Period(min(days).starts_on, max(each.ends_on for each in days)) if days else None,
-        n_allocations=len(days or ()), allocated_core_h=own,
+        n_allocations=len(days or ()),
+        allocated_core_h=own,
         share_of_parent=own / has_above if own is not None and has_above else None,
-        sub_allocated_core_h=None if hidden else float(whole.sub_allocated[i]), kept_core_h=kept, over_core_h=over,
-        target_global=target, expected_core_h=expected, expected_whole_core_h=whole_expected,
-        due_core_h=due, delivered_core_h=delivered,
+        sub_allocated_core_h=None if hidden else float(whole.sub_allocated[i]),
+        kept_core_h=kept,
+        over_core_h=over,
+        target_global=target,
+        expected_core_h=expected,
+        expected_whole_core_h=whole_expected,
+        due_core_h=due,
+        delivered_core_h=delivered,
         remaining_core_h=None if own is None or delivered is None else own - delivered,
-        pace=pace, pace_part=part, hands_out=bool(whole.hands_out[i]),
+        pace=pace,
+        pace_part=part,
+        hands_out=bool(whole.hands_out[i]),
         may_give=sums.may_give(i),
-        sees_all_children=all(view.visibility.may_see(child) for child in view.tree.children(i)), suppressed=suppressed,
-    )  # fmt: skip
+        sees_all_children=all(view.visibility.may_see(child) for child in view.tree.children(i)),
+        suppressed=suppressed,
+    )
 
 
 def _pace(due: float | None, delivered: float | None, *, begun: bool) -> tuple[Pace, float | None]:
@@ -331,4 +362,4 @@ def get_entry_core_hours(
     steps = walk_down(view.tree, i, capacity, view.target[0]) if capacity is not None and i else []
     return EntryCoreHours(
         table, entry, view.revision, own, steps, view.tree.dates.get(i), may_change_dates=entry.may_change
-    )  # fmt: skip
+    )

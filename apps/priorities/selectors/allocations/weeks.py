@@ -61,16 +61,28 @@ def get_core_hour_weeks(
     weeks = _weeks(period, zone, view.now)
     whole = [group] if by_name[group] else children
     used = load_delivered_by_site(
-        policy=view.policy, tree=view.tree, entries=[*whole, *children, *promised], whole=whole,
+        policy=view.policy,
+        tree=view.tree,
+        entries=[*whole, *children, *promised],
+        whole=whole,
         edges=[*weeks, *(edge for edge in sums.edges(promised) if edge <= view.now)],
-    )  # fmt: skip
+    )
     entries, rest = _by_entry(view, used, weeks, group, children or whole, knows_group=bool(by_name[group]))
     left = [_left(sums, used, weeks, i) for i in promised[:MOST_SERIES]]
     return CoreHourWeeks(
-        policy_slug=view.policy.slug, name=view.tree.name[group], period=period, zone=zone, now=view.now,
-        edges=tuple(weeks), entries=entries, rest=rest, sites=_by_site(used, weeks),
-        n_hidden=len(visible) - len(children), promises=tuple(left), n_promises=len(promised),
-    )  # fmt: skip
+        policy_slug=view.policy.slug,
+        name=view.tree.name[group],
+        period=period,
+        zone=zone,
+        now=view.now,
+        edges=tuple(weeks),
+        entries=entries,
+        rest=rest,
+        sites=_by_site(used, weeks),
+        n_hidden=len(visible) - len(children),
+        promises=tuple(left),
+        n_promises=len(promised),
+    )
 
 
 def _weeks(period: Period, zone: ZoneInfo, now: datetime) -> list[datetime]:
@@ -106,9 +118,14 @@ def _in_weeks(used: DeliveredBySite, columns: F8, weeks: Sequence[datetime]) -> 
 
 
 def _by_entry(
-    view: PolicyView, used: DeliveredBySite, weeks: Sequence[datetime], group: int, entries: Sequence[int], *,
+    view: PolicyView,
+    used: DeliveredBySite,
+    weeks: Sequence[datetime],
+    group: int,
+    entries: Sequence[int],
+    *,
     knows_group: bool,
-) -> tuple[tuple[WeekAmounts, ...], WeekAmounts | None]:  # fmt: skip
+) -> tuple[tuple[WeekAmounts, ...], WeekAmounts | None]:
     """The largest, in the order of siblings, and the rest together where there is one."""
     if not entries or not weeks:
         return (), None
@@ -120,11 +137,13 @@ def _by_entry(
     siblings = {i: at for at, i in enumerate(view.visible_children(group))}
     found = tuple(
         WeekAmounts(
-            str(view.tree.uuid(entries[at])), view.tree.name[entries[at]], siblings.get(entries[at], 0),
+            str(view.tree.uuid(entries[at])),
+            view.tree.name[entries[at]],
+            siblings.get(entries[at], 0),
             _floats(table[:, at]),
         )
         for at in largest
-    )  # fmt: skip
+    )
     whole = _in_weeks(used, used.by_site.sum(axis=1), weeks) if knows_group else table.sum(axis=1)
     beside = np.maximum(whole - table[:, largest].sum(axis=1), 0.0)
     beside[beside < _TRACE_CORE_H] = 0.0
@@ -167,10 +186,15 @@ def _left(sums: TableSums, used: DeliveredBySite, weeks: Sequence[datetime], i: 
         for until in at
     ]
     return AllocationLeft(
-        uid=tree.uuid(i), name=tree.name[i], place=(int(tree.level[i]), siblings.index(i)),
-        days=Period(min(days).starts_on, max(each.ends_on for each in days)), allocated_core_h=promised,
-        due_core_h=float(sums.by_now.own[i]), at=tuple(at), left_core_h=tuple(promised - one for one in delivered),
-    )  # fmt: skip
+        uid=tree.uuid(i),
+        name=tree.name[i],
+        place=(int(tree.level[i]), siblings.index(i)),
+        days=Period(min(days).starts_on, max(each.ends_on for each in days)),
+        allocated_core_h=promised,
+        due_core_h=float(sums.by_now.own[i]),
+        at=tuple(at),
+        left_core_h=tuple(promised - one for one in delivered),
+    )
 
 
 def _floats(values: Iterable[float]) -> tuple[float, ...]:

@@ -70,12 +70,19 @@ def diff_revisions(
     start = offset(cursor)
     corrections, n_hidden = _corrections(policy, before, after, trees, sees)
     return RevisionDiff(
-        policy=policy, before=first, after=last, settings=diff_settings(first.settings, last.settings),
-        rows=list(diff.rows(start, start + PAGE)), n_rows=diff.n_rows,
-        next_cursor=str(start + PAGE) if diff.n_rows > start + PAGE else None, kept=diff.kept(_MOST_KEPT),
-        counts=diff.counts, corrections=corrections, n_outside=diff.n_outside + n_hidden,
+        policy=policy,
+        before=first,
+        after=last,
+        settings=diff_settings(first.settings, last.settings),
+        rows=list(diff.rows(start, start + PAGE)),
+        n_rows=diff.n_rows,
+        next_cursor=str(start + PAGE) if diff.n_rows > start + PAGE else None,
+        kept=diff.kept(_MOST_KEPT),
+        counts=diff.counts,
+        corrections=corrections,
+        n_outside=diff.n_outside + n_hidden,
         n_kept_outside=diff.n_kept_outside,
-    )  # fmt: skip
+    )
 
 
 def _mask(policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> Mask:

@@ -270,7 +270,7 @@ class _Rows:
 
 def open_draft_view(
     *, change_set_id: int, at: datetime, actor: Actor, more: Sequence[dict[str, Any]] = ()
-) -> DraftView:  # fmt: skip
+) -> DraftView:
     """A draft, for its author and for managers of the policy; NotFound for everyone else.
 
     more: further edits to show it with, as its last ones; not stored.
@@ -306,11 +306,18 @@ def get_draft_page(
         page = _Rows(view, opened, only)
         page.add_root()
     return DraftPage(
-        draft=view.draft, settings=view.outcome.settings, settings_before=view.settings_before,
-        head_number=view.policy.head_number, as_of=view.snapshot.as_of if view.snapshot else None,
+        draft=view.draft,
+        settings=view.outcome.settings,
+        settings_before=view.settings_before,
+        head_number=view.policy.head_number,
+        as_of=view.snapshot.as_of if view.snapshot else None,
         n_entries=len(view.base) + sum((a is not None) - (b is not None) for b, a in view.tree.changes.values()),
-        rows=page.rows, more=page.more, opened=page.opened, query=query, n_matches=n_matches,
-    )  # fmt: skip
+        rows=page.rows,
+        more=page.more,
+        opened=page.opened,
+        query=query,
+        n_matches=n_matches,
+    )
 
 
 def find_entries(view: DraftView, query: str, *, most: int = MOST_MATCHES) -> list[Node]:

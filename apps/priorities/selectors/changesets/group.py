@@ -84,9 +84,14 @@ class GroupPage:
 
 
 def get_group_page(
-    *, policy_slug: str, uid: UUID, at: datetime, actor: Actor, operations: Sequence[Operation] = (),
+    *,
+    policy_slug: str,
+    uid: UUID,
+    at: datetime,
+    actor: Actor,
+    operations: Sequence[Operation] = (),
     cursor: str | None = None,
-) -> GroupPage:  # fmt: skip
+) -> GroupPage:
     """For managers of the entry's children. operations: drafted edits, shown beside the current state."""
     view = open_view(policy_slug=policy_slug, actor=actor, is_live=True)  # a lead acts on what is known now
     i = view.require(uid)
@@ -145,11 +150,16 @@ def _members(
         target = None if k is None or after.inherit[k] else float(targets[k])
         found.append(
             MemberRow(
-                entry=row, dates=node.dates, is_boosted=is_boost(node.dates), former_shares=former_shares(node),
-                has_own_dates=node.dates is not None and not is_boost(node.dates), target_after=target,
-                state_after=_state(view, row, target), place=places.get(j),
+                entry=row,
+                dates=node.dates,
+                is_boosted=is_boost(node.dates),
+                former_shares=former_shares(node),
+                has_own_dates=node.dates is not None and not is_boost(node.dates),
+                target_after=target,
+                state_after=_state(view, row, target),
+                place=places.get(j),
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -172,9 +182,12 @@ def _state(view: PolicyView, row: EntryRow, target: float | None) -> State:
     place = int(view.place[at]) if at is not None and view.snapshot is not None else -1
     has_demand = view.snapshot is not None and place >= 0 and bool(view.snapshot.values.has_demand[place])
     return state_of(
-        target=target, actual=row.actual, has_usage=row.has_usage, has_demand=has_demand,
+        target=target,
+        actual=row.actual,
+        has_usage=row.has_usage,
+        has_demand=has_demand,
         tolerance=view.settings.tolerance,
-    )  # fmt: skip
+    )
 
 
 def _places(view: PolicyView, members: Sequence[int]) -> dict[int, int]:

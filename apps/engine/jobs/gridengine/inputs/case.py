@@ -39,10 +39,23 @@ LOWEST_POSIX, HIGHEST_POSIX = -1023, 1024
 _MOST_SLOTS = 1_000_000_000
 _TOP = ("config", "users", "projects", "departments", "usage_age_s", "sharetree", "hidden_jobs", "jobs")
 _OF_JOB = (
-    "id", "user", "project", "department", "state", "posix_priority", "override_tickets", "job_share", "requests",
-    "slots", "submitted_s_ago", "wait_time_s", "deadline_in_s",
-    "soft_requests", "submission_order", "tasks",  # without effect on any number
-)  # fmt: skip
+    "id",
+    "user",
+    "project",
+    "department",
+    "state",
+    "posix_priority",
+    "override_tickets",
+    "job_share",
+    "requests",
+    "slots",
+    "submitted_s_ago",
+    "wait_time_s",
+    "deadline_in_s",
+    "soft_requests",
+    "submission_order",
+    "tasks",  # without effect on any number
+)
 
 
 @dataclass(frozen=True)
@@ -161,8 +174,11 @@ def _read_state(value: object, place: str) -> State:
 
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KkMmGg])")
 _TIME = re.compile(r"(\d+):(\d+):(\d+)")
-_BYTES = {letter: base**power for power, pair in enumerate(("Kk", "Mm", "Gg"), 1)
-          for letter, base in zip(pair, (1024, 1000), strict=True)}  # fmt: skip
+_BYTES = {
+    letter: base**power
+    for power, pair in enumerate(("Kk", "Mm", "Gg"), 1)
+    for letter, base in zip(pair, (1024, 1000), strict=True)
+}
 
 
 def _read_requests(entry: Mapping[str, Any], place: str) -> tuple[Request, ...]:

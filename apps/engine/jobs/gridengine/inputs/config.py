@@ -45,17 +45,37 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 }
 MOST_FUNCTIONAL_JOBS = 200
 OTHER_NAMES = (
-    "preset", "policy_hierarchy", "share_override_tickets", "share_functional_shares",
-    "max_functional_jobs_to_schedule", "usage_weight_list", "halflife_decay_list", "urgency", "variant",
-)  # fmt: skip
+    "preset",
+    "policy_hierarchy",
+    "share_override_tickets",
+    "share_functional_shares",
+    "max_functional_jobs_to_schedule",
+    "usage_weight_list",
+    "halflife_decay_list",
+    "urgency",
+    "variant",
+)
 # Names of sched_conf and sge_conf that decide when and where jobs run, not their priorities.
 WITHOUT_EFFECT = (
-    "algorithm", "auto_user_default_project", "default_duration", "enforce_user", "flush_finish_sec",
-    "flush_submit_sec", "job_load_adjustments", "load_adjustment_decay_time", "load_formula",
-    "max_pending_tasks_per_job", "max_reservation", "maxujobs", "params",
-    "queue_sort_method", "report_pjob_tickets", "reprioritize_interval",
-    "schedd_job_info", "schedule_interval",
-)  # fmt: skip
+    "algorithm",
+    "auto_user_default_project",
+    "default_duration",
+    "enforce_user",
+    "flush_finish_sec",
+    "flush_submit_sec",
+    "job_load_adjustments",
+    "load_adjustment_decay_time",
+    "load_formula",
+    "max_pending_tasks_per_job",
+    "max_reservation",
+    "maxujobs",
+    "params",
+    "queue_sort_method",
+    "report_pjob_tickets",
+    "reprioritize_interval",
+    "schedd_job_info",
+    "schedule_interval",
+)
 _MOST_JOBS = 1_000_000_000
 
 

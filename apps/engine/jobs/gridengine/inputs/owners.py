@@ -106,14 +106,18 @@ class Owners:
         )
         by_project = read_object(entry, "project_usage", place)
         return Owner(
-            kind, name, fshare, oticket,
+            kind,
+            name,
+            fshare,
+            oticket,
             usage=_read_usage(read_object(entry, "usage", place), f"{place}.usage"),
             project_usage={
-                project: _read_usage(read_object(by_project, project, f"{place}.project_usage"),
-                                     f"{place}.project_usage.{project}")
+                project: _read_usage(
+                    read_object(by_project, project, f"{place}.project_usage"), f"{place}.project_usage.{project}"
+                )
                 for project in by_project
             },
-        )  # fmt: skip
+        )
 
     def _is_deleted(self, entry: Mapping[str, Any], place: str) -> bool:
         """`idle_s`: for how long an automatic user had no job. Others have none and stay."""
