@@ -45,7 +45,7 @@ def allocation(request: HttpRequest, policy: str, allocation: UUID) -> HttpRespo
     if request.method != "POST":
         return _allocation_page(request, found, path, changed, gone)
     whole: dict[str, Any] = {"policy_slug": policy, "allocation_uid": allocation, "at": now, "actor": actor}
-    whole |= {"tag": request.POST.get("tag", ""), "sight": see}
+    whole |= {"tag": request.POST.get("tag", ""), "visibility": see}
     form: AllocationForm | WithdrawForm
     if request.POST.get("step") == "withdraw":
         form = gone = WithdrawForm(request.POST)
@@ -108,7 +108,7 @@ def shares(request: HttpRequest, policy: str) -> HttpResponse:
     rest = rest if rest in RESTS else RESTS[0]
     asked = asked_period(request, now)
     whole: dict[str, Any] = {"policy_slug": policy, "parent_uid": parent, "period": asked.period, "zone": zone()}
-    whole |= {"rest": rest, "at": now, "actor": actor, "sight": see}
+    whole |= {"rest": rest, "at": now, "actor": actor, "visibility": see}
     form = DraftForm(request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
         at_end = form.cleaned_data["at_end"] or None
