@@ -56,19 +56,19 @@ LOOKS = {("refused", "address_refused"), ("unreachable", "unknown_host")}
 _STORED = "test_a_look_at_what_lies_in_the_database_goes_nowhere_and_the_last_good_one_stays"
 _TYPED = "test_what_is_typed_in_is_refused_in_words_and_nothing_is_kept"
 CALLERS = {
-    "federation/mounts/mounting.py: preview": _TYPED,
-    "federation/usage_feeds/subscribing.py: preview_feed": _TYPED,
-    "federation/fetching/looking.py: ask": _STORED,
-    "notices/calling.py: _call": "test_a_webhook_that_lies_in_the_database_is_called_nowhere",
+    "federation/mounts/services.py: preview": _TYPED,
+    "federation/usage_feeds/subscriptions.py: preview_feed": _TYPED,
+    "federation/fetching/fetch_log.py: ask": _STORED,
+    "notices/webhook_calls.py: _call": "test_a_webhook_that_lies_in_the_database_is_called_nowhere",
     "usage/sources/slurm_rest.py: _asked": "test_a_source_that_lies_in_the_database_is_asked_nowhere",
 }
 # Fields for an address, and by which function it comes to be asked. An empty word: it is shown, and never asked.
 FIELDS = {
     "accounts.models: AuditEvent.address": "",  # the sender's address
-    "federation.models: Remote.url": "looking.ask",
-    "federation.models: Mount.url": "looking.ask",
-    "federation.models: Subscription.url": "looking.ask",
-    "notices.models: Webhook.url": "calling._call",
+    "federation.models: Remote.url": "fetch_log.ask",
+    "federation.models: Mount.url": "fetch_log.ask",
+    "federation.models: Subscription.url": "fetch_log.ask",
+    "notices.models: Webhook.url": "webhook_calls._call",
     "dashboard.notices.forms: url": "make_webhook, change_webhook",
     "dashboard.federation.forms: url": "preview, make_mount",
     "dashboard.federation.subscription_forms: url": "preview_feed, subscribe",

@@ -188,7 +188,7 @@ def test_an_entry_that_a_revision_does_not_have_is_named(old_site: Site, client:
     tree = load_tree(old_site.policy, 4)
     gone = tree.index_of_path("/chemistry")
     assert gone is not None
-    for number, said in ((2, "it came with revision 4"), (5, "revision 4 was the last")):
+    for number, said in ((2, "revision 4 added it"), (5, "revision 4 was the last")):
         with pytest.raises(Invalid, match=said) as refused:
             get_entry_page(policy_slug="grid", uid=tree.uuid(gone), actor=COMMAND, at=number)
         assert refused.value.code == "entry_not_in_revision"

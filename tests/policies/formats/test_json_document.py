@@ -56,7 +56,7 @@ def test_every_wrong_place_is_named_with_its_line_and_path() -> None:
     ("text", "message"),
     [
         ('{"root": {"name": "a", "name": "b"}}', "the key 'name' is there twice"),
-        ('{"root": {"name": "a", "children": [{"name": "b", "shares": Infinity}]}}', "Infinity is no number"),
+        ('{"root": {"name": "a", "children": [{"name": "b", "shares": Infinity}]}}', "Infinity is not a valid number"),
         ('{"root": {"name": "a", "children": [{"name": "b", "shares": 1e999}]}}', "a number that large"),
         ('{"root": {"name": "\\ud800"}}', "U+D800"),
         ('{"root": {"name": "a"}}{}', "line 1"),
