@@ -609,7 +609,7 @@ ROWS = [
     Row(ACCESS + "<int:grant_id>/", "/policy/grid/access/{grant}/", "302 404 404 200 404 200 302 302 302 302 302",
         word="given to a guest", readers="pia admin dora", besides="dora 200"),
     Row(ACCESS + "<int:grant_id>/", "/policy/grid/access/{grant}/", "302 404 404 303 404 303 302 302 302 302 302",
-        "post", {"step": "end", "tag": "{plain_tag}"}, remakes="grant", besides="dora 422"),
+        "post", {"step": "end", "tag": "{plain_tag}"}, remakes="grant", besides="dora 403"),
     Row(NODE + "/_access", "/policy/grid/n/{bob}/_access", "302 404 404 200 404 200 302 302 302 302 302",
         word="bob is hers", readers="", headers=HTMX, besides="dora 200"),
     # --- Pages: the second step of sign-in, for whoever owes it, and everybody's own
@@ -716,7 +716,7 @@ ROWS = [
         {"amount": "90", "reason": "r"}, besides="vera 403 dora 403", remakes="no_request"),
     Row(GROUP + "/undo/", "/policy/grid/group/{physics}/undo/", "302 404 403 303 404 303 302 302 302 302 302", "post",
         {"number": "{division}"}, besides="vera 403 dora 403", remakes="division"),
-    Row("inbox/", "/inbox/", "302 200 200 200 200 200 302 302 302 302 302", word="physics asks for",
+    Row("inbox/", "/inbox/", "302 200 200 200 200 200 302 302 302 302 302", word="physics requests",
         readers="pia admin", besides="exa 200 rex 200"),
     Row("inbox/_news", "/inbox/_news?seen=none", "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX),
     Row(ANSWER + "/_ranks", "/inbox/{request}/_ranks", "302 404 404 200 404 200 302 302 302 302 302", headers=HTMX,

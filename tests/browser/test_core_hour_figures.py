@@ -37,7 +37,7 @@ def test_split_and_hidden_series_are_in_the_address_and_stay_for_another_year(
     window.look()
     page.click(f"#year-{year - 1}")
     page.locator(USAGE).scroll_into_view_if_needed()
-    expect(page.locator(f"{USAGE} .fig-state")).to_contain_text("No core-hours")
+    expect(page.locator(f"{USAGE} .fig-state")).to_contain_text("No visible core-hours")
     assert "usage_by=site" in page.url
     assert page.get_attribute(f"{USAGE} [data-choice='by-site']", "aria-current") == "true"
 

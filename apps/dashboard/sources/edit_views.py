@@ -135,7 +135,7 @@ def _page(request: HttpRequest, form: SourceForm, found: Source | None = None, *
 
 
 _ABOUT = ("name", "slug", "origin", "time_zone", "cluster", "site", "namespace")
-_RHYTHM = ("collect_every", "expected_every", "overlap", "open_past_snapshot", "timeout", "skew_tolerance_s")
+_RHYTHM = ("collect_every", "expected_every", "overlap", "look_back", "timeout", "skew_tolerance_s")
 
 
 def _crumbs(last: str, found: Source | None = None) -> list[dict[str, str]]:

@@ -20,7 +20,7 @@ _IN_UNITS = {
     "expected_every": ("expected_every_s", _MINUTE_S),
     "collect_every": ("collect_every_s", _MINUTE_S),
     "overlap": ("overlap_s", _MINUTE_S),
-    "open_past_snapshot": ("look_back_s", _DAY_S),
+    "look_back": ("look_back_s", _DAY_S),
     "timeout": ("timeout_s", 1),
     "settle": ("settle_s", 1),
 }
@@ -126,7 +126,7 @@ def initial_of(source: Source) -> dict[str, Any]:
 def first_values(kind: str) -> dict[str, Any]:
     """What a new source begins with."""
     shown: dict[str, Any] = {"skew_tolerance_s": 300, "collect_every": 5, "format": AUTO, "pattern": "*"}
-    shown |= {"files": "whole", "settle": 60, "overlap": 60, "open_past_snapshot": 7, "timeout": 300}
+    shown |= {"files": "whole", "settle": 60, "overlap": 60, "look_back": 7, "timeout": 300}
     shown |= {"accounting": True, "queue": True, "version": "v0.0.40"}
     return shown | ({"command": SACCT} if kind == Source.Kind.COMMAND else {})
 
