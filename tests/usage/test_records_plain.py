@@ -74,7 +74,7 @@ def test_all_at_once_and_one_by_one_say_the_same(given_records: list[dict[str, A
 
 
 @pytest.mark.parametrize(
-    "odd",
+    "issues",
     [
         {"job": 17, "array_task": 3, "group": None},
         {"start": "2026-11-01T00:30:00+01:00", "submit": "2026-10-31T23:59:59-05:30"},
