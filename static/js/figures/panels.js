@@ -44,7 +44,7 @@ class Panel {
     this.isNear = false;
     this.isThere = true;  // within the distance at which a picture is kept
     for (const plot of element.querySelectorAll(".panel-plot")) focusable(plot);
-    const watch = (margin, change) => new IntersectionObserver(([entry]) => change(entry.isIntersecting), { rootMargin: margin }).observe(element);
+    const watch = (margin, change) => new IntersectionObserver((entries) => change(entries.at(-1).isIntersecting), { rootMargin: margin }).observe(element);
     watch(AHEAD, (isNear) => {
       this.isNear = isNear;
       if (isNear) { this.draw(); return; }
