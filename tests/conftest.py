@@ -218,6 +218,7 @@ def world_of_test(
         if named:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setenv("FAIRSHARE_CLOCK", worlds.AT.isoformat())
+                worlds.forget_process()  # of the last test, and afterwards of the making
                 world = databases.world(named, worlds.MAKERS[named])
             worlds.forget_process()
         else:

@@ -75,7 +75,7 @@ def walk(client: Client, starts: Sequence[str]) -> Visits:
         if len(opened) == MOST_OF_A_ROUTE or [] in opened:
             continue
         answer = client.get(address)
-        assert answer.status_code in (200, 302, 303), (address, answer.status_code)
+        assert answer.status_code in (200, 302, 303), (address, Page(answer.content.decode()).text("main"))
         if answer.status_code != 200 or not answer.headers["Content-Type"].startswith("text/html"):
             del visits.empty[route]
             continue

@@ -47,6 +47,7 @@ class Panel {
     const watch = (margin, change) => new IntersectionObserver((entries) => change(entries.at(-1).isIntersecting), { rootMargin: margin }).observe(element);
     watch(AHEAD, (isNear) => {
       this.isNear = isNear;
+      this.isThere ||= isNear;  // after a jump that is seen before the watch of the distance says so
       if (isNear) { this.draw(); return; }
       waiting.delete(this);
       drawWaiting();
