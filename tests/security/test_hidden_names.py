@@ -217,6 +217,8 @@ def test_a_draft_names_nothing_that_its_author_lost_sight_of(
         said.append(f"{refused.value.message} {refused.value.fields} {shown}")
     assert not [word for word in ("physics", "seasonal", "monthly", "summer") if word in said[0]], said[0]
     assert "seasonal" in said[1], "what is hidden from one is there for another"
+    draft.refresh_from_db()
+    assert not open_conflicts(draft, at=LATER, actor=people["cleo"]), "as if the entry had not changed"
 
 
 @pytest.mark.parametrize("publishes", [False, True])

@@ -11,7 +11,7 @@ from django.db import transaction
 from apps.accounts.actor import Actor
 from apps.accounts.audit.log import record
 from apps.accounts.models import User
-from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed
+from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.policies.access.authority import ActorGuard
 from apps.policies.changesets.change_sets import (
     clean_reason,
@@ -188,13 +188,27 @@ def rebase_change_set(
 
 
 def open_conflicts(change_set: ChangeSet, *, at: datetime, actor: Actor) -> list[FieldConflict]:
-    """Its conflicts with the head, as far as the actor may see; a whole tree has none that a choice could resolve."""
+    """Its conflicts with the head, as far as the actor may see; a whole tree has none that a choice could resolve.
+
+    Nor has one whose rebase is refused because of what the author may no longer see.
+    """
     policy = Policy.objects.get(pk=change_set.policy_id)
     if is_document(change_set) or change_set.base_number == policy.head_number:
         return []
     found = conflicts_with_head(change_set, policy)
+    if not found:
+        return []
     base, head = load_tree(policy, change_set.base_number), load_tree(policy)
-    return shown_conflicts(found, policy=policy, base=base, head=head, actor=actor, at=at) if found else []
+    shown = shown_conflicts(found, policy=policy, base=base, head=head, actor=actor, at=at)
+    guard = ActorGuard(policy=policy, tree=head, actor=actor, at=at, only_see=True)
+    settings, archived = settings_of(policy, policy.head_number), partial(load_archived, policy)
+    try:
+        refuse_hidden(
+            shown, lambda: work_out(head, change_set.operations, settings=settings, guard=guard, archived=archived)
+        )
+    except (NotAllowed, NotFound):
+        return []
+    return shown
 
 
 def _sides(change_set: ChangeSet, policy: Policy) -> Sides:
