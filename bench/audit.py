@@ -30,8 +30,7 @@ def measure_large() -> BenchLine:
 def _measure(n_rows: int) -> BenchLine:
     from django.db import connection, transaction
 
-    from apps.accounts.audit.check import _rows, check_chain
-    from apps.accounts.audit.log import FIELDS
+    from apps.accounts.audit_log import FIELDS, _rows, check_chain
     from apps.core.clock import now
 
     columns = (*FIELDS, "previous_hash", "hash")
@@ -61,7 +60,7 @@ def _measure(n_rows: int) -> BenchLine:
 
 
 def _chain(n_rows: int) -> Iterator[tuple[Any, ...]]:
-    from apps.accounts.audit.log import FIELDS, FIRST_HASH, digest_of
+    from apps.accounts.audit_log import FIELDS, FIRST_HASH, digest_of
 
     previous = FIRST_HASH
     for n in range(1, n_rows + 1):

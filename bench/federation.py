@@ -118,7 +118,7 @@ class _Authority:
 def _tree_of_the_vo(n: int) -> TreeColumns:
     """Divisions of 100 groups with 99 users each."""
     from apps.policies.tree.columns import Node
-    from apps.policies.tree.reshape import columns_of
+    from apps.policies.tree.working_tree import columns_of
 
     root, nodes = UUID(int=1), []
     n_groups = n // 100 - n // 10_000
@@ -138,7 +138,7 @@ def _tree_of_the_vo(n: int) -> TreeColumns:
 def _changed(tree: TreeColumns, number: int) -> TreeColumns:
     """Shares of a thousand users are others, and ten groups came with ten users each."""
     from apps.policies.tree.columns import Node
-    from apps.policies.tree.reshape import columns_of
+    from apps.policies.tree.working_tree import columns_of
 
     nodes = list(tree.nodes())
     people = [at for at, node in enumerate(nodes) if not node.is_group]
@@ -160,7 +160,7 @@ def _usage(served: _Served, n: int, goal_s: float) -> Iterator[BenchLine]:
     from django.conf import settings
 
     from apps.accounts.actor import COMMAND
-    from apps.federation.documents.keys import load_keys
+    from apps.federation.documents.trust import load_keys
     from apps.federation.usage_feeds.feeds import issue_usage, make_feed
     from apps.federation.usage_feeds.subscriptions import subscribe
     from apps.usage.models import Bucket
@@ -279,7 +279,7 @@ def _mounted(slug: str, served: _Served, other: _Authority) -> Mount:
 
     from apps.accounts.actor import COMMAND
     from apps.federation.mounts.services import make_mount
-    from apps.policies.publishing.quick_publish import publish_operations
+    from apps.policies.publishing.direct import publish_operations
     from apps.policies.services import make_policy
 
     settings.FAIRSHARE_ISSUER = "site.example"

@@ -26,7 +26,7 @@ def measure_large() -> list[BenchLine]:
     """The file of `measure`, then each format there is."""
     from apps.accounts.actor import COMMAND
     from apps.core.clock import now
-    from apps.policies.files.exports import export_policy
+    from apps.policies.files.import_export import export_policy
     from apps.policies.models import Policy
 
     lines, take, anchor_s = _yaml_lines()
@@ -50,7 +50,7 @@ def measure_large() -> list[BenchLine]:
 def _yaml_lines() -> tuple[list[BenchLine], Callable[..., None], float]:
     from apps.accounts.actor import COMMAND
     from apps.core.clock import now
-    from apps.policies.files.imports import import_policy
+    from apps.policies.files.import_export import import_policy
     from apps.policies.models import Policy
     from apps.policies.services import make_policy
 

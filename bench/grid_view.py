@@ -93,10 +93,10 @@ def _view(client: Client, address: str) -> None:
 
 def _forget_all() -> None:
     """As a process that has just started, but for its code."""
-    from apps.accounts.names import account_index
-    from apps.mapping.rules import placement as placing
+    from apps.accounts.names import account_ids as account_index
+    from apps.mapping.rules import resolver as placing
     from apps.policies.tree import stored as trees
-    from apps.priorities.delivered import by_site as delivered_by_site
+    from apps.priorities import delivered_usage as delivered_by_site
     from apps.priorities.serving import store
     from apps.usage.buckets import account_sums
 
@@ -238,7 +238,7 @@ def more_usage(at: datetime, hours_ago: int) -> None:
 def reader_of_sums(policy: Policy, at: datetime) -> User:
     """A reader of everything below /vo by its sums only."""
     from apps.accounts.models import User
-    from apps.policies.access.roles import VERBS_OF_ROLE
+    from apps.policies.access.held_rights import VERBS_OF_ROLE
     from apps.policies.models import Grant
     from apps.policies.models import Policy as PolicyRow
     from apps.policies.tree.stored import load_tree

@@ -25,7 +25,7 @@ app.autodiscover_tasks()
 @worker_shutting_down.connect
 def finish_step(**_signal: Any) -> None:
     """After SIGTERM: what is at work is finished or, between two steps of something long, handed back."""
-    from apps.runs.shutdown import ask_to_stop
+    from apps.runs.leases import ask_to_stop
 
     ask_to_stop()
 

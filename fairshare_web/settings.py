@@ -113,9 +113,9 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "fairshare_web.content_policy.ContentPolicyMiddleware",
-    "apps.api.monitoring.health.HealthMiddleware",  # answers without session or database
+    "apps.api.monitoring.views.HealthMiddleware",  # answers without session or database
     "apps.api.lookup.LookupMiddleware",  # token look-ups: no session, no database (priorities/lookup endpoints)
-    "apps.dashboard.convergence.live_middleware.LiveMiddleware",  # pages that ask for news: one query
+    "apps.dashboard.convergence.live.LiveMiddleware",  # pages that ask for news: one query
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -255,7 +255,7 @@ ACCOUNT_ADAPTER = "apps.dashboard.sign_in.oidc.NoLocalSteps"
 ACCOUNT_EMAIL_VERIFICATION = "none"
 SOCIALACCOUNT_ADAPTER = "apps.dashboard.sign_in.oidc.SiteAdapter"
 FAIRSHARE_MFA_FOR_ADMINS = env_bool("FAIRSHARE_MFA_FOR_ADMINS", default=False)
-MFA_ADAPTER = "apps.accounts.sign_in.factor_secrets.SealedAdapter"
+MFA_ADAPTER = "apps.accounts.sign_in.second_factor.SealedAdapter"
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
 MFA_RECOVERY_CODE_COUNT, MFA_RECOVERY_CODE_DIGITS = 10, 8
 AXES_FAILURE_LIMIT = 8
@@ -334,7 +334,7 @@ REST_FRAMEWORK: dict[str, object] = {
     "DEFAULT_PARSER_CLASSES": ["apps.api.parsing.StrictJSONParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "apps.api.errors.problem_handler",
-    "DEFAULT_THROTTLE_CLASSES": ["apps.api.throttling.WriteThrottle"],
+    "DEFAULT_THROTTLE_CLASSES": ["apps.api.transport.WriteThrottle"],
     "DEFAULT_THROTTLE_RATES": {"writes": "1200/min", "usage": "6000/min"},  # a person or token owner, in one process
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }
@@ -360,7 +360,7 @@ SPECTACULAR_SETTINGS = {
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "apps.api.openapi.hooks.add_problems",
+        "apps.api.schema.add_problems",
     ],
 }
 

@@ -23,12 +23,11 @@ from apps.dashboard.shell.navigation import Shell
 from apps.federation.fetch_schedule import ask_for
 from apps.federation.models import Mount, Subscription
 from apps.federation.mounts.services import make_mount
-from apps.federation.publications.services import make_publication
+from apps.federation.publishing import make_publication
 from apps.federation.usage_feeds.feeds import make_feed
 from apps.federation.usage_feeds.subscriptions import subscribe
-from apps.mapping.attachments import attach_account
+from apps.mapping.attachments import attach_account, claim_account
 from apps.mapping.changes import AddRule, make_change
-from apps.mapping.claims import claim_account
 from apps.mapping.models import Attachment, Claim
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
@@ -37,13 +36,13 @@ from apps.notices.models import Rule as NoticeRule
 from apps.notices.rules import Place, set_rule
 from apps.notices.webhooks import make_webhook
 from apps.policies.access.delegation import tag_of
-from apps.policies.access.roles import VERBS_OF_ROLE
+from apps.policies.access.held_rights import VERBS_OF_ROLE
 from apps.policies.allocations.capacities import state_capacity
 from apps.policies.allocations.capacities import tag_of as tag_of_capacity
 from apps.policies.allocations.services import change_dates, give_allocation
 from apps.policies.allocations.services import tag_of as tag_of_allocation
 from apps.policies.models import Allocation, Capacity, ChangeSet, Grant, Policy
-from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.direct import publish_operations
 from apps.policies.requests.group_division import Division, MemberTerms, divide_group
 from apps.policies.requests.share_requests import ask_upward
 from apps.policies.services import make_change_set, propose_change_set, publish_change_set

@@ -10,7 +10,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from apps.analytics.series.storage.columns import F8, DailySeries, SeriesDays, SeriesState
+from apps.analytics.series.daily_series import F8, DailySeries, SeriesDays, SeriesState
 from apps.policies.models import Policy
 from apps.policies.tree.stored import TreeColumns, load_tree
 

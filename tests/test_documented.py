@@ -11,8 +11,7 @@ from django.urls import Resolver404, resolve
 
 from apps.api.v1.algorithm.views import AlgorithmSerializer
 from apps.api.v1.my_priority.forecasts import FactorAheadSerializer
-from apps.api.v1.my_priority.views import ExplainedSerializer
-from apps.api.v1.my_priority.walks import LevelEffectSerializer, WalkStepSerializer
+from apps.api.v1.my_priority.views import ExplainedSerializer, LevelEffectSerializer, WalkStepSerializer
 from apps.api.v1.policies.tree import TreeSerializer
 from apps.api.v1.priorities import PrioritySerializer
 from apps.cli.stack.paths import REPOSITORY

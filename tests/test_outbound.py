@@ -383,7 +383,7 @@ _DOORS |= {"ftplib", "smtplib", "poplib", "imaplib", "telnetlib", "xmlrpc.client
 _BY_SETTINGS = {
     "cli/stack/supervisor.py",
     "cli/management/commands/up.py",
-    "accounts/sign_in/directory.py",
+    "accounts/sign_in/backends.py",
     "dashboard/sign_in/oidc.py",
 }
 

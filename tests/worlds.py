@@ -15,9 +15,9 @@ from typing import Any
 from cachetools import Cache
 from django.test import override_settings
 
-from apps.accounts.names import account_index
+from apps.accounts.names import account_ids
 from apps.accounts.token_cache import tokens
-from apps.cli.sample.backlog import work_at
+from apps.cli.sample.jobs import work_at
 from apps.cli.sample.loading import load_sample
 from apps.notices.evaluation import evaluate
 from apps.priorities.serving import store
@@ -65,7 +65,7 @@ def forget_process() -> None:
 def _forget_state() -> None:
     tokens.clear()
     store.forget()
-    account_index._remembered.seen = None  # another database may have as many accounts, with other numbers
+    account_ids._remembered.seen = None  # another database may have as many accounts, with other numbers
 
 
 @contextmanager

@@ -11,8 +11,8 @@ from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin
 from django.http import HttpRequest  # noqa: TID251 - Django's admin hands over requests
 
+from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
-from apps.accounts.audit import log as audit
 from apps.accounts.models import Account, AuditEvent, Identity, Token, User
 from apps.core.clock import now
 

@@ -18,8 +18,8 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
+from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor, TokenBounds
-from apps.accounts.audit import log as audit
 from apps.accounts.models import Token, User
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Unauthenticated
 

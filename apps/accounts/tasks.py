@@ -6,7 +6,7 @@ import logging
 
 from celery import shared_task
 
-from apps.accounts.audit.check import check_chain
+from apps.accounts.audit_log import check_chain
 from apps.core import clock
 
 logger = logging.getLogger(__name__)

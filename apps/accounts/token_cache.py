@@ -1,27 +1,91 @@
 """Tokens verified by this process: look-ups skip the database while fresh, and continue while it is away.
 
 Revocation takes effect within `FRESH_S` while the database answers. While it doesn't, a token verified by this process
-within a day stays valid for `priorities:read` alone.
+within a day stays valid for `priorities:read` alone. `Clerk` asks a database that may accept a question and never
+answer it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from datetime import datetime
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
 from cachetools import FIFOCache
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, connection
+from django.db import InterfaceError, OperationalError, close_old_connections, connection
 
 from apps.accounts.actor import TokenBounds
-from apps.accounts.db_probe import Clerk
 from apps.accounts.models import Token, User
 from apps.accounts.services import VerifiedToken, look_up_token
 from apps.core.errors import NotAllowed, Unauthenticated, Unavailable
 
+# --- A database that may not answer -----------------------------------------------------------------------------------
+T = TypeVar("T")
+
+
+class Clerk:
+    """A thread with a connection of its own: callers choose how long they wait.
+
+    While a query is unanswered the next ones are refused at once, so that a hanging server blocks one caller.
+    """
+
+    def __init__(self) -> None:
+        self._questions: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()
+        self._unanswered: Future[Any] | None = None
+        self._lock = threading.Lock()
+        self._pid = 0
+
+    def ask(self, question: Callable[[], T], *, patience_s: float) -> T:
+        """
+        Raises:
+            OperationalError: no answer yet; and whatever the question raises.
+        """
+        if self._unanswered is not None and not self._unanswered.done():
+            raise OperationalError("The database has not answered an earlier question.")
+        self._start()
+        answer: Future[T] = Future()
+        self._questions.put((answer, question))
+        try:
+            return answer.result(patience_s)
+        except TimeoutError:
+            if not answer.cancel():
+                self._unanswered = answer
+            raise OperationalError("The database doesn't answer.") from None
+
+    def _start(self) -> None:
+        """Once a process: threads don't survive a fork."""
+        with self._lock:
+            if self._pid == os.getpid():
+                return
+            self._pid, self._questions, self._unanswered = os.getpid(), SimpleQueue(), None
+            threading.Thread(target=self._work, args=(self._questions,), name="clerk", daemon=True).start()
+
+    def _work(self, questions: SimpleQueue[tuple[Future[Any], Callable[[], Any]]]) -> None:
+        while True:
+            answer, question = questions.get()
+            if not answer.set_running_or_notify_cancel():
+                continue
+            try:
+                close_old_connections()
+                found = question()
+            except (OperationalError, InterfaceError) as error:
+                connection.close()
+                answer.set_exception(error)
+            except BaseException as error:  # the asker's to handle; this thread goes on
+                answer.set_exception(error)
+            else:
+                answer.set_result(found)
+
+
+# --- Verified tokens --------------------------------------------------------------------------------------------------
 FRESH_S = 4.0
 REFRESH_S = 3.0  # from here on one request a second asks the database; the others go on from memory
 _MARGIN_S = 0.1  # before `FRESH_S`: a caller verifies a token a moment after it was found fresh

@@ -9,6 +9,6 @@ class AnalyticsConfig(AppConfig):
 
     def ready(self) -> None:
         from apps.analytics.series import runs
-        from apps.runs.registry import register
+        from apps.runs.services import register
 
         register(runs.KIND, runs.work_series, is_patient=True)

@@ -14,12 +14,12 @@ import numpy.typing as npt
 from apps.accounts.actor import Actor
 from apps.core.errors import FieldProblem, Invalid
 from apps.engine.algorithms import PriorityResult, all_algorithms, read_algorithm
-from apps.engine.analysis.collisions import exact_ahead
+from apps.engine.analysis.tree_resolution import exact_ahead
 from apps.engine.errors import BadParameter
 from apps.policies.access.scope import rules_all
 from apps.policies.operations.algorithm_fit import refuse_misfit
 from apps.policies.settings import PolicySettings
-from apps.priorities.change_effects.carry_totals import simulate_or_refuse
+from apps.priorities.change_effects.ranks import simulate_or_refuse
 from apps.priorities.selectors.rows import PolicyView, open_view
 
 MOST_ALGORITHMS = 4

@@ -16,12 +16,12 @@ from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.analytics.operators.tree_check import check_resolution
-from apps.mapping.visibility import see
+from apps.mapping.permissions import see
 from apps.policies.access.scope import Visibility
 from apps.policies.changesets.checks import Check, list_checks
 from apps.policies.changesets.review import Review, open_review
 from apps.policies.tree.columns import Mask, Node, TreeColumns
-from apps.policies.tree.target_moves import TargetMoves
+from apps.policies.tree.revision_diff import TargetMoves
 from apps.priorities.change_effects.runs import Effect, check_groups, effect_ahead
 from apps.priorities.recompute.projection import Projection
 from apps.priorities.selectors.rows import newest_or_none

@@ -18,8 +18,7 @@ from rest_framework.response import Response
 from apps.api.rendering import dumps
 from apps.api.requests import request_id
 from apps.core.disk_space import no_room_message
-from apps.core.error_status import status_of
-from apps.core.errors import DomainError, FieldProblem, NotFound
+from apps.core.errors import DomainError, FieldProblem, NotFound, status_of
 
 log = logging.getLogger(__name__)
 

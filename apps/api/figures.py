@@ -1,21 +1,45 @@
-"""Figures by REST: the JSON that pages draw, or the numbers behind it as CSV."""
+"""Figures and tables by REST: the JSON that pages draw, or the numbers behind it as CSV."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
-from django.http import HttpResponse
+from django.http import HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from apps.api.tables import table_response
-from apps.core.tables import Column
+from apps.core.tables import FORMATS, MEDIA_TYPES, Column, Row, pieces
 from apps.figures import Figure
-from apps.figures.answer import answer_of, body_of
+from apps.figures.figure import answer_of, body_of
+
+# --- Tables -----------------------------------------------------------------------------------------------------------
+TABLE_ANSWERS: dict[tuple[int, str], Any] = {
+    (200, "text/csv"): OpenApiTypes.STR,
+    (200, "application/vnd.apache.parquet"): OpenApiTypes.BINARY,
+}
 
 
+def table_response(name: str, columns: Sequence[Column], rows: Iterable[Row], format: str) -> StreamingHttpResponse:
+    """Streamed. The first piece is made here, so that a refusal is an answer and no broken download."""
+    found = pieces(columns, rows, format)
+    first = next(found)
+    response = StreamingHttpResponse(chain([first], found), content_type=MEDIA_TYPES[format])
+    response["Content-Disposition"] = f'attachment; filename="{name}.{format}"'
+    return response
+
+
+class TableFormatField(serializers.ChoiceField):
+    """`format`: a table instead of JSON."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(FORMATS, required=False, help_text="A table instead of JSON", **more)
+
+
+# --- Figures ----------------------------------------------------------------------------------------------------------
 class FigureTableSerializer(serializers.Serializer[Any]):
     columns = serializers.ListField(child=serializers.DictField())
     rows = serializers.ListField(child=serializers.ListField(child=serializers.CharField(allow_blank=True)))

@@ -1,15 +1,22 @@
-"""What holds for every request and response, whatever they are about: Host, methods, caches."""
+"""What holds for requests whatever they are about: Host, methods, caches, and how often one may write."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from django.core.exceptions import DisallowedHost
 from django.core.handlers.exception import response_for_exception
 from django.http import HttpRequest, HttpResponseBase
 from django.utils.cache import patch_vary_headers
+from rest_framework.permissions import SAFE_METHODS
+from rest_framework.request import Request
+from rest_framework.throttling import SimpleRateThrottle
 
 from apps.api import errors
+
+if TYPE_CHECKING:
+    from rest_framework.views import APIView
 
 _PROBES = ("/healthz", "/readyz")  # they reach a container by its address
 _PRIVATE = "private, no-store"
@@ -50,3 +57,24 @@ def keep_private(response: HttpResponseBase) -> None:
     response["Cache-Control"] = _PRIVATE
     if response.get("Vary") != _VARY:
         patch_vary_headers(response, ("Authorization", "Cookie"))
+
+
+READS = "reads"  # what is asked for by POST because it is long
+
+
+class WriteThrottle(SimpleRateThrottle):
+    """One bucket for each person, whichever of their tokens they use; usage has a wider one of its own."""
+
+    scope = "writes"
+
+    def allow_request(self, request: Request, view: APIView) -> bool:
+        scope = getattr(view, "throttle_scope", self.scope)
+        if request.method in SAFE_METHODS or scope == READS:
+            return True
+        self.scope = scope
+        self.rate = self.get_rate()
+        self.num_requests, self.duration = self.parse_rate(self.rate)
+        return super().allow_request(request, view)
+
+    def get_cache_key(self, request: Request, view: APIView) -> str:
+        return self.cache_format % {"scope": self.scope, "ident": request.user.pk}

@@ -7,31 +7,22 @@ from django.urls import path, re_path
 from django.views.decorators.csrf import csrf_exempt
 
 from apps.api import errors
-from apps.api.openapi import views as schema_view
-from apps.api.v1 import audit, charges, jobs, priorities, runs, tokens
-from apps.api.v1.algorithm import compare, operators
-from apps.api.v1.algorithm import figures as policy_figures
+from apps.api import schema as schema_view
+from apps.api.v1 import audit, charges, figures, jobs, priorities, runs, tokens
 from apps.api.v1.algorithm import views as algorithms
 from apps.api.v1.allocations import capacities
-from apps.api.v1.allocations import figures as allocation_figures
 from apps.api.v1.allocations import views as allocations
 from apps.api.v1.changesets import reviews as changeset_reviews
-from apps.api.v1.changesets import steps as changeset_steps
 from apps.api.v1.changesets import views as changesets
-from apps.api.v1.convergence import figures as convergence_figures
 from apps.api.v1.convergence import views as convergence
 from apps.api.v1.federation import urls as federation_routes
-from apps.api.v1.mapping import rules as mapping_rules
-from apps.api.v1.mapping import views as mappings
-from apps.api.v1.my_priority import figures as my_figures
+from apps.api.v1.mapping import rules as mappings
 from apps.api.v1.my_priority import forecasts
 from apps.api.v1.my_priority import views as me
-from apps.api.v1.notices import statements
 from apps.api.v1.notices import views as notices
-from apps.api.v1.policies import adjustments, grants, revisions, tree, tree_figures
+from apps.api.v1.policies import grants, tree
 from apps.api.v1.policies import views as policies
-from apps.api.v1.usage import figures as usage_figures
-from apps.api.v1.usage import quality, sources
+from apps.api.v1.usage import sources
 from apps.api.v1.usage import views as usage
 
 app_name = "api"
@@ -43,7 +34,7 @@ urlpatterns = [
     path(f"{_POLICY}/priorities/lookup", priorities.BulkPriorityView.as_view(), name="priorities-lookup"),
     path(f"{_POLICY}/priorities/all", priorities.AllPrioritiesView.as_view(), name="priorities-all"),
     path(f"{_POLICY}/explain", me.ExplainView.as_view(), name="explain"),
-    path(f"{_POLICY}/compare", compare.CompareView.as_view(), name="compare"),
+    path(f"{_POLICY}/compare", me.CompareView.as_view(), name="compare"),
     path(f"{_POLICY}/recompute", priorities.RecomputeView.as_view(), name="recompute"),
     path(f"{_POLICY}/snapshots", priorities.SnapshotListView.as_view(), name="snapshots"),
     path("me", me.MeView.as_view(), name="me"),
@@ -51,27 +42,27 @@ urlpatterns = [
     path(f"{_POLICY}/what-if", forecasts.WhatIfView.as_view(), name="what-if"),
     path(f"{_POLICY}/sam-case", jobs.SamCaseView.as_view(), name="sam-case"),
     path("me/forecast", forecasts.MyForecastView.as_view(), name="me-forecast"),
-    path(f"{_POLICY}/window/figures/decay", policy_figures.DecayFigureView.as_view(), name="decay-figure"),
-    path(f"{_POLICY}/algorithm/figures/operator", policy_figures.OperatorFigureView.as_view(), name="operator-figure"),
-    path(f"{_POLICY}/icicle/figures/tree", tree_figures.TreeFigureView.as_view(), name="tree-figure"),
-    path("me/figures/<slug:figure>", my_figures.MyFigureView.as_view(), name="me-figure"),
+    path(f"{_POLICY}/window/figures/decay", figures.DecayFigureView.as_view(), name="decay-figure"),
+    path(f"{_POLICY}/algorithm/figures/operator", figures.OperatorFigureView.as_view(), name="operator-figure"),
+    path(f"{_POLICY}/icicle/figures/tree", figures.TreeFigureView.as_view(), name="tree-figure"),
+    path("me/figures/<slug:figure>", figures.MyFigureView.as_view(), name="me-figure"),
     path("me/explain", me.MyExplanationView.as_view(), name="me-explain"),
     path("policies", policies.PolicyListView.as_view(), name="policies"),
     path(_POLICY, policies.PolicyDetailView.as_view(), name="policy"),
     path(f"{_POLICY}/tree", tree.TreeView.as_view(), name="tree"),
     path(f"{_POLICY}/document", policies.DocumentView.as_view(), name="document"),
     path(f"{_POLICY}/revisions", policies.RevisionListView.as_view(), name="revisions"),
-    path(f"{_POLICY}/revisions/<int:revision>/diff", revisions.RevisionDiffView.as_view(), name="revision-diff"),
-    path(f"{_POLICY}/entries/<uuid:entry>", revisions.EntryDetailView.as_view(), name="entry"),
+    path(f"{_POLICY}/revisions/<int:revision>/diff", policies.RevisionDiffView.as_view(), name="revision-diff"),
+    path(f"{_POLICY}/entries/<uuid:entry>", policies.EntryDetailView.as_view(), name="entry"),
     path(f"{_POLICY}/changesets", changesets.ChangeSetListView.as_view(), name="changesets"),
     path(_CHANGE_SET, changesets.ChangeSetDetailView.as_view(), name="changeset"),
-    path(f"{_CHANGE_SET}/propose", changeset_steps.ProposalView.as_view(), name="changeset-propose"),
-    path(f"{_CHANGE_SET}/approve", changeset_steps.ApprovalView.as_view(), name="changeset-approve"),
-    path(f"{_CHANGE_SET}/request-changes", changeset_steps.ReturnView.as_view(), name="changeset-request-changes"),
-    path(f"{_CHANGE_SET}/publish", changeset_steps.PublicationView.as_view(), name="changeset-publish"),
-    path(f"{_CHANGE_SET}/withdraw", changeset_steps.WithdrawalView.as_view(), name="changeset-withdraw"),
-    path(f"{_CHANGE_SET}/rebase", changeset_steps.RebaseView.as_view(), name="changeset-rebase"),
-    path(f"{_CHANGE_SET}/revert", changeset_steps.RevertView.as_view(), name="changeset-revert"),
+    path(f"{_CHANGE_SET}/propose", changeset_reviews.ProposalView.as_view(), name="changeset-propose"),
+    path(f"{_CHANGE_SET}/approve", changeset_reviews.ApprovalView.as_view(), name="changeset-approve"),
+    path(f"{_CHANGE_SET}/request-changes", changeset_reviews.ReturnView.as_view(), name="changeset-request-changes"),
+    path(f"{_CHANGE_SET}/publish", changeset_reviews.PublicationView.as_view(), name="changeset-publish"),
+    path(f"{_CHANGE_SET}/withdraw", changeset_reviews.WithdrawalView.as_view(), name="changeset-withdraw"),
+    path(f"{_CHANGE_SET}/rebase", changeset_reviews.RebaseView.as_view(), name="changeset-rebase"),
+    path(f"{_CHANGE_SET}/revert", changeset_reviews.RevertView.as_view(), name="changeset-revert"),
     path(f"{_CHANGE_SET}/checks", changeset_reviews.ChangeSetCheckListView.as_view(), name="changeset-checks"),
     path(f"{_CHANGE_SET}/effect", changeset_reviews.ChangeSetEffectView.as_view(), name="changeset-effect"),
     path(f"{_CHANGE_SET}/comments", changeset_reviews.ChangeSetCommentListView.as_view(), name="changeset-comments"),
@@ -82,48 +73,46 @@ urlpatterns = [
     path(f"{_POLICY}/allocations/table", allocations.AllocationTableView.as_view(), name="allocation-table"),
     path(
         f"{_POLICY}/allocations/figures/<slug:figure>",
-        allocation_figures.AllocationFigureView.as_view(),
+        figures.AllocationFigureView.as_view(),
         name="allocation-figure",
     ),
     path(f"{_POLICY}/allocations/shares", allocations.AllocationSharesView.as_view(), name="allocation-shares"),
     path(f"{_POLICY}/allocations/<uuid:allocation>", allocations.AllocationDetailView.as_view(), name="allocation"),
     path(f"{_POLICY}/capacities", capacities.CapacityListView.as_view(), name="capacities"),
     path(f"{_POLICY}/capacities/<int:capacity>", capacities.CapacityDetailView.as_view(), name="capacity"),
-    path(f"{_POLICY}/adjustments", adjustments.AdjustmentListView.as_view(), name="adjustments"),
+    path(f"{_POLICY}/adjustments", charges.AdjustmentListView.as_view(), name="adjustments"),
     path(f"{_POLICY}/mappings", mappings.MappingListView.as_view(), name="mappings"),
-    path(f"{_POLICY}/mappings/rules", mapping_rules.MappingRuleListView.as_view(), name="mapping-rules"),
-    path(
-        f"{_POLICY}/mappings/rules/<int:position>", mapping_rules.MappingRuleDetailView.as_view(), name="mapping-rule"
-    ),
-    path(f"{_POLICY}/mappings/trial", mapping_rules.MappingTrialView.as_view(), name="mapping-trial"),
-    path(f"{_POLICY}/mappings/unmapped", mapping_rules.UnmappedAccountListView.as_view(), name="mapping-unmapped"),
-    path(f"{_POLICY}/mappings/assignments", mapping_rules.AssignmentListView.as_view(), name="mapping-assignments"),
-    path(f"{_POLICY}/mappings/versions", mapping_rules.MappingVersionListView.as_view(), name="mapping-versions"),
+    path(f"{_POLICY}/mappings/rules", mappings.MappingRuleListView.as_view(), name="mapping-rules"),
+    path(f"{_POLICY}/mappings/rules/<int:position>", mappings.MappingRuleDetailView.as_view(), name="mapping-rule"),
+    path(f"{_POLICY}/mappings/trial", mappings.MappingTrialView.as_view(), name="mapping-trial"),
+    path(f"{_POLICY}/mappings/unmapped", mappings.UnmappedAccountListView.as_view(), name="mapping-unmapped"),
+    path(f"{_POLICY}/mappings/assignments", mappings.AssignmentListView.as_view(), name="mapping-assignments"),
+    path(f"{_POLICY}/mappings/versions", mappings.MappingVersionListView.as_view(), name="mapping-versions"),
     path(
         f"{_POLICY}/mappings/versions/<int:version>",
-        mapping_rules.MappingVersionDetailView.as_view(),
+        mappings.MappingVersionDetailView.as_view(),
         name="mapping-version",
     ),
     path(
         f"{_POLICY}/mappings/versions/<int:version>/restore",
-        mapping_rules.MappingRestoreView.as_view(),
+        mappings.MappingRestoreView.as_view(),
         name="mapping-restore",
     ),
     path(f"{_POLICY}/mappings/<int:mapping>", mappings.MappingDetailView.as_view(), name="mapping"),
     path(f"{_POLICY}/convergence", convergence.ConvergenceView.as_view(), name="convergence"),
     path(
         f"{_POLICY}/convergence/figures/<slug:figure>",
-        convergence_figures.ConvergenceFigureView.as_view(),
+        figures.ConvergenceFigureView.as_view(),
         name="convergence-figure",
     ),
-    path(f"{_POLICY}/operators", operators.OperatorsView.as_view(), name="policy-operators"),
+    path(f"{_POLICY}/operators", algorithms.OperatorsView.as_view(), name="policy-operators"),
     path(
         f"{_POLICY}/operators/figures/<slug:figure>",
-        operators.OperatorFigureView.as_view(),
+        algorithms.OperatorFigureView.as_view(),
         name="policy-operator-figure",
     ),
     path(f"{_POLICY}/charges", charges.ChargeListView.as_view(), name="charges"),
-    path(f"{_POLICY}/statements", statements.StatementListView.as_view(), name="statements"),
+    path(f"{_POLICY}/statements", notices.StatementListView.as_view(), name="statements"),
     *federation_routes.routes,
     path("notices", notices.NoticeListView.as_view(), name="notices"),
     path("notices/kinds", notices.NoticeKindListView.as_view(), name="notice-kinds"),
@@ -135,13 +124,13 @@ urlpatterns = [
     path("operators", algorithms.OperatorListView.as_view(), name="operators"),
     path("aging-laws", algorithms.AgingLawListView.as_view(), name="aging-laws"),
     path("usage/records", usage.RecordListView.as_view(), name="usage-records"),
-    path("usage/figures/coverage", usage_figures.CoverageFigureView.as_view(), name="usage-coverage"),
+    path("usage/figures/coverage", figures.CoverageFigureView.as_view(), name="usage-coverage"),
     path("usage/sources", sources.SourceListView.as_view(), name="usage-sources"),
     path("usage/sources/<slug:source>", sources.SourceDetailView.as_view(), name="usage-source"),
     path("usage/sources/<slug:source>/collect", sources.CollectionView.as_view(), name="usage-source-collect"),
     path("usage/sources/<slug:source>/pause", sources.PauseView.as_view(), name="usage-source-pause"),
     path("usage/sources/<slug:source>/resume", sources.ResumptionView.as_view(), name="usage-source-resume"),
-    path("usage/quality", quality.QualityListView.as_view(), name="usage-quality"),
+    path("usage/quality", usage.QualityListView.as_view(), name="usage-quality"),
     path("usage/formats", usage.UsageFormatListView.as_view(), name="usage-formats"),
     path("usage/buckets", usage.BucketListView.as_view(), name="usage-buckets"),
     path("jobs/explain", jobs.JobExplanationView.as_view(), name="jobs-explain"),

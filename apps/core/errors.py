@@ -1,4 +1,10 @@
-"""What a room may refuse. Faces map each class to an HTTP status or an exit code, in one place."""
+"""What a room may refuse, and the HTTP status of each refusal, for pages and REST alike.
+
+400 or 422? 400: the request can't be read. It is no JSON or no gzip; or a parameter or field is missing, unknown, not
+known beside another, not of its type, or outside the bounds that are stated for it alone. Serializers and `Malformed`
+say so. 422: it was read, and what it says is refused: values that don't go with each other or with what is stored, and
+mistakes in a language of its own (operations of a change set, records, cases of jobs).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 
+# --- What a room may refuse -------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class FieldProblem:
     """One wrong field of the input: its location, and what to do about it."""
@@ -82,3 +89,25 @@ class TooOften(DomainError):
     """Asked more often than a page or a person needs; the same request will do in a moment."""
 
     code = "too_often"
+
+
+# --- HTTP status ------------------------------------------------------------------------------------------------------
+_STATUS: dict[type[DomainError], int] = {
+    Malformed: 400,
+    Invalid: 422,
+    Unauthenticated: 401,
+    NotAllowed: 403,
+    NotFound: 404,
+    Conflict: 409,
+    Stale: 412,
+    TooLarge: 413,
+    TooOften: 429,
+    Unavailable: 503,
+}
+
+
+def status_of(error: DomainError) -> int:
+    """Of the nearest class that has one; 422 where none has."""
+    if error.code == "no_database":  # refused because the rights could not be read
+        return 503
+    return next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 422)

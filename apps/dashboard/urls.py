@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.dashboard.access import edit_views as grants
 from apps.dashboard.access import views as access
 from apps.dashboard.adjustments import views as adjustments
-from apps.dashboard.algorithm import operator_views as operators
+from apps.dashboard.algorithm import operators
 from apps.dashboard.algorithm import views as algorithm
 from apps.dashboard.allocations import urls as allocation_urls
 from apps.dashboard.charges import urls as charge_urls
@@ -22,7 +21,6 @@ from apps.dashboard.group import urls as group_urls
 from apps.dashboard.history import urls as history_urls
 from apps.dashboard.imports import undo_views as exactly_once
 from apps.dashboard.imports import views as usage
-from apps.dashboard.jobs import play_views as job_play
 from apps.dashboard.jobs import views as jobs
 from apps.dashboard.mapping import urls as mapping_urls
 from apps.dashboard.members import views as members
@@ -33,10 +31,10 @@ from apps.dashboard.overview import views as overview
 from apps.dashboard.policy_files import views as policy_files
 from apps.dashboard.quality import views as quality
 from apps.dashboard.review import urls as review_urls
-from apps.dashboard.shell import preferences
+from apps.dashboard.shell import navigation
 from apps.dashboard.sign_in import second_factor_views as second_factor
 from apps.dashboard.sign_in import views as sign_in
-from apps.dashboard.sources import edit_views as sources
+from apps.dashboard.sources import views as sources
 from apps.dashboard.terminal import views as terminal
 from apps.dashboard.tokens import views as tokens
 from apps.dashboard.tree import views as policy
@@ -73,7 +71,7 @@ urlpatterns = [
     path("sign-in/second-step/", second_factor.step, name="second-step"),
     path("sign-out/", sign_in.sign_out, name="sign-out"),
     path("me/second-factor/", second_factor.own, name="second-factor"),
-    path("theme/", preferences.theme, name="theme"),
+    path("theme/", navigation.theme, name="theme"),
     path("me/priority/", me.my_priority, name="my-priority"),
     path("me/priority/_why", me.why, name="my-priority-why"),
     path("me/priority/figures/<slug:figure>", me.figure, name="my-figure"),
@@ -100,9 +98,9 @@ urlpatterns = [
     path("policy/<slug:policy>/access/", access.overview, name="access"),
     path("policy/<slug:policy>/access/_grants", access.grants, name="access-grants"),
     path("policy/<slug:policy>/access/_why", access.why, name="access-why"),
-    path("policy/<slug:policy>/access/give/", grants.give, name="access-give"),
-    path("policy/<slug:policy>/access/extend/", grants.extend, name="access-extend"),
-    path("policy/<slug:policy>/access/<int:grant_id>/", grants.grant, name="grant"),
+    path("policy/<slug:policy>/access/give/", access.give, name="access-give"),
+    path("policy/<slug:policy>/access/extend/", access.extend, name="access-extend"),
+    path("policy/<slug:policy>/access/<int:grant_id>/", access.grant, name="grant"),
     path(f"{_NODE}/_access", access.of_entry, name="entry-access"),
     path("policy/<slug:policy>/members/<uuid:uid>/", members.members, name="members"),
     path("policy/<slug:policy>/members/<uuid:uid>/rules/", members.rules, name="member-rules"),
@@ -119,8 +117,8 @@ urlpatterns = [
     path(f"{_NODE}/<slug:name>/", entry.entry, name="entry"),
     path("jobs/", jobs.jobs, name="jobs"),
     path("jobs/_result", jobs.result, name="jobs-result"),
-    path("jobs/play/", job_play.play, name="jobs-play"),
-    path("jobs/play/_result", job_play.result, name="jobs-play-result"),
+    path("jobs/play/", jobs.play, name="jobs-play"),
+    path("jobs/play/_result", jobs.play_result, name="jobs-play-result"),
     path("fairshare", terminal.download, name="terminal"),
     path("me/tokens/", tokens.tokens, name="tokens"),
     path("me/tokens/<int:token_id>/rotate/", tokens.rotate, name="token-rotate"),

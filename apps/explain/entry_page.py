@@ -13,13 +13,11 @@ from apps.accounts.actor import Actor
 from apps.explain.walk import why_unranked
 from apps.policies.selectors import last_change, last_seen
 from apps.policies.settings import PolicySettings
-from apps.priorities.records.moment import LocalOnly, Moment
+from apps.priorities.records import LocalOnly, Moment
 from apps.priorities.selectors.history import HistoryLine, history_lines
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.selectors.tree import offset
-from apps.priorities.selectors.visible.local_only import local_only_among
-from apps.priorities.selectors.visible.moments import moment_of
-from apps.priorities.selectors.visible.snapshot import require_entry
+from apps.priorities.selectors.visible_snapshot import local_only_among, moment_of, require_entry
 from apps.priorities.sentences import text_of
 
 _MOST_ROWS = 100

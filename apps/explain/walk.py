@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from apps.engine.algorithms.explanation import Kind
-from apps.explain.level_terms import Effect, effect_said, effects_of, weightiest
-from apps.explain.siblings import Beside, deciding_level, siblings_of
+from apps.engine.algorithms.base import Kind
+from apps.explain.levels import Beside, Effect, deciding_level, effect_said, effects_of, siblings_of, weightiest
 from apps.policies.tree.columns import Mask
 from apps.priorities.local_only.services import LocalOnlyEntry
 from apps.priorities.sentences import Message, adjustment_sentence, say, text_of

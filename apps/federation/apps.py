@@ -7,6 +7,6 @@ class FederationConfig(AppConfig):
 
     def ready(self) -> None:
         from apps.federation import fetch_schedule as fetching
-        from apps.runs.registry import register
+        from apps.runs.services import register
 
         register(fetching.KIND, fetching.work_fetch)

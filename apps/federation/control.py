@@ -8,16 +8,15 @@ from typing import Any, Literal
 
 from django.db import transaction
 
+from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
-from apps.accounts.audit import log as audit
 from apps.core.errors import Conflict, FieldProblem, Invalid
 from apps.federation import staleness
+from apps.federation.fetch_requests import NOT_FETCHED, Other, sealed_token
 from apps.federation.fetch_schedule import ask_for
-from apps.federation.fetching.fetch_log import NOT_FETCHED, Other, sealed_token
 from apps.federation.models import Mount, Remote, Subscription
 from apps.federation.mounts.services import clean_fingerprint, clean_settings, get_mount
-from apps.federation.usage_feeds.feed_lineage import read_from_0
-from apps.federation.usage_feeds.subscriptions import clean_cores, get_subscription
+from apps.federation.usage_feeds.subscriptions import clean_cores, get_subscription, read_from_0
 from apps.runs.models import Run
 
 Kind = Literal["mount", "subscription"]

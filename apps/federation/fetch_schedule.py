@@ -10,14 +10,12 @@ from django.db import DatabaseError, InterfaceError
 
 from apps.core.errors import Conflict, DomainError, NotFound
 from apps.core.outbound import Answer, Unreachable
-from apps.federation import staleness
-from apps.federation.fetching import fetch_log
-from apps.federation.fetching.concurrent_fetch import Asked, ConcurrentFetch
-from apps.federation.fetching.fetch_log import BAD_OUTCOMES, NOT_FETCHED, FetchResult, Other
+from apps.federation import fetch_requests, staleness
+from apps.federation.fetch_requests import BAD_OUTCOMES, NOT_FETCHED, Asked, ConcurrentFetch, FetchResult, Other
 from apps.federation.models import Fetch, Mount, Subscription
 from apps.federation.mounts import mount_refresh
 from apps.federation.usage_feeds import usage_ingest
-from apps.federation.usage_feeds.out_of_scope_entries import drop_out_of_scope_entries
+from apps.federation.usage_feeds.quarantine import drop_out_of_scope_entries
 from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease, LeaseLost, RunCancelled
 from apps.runs.models import Run
@@ -47,7 +45,7 @@ def ask_for_due(*, at: datetime) -> int:
 def ask_for(remote: Other, *, at: datetime) -> Run:
     """Joins one that waits already; two of a mount or a feed never work at once."""
     place = "mount" if isinstance(remote, Mount) else "usage"
-    arguments = {fetch_log.kind_of(remote): remote.pk}
+    arguments = {fetch_requests.kind_of(remote): remote.pk}
     return enqueue_run(kind=KIND, subject=f"{place}:{remote.pk}", arguments=arguments, at=at, max_attempts=3)
 
 
@@ -105,7 +103,7 @@ def _land(remote: Other, fetched: FetchResult, at: datetime, took_s: float) -> N
         mount_refresh.apply(remote, fetched, at)
     else:
         is_behind = usage_ingest.apply(remote, fetched, at)
-    fetch_log.note(remote, fetched, at, took_s, is_behind=is_behind)
+    fetch_requests.note(remote, fetched, at, took_s, is_behind=is_behind)
 
 
 def _found(run: Run, *, lock: bool = False) -> Other:
@@ -127,7 +125,7 @@ def _checked_answer(asked: Asked, at: datetime) -> FetchResult:
             raise asked.failure
         answer, remote = asked.answer, asked.remote
         assert answer is not None  # noqa: S101 - else there is a failure
-        fetched.n_bytes, fetched.etag = len(answer.body), fetch_log.etag_of(answer)
+        fetched.n_bytes, fetched.etag = len(answer.body), fetch_requests.etag_of(answer)
         read = mount_refresh.read_answer if isinstance(remote, Mount) else usage_ingest.read_answer
         read(remote, answer, fetched, at)
     except Unreachable as error:

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
 from apps.accounts.actor import SYSTEM
-from apps.accounts.audit.log import record
+from apps.accounts.audit_log import record
 from apps.federation.models import HeldHour, Mount, Remote, Subscription
 from apps.policies.models import ChangeSet
 from apps.priorities.local_only import services as fallbacks

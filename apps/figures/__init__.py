@@ -1,6 +1,5 @@
 """Figures: numbers in, a Plotly figure, its table and its first drawing out. No data access and no rights in here."""
 
-from apps.figures.controls import Choice, Control
-from apps.figures.figure import Column, EndLabel, Figure, Mark, Swatch, Table
+from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Mark, Swatch, Table
 
 __all__ = ["Choice", "Column", "Control", "EndLabel", "Figure", "Mark", "Swatch", "Table"]

@@ -14,8 +14,7 @@ from django.utils.translation import ngettext
 
 from apps.core.errors import FieldProblem, Invalid
 from apps.figures import axes
-from apps.figures.controls import Choice, Control, changed
-from apps.figures.figure import Column, EndLabel, Figure, Size, Table
+from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Size, Table, changed
 from apps.usage.quality.coverage import Coverage, Day, SourceDays
 
 DAYS = "coverage_days"  # a name in the query of the page

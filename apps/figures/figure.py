@@ -1,4 +1,4 @@
-"""What every figure consists of: a sentence, a picture, the same numbers as a table, and its controls.
+"""What every figure consists of: a sentence, a picture, the same numbers as a table, its controls; and its JSON.
 
 `traces` and `layout` are those of plotly.js (https://plotly.com/javascript/reference/); a colour is the name of a
 design token, `$series-1` or `$band/0.55`, which the browser resolves, so that one answer serves both themes.
@@ -7,11 +7,76 @@ design token, `$series-1` or `$band/0.55`, which the browser resolves, so that o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from math import isfinite
 from typing import Any, Literal
 
-from apps.figures.controls import Control
+import orjson
+from django.http import QueryDict
 
+
+# --- Controls ---------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """query: the whole query string of the page with this choice. swatch: a token, for chips of a series.
+
+    alone: the query that shows this series and no other, by double click or Shift+Enter. drop: the query without it.
+    """
+
+    key: str
+    label: str
+    query: str
+    is_chosen: bool
+    swatch: str = ""
+    note: str = ""
+    alone: str = ""
+    drop: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Slider:
+    """A number of the page's query. text: the value in words. rest: the other names of the query, for a form."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    step: float
+    text: str
+    rest: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """kind: `seg` is one of several; `chips` any of several; `path` the way from the root; `range` a slider, without
+    choices.
+
+    drop_label: the verb of the links that drop one. caption: whether the label is shown before the choices.
+    """
+
+    label: str
+    choices: Sequence[Choice]
+    kind: Literal["seg", "chips", "path", "range"] = "seg"
+    drop_label: str = ""
+    slider: Slider | None = None
+    caption: bool = False
+
+
+def changed(query: QueryDict, **changes: str | Sequence[str] | None) -> str:
+    """The query string with some names set anew, None takes one out; the order of the others stays."""
+    copy = query.copy()
+    for name, value in changes.items():
+        if value is None:
+            copy.pop(name, None)
+        elif isinstance(value, str):
+            copy[name] = value
+        else:
+            copy.setlist(name, list(value))
+    return str(copy.urlencode())
+
+
+# --- Figure -----------------------------------------------------------------------------------------------------------
 Trace = dict[str, Any]
 Size = Literal["xs", "s", "m", "l", "xl"]
 MOST_ROWS = 400  # of a table on a page; the rest stands in the CSV
@@ -120,3 +185,50 @@ class Figure:
         if any(control.kind == "chips" for control in self.controls):
             return []
         return [Swatch(one.swatch, one.text.replace("<br>", ", ")) for one in self.labels if one.swatch]
+
+
+# --- Answer -----------------------------------------------------------------------------------------------------------
+def answer_of(figure: Figure) -> dict[str, Any]:
+    """Everything a page needs to draw, read and update one figure. NaN and infinities are gaps: None."""
+    return {
+        "name": figure.name,
+        "title": figure.title,
+        "note": figure.note,
+        "sentence": figure.sentence,
+        "file": figure.file or f"fairshare_{figure.name}",
+        "caption": figure.caption,
+        "size": figure.size,
+        "reads": figure.reads,
+        "empty": figure.empty,
+        "moment_url": figure.moment_url,
+        "controls": [asdict(control) for control in figure.controls],
+        "legend": [asdict(swatch) for swatch in figure.legend],
+        "series": [asdict(swatch) for swatch in figure.series],
+        "labels": [asdict(label) for label in figure.labels],
+        "marks": [asdict(mark) for mark in figure.marks],
+        "data": _without_nan(list(figure.traces)),
+        "layout": _without_nan(figure.layout),
+        "table": {
+            "columns": [asdict(column) for column in figure.table.columns],
+            "rows": [list(row) for row in figure.table.first_rows],
+            "n_more": figure.table.n_more,
+            "queries": list(figure.table.first_queries),
+        },
+        **figure.extra,
+    }
+
+
+def body_of(answer: Any) -> tuple[bytes, str]:
+    """The bytes of an answer, and its ETag."""
+    body = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
+    return body, f'"{sha256(body).hexdigest()[:32]}"'
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _without_nan(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(one) for one in value]
+    return value

@@ -1,12 +1,41 @@
-"""Traces with the looks that mean the same in every figure: target, tolerance, forecast, no demand."""
+"""Looks that mean the same in every figure: target, tolerance, forecast, no demand, steps of balance."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from apps.figures.figure import Trace
+from django.utils.translation import gettext as _
 
+from apps.figures.figure import Swatch, Trace
+
+# --- Balance ----------------------------------------------------------------------------------------------------------
+BALANCE = ("$ice-u3", "$ice-u2", "$ice-u1", "$surface-3", "$ice-o1", "$ice-o2", "$ice-o3")
+ON_TARGET = 3
+_SMALL, _LARGE = 5.0, 12.0  # points: borders between the steps
+
+
+def balance_step(off_points: float) -> int:
+    """The place in `BALANCE` of what is off its target; over is positive."""
+    size = 1 if abs(off_points) <= _SMALL else 2 if abs(off_points) < _LARGE else 3
+    return ON_TARGET + (size if off_points > 0 else -size)
+
+
+def balance_legend() -> list[Swatch]:
+    """The steps from far under to far over."""
+    words = (
+        _("12 points and more under"),
+        _("5 to 12 under"),
+        _("up to 5 under"),
+        _("on target"),
+        _("up to 5 over"),
+        _("5 to 12 over"),
+        _("12 points and more over"),
+    )
+    return [Swatch(color, text) for color, text in zip(BALANCE, words, strict=True)]
+
+
+# --- Traces -----------------------------------------------------------------------------------------------------------
 NO_HOVER = {"hoverinfo": "skip"}
 AMOUNT = ("$seq-0", "$seq-1", "$seq-2", "$seq-3", "$seq-4", "$seq-5", "$seq-6")
 MOST_SERIES = 8

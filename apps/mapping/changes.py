@@ -13,10 +13,10 @@ from django.conf import settings
 from django.db import transaction
 from django.utils.translation import gettext as _
 
+from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
-from apps.accounts.audit import log as audit
 from apps.accounts.models import Account
-from apps.accounts.names.entry_names import RESERVED
+from apps.accounts.names.account_ids import RESERVED
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.mapping.attachments import no_place_for_accounts
 from apps.mapping.models import Attachment, MappingRule
@@ -24,8 +24,18 @@ from apps.mapping.moves import Move, Wanted, find_moves, may_read, refusal_of, r
 from apps.mapping.permissions import WRITE, MapRights, rights_in
 from apps.mapping.rules.rule import Rule, rule_problems
 from apps.mapping.rules.rule_set import tier_of
-from apps.mapping.states import MappingState, Placement, as_asked, state_now, state_of, version_of
-from apps.mapping.versions import get_version, keep_version, refuse_stale, who_took
+from apps.mapping.versions import (
+    MappingState,
+    Placement,
+    as_asked,
+    get_version,
+    keep_version,
+    refuse_stale,
+    state_now,
+    state_of,
+    version_of,
+    who_took,
+)
 from apps.policies.access.scope import require_scope
 from apps.policies.allocations.records import refusals_on_record
 from apps.policies.changesets.change_sets import require_reason

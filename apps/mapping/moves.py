@@ -27,15 +27,16 @@ from django.db import connection
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.accounts.actor import Actor
 from apps.accounts.models import Account, User
 from apps.accounts.names.account_ids import AccountKey, canonical
 from apps.accounts.selectors import groups_of
 from apps.mapping.permissions import MapRights
-from apps.mapping.rules.placement import decide_accounts
-from apps.mapping.rules.resolver import UNMAPPED, KnownAccounts, Resolver
+from apps.mapping.rules.resolver import UNMAPPED, KnownAccounts, Resolver, decide_accounts
 from apps.mapping.rules.rule import Person, Rule
 from apps.mapping.rules.rule_set import load_rulebook, rulebook_of, tier_of
 from apps.policies.access.scope import Verb
+from apps.policies.changesets.change_sets import AccountMoves
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
 
@@ -300,3 +301,25 @@ def _with_places(
             else:
                 found[key] = uid
     return replace(known, places=found)
+
+
+# --- Moves by a changed tree ------------------------------------------------------------------------------------------
+def account_moves_of_tree(
+    policy: Policy, before: TreeColumns, after: TreeColumns, actor: Actor, at: datetime
+) -> AccountMoves:
+    moves = moves_of_tree(policy, before, after)
+    refusal = refusal_of_tree(MapRights(policy, before, actor, at), MapRights(policy, after, actor, at), moves)
+    new, n_stay = _staying(policy, before, after)
+    is_told = not n_stay or n_stay >= settings.FAIRSHARE_SMALLEST_GROUP
+    return AccountMoves(len(moves), refusal.text if refusal else "", new, n_stay if is_told else None)
+
+
+def _staying(policy: Policy, before: TreeColumns, after: TreeColumns) -> tuple[bool, int]:
+    """Whether there are new rules whose reach is a part, and how many accounts these match and leave outside it."""
+    standing = set(load_rulebook(policy, before).rules)
+    resolver = load_rulebook(policy, after).on(after)
+    new = [n for n, rule in enumerate(resolver.rules) if rule.reach_uid is not None and rule not in standing]
+    if not new:
+        return False, 0
+    keys = (AccountKey(*row) for row in Account.objects.values_list(*AccountKey._fields).iterator(chunk_size=20_000))
+    return True, sum(resolver.leaves(key, new) for key in keys)

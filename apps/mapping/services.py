@@ -8,15 +8,14 @@ from datetime import datetime
 from django.db import transaction
 from django.utils.translation import gettext as _
 
+from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
-from apps.accounts.audit import log as audit
 from apps.core.errors import NotAllowed
 from apps.mapping.changes import refuse_bad_rules, with_reach, write_rules
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.rule_set import load_rules
-from apps.mapping.states import as_asked, version_of
-from apps.mapping.versions import keep_version
+from apps.mapping.versions import as_asked, keep_version, version_of
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree

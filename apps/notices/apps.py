@@ -11,8 +11,8 @@ class NoticesConfig(AppConfig):
         from django.db.models.signals import post_migrate
 
         from apps.notices import webhook_calls, webhooks
-        from apps.notices.rule_resolution import make_site_rules
-        from apps.runs.registry import register
+        from apps.notices.rules import make_site_rules
+        from apps.runs.services import register
 
         register(webhooks.RUN_KIND, webhook_calls.work_calls)
         post_migrate.connect(make_site_rules, sender=self, dispatch_uid="notices.make_site_rules")

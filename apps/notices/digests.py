@@ -1,4 +1,4 @@
-"""Mail about notices: one message a person and period, written down before it goes out.
+"""Mail about notices: each person's settings, and one message a person and period, written down before it goes out.
 
 A row is made first, unique by person and period; it is sent while its lock is held, and marked as sent in the same
 transaction. A worker that dies between the two sends the same message again, under the same Message-ID, by which mail
@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from email.utils import parseaddr
 
@@ -26,10 +27,59 @@ from django.utils.translation import ngettext
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
+from apps.core.errors import FieldProblem, Invalid, NotAllowed
+from apps.notices.kinds import kinds
 from apps.notices.models import Mail, Notice, Preference
-from apps.notices.preferences import preference_of, sends_mail
 from apps.notices.selectors import NoticeLine, list_open_notices
 
+
+# --- Private mail settings --------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class MailSettings:
+    """sends: whether this site sends mail at all. last: the newest message, or None."""
+
+    preference: Preference
+    address: str
+    sends: bool
+    last: Mail | None
+
+
+def sends_mail() -> bool:
+    return str(settings.FAIRSHARE_EMAIL) != "off"
+
+
+def preference_of(user: User) -> Preference:
+    """As stored, or as it is for everybody."""
+    return Preference.objects.filter(user=user).first() or Preference(user=user)
+
+
+def get_mail_settings(*, actor: Actor) -> MailSettings:
+    user = _person(actor)
+    told = Mail.objects.filter(user=user).exclude(state=Mail.State.EMPTY).order_by("-pk").first()
+    return MailSettings(preference_of(user), user.email, sends_mail(), told)
+
+
+def set_preference(*, interval: str, hour: int, muted: Sequence[str], actor: Actor) -> Preference:
+    user = _person(actor)
+    problems = []
+    if interval not in Preference.Interval.values:
+        problems.append(FieldProblem("interval", f"is one of {', '.join(Preference.Interval.values)}"))
+    if isinstance(hour, bool) or not 0 <= hour <= 23:
+        problems.append(FieldProblem("hour", "is a whole number from 0 to 23"))
+    problems += [FieldProblem("muted", f"{name[:40]!r} is no kind of notice") for name in muted if name not in kinds()]
+    if problems:
+        raise Invalid(f"{problems[0].where} {problems[0].message}.", fields=problems)
+    given = {"interval": interval, "hour": hour, "muted": sorted(set(muted))}
+    return Preference.objects.update_or_create(user=user, defaults=given)[0]
+
+
+def _person(actor: Actor) -> User:
+    if actor.user is None or actor.token is not None:
+        raise NotAllowed("People choose for themselves how they are written to: sign in.", code="session_only")
+    return actor.user
+
+
+# --- Digests ----------------------------------------------------------------------------------------------------------
 logger = logging.getLogger(__name__)
 
 MOST_AT_ONCE = 200  # messages in one go; the next minute goes on

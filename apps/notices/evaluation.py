@@ -14,7 +14,7 @@ from django.utils import timezone
 from apps.notices.kinds import kinds
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, SitePlace, SourcePlace
 from apps.notices.models import Notice, Rule
-from apps.notices.rule_resolution import Ruling, ensure_site_rules
+from apps.notices.rules import Ruling, ensure_site_rules
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
 from apps.usage.models import Source

@@ -12,8 +12,8 @@ from apps.accounts.actor import Actor
 from apps.core.errors import DomainError, NotFound
 from apps.policies.access.holders import GrantLine, get_grant_line
 from apps.policies.access.scope import Rights, Verb, require_policy, rules_all
-from apps.policies.changesets.decisions import Decider
 from apps.policies.models import Policy
+from apps.policies.requests.inbox import Decider
 from apps.policies.tree.columns import Mask
 from apps.priorities.selectors.rows import PolicyView, open_view
 

@@ -20,8 +20,8 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
+from apps.accounts import audit_log as audit
 from apps.accounts.actor import SYSTEM, Actor
-from apps.accounts.audit import log as audit
 from apps.accounts.sign_in.sealing import unseal
 from apps.core.errors import DomainError
 from apps.core.outbound import Limits, Resolve, fetch

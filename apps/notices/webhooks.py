@@ -11,8 +11,8 @@ from uuid import UUID
 
 from django.db import transaction
 
+from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
-from apps.accounts.audit import log as audit
 from apps.accounts.sign_in.sealing import seal
 from apps.core.addresses import Refused, target_of
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale

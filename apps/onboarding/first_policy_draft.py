@@ -11,15 +11,15 @@ from uuid import UUID
 from django.db import transaction
 from django.utils.translation import gettext as _
 
+from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
-from apps.accounts.audit import log as audit
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale
 from apps.mapping.services import set_rules
-from apps.onboarding.default_rules import default_rules
 from apps.onboarding.models import Beginning
+from apps.onboarding.services import default_rules
 from apps.policies.formats.registry import get_format, guess_format, read_file, text_of
 from apps.policies.models import Policy
-from apps.policies.publishing.first_revision import begin_policy, first_tree
+from apps.policies.publishing.direct import begin_policy, first_tree
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns, pack_tree, unpack_tree
 from apps.runs.models import Run

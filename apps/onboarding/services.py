@@ -1,30 +1,144 @@
-"""A policy is proposed from the groups and users that a source has seen."""
+"""A policy proposed from what a source has seen, and mapping rules proposed from names."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from glob import escape
 from typing import Any, NamedTuple
 from uuid import UUID
 
+import numpy as np
 from django.db import connection, transaction
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
+from apps.accounts.names.account_ids import is_reserved, load_roll
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed
-from apps.mapping.rules.rule import Rule, entry_name
-from apps.mapping.rules.rule_set import load_rules
+from apps.mapping.rules.resolver import UNMAPPED
+from apps.mapping.rules.rule import Rule, entry_name, text_of
+from apps.mapping.rules.rule_set import load_rulebook, load_rules
 from apps.mapping.services import set_rules
 from apps.policies.models import ChangeSet, Policy, Revision
-from apps.policies.selectors import get_revision
+from apps.policies.selectors import get_policy, get_revision
 from apps.policies.services import make_change_set, make_policy, publish_document
 from apps.policies.settings import PolicySettings
-from apps.policies.tree.stored import TreeColumns, load_tree
-from apps.policies.tree.uids import new_uid
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.names import new_uid
+from apps.policies.tree.stored import load_tree
 from apps.usage.models import Source
 
+# --- Rules from names -------------------------------------------------------------------------------------------------
+MOST_RULES = 5_000
+
+
+def default_rules(tree: TreeColumns, namespace: str, decisions: Sequence[Mapping[str, str]] = ()) -> tuple[Rule, ...]:
+    """Decided accounts first; then group and user by name at the root, then groups further down, then users alone.
+
+    A scheduler knows a group by its name anywhere in the tree, so each group below the first level that has
+    a name of its own gets a rule. decisions: as in Beginning.
+    """
+    rules = [_decided(one, namespace) for one in decisions]
+    root = tree.uuid(0)
+    for names in ("/{group}/{user}", "/{project}/{user}"):
+        rules.append(Rule(kind="glob", target_uid=root, namespace=namespace, user_pattern="*", suffix=names))
+    for i in _nested_groups(tree)[:MOST_RULES]:
+        rules.append(
+            Rule(
+                kind="group",
+                target_uid=tree.uuid(i),
+                namespace=namespace,
+                suffix="/{user}",
+                group_pattern=escape(text_of(tree.name[i])),
+            )
+        )
+    if _has_users_at_the_top(tree):
+        rules.append(Rule(kind="glob", target_uid=root, namespace=namespace, user_pattern="*", suffix="/{user}"))
+    return tuple(rules)
+
+
+def _decided(one: Mapping[str, str], namespace: str) -> Rule:
+    user, group, fqan = (one.get(name, "") for name in ("user_pattern", "group_pattern", "fqan_pattern"))
+    return Rule(
+        kind="exact",
+        target_uid=UUID(one["entry"]),
+        namespace=namespace,
+        user_pattern=user,
+        group_pattern=group,
+        fqan_pattern=fqan,
+    )
+
+
+def _nested_groups(tree: TreeColumns) -> list[int]:
+    """Groups below the first level whose name no other group has."""
+    groups = np.flatnonzero(tree.takes_members & (tree.level > 0)).tolist()
+    times = Counter(tree.name[i] for i in groups)
+    return [i for i in groups if tree.level[i] > 1 and times[tree.name[i]] == 1]
+
+
+def _has_users_at_the_top(tree: TreeColumns) -> bool:
+    top = list(tree.children(0))
+    return any(not tree.takes_members[i] and not tree.is_reserve[i] for i in top)
+
+
+# --- Rules for an imported tree ---------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Mapped:
+    """Accounts of the usage sources, those of them that have an entry, and the rules that there are."""
+
+    n_accounts: int
+    n_mapped: int
+    n_rules: int
+
+
+def count_mapped(policy: Policy, tree: TreeColumns) -> Mapped:
+    """By the rules of now, in this tree."""
+    keys = [key for key in load_roll(remembers=False).keys if not is_reserved(key.namespace)]
+    book = load_rulebook(policy, tree)
+    n_mapped = int((book.on(tree).resolve_many(keys) != UNMAPPED).sum())
+    return Mapped(len(keys), n_mapped, len(book.rules))
+
+
+@transaction.atomic
+def map_by_names(*, policy_slug: str, namespace: str | None, reason: str, at: datetime, actor: Actor) -> int:
+    """Add the rules that lead users and groups to entries of their names; return how many are new.
+
+    namespace: whose user names these are; None: that of the usage sources, if they have one, and any names without
+    a source.
+
+    Raises:
+        Invalid: sources have several namespaces, or none has this one.
+    """
+    policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
+    stored = list(load_rules(policy))
+    wanted = default_rules(load_tree(policy), _namespace(namespace))
+    standing = {rule.stated for rule in stored}
+    new = [rule for rule in wanted if rule not in standing]
+    set_rules(policy_slug=policy_slug, rules=[*stored, *new], reason=reason, at=at, actor=actor)
+    return len(new)
+
+
+def _namespace(wanted: str | None) -> str:
+    known = sorted({name for name in Source.objects.values_list("namespace", flat=True) if not is_reserved(name)})
+    if wanted is None and len(known) < 2:
+        return known[0] if known else ""
+    if wanted in known:
+        return wanted
+    names = ", ".join(known) or _("none")
+    if wanted is None:
+        message = _("names one of the namespaces of the usage sources: %(names)s") % {"names": names}
+    else:
+        message = _("%(name)s is not a namespace of a usage source; choose from %(names)s") % {
+            "name": repr(wanted[:80]),
+            "names": names,
+        }
+    raise Invalid(f"--map {message}.", fields=[FieldProblem("--map", message)])
+
+
+# --- Policy from a source ---------------------------------------------------------------------------------------------
 DIGITS = 6  # shares in proportion to use are rounded to this many significant digits
 
 

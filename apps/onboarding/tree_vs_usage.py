@@ -18,10 +18,10 @@ from apps.accounts.models import Account
 from apps.accounts.names.account_ids import AccountKey
 from apps.engine.algorithms.inputs import prepare
 from apps.mapping.rules.resolver import UNMAPPED, Resolver
-from apps.mapping.suggestions import Suggester, Suggestion, find_neighbours, groups_of
-from apps.onboarding.default_rules import default_rules
+from apps.mapping.selectors import Suggester, Suggestion, find_neighbours, groups_of
 from apps.onboarding.first_policy_draft import require_beginner, tree_of
 from apps.onboarding.models import Beginning
+from apps.onboarding.services import default_rules
 from apps.policies.formats.whole_shares import competitors
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns

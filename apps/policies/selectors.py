@@ -4,21 +4,62 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 from django.db.models import Q, QuerySet
 
 from apps.accounts.actor import Actor
 from apps.accounts.request_cache import once_per_request
 from apps.core.errors import NotFound
-from apps.policies.access.scope import no_policy, require_policy, require_scope
+from apps.policies.access.scope import Visibility, no_policy, require_policy, require_scope
 from apps.policies.changesets.change_sets import ChangeSetAccess, missing_change_set, require_visible
 from apps.policies.models import ChangeSet, Entry, Policy, Revision
-from apps.policies.tree.columns import FIELDS
+from apps.policies.tree.columns import FIELDS, Mask
+from apps.policies.tree.document_merge import indexes_of
 from apps.policies.tree.stored import node_of
 
+
+# --- A moment of a policy ---------------------------------------------------------------------------------------------
+def read_moment(text: str | None) -> int | datetime | None:
+    """A number of up to nine digits is a revision, nothing is now; everything else must be a time."""
+    if text is None or text == "":
+        return None
+    if text.isascii() and text.isdigit() and len(text) < 10:
+        return int(text)
+    return read_instant(text)
+
+
+def read_instant(text: str) -> datetime:
+    """Aware UTC; ValueError says what is wrong. A time without zone is refused, not guessed at."""
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("is no time; write 2026-01-31T12:00:00Z") from None
+    if instant.tzinfo is None:
+        raise ValueError("has no zone; write 2026-01-31T12:00:00Z")
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("is out of range") from None
+
+
+def seen_then(then: Visibility, now: Visibility) -> Mask:
+    """Entries visible in the past tree, and in the current one where they still exist; and the path to them."""
+    mask = then.mask.copy()
+    if then.all_visible or then.tree is now.tree:
+        return mask
+    there = indexes_of(then.tree.uid, now.tree)
+    mask &= (there < 0) | now.mask[np.maximum(there, 0)]
+    for level in then.tree.subtree(0)[:0:-1]:
+        here = slice(level.start, level.stop)
+        mask[then.tree.parent[here][mask[here]]] = True
+    return mask
+
+
+# --- Policies and revisions -------------------------------------------------------------------------------------------
 READ = "policies:read"
 
 

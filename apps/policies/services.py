@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db import IntegrityError, transaction
 
 from apps.accounts.actor import Actor
-from apps.accounts.audit.log import record
+from apps.accounts.audit_log import record
 from apps.core.errors import FieldProblem, Invalid, NotAllowed
 from apps.policies.access.authority import ActorGuard
 from apps.policies.access.scope import require_policy, require_scope, rules_all
@@ -20,30 +20,29 @@ from apps.policies.changesets.change_sets import (
     clean_reason,
     get_change_set_for_write,
     merged_outcome,
+    reanchor,
     require_reason,
     settings_of,
 )
-from apps.policies.changesets.comment_anchors import reanchor
-from apps.policies.changesets.effects import effect_of
+from apps.policies.changesets.review import effect_of
 from apps.policies.files.document import read_document
 from apps.policies.files.parsed_document import Declared
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.operations.algorithm_fit import refuse_misfit
 from apps.policies.operations.apply import work_out
-from apps.policies.operations.rule_reach import record_reach_of_tree
+from apps.policies.operations.tree_edits import record_reach_of_tree
 from apps.policies.operations.whole_trees import forget_tree, is_document, summary
 from apps.policies.publishing.revisions import NextRevision, lock_policy, publish
 from apps.policies.publishing.size_guard import Proposed, require_second_person
-from apps.policies.requests.request_rules import find_asked, require_request
+from apps.policies.requests.inbox import find_asked, require_request
 from apps.policies.selectors import get_policy
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Node
 from apps.policies.tree.document_merge import adopt, next_revision, refuse_new_names
 from apps.policies.tree.mounts import refuse_inside_mounts
-from apps.policies.tree.names import clean_name, clean_text
-from apps.policies.tree.reshape import columns_of
+from apps.policies.tree.names import clean_name, clean_text, new_uid
 from apps.policies.tree.stored import load_archived, load_tree
-from apps.policies.tree.uids import new_uid
+from apps.policies.tree.working_tree import columns_of
 
 __all__ = [
     "change_settings",

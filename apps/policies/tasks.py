@@ -9,7 +9,7 @@ from django.conf import settings
 
 from apps.core import clock
 from apps.policies.changesets.lifecycle import publish_due
-from apps.policies.publishing.automatic import apply_dates
+from apps.policies.publishing.direct import apply_dates
 
 
 @shared_task(name="apps.policies.tasks.publish_due_changes")

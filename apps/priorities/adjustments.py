@@ -16,10 +16,10 @@ from apps.core.errors import Conflict, NotAllowed
 from apps.mapping.permissions import MapRights
 from apps.policies.access.scope import Verb
 from apps.policies.models import Adjustment
-from apps.policies.operations.adjustments import read_adjustment
+from apps.policies.operations.tree_edits import read_adjustment
 from apps.policies.tree.columns import TreeColumns
 from apps.priorities.metering.usage import window_of
-from apps.priorities.recompute.corrections import Correction, counted_now
+from apps.priorities.recompute.inputs import Correction, counted_now
 from apps.priorities.recompute.projection import compute_from_totals, needing_the_algorithm
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.serving.lookup_index import ServedSnapshot
@@ -190,7 +190,7 @@ def _counted(view: PolicyView, corrections: Iterable[Correction]) -> list[float]
 
 
 def _with(snapshot: ServedSnapshot, at: int, amount: float) -> tuple[F8, F8]:
-    """Totals (usage, group usage) of a snapshot with one more correction at an entry. See `corrections.corrected`."""
+    """Totals (usage, group usage) of a snapshot with one more correction at an entry. See `inputs.corrected`."""
     tree: TreeColumns = snapshot.tree
     usage, group_usage = snapshot.values.usage.copy(), snapshot.values.group_usage.copy()
     above = tree.ancestors(at)

@@ -11,14 +11,14 @@ class PrioritiesConfig(AppConfig):
         from django.core.checks import register as register_check
 
         from apps.policies.operations.algorithm_fit import register_trial
-        from apps.policies.publishing.signals import policy_published
+        from apps.policies.publishing.revisions import policy_published
         from apps.policies.publishing.size_guard import register_rank_count
         from apps.policies.recompute_runs import KIND
         from apps.priorities.change_effects import runs as effect_runs
         from apps.priorities.checks import check_packages
         from apps.priorities.receivers import nudge_after_publish
         from apps.priorities.recompute import staleness as recompute
-        from apps.runs.registry import register
+        from apps.runs.services import register
 
         register_check(check_packages)
         register(KIND, recompute.work_recompute)

@@ -23,8 +23,7 @@ from apps.policies.access.scope import rules_all
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
 from apps.priorities.metering.job_charge import JobCharge, JobFacts, charge_of
-from apps.priorities.metering.metric import RATES, JobClassRow
-from apps.priorities.metering.usage import window_of
+from apps.priorities.metering.usage import RATES, JobClassRow, window_of
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.usage.models import Overlap, Record, Source
 

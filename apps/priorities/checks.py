@@ -7,8 +7,8 @@ from typing import Any
 from django.core.checks import CheckMessage, Warning
 
 from apps.engine.algorithms import brought_algorithms, read_algorithm
-from apps.engine.algorithms.property_trial import disproved
-from apps.engine.analysis.measured import measured_algorithms, measured_operators
+from apps.engine.algorithms.packages import disproved
+from apps.engine.analysis.properties import measured_algorithms, measured_operators
 from apps.engine.installed import Installed
 from apps.engine.jobs.benefits import brought_benefits
 from apps.engine.operators import brought_operators

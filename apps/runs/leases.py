@@ -15,8 +15,25 @@ from django.db import DatabaseError, connection, transaction
 
 from apps.runs.holders import has_ended, own_machine
 from apps.runs.models import Run
-from apps.runs.shutdown import WorkerStops, is_stopping
 
+# --- Shutdown of the worker -------------------------------------------------------------------------------------------
+_asked = threading.Event()
+
+
+class WorkerStops(Exception):
+    """What was committed stays; another worker, or this one after its restart, goes on from there."""
+
+
+def ask_to_stop() -> None:
+    """Called by a signal handler."""
+    _asked.set()
+
+
+def is_stopping() -> bool:
+    return _asked.is_set()
+
+
+# --- Leases -----------------------------------------------------------------------------------------------------------
 logger = logging.getLogger(__name__)
 
 # Leases are measured by the database's clock: one clock for all workers, and a test that stops ours stops no lease.

@@ -1,4 +1,4 @@
-"""Background work as rows: asked for, claimed, worked on, finished. The broker only rings."""
+"""Background work as rows: registered, asked for, claimed, worked on, finished. The broker only rings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import celery
 from django.conf import settings
@@ -23,13 +23,59 @@ from apps.core.disk_space import no_room_message
 from apps.core.errors import DomainError, NotFound
 from apps.runs import leases
 from apps.runs.holders import own_holder
-from apps.runs.leases import Heartbeat, Lease, LeaseLost, RunCancelled
+from apps.runs.leases import Heartbeat, Lease, LeaseLost, RunCancelled, WorkerStops, is_stopping
 from apps.runs.models import Run
-from apps.runs.registry import Handler, handler_of, kinds, patient_kinds
-from apps.runs.shutdown import WorkerStops, is_stopping
 
-__all__ = ["Lease", "LeaseLost", "RunCancelled", "cancel_run", "claim_run", "enqueue_run", "fail_run", "finish_run"]
+if TYPE_CHECKING:
+    from apps.runs.leases import Lease
+    from apps.runs.models import Run
 
+__all__ = [
+    "Handler",
+    "Lease",
+    "LeaseLost",
+    "RunCancelled",
+    "cancel_run",
+    "claim_run",
+    "enqueue_run",
+    "fail_run",
+    "finish_run",
+    "handler_of",
+    "kinds",
+    "patient_kinds",
+    "register",
+]
+
+# --- Kinds of runs ----------------------------------------------------------------------------------------------------
+Handler = Callable[["Run", "Lease"], dict[str, Any]]
+
+_handlers: dict[str, Handler] = {}
+_patient: set[str] = set()
+
+
+def register(kind: str, handler: Handler, *, is_patient: bool = False) -> None:
+    """A handler works in steps, each inside `lease.fenced()`, goes on from `run.cursor`, and returns the result.
+
+    is_patient: runs of this kind wait until nothing else is due, and let others go first between their steps.
+    """
+    _handlers[kind] = handler
+    if is_patient:
+        _patient.add(kind)
+
+
+def patient_kinds() -> list[str]:
+    return sorted(_patient)
+
+
+def kinds() -> list[str]:
+    return sorted(_handlers)
+
+
+def handler_of(kind: str) -> Handler:
+    return _handlers[kind]
+
+
+# --- Runs -------------------------------------------------------------------------------------------------------------
 logger = logging.getLogger(__name__)
 
 TASK = "apps.runs.tasks.work_runs"

@@ -6,10 +6,10 @@ class UsageConfig(AppConfig):
     label = "usage"
 
     def ready(self) -> None:
-        from apps.runs.registry import register
+        from apps.runs.services import register
         from apps.usage.records import imports, retention, undo
         from apps.usage.sources import checks  # noqa: F401 - registers itself
-        from apps.usage.sources import runs as collecting
+        from apps.usage.sources import collection as collecting
 
         register(collecting.KIND, collecting.work_collect)
         register(imports.KIND, imports.work_import)

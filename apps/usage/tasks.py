@@ -6,7 +6,7 @@ from celery import shared_task
 
 from apps.core import clock
 from apps.usage.records.retention import ask_for_retention
-from apps.usage.sources.schedule import ask_for_due
+from apps.usage.sources.collection import ask_for_due
 
 
 @shared_task(name="apps.usage.tasks.let_records_go")

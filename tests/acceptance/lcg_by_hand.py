@@ -21,7 +21,7 @@ from django.core.management import call_command
 from apps.accounts.actor import COMMAND
 from apps.core import clock
 from apps.onboarding.services import propose_policy
-from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.direct import publish_operations
 
 FIRST_ON, LAST_ON = date(2005, 11, 20), date(2005, 12, 5)
 DAY = timedelta(days=1)

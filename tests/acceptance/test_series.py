@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from apps.analytics.series import runs
-from apps.analytics.series.storage.columns import DailySeries
+from apps.analytics.series.daily_series import DailySeries
 from apps.analytics.series.stored_series import load_children, load_series, series_state
 from apps.core import clock
 from apps.engine import convergence

@@ -6,9 +6,9 @@ from datetime import datetime
 import pytest
 from django.db import DatabaseError, IntegrityError, connection, transaction
 
+from apps.accounts import audit_log as audit
 from apps.accounts.actor import COMMAND, SYSTEM, Actor
-from apps.accounts.audit import log as audit
-from apps.accounts.audit.check import check_chain
+from apps.accounts.audit_log import check_chain
 from apps.accounts.models import AuditEvent
 
 pytestmark = pytest.mark.django_db

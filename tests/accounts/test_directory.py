@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 
 from apps.accounts.models import Identity, User
-from apps.accounts.sign_in.directory import look_up
+from apps.accounts.sign_in.backends import look_up
 from apps.core.errors import Unavailable
 from tests.accounts.slapd import BASE, READER, READER_PASSWORD, Directory, run_directory
 

@@ -9,9 +9,8 @@ import pytest
 from django.db import connection, transaction
 
 from apps.accounts.models import Account
-from apps.accounts.names import account_index
-from apps.accounts.names.account_ids import AccountKey, account_ids
-from apps.accounts.names.account_index import Roll, load_roll
+from apps.accounts.names import account_ids as account_index
+from apps.accounts.names.account_ids import AccountKey, Roll, account_ids, load_roll
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -312,7 +312,7 @@ def test_a_database_that_accepts_and_never_answers_is_an_outage(
             raise TimeoutError
 
     monkeypatch.setattr(settings, "FAIRSHARE_TOKEN_PATIENCE_S", 1.0)
-    monkeypatch.setattr("apps.accounts.db_probe.Future", _Impatient)
+    monkeypatch.setattr("apps.accounts.token_cache.Future", _Impatient)
     monkeypatch.setattr("apps.accounts.token_cache.look_up_token", look_up)
     with patch("apps.accounts.token_cache.time", clock):
         assert cache.verify(text, at=at)[0] == alice

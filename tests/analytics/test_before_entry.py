@@ -11,11 +11,10 @@ from django.test import Client
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.analytics.convergence.period import Period
+from apps.analytics.convergence.query import Counting, Period
 from apps.analytics.convergence.records import Convergence
 from apps.analytics.convergence.selectors import get_convergence
-from apps.analytics.convergence.shares import Counting
-from apps.analytics.series import against_today
+from apps.analytics.series import stored_series
 from apps.analytics.series.runs import ask_for_series
 from apps.core.errors import TooLarge
 from apps.policies.models import Grant, Policy
@@ -122,7 +121,7 @@ def test_what_is_told_by_sums_is_not_told_of_days_measured_against_today(mounted
 def test_too_many_days_or_hours_are_refused(mounted: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("MOST_DAYS", "MOST_BUCKETS"):
         with monkeypatch.context() as patched:
-            patched.setattr(against_today, name, 2)
+            patched.setattr(stored_series, name, 2)
             with pytest.raises(TooLarge) as refused:
                 look(mounted, against_today=True)
             assert refused.value.code == "too_many_days"
@@ -144,7 +143,7 @@ def test_rest_and_page_mark_the_days_and_offer_today(
     assert 'data-testid="before-entry"' in page
     assert f'href="{path}?measure=today"' in page
     assert 'data-testid="against-today" data-value="3"' in client.get(path, {"measure": "today"}).content.decode()
-    monkeypatch.setattr(against_today, "MOST_DAYS", 2)
+    monkeypatch.setattr(stored_series, "MOST_DAYS", 2)
     refused = client.get(path, {"measure": "today"})
     assert refused.status_code == 422
     assert 'data-testid="cannot-be-shown" data-value="measure"' in refused.content.decode()

@@ -9,19 +9,32 @@ from math import inf, isnan
 import numpy as np
 import pytest
 
-from apps.analytics.convergence.merit import half_times_of, measure, slack_of, states_of
-from apps.analytics.convergence.period import MOST_DAYS, Period, read_period, usual_period, whole_period
-from apps.analytics.convergence.shares import (
+from apps.analytics.convergence.query import (
+    MOST_DAYS,
     Counting,
+    Period,
     actual_share,
     cut,
     pick,
     read_counting,
+    read_period,
     target_share,
+    usual_period,
     visible_windows,
+    whole_period,
 )
-from apps.analytics.convergence.verdict import Shares, has_the_only_demand, judge, verdict, verdict_of_one
-from apps.analytics.series.storage.columns import DailySeries, SeriesDays, SeriesState
+from apps.analytics.convergence.verdict import (
+    Shares,
+    half_times_of,
+    has_the_only_demand,
+    judge,
+    measure,
+    slack_of,
+    states_of,
+    verdict,
+    verdict_of_one,
+)
+from apps.analytics.series.daily_series import DailySeries, SeriesDays, SeriesState
 from apps.core.errors import Invalid, Malformed
 from tests.series_by_hand import plain_series
 

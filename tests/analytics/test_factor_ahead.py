@@ -9,9 +9,9 @@ import pytest
 
 from apps.accounts.actor import COMMAND
 from apps.analytics.forecast import FactorAhead, get_forecasts
-from apps.analytics.forecast.factor_ahead import DAYS
-from apps.analytics.forecast.payload import forecast_json
+from apps.analytics.forecast.entry_forecast import DAYS
 from apps.analytics.what_if import Supposition, try_out
+from apps.analytics.what_if.payload import forecast_json
 from apps.priorities.models import Snapshot
 from apps.priorities.recompute.pipeline import compute, load_inputs
 from apps.priorities.serving import store
@@ -125,7 +125,7 @@ def test_where_levels_decide_there_is_no_curve_of_the_factor(make_site: Any, alg
 
 def test_too_many_hours_are_said_to_be_too_many(make_site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     site = _site(make_site, "slurm-classic", FADING)
-    monkeypatch.setattr("apps.analytics.forecast.usage_source.MOST_BUCKETS", 3)
+    monkeypatch.setattr("apps.analytics.forecast.past_usage.MOST_BUCKETS", 3)
     forget_process()
     found = _ahead(site)
     assert found is not None

@@ -346,7 +346,7 @@ def test_an_account_that_nobody_knows_has_no_forecast(steady: Site) -> None:
 
 
 def test_too_many_hours_to_wait_for_are_named_and_not_read(steady: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.analytics.forecast.usage_source.MOST_BUCKETS", 10)
+    monkeypatch.setattr("apps.analytics.forecast.past_usage.MOST_BUCKETS", 10)
     forget_process()
     found = _forecast(steady)
     assert not found.has_days

@@ -9,10 +9,9 @@ from uuid import UUID, uuid4
 import numpy as np
 import pytest
 
-from apps.analytics.forecast.past_usage import from_series
-from apps.analytics.forecast.usage_source import read_past
+from apps.analytics.forecast.past_usage import from_series, read_past
+from apps.analytics.series.daily_series import DailySeries, SeriesDays
 from apps.analytics.series.runs import ask_for_series
-from apps.analytics.series.storage.columns import DailySeries, SeriesDays
 from apps.policies.models import Policy
 from apps.priorities.serving import store
 from apps.runs.services import work_run_now
@@ -98,7 +97,7 @@ def test_the_series_and_the_hours_tell_the_same_pace(days: Site, monkeypatch: py
     chain = [i for i in range(1, len(snapshot.tree)) if snapshot.tree.path(i) in ("/physics", "/physics/alice")]
     by_hours = read_past(days.policy, snapshot, chain, hourly=False)
     assert work_run_now(ask_for_series(Policy.objects.get(pk=days.policy.pk), at=AS_OF).pk).state == "succeeded"
-    monkeypatch.setattr("apps.analytics.forecast.usage_source.inputs_of", lambda *_: None)
+    monkeypatch.setattr("apps.analytics.forecast.past_usage.inputs_of", lambda *_: None)
     by_days = read_past(days.policy, snapshot, chain, hourly=False)
     assert by_hours is not None
     assert by_days is not None

@@ -13,10 +13,10 @@ from django.test import Client
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.analytics.convergence.by_hour import get_convergence_by_hour
-from apps.analytics.convergence.shares import Counting
+from apps.analytics.convergence.query import Counting
 from apps.analytics.models import Series, SeriesHour, SeriesHourTile
-from apps.analytics.series import hours, runs
-from apps.analytics.series.storage.columns import DailySeries
+from apps.analytics.series import runs
+from apps.analytics.series.daily_series import DailySeries
 from apps.analytics.series.stored_series import load_hours, load_series, series_state
 from apps.core.errors import Invalid
 from apps.policies.models import Grant, Policy
@@ -162,7 +162,7 @@ class _Killed(BaseException):
 
 
 def test_of_very_large_trees_days_alone_are_built(grown: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hours, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(runs, "MOST_ENTRIES", 3)
     assert build(grown)["hours"] == 0
     assert series_state(grown.policy).hours_through_at is None
     assert runs.build_series_stale(at=AS_OF + HOUR) == []

@@ -10,14 +10,12 @@ import pytest
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.analytics.operators import tree_figures
-from apps.analytics.operators.figure_query import FigureQuery, read_query
-from apps.analytics.operators.figures import FIGURES
 from apps.analytics.operators.operator_figures import SEVEN
-from apps.analytics.operators.records import columns_of
-from apps.analytics.operators.selectors import check_tree, choices_for, get_figure, get_operators_page
+from apps.analytics.operators.records import FigureQuery, columns_of, read_query
+from apps.analytics.operators.selectors import FIGURES, check_tree, choices_for, get_figure, get_operators_page
 from apps.analytics.review import get_review_page
 from apps.core.errors import Invalid, NotFound
-from apps.engine.analysis import density, figure_17, job_size
+from apps.engine.analysis import density, job_size
 from apps.engine.operators import get_operator
 from apps.policies.changesets.checks import Check
 from apps.policies.services import make_change_set
@@ -91,10 +89,10 @@ def test_figure_8_holds_the_numbers_of_the_analysis(open_grid: Grid) -> None:
         assert found == density.input_density(get_operator(name), 8).tolist()
 
 
-@pytest.mark.parametrize("reading", [reading.name for reading in figure_17.READINGS])
+@pytest.mark.parametrize("reading", [reading.name for reading in job_size.READINGS])
 def test_figure_17_holds_the_cells_of_the_analysis(open_grid: Grid, reading: str) -> None:
-    named = next(each for each in figure_17.READINGS if each.name == reading)
-    expected = {(cell.operator, cell.column): (cell.bits, cell.published) for cell in figure_17.cells(named.reading)}
+    named = next(each for each in job_size.READINGS if each.name == reading)
+    expected = {(cell.operator, cell.column): (cell.bits, cell.published) for cell in job_size.cells(named.reading)}
     rows = figure("bits", reading=reading).rows
     assert {(row.operator, row.region): (row.bits, row.published) for row in rows} == expected
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from apps.accounts.actor import COMMAND
+from apps.analytics.series.daily_series import DailySeries
 from apps.analytics.series.runs import build_series_stale
-from apps.analytics.series.storage.columns import DailySeries
 from apps.analytics.series.stored_series import load_children, load_series, series_state
-from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.direct import publish_operations
 from apps.policies.services import publish_document
 from apps.policies.tree.stored import load_tree
 from apps.priorities.recompute import pipeline as assembly

@@ -20,14 +20,13 @@ from apps.mapping.rules.rule import Rule
 from apps.policies.recompute_runs import nudge
 from apps.runs.models import Run
 from apps.runs.services import claim_run, work_lease
-from apps.usage.buckets.changed_hours import earliest_change
+from apps.usage.buckets.hourly import earliest_change
 from apps.usage.models import Bucket, ChangedHour, Record, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.quality import bucket_audit
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.overlaps import decide_overlap
-from apps.usage.records.record_rows import undo_records
-from apps.usage.records.versions import lock_source
+from apps.usage.records.versions import lock_source, undo_records
 from apps.usage.selectors import watermarks
 from apps.usage.services import make_source
 from apps.usage.sources.services import change_source, tag_of

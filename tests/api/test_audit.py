@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from apps.accounts import audit_log as audit
 from apps.accounts.actor import SYSTEM, Actor
-from apps.accounts.audit import log as audit
-from apps.accounts.audit.check import check_chain
+from apps.accounts.audit_log import check_chain
 from apps.accounts.models import AuditEvent
 from apps.policies.services import make_change_set, publish_change_set
 from tests.api.conftest import Caller

@@ -15,7 +15,7 @@ import pytest
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
-from apps.api.v1.usage import bucket_tables
+from apps.api.v1.usage import views
 from apps.core.tables import Column, pieces
 from apps.policies.models import Grant
 from apps.policies.services import make_change_set, publish_change_set
@@ -154,7 +154,7 @@ def test_priorities_as_a_table_are_those_of_the_lines(computed: Site, scheduler:
 
 
 def test_usage_as_a_table_has_every_page(computed: Site, admin: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bucket_tables, "_PAGE", 3)
+    monkeypatch.setattr(views, "_TABLE_PAGE", 3)
     texts, values = both(admin, BUCKETS, **PERIOD)
     assert sum(row["cpu_s"] for row in values) == 10 * 3600 == sum(Bucket.objects.values_list("cpu_s", flat=True))
     rows = admin.get(BUCKETS, PERIOD).json()["results"]

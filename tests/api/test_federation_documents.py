@@ -17,13 +17,13 @@ from apps.accounts.actor import COMMAND, SYSTEM
 from apps.accounts.models import Token
 from apps.accounts.services import revoke_token
 from apps.core.signing import open_document
-from apps.federation.documents.keys import load_keys, rotate_key
+from apps.federation import publishing as reading
+from apps.federation.documents.trust import load_keys, rotate_key
 from apps.federation.models import Mount, PublishedDocument, Reading
-from apps.federation.publications import readers as reading
-from apps.federation.publications.services import drop_publication, make_publication
+from apps.federation.publishing import drop_publication, make_publication
 from apps.federation.usage_feeds.feeds import make_feed
 from apps.policies.models import Policy
-from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.direct import publish_operations
 from apps.policies.tree.stored import remembered
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site, push, record

@@ -11,8 +11,8 @@ from django.conf import LazySettings
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import AuditEvent
 from apps.federation.models import Fetch, HeldHour, Mount, Publication, Subscription
-from apps.federation.publications.services import make_publication
-from apps.policies.publishing.quick_publish import publish_operations
+from apps.federation.publishing import make_publication
+from apps.policies.publishing.direct import publish_operations
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from tests.api.conftest import Caller

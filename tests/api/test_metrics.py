@@ -20,8 +20,8 @@ from prometheus_client.registry import Collector
 from apps.accounts.actor import SYSTEM
 from apps.analytics.models import Series
 from apps.analytics.series import runs as series_runs
-from apps.api.gauges import policies
-from apps.api.gauges.sources import unmapped_of_sources
+from apps.api.monitoring import gauges
+from apps.api.monitoring.gauges import unmapped_of_sources
 from apps.policies.recompute_runs import nudge
 from apps.policies.services import publish_document
 from apps.priorities.serving import store
@@ -130,7 +130,7 @@ def test_policies_tell_how_far_they_are_from_their_targets(computed: Site, monke
     weighted = 0.6 * physics + 0.4 * biology + 0.4 * alice + 0.2 * bob
     assert value(found, "fairshare_deviation_points", **of) == pytest.approx(100 * weighted / 2, rel=0.01)
     snapshot = store.newest("grid")
-    over, under = policies.count_outside(snapshot)
+    over, under = gauges.count_outside(snapshot)
     assert value(found, "fairshare_entries_out_of_band", side="over", **of) == over >= 1
     assert value(found, "fairshare_entries_out_of_band", side="under", **of) == under >= 1
 
@@ -146,7 +146,7 @@ def test_a_policy_in_which_nobody_ran_anything_has_no_deviation(site: Site) -> N
     site.other.refresh_from_db()
     work_run_now(nudge(site.other, at=AT).pk)
     store.poll()
-    assert policies.mean_deviation_points(store.newest("other")) is None
+    assert gauges.mean_deviation_points(store.newest("other")) is None
     found = scrape()
     assert found["fairshare_deviation_points"].samples == {}
     assert value(found, "fairshare_entry_target_ratio", policy="other", entry="/quiet") == 1
@@ -194,7 +194,7 @@ def test_odd_names_are_escaped(computed: Site) -> None:
     odd = 'a\\b"c'
     names = [odd if name == "physics" else name for name in snapshot.tree.name]
     renamed = replace(snapshot, tree=replace(snapshot.tree, name=names))
-    (family, *_) = policies.entry_families({"grid": renamed}, 1)
+    (family, *_) = gauges.entry_families({"grid": renamed}, 1)
 
     class One(Collector):
         def collect(self) -> Iterator[Any]:

@@ -6,9 +6,8 @@ import pytest
 from django.test import Client
 
 from apps.accounts.actor import COMMAND
-from apps.analytics.operators.figure_query import FigureQuery
-from apps.analytics.operators.figures import FIGURES
-from apps.analytics.operators.selectors import get_figure, get_operators_page
+from apps.analytics.operators.records import FigureQuery
+from apps.analytics.operators.selectors import FIGURES, get_figure, get_operators_page
 from tests.api.small_site import Site
 
 PATH = "/api/v1/policies/grid/operators"

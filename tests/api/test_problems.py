@@ -9,7 +9,7 @@ import pytest
 from django.core.cache import cache
 from django.test import Client
 
-from apps.api.throttling import WriteThrottle
+from apps.api.transport import WriteThrottle
 from tests.api.conftest import Caller
 from tests.api.small_site import Site
 

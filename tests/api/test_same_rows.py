@@ -220,7 +220,7 @@ def test_while_the_database_is_away_a_token_reads_what_it_read(people: Site, mon
     def refuse(**_: Any) -> None:
         raise OperationalError("no server")
 
-    monkeypatch.setattr("apps.api.token_visibility.readable_now", refuse)
+    monkeypatch.setattr("apps.api.lookup.readable_now", refuse)
     assert caller.get(ONE, {"account": ["alice", "carol"]}).json()["results"] == before, "remembered"
     monkeypatch.setattr(token_cache, "FRESH_S", 0.0)
     assert caller.get(ONE, {"account": ["alice", "carol"]}).json()["results"] == before, "and not asked for anew"
@@ -243,7 +243,7 @@ def test_a_look_up_from_memory_never_asks_the_database_what_its_token_reads(
     tokens.verify(header.split()[1], at=AT)
     assert isinstance(look_up(AnswerFrom.MEMORY), HandedOver), "not asked yet"
     found = look_up(AnswerFrom.SNAPSHOTS).json()["results"]
-    monkeypatch.setattr("apps.api.token_visibility.readable_now", lambda **_: pytest.fail("asked the database"))
+    monkeypatch.setattr("apps.api.lookup.readable_now", lambda **_: pytest.fail("asked the database"))
     assert look_up(AnswerFrom.MEMORY).json()["results"] == found
 
 

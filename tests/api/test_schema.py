@@ -22,8 +22,8 @@ from schemathesis.checks import CHECKS, load_all_checks
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import User
 from apps.accounts.names.account_ids import AccountKey
-from apps.api.throttling import WriteThrottle
-from apps.federation.publications.services import make_publication
+from apps.api.transport import WriteThrottle
+from apps.federation.publishing import make_publication
 from apps.federation.usage_feeds.feeds import make_feed
 from apps.federation.usage_feeds.subscriptions import subscribe
 from apps.mapping.attachments import attach_account

@@ -12,7 +12,7 @@ import pytest
 from django.conf import LazySettings
 from django.test import Client
 
-from apps.api.openapi import views as schema_view
+from apps.api import schema as schema_view
 from apps.cli.stack.prepare import describe_api
 from apps.core.release import schema_file
 from tests.api.conftest import refused

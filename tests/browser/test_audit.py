@@ -8,13 +8,13 @@ from datetime import timedelta
 import pytest
 from playwright.sync_api import expect
 
+from apps.accounts import audit_log as audit
 from apps.accounts.actor import SYSTEM, Actor
-from apps.accounts.audit import log as audit
-from apps.accounts.audit.check import check_chain
+from apps.accounts.audit_log import check_chain
 from apps.accounts.models import AuditEvent, User
 from apps.core import clock
 from apps.policies.access.delegation import give_grant
-from apps.policies.access.roles import VERBS_OF_ROLE
+from apps.policies.access.held_rights import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
 from tests.browser.conftest import Open, in_windows
 from tests.dashboard.grid import SLUG, Grid

@@ -9,7 +9,7 @@ from math import sin
 import pytest
 from playwright.sync_api import expect
 
-from apps.analytics.series.storage.columns import SeriesState
+from apps.analytics.series.daily_series import SeriesState
 from apps.core import clock
 from tests.browser.conftest import Open, at_widths
 from tests.dashboard.grid import SLUG, Grid

@@ -14,7 +14,7 @@ from apps.core import clock
 from apps.federation.fetch_schedule import ask_for
 from apps.federation.models import Mount
 from apps.federation.mounts.services import make_mount
-from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.direct import publish_operations
 from apps.runs.services import work_run_now
 from tests.browser.conftest import Open, at_widths
 from tests.browser.hands import tab_to

@@ -10,7 +10,7 @@ from apps.accounts.actor import SYSTEM
 from apps.analytics.series.runs import ask_for_series
 from apps.core import clock
 from apps.policies.models import Policy
-from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.direct import publish_operations
 from apps.priorities.local_only.services import fall_back
 from apps.runs.services import work_run_now
 from tests.browser.conftest import Open, at_widths

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from apps.analytics.operators.figures import FIGURES
+from apps.analytics.operators.selectors import FIGURES
 from tests.browser.conftest import Open, in_windows
 from tests.dashboard.grid import SLUG, Grid
 

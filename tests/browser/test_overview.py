@@ -10,8 +10,7 @@ from playwright.sync_api import expect
 
 from apps.analytics.series.runs import ask_for_series
 from apps.core import clock
-from apps.dashboard.overview import cards
-from apps.dashboard.overview import presenters as overview_cards
+from apps.dashboard.overview import presenters
 from apps.policies.models import Pin, Policy
 from apps.runs.services import work_run_now
 from apps.usage.models import Source
@@ -82,8 +81,8 @@ def test_a_broken_card_is_fetched_again_on_its_own(grid: Grid, visit: Open, monk
         raise RuntimeError("broken")
 
     with monkeypatch.context() as patch:
-        cards.last_good.clear()
-        patch.setattr(overview_cards, "_sources", fail)
+        presenters.last_good.clear()
+        patch.setattr(presenters, "_sources", fail)
         page = window.go("/")
         expect(page.locator("#sources .broken")).to_be_visible()
         expect(page.locator("#top")).to_contain_text("biomed")

@@ -11,9 +11,8 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND
-from apps.analytics.operators.figure_query import FigureQuery
-from apps.analytics.operators.figures import FIGURES
-from apps.analytics.operators.selectors import check_tree, get_figure
+from apps.analytics.operators.records import FigureQuery
+from apps.analytics.operators.selectors import FIGURES, check_tree, get_figure
 from tests.dashboard.grid import SLUG, Grid
 
 

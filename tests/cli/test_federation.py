@@ -16,7 +16,7 @@ from apps.accounts.actor import COMMAND
 from apps.core.signing import open_document
 from apps.federation.models import HeldHour, Mount, Subscription, UsageFeed
 from apps.policies.models import Policy
-from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.direct import publish_operations
 from apps.policies.services import make_policy, publish_document
 from tests.federation.conftest import AT, VO
 from tests.federation.other_side import KEY, OtherFeed, OtherSide, serving

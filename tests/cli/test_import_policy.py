@@ -244,7 +244,7 @@ def test_slurm_s_dump_and_grid_engine_s_tree_are_taken_in(grid: Policy, golden_d
 def test_more_than_a_change_set_holds_is_a_draft_of_the_whole_tree(
     grid: Policy, file: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apps.policies.files.imports.MOST_OPERATIONS", 3)
+    monkeypatch.setattr("apps.policies.files.import_export.MOST_OPERATIONS", 3)
     assert operations.MOST_OPERATIONS == 10_000
     run("import_policy", "--policy", "grid", "--format", "csv", file(CSV))
     draft = ChangeSet.objects.get(state="draft")
@@ -259,7 +259,7 @@ def test_more_than_a_change_set_holds_is_a_draft_of_the_whole_tree(
 def test_a_whole_tree_is_not_put_over_what_others_changed_since(
     grid: Policy, file: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apps.policies.files.imports.MOST_OPERATIONS", 0)
+    monkeypatch.setattr("apps.policies.files.import_export.MOST_OPERATIONS", 0)
     run("import_policy", "--policy", "grid", "--format", "csv", file(CSV))
     draft = ChangeSet.objects.get(state="draft")
     run(

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from apps.accounts.actor import COMMAND
-from apps.cli.sample import federation, peers
-from apps.cli.sample.backlog import work_at
+from apps.cli.sample import peers
 from apps.cli.sample.grid import MOUNTED, Grid
+from apps.cli.sample.jobs import work_at
 from apps.core.signing import BadDocument, open_document
+from apps.federation import fetch_requests
 from apps.federation.documents.wire import PolicyLimits, read_policy
 from apps.federation.documents.wire_usage import UsageDocument, read_usage
 from apps.federation.fetch_schedule import KIND, ask_for_due
-from apps.federation.fetching import inline
 from apps.federation.grid.peers import list_peers
 from apps.federation.models import Fetch, Mount, Subscription
-from apps.federation.publications.services import SAMPLE_NAME, own_name
+from apps.federation.publishing import SAMPLE_NAME, own_name
 from apps.federation.staleness import Condition
 from apps.notices.evaluation import evaluate
 from apps.notices.models import Notice
@@ -28,11 +28,11 @@ from apps.runs.models import Run
 from apps.usage.models import Bucket
 from tests.worlds import AT
 
-BEGINS = federation.begins_at(AT)
+BEGINS = peers.begins_at(AT)
 
 
 def answered(url: str, at: datetime) -> bytes:
-    answer = inline.answer(url, at=at)
+    answer = fetch_requests.own_answer(url, at=at)
     assert answer is not None
     assert answer.status == 200
     return answer.body
@@ -75,11 +75,11 @@ def test_later_hours_change_no_earlier_one() -> None:
 
 
 def test_only_names_that_nobody_has_are_answered_here() -> None:
-    assert inline.answer("https://vo.example.org/neutrinos.fairshare", at=AT) is None
-    assert inline.answer("https://[::1", at=AT) is None
+    assert fetch_requests.own_answer("https://vo.example.org/neutrinos.fairshare", at=AT) is None
+    assert fetch_requests.own_answer("https://[::1", at=AT) is None
     with pytest.raises(ValueError, match="example"):
-        inline.register("example.org", lambda _url, _at: b"")
-    wrong = inline.answer(f"https://{peers.VO_ISSUER}/other", at=AT)
+        fetch_requests.register("example.org", lambda _url, _at: b"")
+    wrong = fetch_requests.own_answer(f"https://{peers.VO_ISSUER}/other", at=AT)
     assert wrong is not None
     assert (wrong.status, wrong.body) == (404, b"")
 

@@ -17,19 +17,20 @@ from pathlib import Path
 import pytest
 
 from apps.cli.stack import processes
-from apps.cli.stack.child import Child
-from apps.cli.stack.first_run import password_for, sign_ins
-from apps.cli.stack.lock import VarLock
-from apps.cli.stack.logs import LogEcho
 from apps.cli.stack.paths import (
     REPOSITORY,
     InsecureDirectory,
     broker_dirs,
+    password_for,
     private_dir,
     read_or_make_secret,
+    sign_ins,
     socket_dir,
     write_once,
 )
+from apps.cli.stack.postgres import VarLock
+from apps.cli.stack.processes import LogEcho
+from apps.cli.stack.supervisor import Child
 from tests.faults.conftest import FirstStart, first_start  # noqa: F401 - fixture
 
 
@@ -220,7 +221,7 @@ def test_new_lines_are_repeated_with_the_name_and_old_ones_are_not(var: Path) ->
 
 
 def test_a_large_log_is_put_aside_and_goes_on_empty(var: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.cli.stack.logs._LARGEST", 100)
+    monkeypatch.setattr("apps.cli.stack.processes._LARGEST", 100)
     log, said = var / "web.log", list[str]()
     echo = LogEcho(log, "web", said.append)
     with log.open("ab", buffering=0) as file:

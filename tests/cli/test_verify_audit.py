@@ -13,10 +13,10 @@ from django.db import connection
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from apps.accounts import audit_log as audit
+from apps.accounts import audit_log as audit_check
 from apps.accounts.actor import SYSTEM, Actor
-from apps.accounts.audit import check as audit_check
-from apps.accounts.audit import log as audit
-from apps.accounts.audit.check import check_chain, last_check
+from apps.accounts.audit_log import check_chain, last_check
 from apps.accounts.models import AuditCheck, AuditEvent
 from apps.accounts.tasks import verify_audit as verify_by_the_clock
 from tests.examples import examples

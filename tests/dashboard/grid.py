@@ -15,7 +15,7 @@ from apps.mapping.services import set_rules
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.files.document import read_document
 from apps.policies.models import ChangeSet, Policy
-from apps.policies.publishing.tree_replacement import publish_tree
+from apps.policies.publishing.direct import publish_tree
 from apps.policies.services import make_policy
 from apps.policies.tree.document_merge import adopt
 from apps.policies.tree.stored import TreeColumns, load_tree

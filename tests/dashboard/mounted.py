@@ -13,7 +13,7 @@ from apps.accounts.actor import SYSTEM
 from apps.accounts.models import User
 from apps.federation.fetch_schedule import ask_for
 from apps.federation.models import Mount
-from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.direct import publish_operations
 from apps.runs.services import work_run_now
 from tests.api.small_site import Site, build_site
 from tests.federation.other_side import KEY, OtherSide, serving

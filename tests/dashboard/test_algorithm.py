@@ -10,13 +10,13 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.actor import COMMAND
-from apps.analytics.operators.figure_query import FigureQuery
+from apps.analytics.operators.records import FigureQuery
 from apps.analytics.operators.selectors import check_tree
 from apps.core import clock
 from apps.engine.algorithms import all_algorithms
 from apps.engine.operators import all_operators
 from apps.policies.models import Policy, Revision
-from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.direct import publish_operations
 from apps.policies.services import change_settings, change_shares
 from apps.priorities.serving import store
 from tests.dashboard.grid import SLUG, Grid, make_grid

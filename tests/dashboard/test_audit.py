@@ -13,15 +13,15 @@ import pytest
 from django.db import connection
 from django.test import Client, override_settings
 
+from apps.accounts import audit_log as audit
 from apps.accounts.actor import SYSTEM, Actor
-from apps.accounts.audit import log as audit
-from apps.accounts.audit.check import check_chain
+from apps.accounts.audit_log import check_chain
 from apps.accounts.models import AuditCheck, AuditEvent, User
 from apps.core import clock
 from apps.core.errors import NotAllowed
-from apps.dashboard.audit.words import WANTED
+from apps.dashboard.audit.presenters import WANTED
 from apps.policies.access.delegation import give_grant
-from apps.policies.access.roles import VERBS_OF_ROLE
+from apps.policies.access.held_rights import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read, text_of

@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from apps.dashboard.shell.downloads import csv_response, harmless
+from apps.dashboard.shell.requests import csv_response, harmless
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from apps.dashboard.imports.notes import Noted, noted
+from apps.dashboard.imports.reports import Noted, noted
 
 COLLECTORS = Path(settings.BASE_DIR) / "apps" / "usage" / "parsers"
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid4
 
-from apps.dashboard.figures.bullet import USUAL_TOLERANCE, State
+from apps.dashboard.figures.bars import USUAL_TOLERANCE, State
 from apps.dashboard.shell import lines
 from apps.priorities.selectors import EntryRow, MoreRow
 

@@ -10,13 +10,13 @@ from django.test import Client
 
 from apps.accounts.actor import SYSTEM
 from apps.analytics.models import Series
+from apps.analytics.series.daily_series import SeriesState
 from apps.analytics.series.runs import ask_for_series
-from apps.analytics.series.storage.columns import SeriesState
 from apps.analytics.series.stored_series import series_state
-from apps.dashboard.overview import cards
+from apps.dashboard.overview import presenters
 from apps.federation.models import Mount, Remote
 from apps.notices.evaluation import evaluate
-from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.direct import publish_operations
 from apps.priorities.local_only.services import fall_back, recover
 from apps.runs.services import work_run_now
 from tests.api.conftest import Caller, _fresh_process, computed, site  # noqa: F401 - fixtures
@@ -38,7 +38,7 @@ ATTENTION = "/_attention?policy=grid"
 @pytest.fixture
 def alone(computed: Site) -> Site:  # noqa: F811
     """Everybody's usage counts below /physics, and nobody else was heard since noon."""
-    cards.last_good.clear()
+    presenters.last_good.clear()
     make_global(computed, "/physics")
     fall_back(computed.policy, computed.uid("/physics"), reason=REASON, at=AT)
     computed.recompute()
@@ -218,7 +218,7 @@ def test_the_state_of_the_days_is_what_they_were_built_of(alone: Site, monkeypat
 
 # --- Mounts -----------------------------------------------------------------------------------------------------------
 def test_what_is_too_old_is_a_concern_with_what_holds_meanwhile_said_once(mount: Mount, place: Site) -> None:  # noqa: F811
-    cards.last_good.clear()
+    presenters.last_good.clear()
     rows = Mount.objects.filter(pk=mount.pk)
     administrator = signed_in(place.admin)
 
@@ -250,7 +250,7 @@ def test_what_is_too_old_is_a_concern_with_what_holds_meanwhile_said_once(mount:
 
 
 def test_whoever_sees_the_entry_is_led_there_and_not_to_the_mount(mount: Mount, place: Site) -> None:  # noqa: F811
-    cards.last_good.clear()
+    presenters.last_good.clear()
     Mount.objects.filter(pk=mount.pk).update(good_at=AT - 30 * HOUR)
     type(place.policy).objects.filter(slug="grid").update(visibility="tree")
     card = signed_in(place.alice).get(ATTENTION, headers=HTMX).content.decode()
@@ -259,7 +259,7 @@ def test_whoever_sees_the_entry_is_led_there_and_not_to_the_mount(mount: Mount, 
 
 
 def test_a_blocked_peer_is_a_concern_of_whoever_decides_about_it(mount: Mount, place: Site) -> None:  # noqa: F811
-    cards.last_good.clear()
+    presenters.last_good.clear()
     Mount.objects.filter(pk=mount.pk).update(state=Remote.State.BLOCKED, error_code="forked")
     evaluate(at=AT)
     page = read(signed_in(place.admin).get(ATTENTION, headers=HTMX))

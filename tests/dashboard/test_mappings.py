@@ -13,8 +13,8 @@ from django.test import Client
 from apps.accounts.models import Account, User
 from apps.core import clock
 from apps.mapping.models import Attachment, MappingRule
-from apps.mapping.states import version_of
-from apps.policies.access.roles import VERBS_OF_ROLE
+from apps.mapping.versions import version_of
+from apps.policies.access.held_rights import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow

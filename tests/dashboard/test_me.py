@@ -10,11 +10,11 @@ from django.test import Client
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account, User
-from apps.analytics.operators.figure_query import FigureQuery
+from apps.analytics.operators.records import FigureQuery
 from apps.analytics.operators.selectors import get_figure
 from apps.core import clock
 from apps.explain.my_priority import get_my_priority
-from apps.policies.access.roles import VERBS_OF_ROLE
+from apps.policies.access.held_rights import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
 from apps.priorities.recompute.projection import compute_from_totals
 from apps.priorities.serving import store

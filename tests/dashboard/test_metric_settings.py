@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from apps.core.errors import Invalid
-from apps.dashboard.drafts.settings_forms import read_settings, typed
+from apps.dashboard.drafts.forms import read_settings, typed
 from apps.dashboard.review.words import value_words
 from apps.policies.files.document import read_document
 from apps.policies.formats import json_document, yaml_document

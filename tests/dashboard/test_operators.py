@@ -10,9 +10,8 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.actor import COMMAND
-from apps.analytics.operators.figure_query import FigureQuery
-from apps.analytics.operators.figures import FIGURES
-from apps.analytics.operators.selectors import check_tree, get_figure
+from apps.analytics.operators.records import FigureQuery
+from apps.analytics.operators.selectors import FIGURES, check_tree, get_figure
 from apps.core import clock
 from apps.engine.operators import all_operators
 from apps.policies.services import change_settings

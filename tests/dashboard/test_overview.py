@@ -14,8 +14,7 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.analytics.series.runs import ask_for_series
 from apps.core import clock
-from apps.dashboard.overview import cards
-from apps.dashboard.overview import presenters as overview_cards
+from apps.dashboard.overview import presenters
 from apps.policies.models import Pin, Policy
 from apps.policies.services import change_shares, make_change_set, propose_change_set
 from apps.priorities.serving import store
@@ -35,7 +34,7 @@ CARDS = ("verdict", "top", "deviation", "pins", "attention", "sources", "recent"
 
 @pytest.fixture
 def grid(open_grid: Grid) -> Grid:
-    cards.last_good.clear()
+    presenters.last_good.clear()
     return open_grid
 
 
@@ -91,7 +90,7 @@ def test_a_broken_card_says_so_beside_its_last_good_value_and_the_rest_stays(
     def fail(desk: object) -> None:
         raise DatabaseError("secret address of the database")
 
-    monkeypatch.setattr(overview_cards, "_top", fail)
+    monkeypatch.setattr(presenters, "_top", fail)
     answer = admin.get("/")
     page = read(answer)
     assert page.one(".broken").parent.attributes["id"] == "top"  # type: ignore[union-attr]
@@ -102,7 +101,7 @@ def test_a_broken_card_says_so_beside_its_last_good_value_and_the_rest_stays(
     assert "secret" not in answer.content.decode()
     card = shown(admin, "/_top", headers=HTMX)
     assert card.has(f'.broken a[hx-get="/_top?policy={SLUG}"]')
-    cards.last_good.clear()
+    presenters.last_good.clear()
     card = shown(admin, "/_top", headers=HTMX)
     assert (card.has(".broken"), card.has(".broken time"), card.has("a.label")) == (True, False, False)
 

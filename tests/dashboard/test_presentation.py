@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from apps.dashboard.figures.bullet import State
+from apps.dashboard.figures.bars import State
 from apps.dashboard.shell import presentation
 
 NOW = datetime(2026, 12, 1, 12, 4, tzinfo=UTC)

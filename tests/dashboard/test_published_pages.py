@@ -11,7 +11,7 @@ from django.test import Client
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import AuditEvent, User
 from apps.federation.models import Publication, Reading, SiteKey, UsageFeed
-from apps.federation.publications.services import issue, make_publication
+from apps.federation.publishing import issue, make_publication
 from apps.federation.usage_feeds.feeds import make_feed
 from apps.policies.models import Policy
 from tests.dashboard.page import Page, read, text_of

@@ -12,11 +12,11 @@ from django.test import Client
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.dashboard.drafts import settings_forms
+from apps.dashboard.drafts import forms
 from apps.policies import services
-from apps.policies.access.roles import VERBS_OF_ROLE
+from apps.policies.access.held_rights import VERBS_OF_ROLE
 from apps.policies.changesets import drafts, lifecycle
-from apps.policies.files import imports
+from apps.policies.files import import_export
 from apps.policies.models import ChangeSet, Grant, Policy
 from apps.policies.settings import PolicySettings
 from apps.priorities.change_effects import runs as effect_runs
@@ -326,7 +326,7 @@ def test_every_change_set_there_is_can_be_read(grid: Grid) -> None:
 def test_from_what_size_on_a_second_person_is_needed_is_set_in_a_draft(grid: Grid) -> None:
     client = signed_in(grid.admin)
     draft = drafts.open_draft(policy_slug=SLUG, at=AT, actor=Actor(user=grid.admin, via="page"))
-    typed = settings_forms.typed(PolicySettings()) | {"review_points": "5", "review_users": "100"}
+    typed = forms.typed(PolicySettings()) | {"review_points": "5", "review_users": "100"}
     url = f"/changes/{draft.pk}/edit/settings/"
     wrong = client.post(url, {**typed, "review_points": "500", "version": draft.version})
     assert wrong.status_code == 422
@@ -362,10 +362,12 @@ def test_what_is_in_force_is_shown_upon_what_it_followed(grid: Grid, bob: User) 
 def test_a_whole_tree_on_a_moved_policy_is_told_and_not_put_in_force(
     grid: Grid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(imports, "MOST_OPERATIONS", 0)
+    monkeypatch.setattr(import_export, "MOST_OPERATIONS", 0)
     actor = Actor(user=grid.admin, via="page")
     file = b"path,shares\n/atlas,50\n/biomed,30\n/cms,10\n"
-    made = imports.import_policy(policy_slug=SLUG, format="csv", content=file, reason="All new.", at=AT, actor=actor)
+    made = import_export.import_policy(
+        policy_slug=SLUG, format="csv", content=file, reason="All new.", at=AT, actor=actor
+    )
     assert made.change_set is not None
     services.change_shares(
         policy_slug=SLUG, entry_uid=grid.uid("/cms"), shares=11, reason="Meanwhile.", at=AT, actor=COMMAND

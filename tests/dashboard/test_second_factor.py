@@ -13,8 +13,8 @@ from django.test import Client
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent, User
 from apps.accounts.sign_in.second_factor import add_second_factor, code_at, has_second_factor, n_codes_left
-from apps.dashboard.sign_in.qr import draw_qr
-from apps.dashboard.sign_in.second_step import AGE_S, begin, ticket_with
+from apps.dashboard.sign_in.second_factor_views import draw_qr
+from apps.dashboard.sign_in.session import AGE_S, begin, ticket_with
 from tests.dashboard.grid import PASSWORD
 from tests.dashboard.page import Page, read
 from tests.sign_in import sign_in

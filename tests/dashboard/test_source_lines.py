@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from apps.dashboard.figures.coverage import NARROW, WIDE
+from apps.dashboard.figures.strips import NARROW, WIDE
 from apps.dashboard.sources.presenters import (
     SourceLine,
     coverage_label,

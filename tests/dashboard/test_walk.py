@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from apps.dashboard.my_priority.walk import tell
+from apps.dashboard.my_priority.presenters import tell
 from apps.explain.my_priority import MyPriority
 from apps.explain.walk import WalkStep
 from apps.priorities.sentences import say

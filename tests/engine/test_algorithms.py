@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.engine import codecs, operators, sweep, vectors
+from apps.engine import codecs, operators, sweep
 from apps.engine.algorithms import all_algorithms, compute, get_algorithm, read_algorithm
 from apps.engine.arrays import FloatArray
 from apps.engine.errors import BadParameter, BadUsage
@@ -75,7 +75,7 @@ def test_rank_is_one_plus_the_leaves_strictly_ahead(drawn: tuple[FairshareTree, 
     result = compute(tree, usage, algorithm={"name": "aequus", "resolution": resolution})
     leaves = np.flatnonzero(result.is_ranked).tolist()
     for entry in np.flatnonzero(result.has_rank).tolist():
-        ahead = sum(vectors.compare(result.vector(leaf), result.vector(entry), resolution) > 0 for leaf in leaves)
+        ahead = sum(codecs.compare(result.vector(leaf), result.vector(entry), resolution) > 0 for leaf in leaves)
         assert result.rank[entry] == 1 + ahead
 
 
@@ -90,7 +90,7 @@ def test_ranks_of_a_large_tree_are_those_of_its_sorted_vectors(n_groups: int, is
     usage = rng.integers(0, 50, len(parent)).astype(np.float64)
     result = compute(tree, usage, algorithm={"name": "aequus", "resolution": resolution})
     leaves = np.flatnonzero(result.is_ranked)
-    rows = vectors.padded_matrix(tree, result.scalar, leaves, depth=2, fill=vectors.balance(resolution))
+    rows = codecs.padded_matrix(tree, result.scalar, leaves, depth=2, fill=codecs.balance(resolution))
     best_first = leaves[np.lexsort(rows.T[::-1])[::-1]]
     rank, before = 0, None
     for place, leaf in enumerate(best_first.tolist(), start=1):
@@ -246,8 +246,8 @@ def test_padded_vectors_of_many_entries_are_those_of_each() -> None:
     tree, _ = FairshareTree.from_columns([-1, 0, 0, 1, 3], [1, 2, 1, 1, 1])
     result = compute(tree, [0, 0, 3, 1, 4])
     entries = np.arange(5)
-    rows = vectors.padded_matrix(tree, result.scalar, entries, depth=3, fill=5000)
-    assert rows.tolist() == [vectors.pad(result.vector(entry), 3, 10000) for entry in entries.tolist()]
+    rows = codecs.padded_matrix(tree, result.scalar, entries, depth=3, fill=5000)
+    assert rows.tolist() == [codecs.pad(result.vector(entry), 3, 10000) for entry in entries.tolist()]
 
 
 def test_combined_without_any_part_of_absolute_is_relative_2_and_has_its_properties() -> None:

@@ -13,7 +13,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from apps.engine import operators
-from apps.engine.analysis import definition, density, ordering
+from apps.engine.analysis import density, properties
 from apps.engine.errors import BadParameter
 from tests import oracles_analysis
 from tests.examples import examples
@@ -49,7 +49,7 @@ def without_inverse() -> operators.Operator:
 
 def test_the_definition_holds_where_the_paper_says(paper: dict[str, Any]) -> None:
     for listed in paper["conditions"]:
-        found = definition.check_definition(operators.get_operator(listed["operator"]))
+        found = properties.check_definition(operators.get_operator(listed["operator"]))
         assert found.is_in_range == listed["range_-1_1"]
         assert found.has_sign == listed["sign_eq2"]
         assert found.rises_with_target == listed["strictly_increasing_in_t_on_(0,1]"]
@@ -61,7 +61,7 @@ def test_the_definition_holds_where_the_paper_says(paper: dict[str, Any]) -> Non
 
 
 def test_all_but_slurm_are_odd_so_combined_is_symmetric_against_the_text_of_figure_8() -> None:
-    odd = {name for name in ALL if definition.check_definition(operators.get_operator(name)).is_odd}
+    odd = {name for name in ALL if properties.check_definition(operators.get_operator(name)).is_odd}
     assert odd == set(ALL) - {"slurm"}
 
 
@@ -74,33 +74,33 @@ def test_the_check_finds_what_is_no_operator() -> None:
         properties=operators.get_operator("absolute").properties,
         off_target=lambda t, s: 1.5 * (s - t),
     )
-    found = definition.check_definition(broken)
+    found = properties.check_definition(broken)
     assert not any((found.is_in_range, found.has_sign, found.rises_with_target, found.falls_with_actual))
     assert not found.is_operator
 
 
 def test_boundary_values_are_those_of_table_1() -> None:
     s = np.array([0.25, 1.0])
-    assert definition.without_target(operators.get_operator("combined"), s).tolist() == [-0.625, -1.0]
-    assert definition.without_usage(operators.get_operator("combined"), s).tolist() == [0.625, 1.0]
-    assert definition.without_target(operators.get_operator("absolute"), s).tolist() == [-0.25, -1.0]
-    assert definition.without_usage(operators.get_operator("slurm"), s).tolist() == [1.0, 1.0]
+    assert properties.without_target(operators.get_operator("combined"), s).tolist() == [-0.625, -1.0]
+    assert properties.without_usage(operators.get_operator("combined"), s).tolist() == [0.625, 1.0]
+    assert properties.without_target(operators.get_operator("absolute"), s).tolist() == [-0.25, -1.0]
+    assert properties.without_usage(operators.get_operator("slurm"), s).tolist() == [1.0, 1.0]
 
 
 def test_operators_order_like_relative_where_the_paper_says(paper: dict[str, Any]) -> None:
     relative = operators.get_operator("relative")
     for listed in paper["conditions"]:
-        found = ordering.compare_orders(operators.get_operator(listed["operator"]), relative)
+        found = properties.compare_orders(operators.get_operator(listed["operator"]), relative)
         assert found.is_full == listed["equivalent_to_relative"], listed["operator"]
         assert (found.example is None) == found.is_full
         assert found.pairs == 121 * 120 // 2
-        again = ordering.check_redistribution(operators.get_operator(listed["operator"]))
+        again = properties.check_redistribution(operators.get_operator(listed["operator"]))
         assert again.is_full == listed["proportional_unused_share"], listed["operator"]
 
 
 def test_a_reversed_pair_is_one_indeed() -> None:
     absolute, relative = operators.get_operator("absolute"), operators.get_operator("relative")
-    found = ordering.compare_orders(absolute, relative)
+    found = properties.compare_orders(absolute, relative)
     assert found.example is not None
     t_i, s_i, t_j, s_j = found.example
     gaps = [one_value(op)(t_i, s_i) - one_value(op)(t_j, s_j) for op in (absolute, relative)]
@@ -167,17 +167,17 @@ def test_the_relative_family_knows_the_ratio_alone(t: float, s: float, name: str
 def test_state_of_same_priority_is_equation_16_for_the_equivalent_ones() -> None:
     t, s, other = np.array([0.4, 0.3, 0.2]), np.array([0.1, 0.45, 0.2]), np.array([0.2, 0.15, 0.5])
     for name in ALL:
-        found = ordering.state_of_same_priority(operators.get_operator(name), t, s, other)
+        found = properties.state_of_same_priority(operators.get_operator(name), t, s, other)
         if operators.get_operator(name).properties.proportional_redistribution:
             np.testing.assert_allclose(found, s * other / t, rtol=1e-7)
-    absolute = ordering.state_of_same_priority(operators.get_operator("absolute"), t, s, other)
+    absolute = properties.state_of_same_priority(operators.get_operator("absolute"), t, s, other)
     np.testing.assert_allclose(absolute, other - t + s, atol=1e-15)
 
 
 def test_virtual_targets_are_those_of_the_paper(paper: dict[str, Any]) -> None:
     for section, key, settle in (
-        ("proportional", "virtual_targets", ordering.virtual_targets),
-        ("equal", "shares", ordering.equal_split_targets),
+        ("proportional", "virtual_targets", properties.virtual_targets),
+        ("equal", "shares", properties.equal_split_targets),
     ):
         for listed in paper["unused_share"][section]:
             names = list(listed["targets"])
@@ -185,8 +185,8 @@ def test_virtual_targets_are_those_of_the_paper(paper: dict[str, Any]) -> None:
             found = dict(zip(names, settle(list(listed["targets"].values()), active).tolist(), strict=True))
             assert {name: found[name] for name in listed["active"]} == pytest.approx(listed[key], abs=1e-12)
             assert all(found[name] == 0 for name in names if name not in listed["active"])
-    assert ordering.virtual_targets([0.0, 1.0], [True, False]).tolist() == [0.0, 0.0]
-    assert ordering.equal_split_targets([0.5, 0.5], [False, False]).tolist() == [0.0, 0.0]
+    assert properties.virtual_targets([0.0, 1.0], [True, False]).tolist() == [0.0, 0.0]
+    assert properties.equal_split_targets([0.5, 0.5], [False, False]).tolist() == [0.0, 0.0]
 
 
 def test_input_densities_are_those_of_the_paper(paper: dict[str, Any]) -> None:
@@ -255,7 +255,7 @@ def test_an_operator_without_inverse_is_measured_all_the_same(without_inverse: o
         density.local_density(without_inverse, 0.3, 8), density.local_density(absolute, 0.3, 8), atol=1e-12
     )
     with pytest.raises(BadParameter, match="inverse"):
-        ordering.state_of_same_priority(without_inverse, np.array([0.1]), np.array([0.2]), np.array([0.3]))
+        properties.state_of_same_priority(without_inverse, np.array([0.1]), np.array([0.2]), np.array([0.3]))
 
 
 @pytest.mark.parametrize("k", [0.0, 0.2, 1.0])

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from apps.engine import operators
-from apps.engine.analysis import definition, density, figure_17, job_size, ordering
+from apps.engine.analysis import density, job_size, properties
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/analysis.md"
-SEVEN = tuple(figure_17.PUBLISHED)
+SEVEN = tuple(job_size.PUBLISHED)
 
 
 def row(*cells: object) -> str:
@@ -32,9 +32,9 @@ def definition_table() -> list[str]:
     relative = operators.get_operator("relative")
     for name in SEVEN:
         apply = operators.get_operator(name)
-        found = definition.check_definition(apply)
-        is_equivalent = ordering.compare_orders(apply, relative).is_full
-        unused = "in proportion" if ordering.check_redistribution(apply).is_full else "otherwise"
+        found = properties.check_definition(apply)
+        is_equivalent = properties.compare_orders(apply, relative).is_full
+        unused = "in proportion" if properties.check_redistribution(apply).is_full else "otherwise"
         holds = (found.is_operator, found.has_boundaries, is_equivalent)
         lines.append(row(name, *map(yes, holds), unused, yes(found.is_odd)))
     return lines
@@ -46,9 +46,9 @@ def density_table(by_operator: dict[str, np.ndarray[tuple[int], np.dtype[np.floa
     return lines + [row(name, *shares) for name, shares in shown.items()]
 
 
-def figure_table(reading: figure_17.NamedReading) -> list[str]:
-    lines = head("operator", *figure_17.COLUMNS)
-    found = figure_17.cells(reading.reading)
+def figure_table(reading: job_size.NamedReading) -> list[str]:
+    lines = head("operator", *job_size.COLUMNS)
+    found = job_size.cells(reading.reading)
     for name in SEVEN:
         cells = [cell for cell in found if cell.operator == name]
         lines.append(row(name, *(f"{cell.bits or '> 20'} ({cell.published})" for cell in cells)))
@@ -70,7 +70,7 @@ def tables() -> dict[str, list[str]]:
         "input density": density_table({name: density.input_density(op, 8) for name, op in ours.items()}),
         "local density at 0.1": density_table({name: density.local_density(op, 0.1, 8) for name, op in ours.items()}),
         "local density at 0.5": density_table({name: density.local_density(op, 0.5, 8) for name, op in ours.items()}),
-        **{f"figure 17, {reading.name}": figure_table(reading) for reading in figure_17.READINGS},
+        **{f"figure 17, {reading.name}": figure_table(reading) for reading in job_size.READINGS},
         "orders": order_table(),
     }
 
@@ -86,11 +86,11 @@ def test_the_page_shows_what_the_engine_computes() -> None:
 
 def test_each_reading_of_the_figure_says_on_the_page_what_it_reads() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    assert [reading.name for reading in figure_17.READINGS if reading.text not in text] == []
-    assert [reading.name for reading in figure_17.READINGS if reading.is_comparable] == ["typical"]
+    assert [reading.name for reading in job_size.READINGS if reading.text not in text] == []
+    assert [reading.name for reading in job_size.READINGS if reading.is_comparable] == ["typical"]
 
 
 def test_the_published_cells_are_those_of_the_paper(golden_dir: Path) -> None:
     figure = json.loads((golden_dir / "operators/fig17.json").read_text())
-    assert {name: list(row) for name, row in figure_17.PUBLISHED.items()} == figure["paper"]
-    assert list(figure_17.COLUMNS) == figure["columns"]
+    assert {name: list(row) for name, row in job_size.PUBLISHED.items()} == figure["paper"]
+    assert list(job_size.COLUMNS) == figure["columns"]

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from apps.engine import codecs, operators, sweep
 from apps.engine.algorithms import PriorityResult, compute
-from apps.engine.analysis import bits, collisions, density, job_size
+from apps.engine.analysis import density, job_size, tree_resolution
+from apps.engine.analysis import tree_resolution as bits
 from apps.engine.tree import FairshareTree
 from tests import oracles_analysis
 from tests.examples import examples
@@ -219,7 +220,7 @@ def test_vectors_take_depth_times_the_bits_of_a_component() -> None:
 @given(seed=st.integers(0, 10**6), r=st.integers(2, 40))
 def test_collisions_count_leaves_that_share_a_vector(seed: int, r: int) -> None:
     result = office(seed)
-    found = collisions.collisions(result, r)
+    found = tree_resolution.collisions(result, r)
     at_r = office(seed, resolution=r)
     leaves = np.flatnonzero(at_r.is_ranked).tolist()
     padded = [tuple(at_r.vector(leaf) + [r // 2] * (at_r.depth - len(at_r.vector(leaf)))) for leaf in leaves]
@@ -235,19 +236,19 @@ def test_collisions_count_leaves_that_share_a_vector(seed: int, r: int) -> None:
 @given(seed=st.integers(0, 10**6))
 def test_the_least_resolution_loses_nothing_and_every_smaller_one_does(seed: int) -> None:
     result = office(seed)
-    least = collisions.least_resolution(result)
+    least = tree_resolution.least_resolution(result)
     assert least.bits is not None
     assert least.resolution is not None
     assert least.resolution <= 2**least.bits
-    assert collisions.collisions(result, least.resolution).n_lost == 0
-    assert collisions.collisions(result, 2**least.bits).n_lost == 0
+    assert tree_resolution.collisions(result, least.resolution).n_lost == 0
+    assert tree_resolution.collisions(result, 2**least.bits).n_lost == 0
     for r in range(2, min(least.resolution, 300)):
-        assert collisions.collisions(result, r).n_lost > 0
+        assert tree_resolution.collisions(result, r).n_lost > 0
 
 
 def test_true_ties_are_no_loss() -> None:
     tree, _ = FairshareTree.from_columns([-1, 0, 0, 0], [1, 1, 1, 2])
-    found = collisions.collisions(compute(tree, [0, 3, 3, 1]), 10000)
+    found = tree_resolution.collisions(compute(tree, [0, 3, 3, 1]), 10000)
     assert (found.n_sharing, found.n_lost, found.largest, found.n_distinct) == (2, 0, 2, 2)
 
 
@@ -256,6 +257,6 @@ def test_a_lost_distinction_high_up_misplaces_leaves_with_distinct_vectors() -> 
     tree, _ = FairshareTree.from_columns([-1, 0, 0, 0, 1, 1, 2, 2], [1, 40, 40, 20, 1, 1, 1, 1])
     usage = [0, 0, 0, 399, 240, 60, 60, 241]
     result = compute(tree, usage, algorithm={"name": "aequus", "operator": "absolute"})
-    coarse = collisions.collisions(result, 10)
+    coarse = tree_resolution.collisions(result, 10)
     assert coarse.n_misplaced > 0
-    assert collisions.collisions(result, 2**20).n_misplaced == 0
+    assert tree_resolution.collisions(result, 2**20).n_misplaced == 0

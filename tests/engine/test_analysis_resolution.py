@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from apps.engine import sweep
 from apps.engine.algorithms import PriorityResult, compute
-from apps.engine.analysis.collisions import collisions, collisions_at, least_resolution, safe_bits
-from apps.engine.analysis.rank_pairs import changed_pairs
-from apps.engine.analysis.smallest_job import smallest_jobs
+from apps.engine.analysis.job_size import smallest_jobs
+from apps.engine.analysis.tree_resolution import changed_pairs, collisions, collisions_at, least_resolution, safe_bits
 from apps.engine.tree import FairshareTree
 from tests import oracles_analysis
 from tests.engine.test_analysis_job_size import office

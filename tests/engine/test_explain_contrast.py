@@ -13,8 +13,7 @@ from apps.engine import sweep
 from apps.engine.algorithms import PriorityResult, all_algorithms, compute, get_algorithm
 from apps.engine.arrays import FloatArray
 from apps.engine.explain import contrast
-from apps.engine.explain.contrast import least
-from apps.engine.explain.skeleton import compare, decides_by_level, skeleton
+from apps.engine.explain.contrast import compare, decides_by_level, least, skeleton
 from apps.engine.tree import FairshareTree
 from tests.examples import examples
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from apps.engine import codecs, operators, sweep, vectors
+from apps.engine import codecs, operators, sweep
 from apps.engine.algorithms import compute
 from apps.engine.tree import FairshareTree
 from tests import oracles
@@ -123,7 +123,7 @@ def test_low_resolution_inverts_the_order_of_figure_5(paper: dict[str, Any]) -> 
     for resolution, expected in fig5["by_resolution"].items():
         found = {name: codecs.scalar(np.array(fig5[name]), int(resolution)).tolist() for name in ("u1", "u2")}
         assert found == {name: expected[name] for name in ("u1", "u2")}
-        is_first = vectors.compare(found["u1"], found["u2"], int(resolution)) > 0
+        is_first = codecs.compare(found["u1"], found["u2"], int(resolution)) > 0
         assert ("u1" if is_first else "u2") == expected["first"]
     assert sorted(("u1", "u2"), key=lambda name: fig5[name], reverse=True) == fig5["true_order"]
 
@@ -132,10 +132,10 @@ def test_vectors_compare_as_if_padded_with_the_balance(paper: dict[str, Any]) ->
     for example in paper["comparison"]["examples"]:
         a, b, r = example["a"], example["b"], example["resolution"]
         depth = max(len(a), len(b))
-        assert vectors.pad(a, depth, r) == example["padded_a"]
-        assert vectors.pad(b, depth, r) == example["padded_b"]
-        assert vectors.compare(a, b, r) == example["result"] == oracles.compare_vectors(a, b, r)
-        assert vectors.compare(b, a, r) == -example["result"]
+        assert codecs.pad(a, depth, r) == example["padded_a"]
+        assert codecs.pad(b, depth, r) == example["padded_b"]
+        assert codecs.compare(a, b, r) == example["result"] == oracles.compare_vectors(a, b, r)
+        assert codecs.compare(b, a, r) == -example["result"]
 
 
 @pytest.mark.parametrize("name", [operator.name for operator in operators.all_operators()])

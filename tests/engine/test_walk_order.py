@@ -11,7 +11,7 @@ import pytest
 from apps.engine import fast
 from apps.engine.algorithms import compute
 from apps.engine.cases import solve
-from apps.engine.numerics import listing
+from apps.engine.numerics import walk_order
 from apps.engine.tree import FairshareTree
 from tests import oracles_fair_tree
 from tests.material import missing
@@ -20,9 +20,9 @@ from tests.material import missing
 @pytest.fixture(params=["one block", "little blocks"], autouse=True)
 def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "little blocks":
-        monkeypatch.setattr(listing, "_BLOCK", 64)
-        monkeypatch.setattr(listing, "_FEWEST_IN_ROWS", 16)
-        monkeypatch.setattr(listing, "_WIDEST_ROW", 24)
+        monkeypatch.setattr(walk_order, "_BLOCK", 64)
+        monkeypatch.setattr(walk_order, "_FEWEST_IN_ROWS", 16)
+        monkeypatch.setattr(walk_order, "_WIDEST_ROW", 24)
 
 
 def grown(seed: int, amounts: list[float], shares: list[Any]) -> dict[str, Any]:

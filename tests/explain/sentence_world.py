@@ -17,14 +17,14 @@ from apps.engine.algorithms import compute, get_algorithm, read_algorithm
 from apps.explain.contrasts import Comparison, _compared
 from apps.explain.messages import AccountMessages, messages_of
 from apps.explain.my_priority import MyPriority, _of_entry
-from apps.mapping.rules.placement import AccountPlaces, unpack_places
+from apps.mapping.rules.resolver import AccountPlaces, unpack_places
 from apps.policies.files.document import read_document
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
-from apps.priorities.selectors.visible.snapshot import VisibleSnapshot
+from apps.priorities.selectors.visible_snapshot import VisibleSnapshot
 from apps.priorities.serving.lookup import LookupIndex
 from apps.priorities.serving.lookup_index import ServedSnapshot
-from apps.priorities.snapshots.blob import values_of
+from apps.priorities.snapshots.storage import values_of
 
 AS_OF = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

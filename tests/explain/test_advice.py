@@ -10,11 +10,10 @@ from uuid import uuid4
 
 import pytest
 
-from apps.explain.advice import Outlook, advise, better_account, is_near_front
-from apps.explain.messages import messages_of
+from apps.explain.messages import Outlook, advise, better_account, is_near_front, messages_of
 from apps.explain.my_priority import MyPriority
 from apps.explain.walk import WalkStep
-from apps.priorities.records.moment import Moment
+from apps.priorities.records import Moment
 from apps.priorities.snapshots.ordering import State
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -11,7 +11,7 @@ from uuid import UUID
 from apps.accounts.actor import COMMAND
 from apps.accounts.names.account_ids import AccountKey
 from apps.core.signing import open_document
-from apps.federation.documents.keys import load_keys
+from apps.federation.documents.trust import load_keys
 from apps.federation.documents.wire_usage import State, UsageDocument, read_usage
 from apps.federation.models import UsageFeed
 from apps.federation.usage_feeds.feeds import SignedFeed, issue_usage, make_feed

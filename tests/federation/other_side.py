@@ -19,7 +19,7 @@ from apps.core.signing import Link, SigningKey, digest_of, sign_document
 from apps.federation.documents.wire import Head, write_policy
 from apps.federation.documents.wire_usage import RunningRows, State, UsageDocument, UsageHead, write_usage
 from apps.policies.tree.columns import Node
-from apps.policies.tree.reshape import columns_of
+from apps.policies.tree.working_tree import columns_of
 
 ROOT, P1, P2, P3, ANNA = (UUID(int=n) for n in range(0xA0, 0xA5))
 U2 = UUID(int=0xB0)  # the mount at the other site: each has its own uid for it

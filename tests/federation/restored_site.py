@@ -15,13 +15,13 @@ from django.conf import LazySettings
 from django.test import Client, override_settings
 
 from apps.accounts.actor import COMMAND
-from apps.federation.documents.keys import load_keys
+from apps.federation.documents.trust import load_keys
 from apps.federation.models import FeedHour, FeedMark, Fetch, Mount, Subscription, UsageFeed
 from apps.federation.usage_feeds.subscriptions import subscribe
 from apps.federation.usage_feeds.usage_ingest import question_for
 from apps.policies import services
 from apps.policies.models import Policy
-from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.direct import publish_operations
 from apps.policies.tree.stored import load_tree
 from apps.usage.records.peer_sums import make_peer_source
 from tests.federation.feed_site import HOUR, Teller, make_teller

@@ -23,9 +23,9 @@ from apps.core.signing import SigningKey, canonical, sign_document
 from apps.federation.fetch_schedule import ask_for_due
 from apps.federation.models import Fetch, Mount
 from apps.federation.mounts.services import make_mount
-from apps.federation.publications.services import make_publication
+from apps.federation.publishing import make_publication
 from apps.policies.models import Policy, Revision
-from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.direct import publish_operations
 from apps.policies.tree.columns import Node
 from apps.policies.tree.stored import load_tree
 from apps.runs.services import work_due_runs

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from apps.federation import fetch_requests
 from apps.federation.fetch_schedule import ask_for
-from apps.federation.fetching import concurrent_fetch, fetch_log
 from apps.federation.models import Mount, Subscription
-from apps.runs import registry
+from apps.runs import services
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run, work_due_runs
@@ -26,8 +26,8 @@ LONG_S = 20.0
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
-    monkeypatch.setattr(concurrent_fetch, "PATIENCE_S", 0.05)
-    monkeypatch.setattr(fetch_log, "TOTAL_S", LONG_S)
+    monkeypatch.setattr(fetch_requests, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(fetch_requests, "TOTAL_S", LONG_S)
 
 
 def work() -> list[str]:
@@ -59,7 +59,7 @@ def test_other_work_goes_on_while_a_peer_waits(mounted: Mount, vo: OtherSide, mo
         other_work_is_done.set()
         return {}
 
-    monkeypatch.setitem(registry._handlers, "other_work", other_work)
+    monkeypatch.setitem(services._handlers, "other_work", other_work)
     vo.wait = lambda: other_work_is_done.wait(LONG_S)
     ask_for(mounted, at=AT)
     enqueue_run(kind="other_work", subject="x", at=AT + timedelta(seconds=0))
@@ -97,7 +97,7 @@ def test_whoever_never_answers_is_given_up_in_time(
     mounted: Mount, vo: OtherSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     over = threading.Event()
-    monkeypatch.setattr(fetch_log, "TOTAL_S", 0.3)
+    monkeypatch.setattr(fetch_requests, "TOTAL_S", 0.3)
     vo.wait = lambda: over.wait(LONG_S)
     ask_for(mounted, at=AT)
     work()

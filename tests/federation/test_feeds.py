@@ -16,12 +16,12 @@ from psycopg.errors import SerializationFailure
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, TooLarge, Unavailable
-from apps.federation.documents.keys import rotate_key
+from apps.federation.documents.trust import rotate_key
 from apps.federation.models import FeedHour, FeedMark, Mount, UsageFeed
-from apps.federation.usage_feeds import feed_states, feeds
+from apps.federation.usage_feeds import feed_content, feeds
 from apps.federation.usage_feeds.feeds import drop_feed, issue_usage, list_feeds, make_feed
 from apps.policies.models import Policy
-from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.direct import publish_operations
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Import
@@ -227,13 +227,13 @@ def test_a_tree_that_places_usage_alike_makes_nobody_read_old_hours(
 ) -> None:
     """Not even with an account that is new: its usage is newer than what was sent."""
     looked_from: list[int] = []
-    changed = feed_states._changed
+    changed = feed_content._changed
 
-    def note(view: feed_states.View, from_hour: int) -> Any:
+    def note(view: feed_content.View, from_hour: int) -> Any:
         looked_from.append(from_hour)
         return changed(view, from_hour)
 
-    monkeypatch.setattr(feed_states, "_changed", note)
+    monkeypatch.setattr(feed_content, "_changed", note)
     publish(op="set_shares", entry="/VO-A/P-A1", shares=60)
     reader.follow()
     assert looked_from == []
@@ -267,14 +267,14 @@ def test_an_hour_that_has_not_begun_is_told_once_it_has(teller: Teller, reader: 
 # --- Numbers, since and more ------------------------------------------------------------------------------------------
 @pytest.fixture
 def small_documents(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed_states, "MOST_ROWS", 3)
+    monkeypatch.setattr(feed_content, "MOST_ROWS", 3)
 
 
 @pytest.mark.usefixtures("small_documents")
 @pytest.mark.parametrize("looked_at", [1, 4, 1000])
 def test_much_is_told_in_several_documents(teller: Teller, monkeypatch: pytest.MonkeyPatch, looked_at: int) -> None:
     """However many hours are looked at while a reader waits, and with a change between two of the documents."""
-    monkeypatch.setattr(feed_states, "MOST_CHECKED", looked_at)
+    monkeypatch.setattr(feed_content, "MOST_CHECKED", looked_at)
     reader = Reader(teller.feed)
     assert reader.fetched()
     late_record(teller)
@@ -291,7 +291,7 @@ def test_much_is_told_in_several_documents(teller: Teller, monkeypatch: pytest.M
 
 def test_documents_of_very_many_entries_have_fewer_rows(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that they never name more entries than a document may; what can't be told at all says so."""
-    monkeypatch.setattr(feed_states, "_MOST_NAMED", 2)
+    monkeypatch.setattr(feed_content, "_MOST_NAMED", 2)
     reader = Reader(teller.feed)
     assert reader.follow() == teller.expected()
     assert len(reader.documents) > 2
@@ -302,14 +302,14 @@ def test_documents_of_very_many_entries_have_fewer_rows(teller: Teller, monkeypa
 
 
 def test_a_feed_that_everybody_asks_for_says_so_in_the_end(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
-    def too_late(view: feed_states.View, *, since: int) -> None:
+    def too_late(view: feed_content.View, *, since: int) -> None:
         raise OperationalError from SerializationFailure()
 
     monkeypatch.setattr(feeds, "bring_up_to_date", too_late)
     with refused(Unavailable, "feed_busy"):
         issue_usage(teller.feed, since=0, at=AT)
 
-    def broken(view: feed_states.View, *, since: int) -> None:
+    def broken(view: feed_content.View, *, since: int) -> None:
         raise OperationalError("The disk is full.")
 
     monkeypatch.setattr(feeds, "bring_up_to_date", broken)
@@ -393,7 +393,7 @@ def test_a_number_that_the_feed_has_not_come_to_is_refused(teller: Teller, reade
 def test_each_number_has_one_mark_also_where_one_change_takes_several(
     teller: Teller, reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed_states, "MOST_ROWS", 1)
+    monkeypatch.setattr(feed_content, "MOST_ROWS", 1)
     everything(teller)
     other = Reader(teller.feed)
     assert other.follow() == reader.follow() == teller.expected()
@@ -410,8 +410,8 @@ def test_old_marks_go_a_bounded_number_at_a_time(
     for number in range(2, 12):
         FeedMark.objects.create(feed=teller.feed, number=number, mark=UUID(int=number))
     UsageFeed.objects.update(number=11)
-    monkeypatch.setattr(feed_states, "KEPT", 4)
-    monkeypatch.setattr(feed_states, "_MOST_DROPPED", 5)
+    monkeypatch.setattr(feed_content, "KEPT", 4)
+    monkeypatch.setattr(feed_content, "_MOST_DROPPED", 5)
     for job, left in (("x", range(6, 13)), ("y", range(10, 14))):
         teller.job(job, "anna", "P-A1", ago_h=40)
         issue_usage(teller.feed, since=0, at=AT)

@@ -13,9 +13,9 @@ from django.db import connection
 
 from apps.accounts.actor import COMMAND
 from apps.federation.models import UsageFeed
-from apps.federation.usage_feeds import feed_states, feeds
-from apps.federation.usage_feeds.feed_states import View
-from apps.policies.publishing.quick_publish import publish_operations
+from apps.federation.usage_feeds import feed_content, feeds
+from apps.federation.usage_feeds.feed_content import View
+from apps.policies.publishing.direct import publish_operations
 from tests.federation.conftest import AT
 from tests.federation.feed_site import Reader, Teller, make_teller
 
@@ -78,7 +78,7 @@ def finished(readers: list[Reader]) -> dict[tuple[int, int], set[bytes]]:
 
 
 def test_readers_and_writers_at_once(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed_states, "MOST_ROWS", 4)  # several documents a state
+    monkeypatch.setattr(feed_content, "MOST_ROWS", 4)  # several documents a state
     is_over, patient = threading.Event(), Reader(teller.feed)
 
     def read() -> Reader:
@@ -123,7 +123,7 @@ def test_readers_and_writers_at_once(teller: Teller, monkeypatch: pytest.MonkeyP
 def test_who_comes_second_waits_and_tells_the_same(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second one has begun from a state in which the feed wasn't there yet, and begins again."""
     has_written, may_end = threading.Event(), threading.Event()
-    bring_up_to_date = feed_states.bring_up_to_date
+    bring_up_to_date = feed_content.bring_up_to_date
     calls: list[int] = []
 
     def slowly(view: View, *, since: int) -> None:

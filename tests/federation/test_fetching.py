@@ -17,13 +17,13 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound
 from apps.core.signing import BadDocument, SigningKey, hand_over
+from apps.federation.fetch_requests import no_document
 from apps.federation.fetch_schedule import ask_for, ask_for_due
-from apps.federation.fetching.fetch_log import no_document
 from apps.federation.models import Fetch, Mount
 from apps.federation.mounts.services import clean_settings, get_mount, list_mounts, make_mount, preview, unmount
-from apps.federation.publications.services import drop_publication, make_publication
+from apps.federation.publishing import drop_publication, make_publication
 from apps.policies.models import ChangeSet, Grant, Policy, Revision
-from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.direct import publish_operations
 from apps.policies.services import publish_change_set
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree

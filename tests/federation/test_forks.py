@@ -16,7 +16,7 @@ from apps.accounts.actor import COMMAND
 from apps.accounts.models import AuditEvent
 from apps.federation import control
 from apps.federation.models import FeedMark, HeldHour, Subscription, UsageFeed
-from apps.federation.usage_feeds import feed_states
+from apps.federation.usage_feeds import feed_content
 from apps.federation.usage_feeds.feeds import drop_feed, make_feed
 from apps.usage.models import Source
 from apps.usage.quality.bucket_audit import prove
@@ -37,7 +37,7 @@ def site(restored_feed: Teller, settings: LazySettings, monkeypatch: pytest.Monk
 
 @pytest.fixture
 def small_documents(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed_states, "MOST_ROWS", 1)
+    monkeypatch.setattr(feed_content, "MOST_ROWS", 1)
 
 
 def do(deed: Any, follower: Follower, **given: Any) -> None:
@@ -154,7 +154,7 @@ def test_what_is_read_anew_stays_in_force_until_all_of_it_is_told(site: Restored
 def test_a_number_whose_way_is_forgotten_is_one_that_is_not_known(
     site: RestoredSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed_states, "KEPT", 3)
+    monkeypatch.setattr(feed_content, "KEPT", 3)
     first, second = site.followers
     site.has("a", Job("anna", 1.0, 5))
     site.follow(first)

@@ -38,7 +38,7 @@ from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
 from apps.runs.services import work_run_now
 from apps.usage.models import Source
-from apps.usage.sources.schedule import ask_for as ask_source
+from apps.usage.sources.collection import ask_for as ask_source
 from apps.usage.sources.services import change_source, set_up_source, tag_of
 from tests.federation.conftest import AT
 from tests.federation.looks import everything, look_at
@@ -58,7 +58,7 @@ _TYPED = "test_what_is_typed_in_is_refused_in_words_and_nothing_is_kept"
 CALLERS = {
     "federation/mounts/services.py: preview": _TYPED,
     "federation/usage_feeds/subscriptions.py: preview_feed": _TYPED,
-    "federation/fetching/fetch_log.py: ask": _STORED,
+    "federation/fetch_requests.py: ask": _STORED,
     "notices/webhook_calls.py: _call": "test_a_webhook_that_lies_in_the_database_is_called_nowhere",
     "usage/sources/slurm_rest.py: _asked": "test_a_source_that_lies_in_the_database_is_asked_nowhere",
 }

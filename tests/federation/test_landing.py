@@ -19,7 +19,7 @@ from apps.federation.documents.wire import Head, PolicyDocument, PolicyLimits, r
 from apps.federation.mounts.landing import Landing, lay_over
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.names import MAX_DEPTH
-from apps.policies.tree.reshape import columns_of
+from apps.policies.tree.working_tree import columns_of
 from tests.examples import examples
 from tests.refusals import refused
 

@@ -19,18 +19,17 @@ from apps.accounts.names.account_ids import AccountKey
 from apps.analytics.series.runs import ask_for_series
 from apps.analytics.series.stored_series import load_series
 from apps.federation.models import Fetch, Mount, Subscription
+from apps.federation.mounts.landing import owned_elsewhere
 from apps.federation.mounts.services import make_mount, unmount
-from apps.federation.mounts.uid_ownership import owned_elsewhere
-from apps.federation.usage_feeds.out_of_scope_entries import drop_out_of_scope_entries
+from apps.federation.usage_feeds.quarantine import drop_out_of_scope_entries
 from apps.mapping.attachments import attach_account
 from apps.policies import services
 from apps.policies.models import Policy
-from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.direct import land_mounted, publish_operations
 from apps.policies.publishing.revisions import lock_policy
-from apps.policies.publishing.tree_replacement import land_mounted
 from apps.policies.tree.columns import Node
-from apps.policies.tree.reshape import columns_of
 from apps.policies.tree.stored import load_tree, load_tree_from_rows
+from apps.policies.tree.working_tree import columns_of
 from apps.priorities.recompute.pipeline import compute, load_inputs
 from apps.runs.services import work_run_now
 from apps.usage.parsers.base import RecordRow

@@ -6,9 +6,9 @@ from typing import Any
 from uuid import UUID
 
 from apps.accounts.actor import COMMAND
-from apps.federation.mounts.uid_ownership import owned_elsewhere
+from apps.federation.mounts.landing import owned_elsewhere
 from apps.policies.models import Policy
-from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.direct import publish_operations
 from apps.policies.tree.stored import load_tree
 from tests.federation.conftest import AT
 

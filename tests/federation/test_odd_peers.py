@@ -17,11 +17,11 @@ from apps.core.signing import canonical, open_document
 from apps.federation.control import begin_anew
 from apps.federation.documents.wire import PolicyLimits, read_policy
 from apps.federation.models import HeldHour, Mount, Subscription
-from apps.federation.publications.services import Issued, issue, make_publication
-from apps.federation.usage_feeds.reported_hours import load_reported_usage
+from apps.federation.publishing import Issued, issue, make_publication
+from apps.federation.usage_feeds.quarantine import load_reported_usage
 from apps.policies import services
 from apps.policies.models import ChangeSet, Policy
-from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.direct import publish_operations
 from apps.policies.services import withdraw_change_set
 from apps.policies.tree.columns import Node
 from apps.policies.tree.stored import load_tree

@@ -9,7 +9,7 @@ import pytest
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.cli.federation_status import status_lines
+from apps.cli.management.commands.federation import status_lines
 from apps.core.signing import SigningKey
 from apps.dashboard.notices import presenters as notice_lines
 from apps.federation import control
@@ -111,7 +111,7 @@ def test_a_refused_document_is_shown_with_the_entry_and_the_remedy_until_a_good_
     (line,) = (one for one in selectors.list_open_notices(pia, AT) if one.kind.name == "refused_document")
     assert notice_lines.url_of(line) == f"/federation/mounts/{mounted.pk}/"
     assert named in "".join(status_lines([mounted], [], AT))
-    logged = [record.getMessage() for record in caplog.records if record.name == "apps.federation.fetching.fetch_log"]
+    logged = [record.getMessage() for record in caplog.records if record.name == "apps.federation.fetch_requests"]
     assert len(logged) == 1, "the same refusal is logged once"
     assert named in logged[0]
     vo.publish()

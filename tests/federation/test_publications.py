@@ -17,13 +17,13 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Unavailable
 from apps.core.signing import Opened, open_document
-from apps.federation.documents.keys import list_keys, load_keys, rotate_key
+from apps.federation.documents.trust import list_keys, load_keys, rotate_key
 from apps.federation.documents.wire import PolicyDocument, PolicyLimits, read_policy
 from apps.federation.models import Publication, PublishedDocument
-from apps.federation.publications.services import Issued, issue, issue_into, make_publication
+from apps.federation.publishing import Issued, issue, issue_into, make_publication
 from apps.federation.usage_feeds.feeds import make_feed
 from apps.policies.models import Policy
-from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.direct import publish_operations
 from tests.federation.conftest import AT
 from tests.refusals import refused
 

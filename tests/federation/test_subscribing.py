@@ -13,10 +13,10 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
 from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound
 from apps.core.signing import BadDocument
-from apps.dashboard.audit import words as audit_words
+from apps.dashboard.audit import presenters as audit_words
 from apps.federation.models import Mount, Subscription
 from apps.federation.mounts.services import make_mount, preview, unmount
-from apps.federation.publications.services import make_publication
+from apps.federation.publishing import make_publication
 from apps.federation.usage_feeds.subscriptions import (
     get_subscription,
     list_subscriptions,
@@ -25,7 +25,7 @@ from apps.federation.usage_feeds.subscriptions import (
     unsubscribe,
 )
 from apps.policies.models import Grant, Policy
-from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.direct import publish_operations
 from apps.policies.tree.stored import load_tree
 from apps.usage.models import Bucket, Record, SealedHour, Source
 from tests.federation.conftest import AT

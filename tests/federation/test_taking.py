@@ -13,14 +13,14 @@ import pytest
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import AuditEvent
 from apps.core.signing import SigningKey, hand_over
+from apps.federation import fetch_requests
 from apps.federation import fetch_schedule as fetching
 from apps.federation.control import agree_capacity
 from apps.federation.fetch_schedule import ask_for, ask_for_due
-from apps.federation.fetching import fetch_log
 from apps.federation.models import Fetch, HeldHour, Mount, Subscription
 from apps.federation.usage_feeds import quarantine
 from apps.policies.models import Policy
-from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.direct import publish_operations
 from apps.policies.tree.stored import load_tree
 from apps.priorities.recompute.pipeline import compute, load_inputs
 from apps.runs.models import Run
@@ -358,11 +358,11 @@ def test_a_larger_capacity_is_only_noted_until_somebody_agrees(
 
 
 def test_what_was_set_up_together_is_soon_asked_at_different_times() -> None:
-    waits = [fetch_log.wait_s(Subscription(pk=n, every_s=300), is_good=True) for n in range(1, 101)]
+    waits = [fetch_requests.wait_s(Subscription(pk=n, every_s=300), is_good=True) for n in range(1, 101)]
     assert all(285 <= wait <= 300 for wait in waits)
     assert len(set(waits)) > 60
-    assert fetch_log.wait_s(Subscription(pk=7, every_s=300), is_good=True) == waits[6]
-    assert fetch_log.wait_s(Mount(pk=7, every_s=300), is_good=True) != waits[6]
+    assert fetch_requests.wait_s(Subscription(pk=7, every_s=300), is_good=True) == waits[6]
+    assert fetch_requests.wait_s(Mount(pk=7, every_s=300), is_good=True) != waits[6]
 
 
 def test_after_an_outage_of_an_hour_the_gap_is_filled(

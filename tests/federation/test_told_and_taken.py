@@ -11,9 +11,9 @@ import pytest
 from django.conf import LazySettings
 
 from apps.accounts.actor import COMMAND
-from apps.federation.documents.keys import load_keys
+from apps.federation.documents.trust import load_keys
 from apps.federation.models import Fetch, Subscription
-from apps.federation.publications.services import make_publication
+from apps.federation.publishing import make_publication
 from apps.federation.usage_feeds.feeds import issue_usage
 from apps.federation.usage_feeds.subscriptions import subscribe
 from apps.usage.models import Source

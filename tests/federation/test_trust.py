@@ -12,7 +12,7 @@ from apps.core.signing import BadDocument, SigningKey, digest_of, hand_over, sig
 from apps.federation.documents.trust import Judged, Trusted, Verdict, judge
 from apps.federation.documents.wire import Head, PolicyLimits, write_policy
 from apps.policies.tree.columns import Node
-from apps.policies.tree.reshape import columns_of
+from apps.policies.tree.working_tree import columns_of
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 KEY, NEW_KEY = SigningKey(bytes(32)), SigningKey(bytes(range(32)))

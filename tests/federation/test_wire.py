@@ -14,8 +14,8 @@ from apps.core.errors import DomainError, TooLarge
 from apps.core.signing import BadDocument, SigningKey, open_document, sign_document
 from apps.federation.documents.wire import Head, PolicyLimits, read_policy, write_policy
 from apps.policies.tree.columns import Node, TreeColumns
-from apps.policies.tree.reshape import columns_of
 from apps.policies.tree.terms import read_dates, read_members
+from apps.policies.tree.working_tree import columns_of
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 HEAD = Head("vo-a.example", "lattice", 2, "ab" * 32, AT, AT + timedelta(days=7), ("project.example",))

@@ -14,10 +14,10 @@ from apps.accounts.actor import COMMAND
 from apps.federation.fetch_schedule import ask_for
 from apps.federation.models import Mount, Subscription
 from apps.federation.mounts.services import make_mount
-from apps.federation.publications.services import make_publication
+from apps.federation.publishing import make_publication
 from apps.federation.usage_feeds.subscriptions import subscribe
 from apps.policies import services
-from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.direct import publish_operations
 from apps.runs.services import work_run_now
 from tests.federation.other_side import KEY, P1, P2, OtherFeed, OtherSide, projects, serving
 

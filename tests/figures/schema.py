@@ -9,7 +9,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from apps.figures import Figure
-from apps.figures.answer import answer_of
+from apps.figures.figure import answer_of
 
 TOKENS = Path(__file__).resolve().parents[2] / "static" / "css" / "tokens.css"
 

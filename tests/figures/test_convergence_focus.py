@@ -13,12 +13,12 @@ from django.test import Client
 
 from apps.accounts.actor import Actor
 from apps.analytics.convergence.numbers import get_numbers
-from apps.analytics.convergence.period import today_of
+from apps.analytics.convergence.query import today_of
 from apps.analytics.convergence.selectors import get_series_state
 from apps.core import clock
 from apps.core.errors import Invalid
 from apps.figures import Figure
-from apps.figures.convergence.answers import draw_figure, read_figure
+from apps.figures.by_name import draw_figure, read_figure
 from apps.figures.paint import first_drawing
 from apps.figures.traces import line
 from apps.priorities.serving import store

@@ -12,10 +12,10 @@ from django.http import QueryDict
 
 from apps.core.errors import Invalid, NotFound
 from apps.figures import Figure
-from apps.figures.core_hours.answers import make_figure
+from apps.figures.by_name import make_figure
 from apps.figures.paint import first_drawing
-from apps.policies.allocations.periods import Period
-from apps.priorities.records.core_hours import AllocationLeft, CoreHourWeeks, WeekAmounts
+from apps.policies.allocations.records import Period
+from apps.priorities.records import AllocationLeft, CoreHourWeeks, WeekAmounts
 from tests.figures.schema import check_schema
 
 JANUARY = Period(date(2026, 1, 1), date(2026, 1, 31))

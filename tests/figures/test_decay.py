@@ -8,7 +8,7 @@ from django.http import QueryDict
 from apps.core.errors import Invalid
 from apps.engine.decay import DECAY_FUNCTIONS, weights
 from apps.figures import Figure
-from apps.figures.decay import DAY_S, HORIZONS_DAYS, DecayAsked, decay_figure, read_decay
+from apps.figures.curves import DAY_S, HORIZONS_DAYS, DecayAsked, decay_figure, read_decay
 from apps.figures.paint import first_drawing
 from apps.policies.settings import PolicySettings
 from apps.priorities.metering.usage import window_of

@@ -12,7 +12,7 @@ from django.test import Client
 from apps.core.errors import Invalid
 from apps.engine.operators import all_operators, get_operator
 from apps.figures import Figure
-from apps.figures.operator_profile import profile_of, read_profile
+from apps.figures.curves import profile_of, read_profile
 from apps.figures.paint import first_drawing
 from tests.dashboard.grid import SLUG, Grid
 from tests.figures.schema import check_schema

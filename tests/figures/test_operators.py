@@ -8,10 +8,9 @@ import pytest
 from django.http import QueryDict
 
 from apps.accounts.actor import COMMAND
-from apps.analytics.operators.figure_query import NAMES, read_query
-from apps.analytics.operators.figures import FIGURES
-from apps.analytics.operators.selectors import ask, get_figure
-from apps.dashboard.algorithm.operator_figures import drawn
+from apps.analytics.operators.records import NAMES, read_query
+from apps.analytics.operators.selectors import FIGURES, ask, get_figure
+from apps.dashboard.algorithm.operators import drawn
 from apps.figures import Figure
 from apps.figures.operators import DRAWN
 from apps.figures.paint import first_drawing

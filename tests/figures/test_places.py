@@ -15,9 +15,9 @@ from apps.analytics.my_priority.numbers import bins_of, factors_with_distance, g
 from apps.analytics.my_priority.records import MyPlace
 from apps.core import clock
 from apps.core.errors import NotFound
-from apps.figures.my_priority.places import places_figure
+from apps.figures.my_priority.rank import places_figure
 from apps.figures.paint import first_drawing
-from apps.priorities.change_effects.carry_totals import simulate_or_refuse
+from apps.priorities.change_effects.ranks import simulate_or_refuse
 from apps.priorities.serving import store
 from tests.dashboard.grid import SLUG, Grid
 from tests.figures.schema import check_schema

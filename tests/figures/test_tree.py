@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from apps.core.errors import Invalid
 from apps.figures import Figure
-from apps.figures.answer import answer_of
-from apps.figures.balance import balance_step
+from apps.figures.figure import answer_of
 from apps.figures.paint import first_drawing
 from apps.figures.paint_tree import squarify, tree_boxes
+from apps.figures.traces import balance_step
 from apps.figures.tree.asked import read_tree_asked
 from apps.figures.tree.figure import tree_figure
 from apps.policies.settings import PolicySettings
-from apps.priorities.records.tree import IciclePage, Sector
+from apps.priorities.records import IciclePage, Sector
 from apps.priorities.selectors import EntryRow
 from tests.examples import examples
 from tests.figures.schema import check_schema

@@ -12,9 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from apps.figures import Figure, Table, axes, traces
-from apps.figures.balance import BALANCE
 from apps.figures.convergence.words import used_words_of
 from apps.figures.paint import first_drawing
+from apps.figures.traces import BALANCE
 from apps.priorities.sentences.numbers import percent, points_phrase
 
 _NUMBERS = st.floats(width=64) | st.integers(-(10**7), 10**7).map(lambda n: n / 200)  # among them ties such as 0.125

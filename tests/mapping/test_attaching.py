@@ -12,11 +12,11 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, AuditEvent, User
 from apps.accounts.names.account_ids import AccountKey
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound
-from apps.mapping import claims
+from apps.mapping import attachments
 from apps.mapping.attachments import attach_account, detach_account, list_attachments
 from apps.mapping.models import Attachment, Claim
 from apps.mapping.permissions import rights_in
-from apps.policies.access.roles import VERBS_OF_ROLE
+from apps.policies.access.held_rights import VERBS_OF_ROLE
 from apps.policies.models import Grant
 from apps.policies.tree.terms import Members
 from apps.priorities.selectors.members import get_members_page, preview_members
@@ -128,25 +128,27 @@ def test_signing_in_settles_accounts_of_sources_whose_names_are_those_of_people(
 def test_a_claim_waits_for_whoever_maps_the_account_and_says_the_same_of_unknown_names(site: Site, lead: Actor) -> None:
     ann = Actor(user=User.objects.create_user("ann"), via="page")
     for name in ("alice", "never-seen"):
-        assert not claims.claim_account(namespace="c1", user_name=name, at=AS_OF, actor=ann)
+        assert not attachments.claim_account(namespace="c1", user_name=name, at=AS_OF, actor=ann)
     rights = rights_in(site.slug, at=AS_OF, actor=lead)
-    (open_claim,) = claims.list_claims(rights, rights.tree.subtree_mask(0))
+    (open_claim,) = attachments.list_claims(rights, rights.tree.subtree_mask(0))
     assert [account.user_name for account in open_claim.accounts] == ["alice"]
-    claims.decide_claim(rights, claim_id=open_claim.claim.pk, confirm=True, reason="I know her.", at=AS_OF, actor=lead)
+    attachments.decide_claim(
+        rights, claim_id=open_claim.claim.pk, confirm=True, reason="I know her.", at=AS_OF, actor=lead
+    )
     assert Account.objects.get(user_name="alice").person == ann.user
-    assert claims.claim_account(namespace="c1", user_name="alice", at=AS_OF, actor=ann), "settled"
-    assert [claim.user_name for claim in claims.list_my_accounts(actor=ann).claims] == ["never-seen"]
+    assert attachments.claim_account(namespace="c1", user_name="alice", at=AS_OF, actor=ann), "settled"
+    assert [claim.user_name for claim in attachments.list_my_accounts(actor=ann).claims] == ["never-seen"]
 
 
 def test_a_claim_is_refused_with_a_trace_and_decided_by_nobody_else(site: Site, lead: Actor) -> None:
     ann = Actor(user=User.objects.create_user("ann"), via="page")
-    claims.claim_account(namespace="c1", user_name="carol", at=AS_OF, actor=ann)
+    attachments.claim_account(namespace="c1", user_name="carol", at=AS_OF, actor=ann)
     claim = Claim.objects.get()
     with pytest.raises(NotFound):
-        claims.decide_claim(
+        attachments.decide_claim(
             rights_in(site.slug, at=AS_OF, actor=lead), claim_id=claim.pk, confirm=True, at=AS_OF, actor=lead
         )
-    claims.decide_claim(
+    attachments.decide_claim(
         rights_in(site.slug, at=AS_OF, actor=COMMAND), claim_id=claim.pk, confirm=False, at=AS_OF, actor=COMMAND
     )
     assert not Claim.objects.exists()
@@ -155,25 +157,27 @@ def test_a_claim_is_refused_with_a_trace_and_decided_by_nobody_else(site: Site, 
 
 
 def test_nobody_confirms_their_own_claim_and_nobody_takes_what_is_somebodys(site: Site, lead: Actor) -> None:
-    claims.claim_account(namespace="c1", user_name="alice", at=AS_OF, actor=lead)
+    attachments.claim_account(namespace="c1", user_name="alice", at=AS_OF, actor=lead)
     rights = rights_in(site.slug, at=AS_OF, actor=lead)
     with pytest.raises(NotAllowed):
-        claims.decide_claim(rights, claim_id=Claim.objects.get().pk, confirm=True, at=AS_OF, actor=lead)
+        attachments.decide_claim(rights, claim_id=Claim.objects.get().pk, confirm=True, at=AS_OF, actor=lead)
     Account.objects.filter(user_name="alice").update(person=User.objects.create_user("alice"))
-    assert claims.list_claims(rights, rights.tree.subtree_mask(0)) == []
+    assert attachments.list_claims(rights, rights.tree.subtree_mask(0)) == []
 
 
 def test_claims_are_few_and_can_be_taken_back(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "MOST_CLAIMS", 2)
+    monkeypatch.setattr(attachments, "MOST_CLAIMS", 2)
     ann = Actor(user=User.objects.create_user("ann"), via="page")
     for name in ("a", "b"):
-        claims.claim_account(namespace="c1", user_name=name, at=AS_OF, actor=ann)
+        attachments.claim_account(namespace="c1", user_name=name, at=AS_OF, actor=ann)
     with pytest.raises(Conflict):
-        claims.claim_account(namespace="c1", user_name="c", at=AS_OF, actor=ann)
+        attachments.claim_account(namespace="c1", user_name="c", at=AS_OF, actor=ann)
     first = Claim.objects.order_by("pk")[0]
     with pytest.raises(NotFound):
-        claims.take_back_claim(claim_id=first.pk, at=AS_OF, actor=Actor(user=User.objects.create_user("x"), via="page"))
-    claims.take_back_claim(claim_id=first.pk, at=AS_OF, actor=ann)
+        attachments.take_back_claim(
+            claim_id=first.pk, at=AS_OF, actor=Actor(user=User.objects.create_user("x"), via="page")
+        )
+    attachments.take_back_claim(claim_id=first.pk, at=AS_OF, actor=ann)
     assert Claim.objects.count() == 1
 
 

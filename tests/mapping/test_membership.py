@@ -24,12 +24,12 @@ from apps.mapping.rules.resolver import KnownAccounts, Resolver
 from apps.mapping.rules.rule import Person, Rule
 from apps.mapping.rules.rule_set import in_order, rules_of_tree
 from apps.policies.models import ChangeSet, Policy, Revision
-from apps.policies.publishing.automatic import publish_automatic
+from apps.policies.publishing.direct import publish_automatic
 from apps.policies.services import make_change_set, publish_change_set
 from apps.policies.tree.columns import Node, TreeColumns
-from apps.policies.tree.reshape import columns_of
 from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import WHOLE_POLICY, Members
+from apps.policies.tree.working_tree import columns_of
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from tests.priority_site import AS_OF, Site

@@ -7,9 +7,9 @@ from uuid import UUID
 import pytest
 
 from apps.accounts.names.account_ids import AccountKey
-from apps.mapping.suggestions import Suggester, find_neighbours, folded, groups_of
+from apps.mapping.selectors import Suggester, find_neighbours, folded, groups_of
 from apps.policies.tree.columns import Node, TreeColumns
-from apps.policies.tree.reshape import columns_of
+from apps.policies.tree.working_tree import columns_of
 
 PATHS = [
     ("/physics", True),

@@ -36,14 +36,14 @@ PLANTED = (
     ),
     Planted(
         name="decay off by one bucket",
-        path="apps/engine/decay/window.py",
+        path="apps/engine/decay.py",
         old="np.maximum(0.0, as_of_s - (start + BUCKET_S))",
         new="np.maximum(0.0, as_of_s - start)",
         tests=("tests/engine/test_decay.py",),
     ),
     Planted(
         name="correction counted beside what it corrects",
-        path="apps/usage/records/record_rows.py",
+        path="apps/usage/records/versions.py",
         old="[Int8Array(ids), by_run_id, at, keep_all]), sign=-1)",
         new="[Int8Array(ids), by_run_id, at, keep_all]), sign=0)",
         tests=(
@@ -112,7 +112,7 @@ PLANTED = (
     ),
     Planted(
         name="undo leaves buckets",
-        path="apps/usage/records/record_rows.py",
+        path="apps/usage/records/versions.py",
         old="    if len(change):\n        buckets.apply_delta(source_id",
         new="    if n_back:\n        buckets.apply_delta(source_id",
         tests=("tests/usage/test_undo.py",),
@@ -181,7 +181,7 @@ PLANTED = (
     ),
     Planted(
         name="wrong time zone of a day",
-        path="apps/policies/allocations/periods.py",
+        path="apps/policies/allocations/records.py",
         old="datetime.combine(day, time(), tzinfo=zone)",
         new="datetime.combine(day, time(), tzinfo=UTC)",
         tests=("tests/policies/test_core_hours.py",),

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import numpy as np
 
-from apps.analytics.series.storage.columns import DailySeries, SeriesDays
+from apps.analytics.series.daily_series import DailySeries, SeriesDays
 
 
 def made_series(

@@ -16,10 +16,9 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.core.errors import Invalid
 from apps.notices import digests, selectors
-from apps.notices.digests import plan_mails, send_mails
+from apps.notices.digests import plan_mails, send_mails, set_preference
 from apps.notices.evaluation import evaluate
 from apps.notices.models import Mail, Notice, Preference
-from apps.notices.preferences import set_preference
 from apps.policies.models import Grant
 from apps.usage.models import Source
 from tests.api.small_site import Site

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from apps.accounts.actor import SYSTEM, Actor
-from apps.analytics.series.storage.columns import DailySeries, SeriesState
+from apps.analytics.series.daily_series import DailySeries, SeriesState
 from apps.notices import selectors
-from apps.notices.drift_days import drift_of, newest_day
 from apps.notices.evaluation import evaluate
 from apps.notices.kinds import drift, kind_of
+from apps.notices.kinds.drift import drift_of, newest_day
 from apps.notices.models import Notice
 from apps.notices.rules import NEW, Place, set_rule
 from apps.policies.models import Policy
@@ -135,5 +135,5 @@ def test_groups_beside_each_other_are_one_notice_for_who_decides_above_them(star
 def test_it_is_not_judged_by_old_days(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     for through_on, newest in ((date(2026, 11, 1), None), (date(2026, 11, 18), date(2026, 11, 18)), (None, None)):
         state = SeriesState(through_on=through_on)
-        monkeypatch.setattr("apps.notices.drift_days.series_state", lambda _policy, state=state: state)
+        monkeypatch.setattr("apps.notices.kinds.drift.series_state", lambda _policy, state=state: state)
         assert newest_day(computed.policy, AT.date()) == newest

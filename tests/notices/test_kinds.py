@@ -11,7 +11,7 @@ from django.db import connection
 
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.models import User
-from apps.analytics.operators.figure_query import FigureQuery
+from apps.analytics.operators.records import FigureQuery
 from apps.analytics.operators.selectors import check_tree
 from apps.notices import selectors
 from apps.notices.evaluation import evaluate

@@ -18,9 +18,8 @@ from apps.core.errors import Invalid, NotFound
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.notices.models import Statement
-from apps.notices.statements.arithmetic import AMOUNTS, Month, corrections_of, reckon
 from apps.notices.statements.month_close import close_months
-from apps.notices.statements.selectors import get_statements, read_month
+from apps.notices.statements.selectors import AMOUNTS, Month, corrections_of, get_statements, read_month, reckon
 from apps.policies.models import Adjustment, Policy
 from apps.policies.services import make_policy, publish_document
 from apps.policies.tree.stored import load_tree

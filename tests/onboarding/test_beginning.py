@@ -7,10 +7,10 @@ import pytest
 
 from apps.accounts.names.account_ids import AccountKey
 from apps.mapping.rules.resolver import Resolver
-from apps.onboarding.default_rules import default_rules
+from apps.onboarding.services import default_rules
 from apps.onboarding.tree_vs_usage import compare_with_usage, top_entries
 from apps.policies.formats.registry import get_format, read_file
-from apps.policies.publishing.first_revision import first_tree
+from apps.policies.publishing.direct import first_tree
 from apps.policies.tree.columns import TreeColumns
 
 TOLERANCE = {"relative": 0.1, "points": 0.5}

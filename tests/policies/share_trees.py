@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.names import clean_name, new_name_problem
-from apps.policies.tree.reshape import columns_of
 from apps.policies.tree.terms import Dates, Members
+from apps.policies.tree.working_tree import columns_of
 
 NASTY = [
     "=1+1",

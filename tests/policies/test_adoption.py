@@ -15,9 +15,9 @@ from apps.policies.files.document import read_document
 from apps.policies.formats.whole_shares import competitors, whole_shares
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Node, TreeColumns
-from apps.policies.tree.comparison import CHANGES, compare, sibling_targets
+from apps.policies.tree.difference import CHANGES, compare, sibling_targets
 from apps.policies.tree.document_merge import adopt, indexes_of, next_revision
-from apps.policies.tree.reshape import columns_of
+from apps.policies.tree.working_tree import columns_of
 from tests.policies.share_trees import trees
 
 ROOT, A, B, C = (UUID(int=number) for number in range(1, 5))

@@ -11,7 +11,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Stale
 from apps.policies.allocations import capacities, services
-from apps.policies.allocations.periods import Period
+from apps.policies.allocations.records import Period
 from apps.policies.models import Allocation, Capacity, Policy
 from apps.policies.tree.columns import TreeColumns
 from tests.policies.conftest import AT, person

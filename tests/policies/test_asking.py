@@ -11,12 +11,11 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent
 from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound
 from apps.policies import services
-from apps.policies.access.roles import VERBS_OF_ROLE
+from apps.policies.access.held_rights import VERBS_OF_ROLE
 from apps.policies.changesets.lifecycle import comment_on
 from apps.policies.models import ChangeSet, Comment, Grant, Policy, Revision
 from apps.policies.requests import share_requests
-from apps.policies.requests.inbox import count_waiting, get_inbox, last_words
-from apps.policies.requests.request_rules import MOST_OPEN, target_of
+from apps.policies.requests.inbox import MOST_OPEN, count_waiting, get_inbox, last_words, target_of
 from apps.policies.requests.share_requests import RequestState, Wish
 from apps.policies.selectors import get_change_set
 from apps.policies.tree.columns import TreeColumns

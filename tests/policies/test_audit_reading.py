@@ -8,12 +8,12 @@ from uuid import UUID
 
 import pytest
 
+from apps.accounts import audit_log as audit
 from apps.accounts.actor import COMMAND, SYSTEM, Actor, TokenBounds
-from apps.accounts.audit import log as audit
 from apps.accounts.models import AuditEvent
 from apps.core.errors import NotAllowed, NotFound
 from apps.policies import services
-from apps.policies.history.audit_reading import AuditCount, AuditFilter, AuditReader
+from apps.policies.audit_reading import AuditCount, AuditFilter, AuditReader
 from apps.policies.models import Grant, Policy
 from apps.policies.tree.columns import TreeColumns
 from tests.policies.conftest import AT
@@ -212,7 +212,7 @@ def test_paths_are_looked_up_only_within_reach(policy: Policy, bob: Actor, charl
 def test_a_page_stops_looking_at_some_point_and_says_where_to_go_on(
     alice: Actor, bob: Actor, policy: Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apps.policies.history.audit_reading._MOST_CHECKED", 200)
+    monkeypatch.setattr("apps.policies.audit_reading._MOST_CHECKED", 200)
     publish(policy, edit("/physics/bob", 5), actor=alice, reason="long ago")
     for n in range(250):
         audit.record(actor=alice, verb="recompute.requested", at=AT, policy_slug="grid", reason=str(n))

@@ -12,7 +12,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
 from apps.policies import services
 from apps.policies.models import ChangeSet, Policy, Revision
-from apps.policies.publishing import automatic
+from apps.policies.publishing import direct
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.stored import load_tree
 from tests.policies.conftest import AT
@@ -42,40 +42,40 @@ def test_shares_end_with_the_last_day_in_the_zone_of_the_site(
     policy: Policy, alice: Actor, at_end: Any, shares: float
 ) -> None:
     give_dates(alice, "/physics", ends_on="2027-03-31", at_end=at_end)
-    assert automatic.apply_dates(at=at_local(2027, 3, 31, 23, 59), zone=ZONE) == []
-    (revision,) = automatic.apply_dates(at=at_local(2027, 4, 1, 0, 0), zone=ZONE)
+    assert direct.apply_dates(at=at_local(2027, 3, 31, 23, 59), zone=ZONE) == []
+    (revision,) = direct.apply_dates(at=at_local(2027, 4, 1, 0, 0), zone=ZONE)
     assert (revision.author_name, revision.change_set.origin) == ("system", ChangeSet.Origin.DATES)
     ended = node(policy, "/physics")
     assert ended is not None
     assert (ended.shares, ended.dates) == (shares, None)
-    assert automatic.apply_dates(at=at_local(2027, 4, 1, 0, 5), zone=ZONE) == []
+    assert direct.apply_dates(at=at_local(2027, 4, 1, 0, 5), zone=ZONE) == []
 
 
 def test_what_is_archived_at_its_end_is_gone(policy: Policy, alice: Actor) -> None:
     give_dates(alice, "/biology", ends_on="2027-03-31", at_end="archive")
-    assert len(automatic.apply_dates(at=at_local(2027, 5, 1), zone=ZONE)) == 1
+    assert len(direct.apply_dates(at=at_local(2027, 5, 1), zone=ZONE)) == 1
     assert node(policy, "/biology") is None
 
 
 def test_what_is_kept_only_counts_as_over(policy: Policy, alice: Actor) -> None:
     give_dates(alice, "/biology", ends_on="2027-03-31")
-    assert automatic.apply_dates(at=at_local(2027, 5, 1), zone=ZONE) == []
+    assert direct.apply_dates(at=at_local(2027, 5, 1), zone=ZONE) == []
     kept = node(policy, "/biology")
     assert kept is not None
     assert kept.dates is not None
-    assert automatic.is_over(kept.dates, at_local(2027, 5, 1).date())
-    assert not automatic.is_over(kept.dates, at_local(2027, 3, 31, 12).date())
+    assert direct.is_over(kept.dates, at_local(2027, 5, 1).date())
+    assert not direct.is_over(kept.dates, at_local(2027, 3, 31, 12).date())
 
 
 def test_shares_begin_on_the_first_day_and_end_after_the_last(policy: Policy, alice: Actor) -> None:
     give_dates(alice, "/physics", starts_on="2027-01-01", ends_on="2027-03-31", shares=80, at_end=30)
-    assert automatic.apply_dates(at=at_local(2026, 12, 31, 12), zone=ZONE) == []
-    assert len(automatic.apply_dates(at=at_local(2027, 1, 1), zone=ZONE)) == 1
+    assert direct.apply_dates(at=at_local(2026, 12, 31, 12), zone=ZONE) == []
+    assert len(direct.apply_dates(at=at_local(2027, 1, 1), zone=ZONE)) == 1
     begun = node(policy, "/physics")
     assert begun is not None
     assert begun.shares == 80
-    assert automatic.apply_dates(at=at_local(2027, 1, 2), zone=ZONE) == []
-    assert len(automatic.apply_dates(at=at_local(2027, 4, 1), zone=ZONE)) == 1
+    assert direct.apply_dates(at=at_local(2027, 1, 2), zone=ZONE) == []
+    assert len(direct.apply_dates(at=at_local(2027, 4, 1), zone=ZONE)) == 1
     ended = node(policy, "/physics")
     assert ended is not None
     assert (ended.shares, ended.dates) == (30, None)
@@ -87,7 +87,7 @@ def test_what_cannot_be_done_is_left_out_and_logged(policy: Policy, tree: TreeCo
         {"op": "add", "parent": physics, "name": "alice", "kind": "user"},
         {"op": "add", "parent": physics, "name": "dora", "kind": "user"},
     ]
-    revision = automatic.publish_automatic(
+    revision = direct.publish_automatic(
         policy_id=policy.pk, operations=operations, origin=ChangeSet.Origin.RULE, reason="First seen.", at=AT
     )
     assert revision is not None
@@ -95,7 +95,7 @@ def test_what_cannot_be_done_is_left_out_and_logged(policy: Policy, tree: TreeCo
     failed = AuditEvent.objects.get(verb="policy.automatic")
     assert (failed.outcome, "alice" in failed.reason) == ("failed", True)
     before = Revision.objects.count()
-    again = automatic.publish_automatic(
+    again = direct.publish_automatic(
         policy_id=policy.pk, operations=operations, origin=ChangeSet.Origin.RULE, reason="First seen.", at=AT
     )
     assert (again, Revision.objects.count()) == (None, before)

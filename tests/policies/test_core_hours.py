@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.core.errors import Invalid
-from apps.policies.allocations.allocation_sums import add_up, allocated_in
 from apps.policies.allocations.capacities import core_hours
 from apps.policies.allocations.conversion import Conversion, convert, operations_of, shares_beside, walk_down
-from apps.policies.allocations.periods import DAY, Period, begins_at, day_of, uncovered, whole_year
+from apps.policies.allocations.records import DAY, Period, begins_at, day_of, uncovered, whole_year
+from apps.policies.allocations.summary import add_up, allocated_in
 from apps.policies.models import Allocation, Capacity
 from apps.policies.operations.apply import apply
 from apps.policies.tree.columns import Node, TreeColumns
-from apps.policies.tree.reshape import columns_of
+from apps.policies.tree.working_tree import columns_of
 from tests.examples import new_uid
 
 STOCKHOLM, BEIRUT, LORD_HOWE = ZoneInfo("Europe/Stockholm"), ZoneInfo("Asia/Beirut"), ZoneInfo("Australia/Lord_Howe")

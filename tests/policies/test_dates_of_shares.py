@@ -10,10 +10,10 @@ import pytest
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
 from apps.core.errors import Conflict, Invalid, NotAllowed
-from apps.policies.allocations.conversion_drafts import draft_shares, get_conversion
-from apps.policies.allocations.periods import Period
+from apps.policies.allocations.conversion import draft_shares, get_conversion
+from apps.policies.allocations.records import Period
 from apps.policies.allocations.services import allocations_of, change_dates
-from apps.policies.allocations.upcoming import Event, ending_soon, events_in
+from apps.policies.allocations.summary import Event, ending_soon, events_in
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.services import publish_change_set
 from apps.policies.tree.columns import TreeColumns

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from apps.policies.operations.apply import work_out
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.difference import difference
-from apps.policies.tree.reshape import columns_of
+from apps.policies.tree.working_tree import columns_of
 from tests.policies.share_trees import trees
 
 SPACE = UUID("6f9619ff-8b86-4011-b42d-00c04fc964ff")

@@ -19,8 +19,8 @@ from apps.core.errors import Conflict, DomainError, Invalid, NotFound
 from apps.policies import services
 from apps.policies.models import Policy
 from apps.policies.operations.apply import apply
-from apps.policies.operations.boosts import is_boost
-from apps.policies.publishing.automatic import apply_dates
+from apps.policies.operations.dated_shares import is_boost
+from apps.policies.publishing.direct import apply_dates
 from apps.policies.requests.group_division import (
     Division,
     MemberTerms,
@@ -33,9 +33,9 @@ from apps.policies.requests.group_division import (
     undo_division,
 )
 from apps.policies.tree.columns import Node, TreeColumns
-from apps.policies.tree.reshape import columns_of
 from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import Dates
+from apps.policies.tree.working_tree import columns_of
 from tests.examples import examples
 from tests.policies.conftest import AT
 from tests.policies.share_trees import trees

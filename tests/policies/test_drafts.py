@@ -17,8 +17,8 @@ from apps.policies import services
 from apps.policies.changesets import drafts
 from apps.policies.changesets.conflicts import EditConflict
 from apps.policies.changesets.draft_tree import DraftTree
-from apps.policies.changesets.effects import effect_of
-from apps.policies.files.imports import plan_paste
+from apps.policies.changesets.review import effect_of
+from apps.policies.files.import_export import plan_paste
 from apps.policies.models import ChangeSet, Grant, Policy
 from apps.policies.operations.apply import work_out
 from apps.policies.tree.columns import TreeColumns

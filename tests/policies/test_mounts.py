@@ -10,12 +10,11 @@ from apps.accounts.actor import COMMAND, SYSTEM
 from apps.core.errors import Invalid, NotAllowed
 from apps.policies import services
 from apps.policies.changesets.change_sets import settings_of
-from apps.policies.files.imports import import_policy
+from apps.policies.files.import_export import import_policy
 from apps.policies.formats.registry import dropped, get_format, read_file
 from apps.policies.models import Entry, Policy
 from apps.policies.operations.apply import apply
-from apps.policies.publishing.automatic import publish_automatic
-from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.direct import publish_automatic, publish_operations
 from apps.policies.publishing.revert import revert_revision
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.tree.columns import TreeColumns, pack_tree, unpack_tree

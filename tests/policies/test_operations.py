@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from apps.core.errors import DomainError, Invalid, NotFound, TooLarge
 from apps.policies.files.document import read_document
 from apps.policies.operations.apply import KINDS, apply, work_out
-from apps.policies.operations.percent import shares_for_percent
+from apps.policies.operations.tree_edits import shares_for_percent
 from apps.policies.tree.columns import Node, TreeColumns
-from apps.policies.tree.reshape import columns_of
+from apps.policies.tree.working_tree import columns_of
 from tests.examples import new_uid
 from tests.policies.conftest import GRID
 

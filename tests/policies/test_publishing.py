@@ -15,7 +15,7 @@ from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Stale
 from apps.policies import selectors, services
 from apps.policies.changesets.conflicts import EditConflict
 from apps.policies.models import ChangeSet, Entry, Grant, Policy, Revision
-from apps.policies.publishing.signals import policy_published
+from apps.policies.publishing.revisions import policy_published
 from apps.policies.tree.columns import TreeColumns, unpack_tree
 from apps.policies.tree.stored import load_tree, load_tree_from_rows, remembered
 from tests.policies.conftest import AT, GRID

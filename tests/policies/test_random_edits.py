@@ -19,8 +19,8 @@ from apps.policies.models import Entry, Policy
 from apps.policies.operations.apply import work_out
 from apps.policies.selectors import count_changes
 from apps.policies.tree.columns import Node, TreeColumns, pack_tree, unpack_tree
-from apps.policies.tree.reshape import columns_of
 from apps.policies.tree.stored import load_tree, load_tree_from_rows
+from apps.policies.tree.working_tree import columns_of
 from tests.examples import examples, new_uid
 from tests.policies.conftest import AT
 

@@ -10,7 +10,7 @@ from apps.accounts.actor import Actor
 from apps.core.errors import NotFound
 from apps.policies import services
 from apps.policies.changesets import lifecycle
-from apps.policies.changesets.comment_anchors import anchors
+from apps.policies.changesets.change_sets import anchors
 from apps.policies.changesets.conflicts import EditConflict, FieldConflict
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.tree.columns import TreeColumns

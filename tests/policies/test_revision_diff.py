@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 
 from apps.policies.tree.columns import Node, TreeColumns
-from apps.policies.tree.reshape import columns_of
 from apps.policies.tree.revision_diff import EntryDifference, TreeDiff, diff_settings, diff_trees
+from apps.policies.tree.working_tree import columns_of
 from tests.policies.share_trees import trees
 from tests.policies.test_difference import POOL, SPACE
 

@@ -15,13 +15,13 @@ from apps.accounts.actor import COMMAND
 from apps.engine.algorithms import compute
 from apps.engine.cases import solve
 from apps.policies import services
-from apps.policies.files.imports import import_policy
+from apps.policies.files.import_export import import_policy
 from apps.policies.formats.registry import FORMATS
 from apps.policies.models import Policy
 from apps.policies.tree.columns import Node, TreeColumns
-from apps.policies.tree.reshape import columns_of
+from apps.policies.tree.names import in_order_of_creation, new_uid, new_uids
 from apps.policies.tree.stored import load_tree, load_tree_from_rows
-from apps.policies.tree.uids import in_order_of_creation, new_uid, new_uids
+from apps.policies.tree.working_tree import columns_of
 from tests.examples import new_uid as random_uid
 from tests.policies.conftest import AT
 from tests.policies.formats.round_trip import text_of_tree

@@ -14,14 +14,14 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.core.errors import Conflict
 from apps.policies import services
-from apps.policies.access.roles import VERBS_OF_ROLE
+from apps.policies.access.held_rights import VERBS_OF_ROLE
 from apps.policies.changesets import lifecycle
 from apps.policies.models import Grant, Policy
 from apps.policies.publishing import size_guard
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
-from apps.policies.tree.reshape import columns_of
-from apps.policies.tree.target_moves import target_moves
+from apps.policies.tree.revision_diff import target_moves
+from apps.policies.tree.working_tree import columns_of
 from tests.policies.conftest import AT, GRID, person
 from tests.policies.share_trees import trees
 from tests.policies.test_reviewing import drafted, proposed, shares, shares_of

@@ -9,11 +9,11 @@ from uuid import UUID
 import pytest
 
 from apps.core.errors import Conflict, Invalid, NotFound
-from apps.policies.operations.adjustments import Adjusted
 from apps.policies.operations.apply import apply, work_out
+from apps.policies.operations.tree_edits import Adjusted
 from apps.policies.tree.columns import TreeColumns, pack_tree, unpack_tree
-from apps.policies.tree.reshape import columns_of
 from apps.policies.tree.terms import Dates, Members, read_dates, read_members
+from apps.policies.tree.working_tree import columns_of
 
 
 def _node(tree: TreeColumns, path: str) -> Any:

@@ -16,14 +16,13 @@ from apps.accounts.actor import Actor
 from apps.core.errors import DomainError, Stale
 from apps.policies import services
 from apps.policies.changesets import drafts
-from apps.policies.changesets.conflicts import EditConflict
-from apps.policies.changesets.rebase import Sides, settle
+from apps.policies.changesets.conflicts import EditConflict, Sides, settle
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.operations.apply import work_out
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Node, TreeColumns
-from apps.policies.tree.reshape import columns_of
 from apps.policies.tree.stored import load_tree, load_tree_from_rows
+from apps.policies.tree.working_tree import columns_of
 from tests.examples import examples
 from tests.policies.conftest import AT, person
 from tests.policies.test_random_edits import check_shape, operation

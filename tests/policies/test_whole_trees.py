@@ -12,9 +12,9 @@ from apps.policies import services
 from apps.policies.changesets import drafts, lifecycle
 from apps.policies.changesets.review import review_of
 from apps.policies.files.document import read_document
-from apps.policies.files.imports import import_policy
+from apps.policies.files.import_export import import_policy
 from apps.policies.models import ChangeSet, Policy, ProposedTree
-from apps.policies.publishing.tree_replacement import propose_tree, publish_tree
+from apps.policies.publishing.direct import propose_tree, publish_tree
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.document_merge import adopt
@@ -84,7 +84,7 @@ def test_a_large_whole_tree_waits_for_a_second_person(guarded: Policy, alice: Ac
 def test_at_once_it_is_refused_and_leaves_nothing_behind(
     guarded: Policy, alice: Actor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apps.policies.files.imports.MOST_OPERATIONS", 0)
+    monkeypatch.setattr("apps.policies.files.import_export.MOST_OPERATIONS", 0)
     n_change_sets, head = ChangeSet.objects.count(), guarded.head_number
     with pytest.raises(Conflict, match="second person"):
         import_policy(

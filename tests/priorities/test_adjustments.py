@@ -13,9 +13,9 @@ from apps.accounts.models import User
 from apps.explain.account_walk import explain
 from apps.explain.entry_page import get_entry_page
 from apps.explain.my_priority import get_my_priority
-from apps.policies.access.roles import VERBS_OF_ROLE
+from apps.policies.access.held_rights import VERBS_OF_ROLE
 from apps.policies.models import Adjustment, Grant
-from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.direct import publish_operations
 from apps.priorities.adjustments import get_adjustments_page, list_adjustments, preview_adjustment
 from tests.mapping.test_membership import uid_of
 from tests.priority_site import AS_OF, PROJECTS, Site

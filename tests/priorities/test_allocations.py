@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
 from apps.policies.allocations.capacities import state_capacity
-from apps.policies.allocations.periods import Period
+from apps.policies.allocations.records import Period
 from apps.policies.allocations.services import give_allocation
 from apps.policies.tree.stored import load_tree
-from apps.priorities.delivered.entries import load_delivered
+from apps.priorities.delivered_usage import load_delivered
 from apps.priorities.selectors.allocations.table import AllocationRow, AllocationTable, get_allocation_table
 from apps.usage.models import Overlap, Record
 from tests.examples import examples

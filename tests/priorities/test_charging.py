@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from apps.policies.settings import PolicySettings
 from apps.priorities.metering.job_charge import JobCharge, JobFacts, charge_of
-from apps.priorities.metering.metric import JobClassRow
 from apps.priorities.metering.usage import (
     APPROACHES,
     AccountUsage,
+    JobClassRow,
     SourceRow,
     usage_of_accounts,
     usage_of_scope,

@@ -10,7 +10,7 @@ import pytest
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.core.errors import Invalid
-from apps.policies.allocations.periods import Period
+from apps.policies.allocations.records import Period
 from apps.policies.allocations.services import give_allocation
 from apps.policies.models import Grant
 from apps.policies.tree.stored import load_tree

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from apps.engine import decay
 from apps.policies.tree.columns import Node, TreeColumns
-from apps.policies.tree.reshape import columns_of
-from apps.priorities.recompute.corrections import Correction, corrected, counted_now
+from apps.policies.tree.working_tree import columns_of
+from apps.priorities.recompute.inputs import Correction, corrected, counted_now
 from tests.examples import new_uid
 
 HOUR_S = 3600.0

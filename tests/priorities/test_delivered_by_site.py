@@ -14,8 +14,8 @@ from django.db import connection, transaction
 
 from apps.accounts.actor import COMMAND
 from apps.policies.tree.stored import load_tree
-from apps.priorities.delivered import by_site as delivered_by_site
-from apps.priorities.delivered.by_site import BySite, load_by_site
+from apps.priorities import delivered_usage as delivered_by_site
+from apps.priorities.delivered_usage import BySite, load_by_site
 from apps.usage.buckets import account_sums
 from apps.usage.buckets.account_sums import AccountSums, Piece, Span, hour_from
 from apps.usage.models import Source

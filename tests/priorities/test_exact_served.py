@@ -11,15 +11,15 @@ import pytest
 
 from apps.engine.algorithms import compute
 from apps.engine.cases import solve
-from apps.mapping.rules.placement import AccountPlaces
+from apps.mapping.rules.resolver import AccountPlaces
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Node, TreeColumns
-from apps.policies.tree.reshape import columns_of
-from apps.policies.tree.uids import new_uid
+from apps.policies.tree.names import new_uid
+from apps.policies.tree.working_tree import columns_of
 from apps.priorities.serving.lookup import LookupIndex
 from apps.priorities.serving.lookup_index import ServedSnapshot
 from apps.priorities.serving.newcomer import beside
-from apps.priorities.snapshots.blob import pack_snapshot, unpack_snapshot, values_of
+from apps.priorities.snapshots.storage import pack_snapshot, unpack_snapshot, values_of
 from tests.engine.random_cases import ALGORITHMS, Case, random_case, renamed
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)

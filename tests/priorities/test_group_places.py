@@ -13,7 +13,7 @@ import pytest
 from apps.accounts.actor import COMMAND, Actor
 from apps.analytics.review import get_review_page
 from apps.policies.changesets.checks import Check
-from apps.policies.files.imports import import_policy
+from apps.policies.files.import_export import import_policy
 from apps.policies.services import make_change_set, publish_change_set
 from apps.policies.tree.stored import load_tree
 from apps.priorities.serving import store

@@ -10,13 +10,11 @@ import orjson
 import pytest
 
 from apps.accounts.names.account_ids import AccountKey
-from apps.mapping.rules.placement import AccountPlaces, unpack_places
-from apps.mapping.rules.resolver import Resolver
+from apps.mapping.rules.resolver import AccountPlaces, Resolver, unpack_places
 from apps.mapping.rules.rule import Rule
 from apps.policies.files.document import read_document
 from apps.policies.tree.columns import TreeColumns
-from apps.priorities.serving.hints import Hints
-from apps.priorities.serving.lookup import AccountQuery, LookupIndex, Query
+from apps.priorities.serving.lookup import AccountQuery, Hints, LookupIndex, Query
 
 
 def _user(name: str) -> dict[str, Any]:

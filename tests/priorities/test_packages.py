@@ -13,15 +13,14 @@ from django.core.checks import CheckMessage
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.analytics.comparison import compare_algorithms
-from apps.analytics.what_if.supposition import Supposition
-from apps.analytics.what_if.trial import try_out
+from apps.analytics.what_if.trial import Supposition, try_out
 from apps.api.v1.algorithm.views import algorithm_json
 from apps.core.errors import Conflict, Invalid
 from apps.dashboard.algorithm.words import describe
 from apps.engine import operator_trial, operators
 from apps.engine.algorithms import brought_algorithms, get_algorithm, read_algorithm
-from apps.engine.algorithms.property_trial import disproved, measure_properties
-from apps.engine.analysis import measured
+from apps.engine.algorithms.packages import disproved, measure_properties
+from apps.engine.analysis import properties
 from apps.engine.operators import brought_operators
 from apps.explain.contrasts import compare_leaves
 from apps.notices.kinds.base import PolicyPlace
@@ -104,7 +103,7 @@ TREE = children(physics={"": 60, "alice": 1, "bob": 1}, biology={"": 40, "carol"
 
 
 def _forget() -> None:
-    for each in (brought_algorithms, brought_operators, measured.measured_operators, measured.measured_algorithms):
+    for each in (brought_algorithms, brought_operators, properties.measured_operators, properties.measured_algorithms):
         each.cache_clear()
 
 
@@ -165,7 +164,7 @@ def test_an_operator_that_breaks_the_definition_is_refused_by_name(moody: Callab
 
 
 def test_what_is_declared_stands_beside_what_is_measured(moody: Callable[[], None]) -> None:
-    found = measured.measured_operators()
+    found = properties.measured_operators()
     assert found["like"].orders_like == ("relative",)
     assert found["boasting"].orders_like == ("absolute",)
     assert (found["boasting"].proportional_redistribution, found["like"].proportional_redistribution) == (False, True)
@@ -179,7 +178,7 @@ def test_what_is_declared_stands_beside_what_is_measured(moody: Callable[[], Non
 
 
 def test_properties_of_an_algorithm_are_measured_on_small_trees(moody: Callable[[], None]) -> None:
-    found = measured.measured_algorithms()
+    found = properties.measured_algorithms()
     declared = get_algorithm("boaster").properties(read_algorithm("boaster"))
     assert disproved(found["boaster"], declared) == ("scale_invariance", "sign")
     warnings = [each.msg for each in check_packages() if each.id == "fairshare.W002" and "'boaster'" in each.msg]

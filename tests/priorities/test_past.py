@@ -15,13 +15,13 @@ from apps.core.errors import Invalid, NotFound
 from apps.explain.account_walk import explain
 from apps.explain.entry_page import get_entry_page
 from apps.mapping.models import MappingVersion
-from apps.mapping.states import version_number_at
+from apps.mapping.versions import version_number_at
 from apps.policies.services import make_change_set, publish_change_set
 from apps.policies.tree.stored import load_tree
 from apps.priorities.models import Snapshot
 from apps.priorities.recompute import staleness as recompute
 from apps.priorities.selectors.rows import open_view
-from apps.priorities.selectors.visible.moments import moment_of
+from apps.priorities.selectors.visible_snapshot import moment_of
 from apps.priorities.serving import store
 from tests.priority_site import AS_OF, NO_AGING, PROJECTS, Site, children
 

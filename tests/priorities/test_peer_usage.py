@@ -17,14 +17,13 @@ from django.test import Client
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, AuditEvent, User
-from apps.accounts.names.account_ids import AccountKey, account_ids
-from apps.accounts.names.entry_names import ENTRY_NAMESPACE, entry_account, uid_of_account
+from apps.accounts.names.account_ids import ENTRY_NAMESPACE, AccountKey, account_ids, entry_account, uid_of_account
 from apps.analytics.series.builder import Builder
 from apps.analytics.series.calendar import days_of, site_zone
 from apps.core.errors import Conflict, Invalid
 from apps.explain.account_walk import explain
+from apps.mapping import attachments
 from apps.mapping import attachments as attaching
-from apps.mapping import claims
 from apps.mapping.changes import Assign, make_change
 from apps.mapping.rules import resolver as mapping
 from apps.mapping.rules.rule import Rule
@@ -33,7 +32,7 @@ from apps.mapping.services import set_rules
 from apps.policies.tree.stored import load_tree
 from apps.priorities.local_only.services import fall_back, load_fallbacks, recover
 from apps.priorities.models import UnmappedUsage
-from apps.priorities.recompute.fingerprint import read_fingerprint
+from apps.priorities.recompute.inputs import read_fingerprint
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.visibility.pseudonyms import pseudonymise_idle
@@ -367,7 +366,7 @@ def test_no_rule_attachment_or_claim_takes_what_a_peer_tells(make_site: Callable
         )
     somebody = User.objects.create_user("somebody", password=None)
     with pytest.raises(Invalid):
-        claims.claim_account(
+        attachments.claim_account(
             namespace=ENTRY_NAMESPACE, user_name=str(a), at=AS_OF, actor=Actor(user=somebody, via="page")
         )
     site.recompute()

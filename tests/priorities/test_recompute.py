@@ -10,7 +10,7 @@ from django.db import connection
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
 from apps.core.errors import Invalid, NotAllowed, NotFound, Unavailable
-from apps.policies.access.roles import VERBS_OF_ROLE
+from apps.policies.access.held_rights import VERBS_OF_ROLE
 from apps.policies.models import Grant
 from apps.policies.recompute_runs import nudge
 from apps.policies.services import change_shares
@@ -18,9 +18,9 @@ from apps.policies.tree.stored import load_tree
 from apps.priorities.models import Snapshot
 from apps.priorities.recompute import pipeline as assembly
 from apps.priorities.recompute import staleness as recompute
-from apps.priorities.recompute.fingerprint import read_fingerprint, tick_of
+from apps.priorities.recompute.inputs import read_fingerprint, tick_of
 from apps.priorities.serving import store
-from apps.priorities.snapshots.retention import prune_snapshots
+from apps.priorities.snapshots.storage import prune_snapshots
 from apps.runs.models import Run
 from apps.runs.services import LeaseLost, claim_run, work_lease, work_run_now
 from tests.priority_site import AS_OF, PROJECTS, Site

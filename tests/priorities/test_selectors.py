@@ -15,11 +15,11 @@ from apps.explain.account_walk import explain
 from apps.explain.entry_page import get_entry_page
 from apps.explain.my_priority import get_my_priority
 from apps.explain.walk import level_said
-from apps.policies.access.roles import VERBS_OF_ROLE
+from apps.policies.access.held_rights import VERBS_OF_ROLE
 from apps.policies.models import Grant
 from apps.policies.services import change_shares
 from apps.policies.tree.stored import load_tree
-from apps.priorities.change_effects.preview import preview_shares
+from apps.priorities.change_effects.ranks import preview_shares
 from apps.priorities.selectors import (
     EntryRow,
     count_unmapped_by_source,

@@ -10,7 +10,7 @@ import pytest
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent, User
 from apps.core.errors import Invalid, NotAllowed
-from apps.mapping.visibility import see
+from apps.mapping.permissions import see
 from apps.policies.access.delegation import change_grant, end_grant, give_grant, tag_of
 from apps.policies.access.holders import explain_access, list_grants, name_of
 from apps.policies.access.scope import EVERYBODY, Verb

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.policies.tree.columns import Node, TreeColumns
-from apps.policies.tree.reshape import columns_of
+from apps.policies.tree.working_tree import columns_of
 from apps.priorities.visibility.suppression import LARGEST_PART, Amounts, shown_entries
 from tests.examples import examples
 

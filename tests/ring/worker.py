@@ -25,17 +25,17 @@ from django.db.models import Count  # noqa: E402
 from apps.accounts.actor import COMMAND  # noqa: E402
 from apps.core import clock  # noqa: E402
 from apps.core.errors import DomainError  # noqa: E402
+from apps.federation import fetch_requests  # noqa: E402
 from apps.federation import fetch_schedule as fetching  # noqa: E402
-from apps.federation.documents.keys import load_keys  # noqa: E402
-from apps.federation.fetching import fetch_log  # noqa: E402
+from apps.federation import publishing as publications  # noqa: E402
+from apps.federation.documents.trust import load_keys  # noqa: E402
 from apps.federation.models import Fetch, Mount, Subscription  # noqa: E402
 from apps.federation.mounts import services as mounts  # noqa: E402
-from apps.federation.publications import services as publications  # noqa: E402
 from apps.federation.usage_feeds import feeds, subscriptions  # noqa: E402
 from apps.mapping.rules.rule import Rule  # noqa: E402
 from apps.mapping.services import set_rules  # noqa: E402
 from apps.policies.models import Policy  # noqa: E402
-from apps.policies.publishing.quick_publish import publish_operations  # noqa: E402
+from apps.policies.publishing.direct import publish_operations  # noqa: E402
 from apps.policies.services import make_policy, publish_document  # noqa: E402
 from apps.policies.tree.stored import load_tree  # noqa: E402
 from apps.priorities.recompute.staleness import recompute_stale  # noqa: E402
@@ -166,7 +166,7 @@ def change(operations: list[dict[str, Any]]) -> None:
 @command
 def wait_at_most(total_s: float) -> None:
     """For a whole answer of a peer, where the product's own limit would make a day of faults a long one."""
-    fetch_log.TOTAL_S = total_s
+    fetch_requests.TOTAL_S = total_s
 
 
 # --- A round ----------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from apps.runs import registry
+from apps.runs import services
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 
@@ -21,7 +21,7 @@ Work = Callable[[Run, Lease], dict[str, Any]]
 def handle(monkeypatch: pytest.MonkeyPatch) -> Callable[[Work], None]:
     """`handle(function)` makes it the handler of runs of kind "test"."""
     handlers: dict[str, Work] = {"test": lambda run, lease: {"done": run.pk}}
-    monkeypatch.setattr(registry, "_handlers", handlers)
+    monkeypatch.setattr(services, "_handlers", handlers)
 
     def give(work: Work) -> None:
         handlers["test"] = work

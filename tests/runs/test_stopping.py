@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from celery.signals import worker_shutting_down
 
-from apps.runs import shutdown
+from apps.runs import leases
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run, let_others_go_first, work_due_runs
@@ -23,12 +23,12 @@ Handle = Callable[[Callable[[Run, Lease], dict[str, Any]]], None]
 
 @pytest.fixture(autouse=True)
 def own_signal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutdown, "_asked", threading.Event())
+    monkeypatch.setattr(leases, "_asked", threading.Event())
 
 
 def restart(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next worker was asked for nothing."""
-    monkeypatch.setattr(shutdown, "_asked", threading.Event())
+    monkeypatch.setattr(leases, "_asked", threading.Event())
 
 
 def in_steps(done: list[int], asked_at: int, next_step: Callable[[Lease], object]) -> Callable[..., dict[str, Any]]:
@@ -79,7 +79,7 @@ def test_however_often_its_workers_stop_a_run_does_not_fail(handle: Handle, monk
 
 
 def test_nothing_more_is_claimed(handle: Handle) -> None:
-    shutdown.ask_to_stop()
+    leases.ask_to_stop()
     run = enqueue_run(kind="test", subject="thing", at=AT)
     assert work_due_runs(clock=lambda: AT) == 0
     run.refresh_from_db()

@@ -23,7 +23,7 @@ from apps.mapping.selectors import get_mapping_page
 from apps.policies.changesets.checks import Check, list_checks
 from apps.policies.changesets.review import review_of
 from apps.policies.models import ChangeSet, Policy, Revision
-from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.direct import publish_operations
 from apps.policies.publishing.revert import restore_revision
 from apps.policies.services import make_change_set, propose_change_set, publish_change_set
 from apps.policies.tree.stored import load_tree

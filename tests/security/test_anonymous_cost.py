@@ -10,8 +10,8 @@ from django.conf import LazySettings
 from django.contrib.auth.forms import AuthenticationForm
 from django.test import Client
 
-from apps.dashboard.sign_in import attempts
-from apps.dashboard.sign_in.attempts import MOST_A_MINUTE
+from apps.dashboard.sign_in import views
+from apps.dashboard.sign_in.views import MOST_A_MINUTE
 from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
 from tests.api.small_site import Site
 from tests.security.routes import all_addresses
@@ -44,7 +44,7 @@ def test_no_anonymous_request_costs_more_than_20_ms(computed: Site, settings: La
 def test_attempts_to_sign_in_are_limited_by_address_before_a_password_is_hashed(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attempts, "minute_now", lambda: 7)
+    monkeypatch.setattr(views, "minute_now", lambda: 7)
 
     def answers(n: int, address: str) -> list[int]:
         client = Client(REMOTE_ADDR=address)
@@ -59,7 +59,7 @@ def test_attempts_to_sign_in_are_limited_by_address_before_a_password_is_hashed(
     assert answers(1, "192.0.2.2") == [200]
     assert set(answers(MOST_A_MINUTE, "2001:db8::1")) == {200}
     assert answers(1, "2001:db8::2") == [429]  # the same customer's network
-    monkeypatch.setattr(attempts, "minute_now", lambda: 8)
+    monkeypatch.setattr(views, "minute_now", lambda: 8)
     assert answers(1, "192.0.2.1") == [200]
 
 

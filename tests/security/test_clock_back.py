@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from apps.accounts.actor import COMMAND
-from apps.accounts.audit.check import check_chain
+from apps.accounts.audit_log import check_chain
 from apps.core import clock
 from apps.notices.evaluation import evaluate
 from apps.policies import services

@@ -25,9 +25,8 @@ from apps.accounts.request_cache import cache_for_request
 from apps.api.v1.mapping.serializers import plan_json
 from apps.core.errors import DomainError
 from apps.mapping import changes as mapping_changes
-from apps.mapping.attachments import attach_account, detach_account
+from apps.mapping.attachments import attach_account, claim_account, decide_claim, detach_account
 from apps.mapping.changes import make_change, preview_change
-from apps.mapping.claims import claim_account, decide_claim
 from apps.mapping.membership.plan import apply_members
 from apps.mapping.models import Attachment, Claim
 from apps.mapping.rules.rule import KINDS as RULE_KINDS
@@ -37,10 +36,10 @@ from apps.policies.access.delegation import give_grant
 from apps.policies.changesets.checks import list_checks
 from apps.policies.changesets.lifecycle import approve_change_set, publish_due, schedule_change_set
 from apps.policies.changesets.review import review_of
-from apps.policies.files.imports import import_policy
+from apps.policies.files.import_export import import_policy
 from apps.policies.models import ChangeSet, Grant
 from apps.policies.operations.apply import KINDS
-from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.direct import publish_operations
 from apps.policies.publishing.revert import restore_revision, revert_revision
 from apps.policies.services import make_change_set, propose_change_set, publish_change_set
 from apps.policies.tree.terms import Members

@@ -19,7 +19,7 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.core.disk_space import full_disks, no_room_message
 from apps.notices.evaluation import evaluate
 from apps.notices.selectors import list_open_notices
-from apps.runs import registry
+from apps.runs import services
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run, work_due_runs
 from apps.usage.services import start_import
@@ -127,7 +127,7 @@ def test_a_run_that_fails_for_it_says_so(no_room: str, monkeypatch: pytest.Monke
         os.fsync(-1)
         return {}
 
-    monkeypatch.setattr(registry, "_handlers", {"test": work})
+    monkeypatch.setattr(services, "_handlers", {"test": work})
     enqueue_run(kind="test", subject="thing", at=AT)
     work_due_runs(clock=lambda: AT)
     run = Run.objects.get(kind="test")

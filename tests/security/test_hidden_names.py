@@ -12,13 +12,12 @@ from django.test import Client
 from apps.accounts.actor import Actor
 from apps.core.errors import DomainError
 from apps.federation.mounts.services import make_mount
-from apps.policies.access.roles import VERBS_OF_ROLE
-from apps.policies.changesets.conflict_visibility import shown_conflicts
-from apps.policies.changesets.conflicts import FieldConflict
+from apps.policies.access.held_rights import VERBS_OF_ROLE
+from apps.policies.changesets.conflicts import FieldConflict, shown_conflicts
 from apps.policies.changesets.lifecycle import open_conflicts, rebase_change_set
-from apps.policies.files.imports import import_policy
+from apps.policies.files.import_export import import_policy
 from apps.policies.models import ChangeSet, Entry, Grant, Policy
-from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.direct import publish_operations
 from apps.policies.services import make_change_set, publish_change_set
 from apps.policies.tree.stored import load_tree
 from tests.security.delegated_world import AT, SLUG, make_world

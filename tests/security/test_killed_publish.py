@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from apps.accounts.actor import COMMAND
-from apps.accounts.audit.check import check_chain
+from apps.accounts.audit_log import check_chain
 from apps.accounts.models import AuditEvent
 from apps.policies import services
 from apps.policies.models import ChangeSet, Policy, Revision

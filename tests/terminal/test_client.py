@@ -20,7 +20,7 @@ from syrupy.assertion import SnapshotAssertion
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import Token
 from apps.accounts.services import revoke_token
-from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.direct import publish_operations
 from apps.priorities.local_only.services import fall_back
 from apps.priorities.sentences import say
 from tests.terminal.conftest import Terminal

@@ -18,9 +18,8 @@ from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Import, Record, RejectedLine, Source
 from apps.usage.services import make_source
-from apps.usage.sources.command import windows
-from apps.usage.sources.programs import environment
-from apps.usage.sources.schedule import ask_for, ask_for_due
+from apps.usage.sources.collection import ask_for, ask_for_due
+from apps.usage.sources.command import environment, windows
 from apps.usage.sources.source_settings import checked_terms
 from apps.usage.tasks import collect_due_usage
 
@@ -161,7 +160,7 @@ def test_a_listing_beside_accounting_has_the_last_word_on_what_runs(
     program: Program, command: Ask, clock: Callable[[datetime], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Accounting that lost the end of a job says for ever that it runs."""
-    from apps.usage.sources import runs
+    from apps.usage.sources import collection as runs
 
     header = "JobIDRaw|Cluster|User|Account|Submit|Start|End|ElapsedRaw|State|AllocCPUS\\n"
     lost = "7|c|ada|g|1795156000|1795156100|Unknown|100|RUNNING|4"
@@ -272,7 +271,7 @@ def test_a_worker_that_was_lost_again_and_again_is_not_asked_for_at_once(program
 def test_settings_that_change_while_it_is_collected_are_not_overwritten_by_the_old_cursor(
     program: Program, command: Ask, golden_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from apps.usage.sources import runs
+    from apps.usage.sources import collection as runs
 
     program("sacct", prints(golden_dir / "slurm/samples/sacct-X-P.txt"))
     source = command(*SACCT)
@@ -289,7 +288,7 @@ def test_settings_that_change_while_it_is_collected_are_not_overwritten_by_the_o
 def test_a_pause_stops_a_collection_at_its_next_step(
     program: Program, command: Ask, golden_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from apps.usage.sources import runs
+    from apps.usage.sources import collection as runs
 
     program("sacct", prints(golden_dir / "slurm/samples/sacct-X-P.txt"))
     source = command(*SACCT)

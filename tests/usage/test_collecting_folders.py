@@ -17,7 +17,7 @@ from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Import, Record, RejectedLine, Source
 from apps.usage.services import make_source
-from apps.usage.sources.schedule import ask_for
+from apps.usage.sources.collection import ask_for
 
 pytestmark = pytest.mark.django_db
 

@@ -20,8 +20,7 @@ from apps.runs.models import Run
 from apps.runs.services import claim_run, work_due_runs, work_lease, work_run_now
 from apps.runs.tasks import work_runs
 from apps.usage.models import Bucket, Record, Source
-from apps.usage.sources.runs import work_collect
-from apps.usage.sources.schedule import ask_for
+from apps.usage.sources.collection import ask_for, work_collect
 from apps.usage.sources.services import set_up_source
 from tests.killed_process import work_until_killed
 

@@ -19,8 +19,8 @@ from apps.usage.models import Bucket, Import, Record, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.quality.bucket_audit import prove
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.records.queue_listing import ingest_listing
 from apps.usage.records.undo import undo_import
+from apps.usage.sources.collection import ingest_listing
 from tests.examples import examples
 from tests.usage import oracle
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from apps.usage.parsers.ndjson import Ndjson
-from apps.usage.parsers.records_json import NDJSON_TYPES, parse_records
+from apps.usage.parsers.records_json import NDJSON_TYPES, Ndjson, parse_records
 from apps.usage.parsers.registry import format_of
 from tests.usage.reading import STOCKHOLM, jobs_of, only, read
 

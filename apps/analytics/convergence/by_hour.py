@@ -11,14 +11,11 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
-from apps.analytics.convergence.before_entry import days_before_entry
-from apps.analytics.convergence.members import Found, find_members_by_hour
-from apps.analytics.convergence.merit import Figures, slack_of, states_of
-from apps.analytics.convergence.period import Period, today_of
+from apps.analytics.convergence.members import Found, days_before_entry, find_members_by_hour
+from apps.analytics.convergence.query import WINDOWED, Counting, Period, actual_share, target_share, today_of
 from apps.analytics.convergence.records import Convergence
 from apps.analytics.convergence.selectors import compared_in, local_only, open_entry, published_in, way_to
-from apps.analytics.convergence.shares import WINDOWED, Counting, actual_share, target_share
-from apps.analytics.convergence.verdict import Shares, verdict, verdict_of_one
+from apps.analytics.convergence.verdict import Figures, Shares, slack_of, states_of, verdict, verdict_of_one
 from apps.analytics.series.stored_series import series_state
 from apps.core.errors import FieldProblem, Invalid
 from apps.policies.selectors import READ

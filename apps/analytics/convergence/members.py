@@ -1,4 +1,4 @@
-"""Members of a convergence figure: an entry's visible children, also archived ones, or one entry."""
+"""Members of a convergence figure, archived ones included, and their days from before there was an entry."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from uuid import UUID
 
 import numpy as np
+from django.db.models import Min
 
-from apps.analytics.convergence.period import Period
-from apps.analytics.convergence.shares import pick
-from apps.analytics.series.against_today import load_against_today
-from apps.analytics.series.storage.columns import DailySeries, Mask
-from apps.analytics.series.stored_series import load_children, load_hours, load_series
+from apps.analytics.convergence.query import Period, pick
+from apps.analytics.series.daily_series import DailySeries, Mask
+from apps.analytics.series.stored_series import load_against_today, load_children, load_hours, load_series
 from apps.analytics.series.visible_days import as_visible
 from apps.policies.models import Entry, Policy
 from apps.priorities.selectors.rows import PolicyView
@@ -147,3 +146,16 @@ def _names_of(policy: Policy, uids: Sequence[UUID]) -> dict[UUID, tuple[str, str
         return {}
     versions = Entry.objects.filter(policy=policy, uid__in=uids).order_by("since")
     return {uid: (name, kind) for uid, name, kind in versions.values_list("uid", "name", "kind")}
+
+
+BEFORE_ENTRY = "before_entry"  # the state of such a day
+
+
+def days_before_entry(policy: Policy, series: DailySeries) -> Mask:
+    """(entries, days) whose revision is older than the first one with the entry."""
+    n_days = len(series.days.on)
+    firsts = Entry.objects.filter(policy=policy, uid__in=series.uids).values_list("uid").annotate(first=Min("since"))
+    since = dict(firsts)
+    first = np.array([since.get(uid, 0) for uid in series.uids], np.int64).reshape(len(series.uids), 1)
+    found: Mask = ~series.exists & (series.days.revision.reshape(1, n_days) < first)
+    return found

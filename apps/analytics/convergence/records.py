@@ -8,16 +8,13 @@ from datetime import date, datetime
 
 import numpy as np
 
-from apps.analytics.convergence.before_entry import BEFORE_ENTRY
-from apps.analytics.convergence.members import Member
-from apps.analytics.convergence.merit import Figures
+from apps.analytics.convergence.members import BEFORE_ENTRY, Member
 from apps.analytics.convergence.messages import Sentence
-from apps.analytics.convergence.period import Period
-from apps.analytics.convergence.shares import Counting
-from apps.analytics.convergence.verdict import States
-from apps.analytics.series.storage.columns import F8, Mask, SeriesDays, SeriesState
+from apps.analytics.convergence.query import Counting, Period
+from apps.analytics.convergence.verdict import Figures, States
+from apps.analytics.series.daily_series import F8, Mask, SeriesDays, SeriesState
 from apps.policies.settings import PolicySettings
-from apps.priorities.records.tree import EntryRow
+from apps.priorities.records import EntryRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,10 @@
-"""Convergence of one entry's children, or of the entry itself: one call for the page, its table, and REST."""
+"""Convergence of one entry's children, or of itself: one call for page, table and REST; and trends of a list."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -11,23 +12,21 @@ import numpy as np
 from django.conf import settings
 
 from apps.accounts.actor import Actor
-from apps.analytics.convergence import shares as counts
-from apps.analytics.convergence.before_entry import days_before_entry
-from apps.analytics.convergence.members import Found, Member, find_members
-from apps.analytics.convergence.merit import measure, slack_of, states_of
+from apps.analytics.convergence import query as counts
+from apps.analytics.convergence.members import Found, Member, days_before_entry, find_members
 from apps.analytics.convergence.messages import Sentence, say
-from apps.analytics.convergence.period import Period
+from apps.analytics.convergence.query import Counting, Period, actual_share, target_share
 from apps.analytics.convergence.records import Convergence, Published, order_of
-from apps.analytics.convergence.shares import Counting
-from apps.analytics.convergence.verdict import Shares, verdict, verdict_of_one
+from apps.analytics.convergence.verdict import Shares, measure, slack_of, states_of, verdict, verdict_of_one
 from apps.analytics.series.calendar import day_at
-from apps.analytics.series.storage.columns import F8, DailySeries, Mask, SeriesState
-from apps.analytics.series.stored_series import series_state
+from apps.analytics.series.daily_series import F8, DailySeries, Mask, SeriesState
+from apps.analytics.series.stored_series import load_series, series_state
+from apps.analytics.series.visible_days import as_visible
 from apps.policies.models import Revision
 from apps.policies.selectors import READ, get_policy
 from apps.priorities.local_only.services import list_local_only_entries
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
-from apps.usage.quality.gaps import list_gaps
+from apps.usage.quality.coverage import list_gaps
 
 
 def local_only(
@@ -225,3 +224,35 @@ def _gaps(
     return list_gaps(
         from_on=max(period.from_on, on[0]), to_on=min(period.to_on, on[-1]), at=now, zone=zone, actor=actor
     )
+
+
+# --- Trends -----------------------------------------------------------------------------------------------------------
+DAYS = 14
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """Fractions of the parent (or of the total), oldest first; NaN where unknown or hidden. `target`: the last."""
+
+    actual: tuple[float, ...]
+    target: float
+
+
+def load_trends(view: PolicyView, uids: Iterable[UUID], *, of: str = "parent", n_days: int = DAYS) -> dict[UUID, Trend]:
+    """By entry, of those that have days: decayed, as priorities count. Nothing while a view shows the past."""
+    state = series_state(view.policy)
+    wanted = list(uids)
+    if state.through_on is None or view.asked is not None or not wanted:
+        return {}
+    from_on = state.through_on - timedelta(days=n_days - 1)
+    series = load_series(view.policy, wanted, from_on=from_on, to_on=state.through_on)
+    if not series.days.on:
+        return {}
+    series, told = as_visible(series, view=view)
+    actual = np.where(told, actual_share(series, Counting(of=of)), np.nan)
+    target = target_share(series, of)
+    return {
+        uid: Trend(tuple(actual[row].tolist()), float(target[row, -1]))
+        for row, uid in enumerate(series.uids)
+        if np.isfinite(actual[row]).any()
+    }

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from apps.analytics.forecast.entry_forecast import HORIZON_DAYS, CurvePoint, Outlook, Standing, foresee
-from apps.analytics.forecast.factor_ahead import FactorAhead, FactorPoint
+from apps.analytics.forecast.entry_forecast import (
+    HORIZON_DAYS,
+    CurvePoint,
+    FactorAhead,
+    FactorPoint,
+    Outlook,
+    Standing,
+    foresee,
+)
 from apps.analytics.forecast.past_usage import PACE_DAYS, LevelPast
 from apps.analytics.forecast.selectors import (
     Forecast,

@@ -12,8 +12,8 @@ from uuid import UUID
 from cachetools import LRUCache, cached
 
 from apps.analytics.forecast.entry_forecast import CurvePoint, Outlook, curve_of, foresee, needs_hours, with_target
+from apps.analytics.forecast.past_usage import key_of, read_past
 from apps.analytics.forecast.selectors import standing_of
-from apps.analytics.forecast.usage_source import key_of, read_past
 from apps.engine.explain import Recovery
 from apps.policies.changesets.draft_tree import Place
 from apps.policies.models import Policy

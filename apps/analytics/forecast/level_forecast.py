@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from apps.analytics.forecast.entry_forecast import foresee, needs_hours
+from apps.analytics.forecast.past_usage import read_past
 from apps.analytics.forecast.selectors import standing_of
-from apps.analytics.forecast.usage_source import read_past
-from apps.explain.advice import Outlook
+from apps.explain.messages import Outlook
 from apps.explain.my_priority import MyPriority
 from apps.policies.models import Policy
 from apps.priorities.metering.usage import window_of

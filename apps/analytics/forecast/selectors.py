@@ -13,19 +13,19 @@ from apps.accounts.models import Token
 from apps.analytics.forecast.entry_forecast import (
     HORIZON_DAYS,
     CurvePoint,
+    FactorAhead,
     Outlook,
     Standing,
     curve_of,
+    factor_ahead,
     foresee,
     needs_hours,
 )
-from apps.analytics.forecast.factor_ahead import FactorAhead, factor_ahead
-from apps.analytics.forecast.past_usage import DAY_S, LevelPast, competitors
-from apps.analytics.forecast.usage_source import read_past
+from apps.analytics.forecast.past_usage import DAY_S, LevelPast, competitors, read_past
 from apps.core.errors import FieldProblem, Invalid, NotAllowed
 from apps.engine.errors import PackageFailed
 from apps.engine.explain import RecoveryRange
-from apps.engine.explain.skeleton import skeleton
+from apps.engine.explain.contrast import skeleton
 from apps.explain.contrasts import result_of
 from apps.explain.walk import walk_to
 from apps.policies.models import Policy

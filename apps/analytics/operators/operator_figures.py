@@ -7,11 +7,20 @@ from functools import lru_cache
 
 import numpy as np
 
-from apps.analytics.operators.figure_query import READINGS, REGIONS, FigureQuery
-from apps.analytics.operators.records import BitsNeeded, InputDensity, JobSize, LocalDensity, ProfilePoint, Step
+from apps.analytics.operators.records import (
+    READINGS,
+    REGIONS,
+    BitsNeeded,
+    FigureQuery,
+    InputDensity,
+    JobSize,
+    LocalDensity,
+    ProfilePoint,
+    Step,
+)
 from apps.engine import codecs
 from apps.engine.analysis import density, job_size
-from apps.engine.analysis.figure_17 import COLUMNS, PUBLISHED
+from apps.engine.analysis.job_size import COLUMNS, PUBLISHED
 from apps.engine.operators import Operator, get_operator
 
 SEVEN = ("sigmoid-2", "sigmoid", "slurm", "relative", "relative-2", "combined", "absolute")

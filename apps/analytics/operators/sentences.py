@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.analytics.operators.figure_query import FigureQuery
-from apps.analytics.operators.records import ExponentPoint, TreeCheck
+from apps.analytics.operators.records import ExponentPoint, FigureQuery, TreeCheck
 from apps.engine.operators import Operator
 from apps.priorities.sentences.numbers import count, job_hours, number, percent, ratio, signed
 

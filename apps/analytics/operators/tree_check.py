@@ -15,19 +15,18 @@ from cachetools import LRUCache
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.analytics.operators.figure_query import FigureQuery
+from apps.analytics.operators.records import FigureQuery
 from apps.analytics.operators.sentences import operator_text, resolution_text
 from apps.core.errors import FieldProblem, Invalid
 from apps.engine.algorithms import PriorityResult, read_algorithm
 from apps.engine.algorithms.aequus import operator_of
-from apps.engine.analysis.bits import TreeBits, bits_now
-from apps.engine.analysis.collisions import Collisions, SafeBits, collisions_at, safe_bits
-from apps.engine.analysis.smallest_job import smallest_jobs
+from apps.engine.analysis.job_size import smallest_jobs
+from apps.engine.analysis.tree_resolution import Collisions, SafeBits, TreeBits, bits_now, collisions_at, safe_bits
 from apps.engine.errors import BadParameter
 from apps.policies.changesets.checks import Check
 from apps.policies.changesets.review import Review
 from apps.policies.tree.columns import Mask, TreeColumns
-from apps.priorities.change_effects.carry_totals import simulate_or_refuse
+from apps.priorities.change_effects.ranks import simulate_or_refuse
 from apps.priorities.metering.usage import HOUR_S
 from apps.priorities.sentences.numbers import count
 from apps.priorities.serving.lookup_index import ServedSnapshot

@@ -11,21 +11,26 @@ import numpy as np
 import numpy.typing as npt
 from django.db import connection
 
-from apps.accounts.names.account_index import Roll, load_roll
+from apps.accounts.names.account_ids import Roll, load_roll
 from apps.analytics.series.calendar import HOUR_S, Day, day_at, days_of, site_zone
-from apps.analytics.series.later_entries import LaterTree, later_tree
-from apps.analytics.series.revision_state import Standing, stand
-from apps.analytics.series.storage.fields import DayValues
-from apps.analytics.series.waiting_demand import SubmitTimeSources, Waiting
-from apps.analytics.series.window_sums import DayRows, DaySums, Reach, begins_s, reach_of
+from apps.analytics.series.daily_series import DayValues
+from apps.analytics.series.revision_state import LaterTree, Standing, later_tree, stand
+from apps.analytics.series.usage_and_demand import (
+    DayRows,
+    DaySums,
+    Reach,
+    SubmitTimeSources,
+    Waiting,
+    begins_s,
+    reach_of,
+)
 from apps.core import blobs
 from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.rule_set import load_rules
 from apps.policies.models import Policy, Revision
 from apps.policies.settings import PolicySettings
 from apps.priorities.local_only.services import LocalOnlyEntry, list_local_only_entries
-from apps.priorities.metering.metric import JobClassRow, amounts, site_names, weighed
-from apps.priorities.metering.usage import SourceRow
+from apps.priorities.metering.usage import JobClassRow, SourceRow, amounts, site_names, weighed
 from apps.priorities.recompute.pipeline import one_view
 from apps.usage import pgbinary
 from apps.usage.models import JobClass, Source

@@ -10,16 +10,16 @@ from zoneinfo import ZoneInfo
 from django.db import connection
 
 from apps import engine
-from apps.accounts.names.account_index import load_roll
+from apps.accounts.names.account_ids import load_roll
 from apps.analytics.models import Series
 from apps.analytics.series.calendar import day_at
-from apps.analytics.series.later_entries import has_new_places, unplaced_accounts
+from apps.analytics.series.revision_state import has_new_places, unplaced_accounts
 from apps.mapping.models import Mapping as MappingRow
 from apps.mapping.rules.rule_set import people_digest
 from apps.policies.models import Policy, Revision
 from apps.policies.tree.stored import load_tree
 from apps.priorities.local_only.services import list_local_only_entries
-from apps.usage.buckets.changed_hours import earliest_change
+from apps.usage.buckets.hourly import earliest_change
 from apps.usage.selectors import watermarks
 
 LAYOUT = 2  # of tiles and of what is counted in them: another one makes everything again

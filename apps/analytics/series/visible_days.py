@@ -17,7 +17,7 @@ from uuid import UUID
 import numpy as np
 from django.conf import settings
 
-from apps.analytics.series.storage.columns import F8, DailySeries, Mask, SeriesDays
+from apps.analytics.series.daily_series import F8, DailySeries, Mask, SeriesDays
 from apps.analytics.series.stored_series import load_children, load_series
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.visibility.suppression import is_large_enough, members_below

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from apps.analytics.what_if.supposition import Supposition, read_asked
-from apps.analytics.what_if.trial import Place, Tried, try_out, try_out_mine
+from apps.analytics.what_if.trial import Place, Supposition, Tried, read_asked, try_out, try_out_mine
 
 __all__ = ["Place", "Supposition", "Tried", "read_asked", "try_out", "try_out_mine"]

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache, cached
 
-from apps.analytics.forecast.past_usage import DAY_S
-from apps.analytics.forecast.usage_source import inputs_of, key_of
+from apps.analytics.forecast.past_usage import DAY_S, inputs_of, key_of
 from apps.engine.algorithms import PriorityResult
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns

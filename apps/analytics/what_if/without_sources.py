@@ -15,7 +15,7 @@ from django.db import connection
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
-from apps.analytics.forecast.usage_source import key_of
+from apps.analytics.forecast.past_usage import key_of
 from apps.core.errors import NotFound, TooLarge
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Mask, TreeColumns

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.api.monitoring import health
+from apps.api.monitoring import views
 
 urlpatterns = [
-    path("healthz", health.healthz, name="healthz"),
-    path("readyz", health.readyz, name="readyz"),
-    path("metrics", health.metrics, name="metrics"),
+    path("healthz", views.healthz, name="healthz"),
+    path("readyz", views.readyz, name="readyz"),
+    path("metrics", views.metrics, name="metrics"),
 ]

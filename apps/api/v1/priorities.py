@@ -15,11 +15,10 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, PRIORITIES_READ, SELF_READ, Scopes, actor_of
-from apps.api.tables import TABLE_ANSWERS, TableFormatField, table_response
-from apps.api.throttling import READS
+from apps.api.figures import TABLE_ANSWERS, TableFormatField, table_response
+from apps.api.transport import READS
 from apps.api.v1 import answers
-from apps.api.v1.instants import InstantField
-from apps.api.v1.lists import asked, decode_cursor, list_of, listed, sent
+from apps.api.v1.shapes import InstantField, asked, decode_cursor, list_of, listed, sent
 from apps.api.v1.usage.views import StreamParser
 from apps.core import clock
 from apps.priorities import selectors

@@ -14,7 +14,7 @@ from apps.accounts import selectors, services
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token, User
 from apps.api.authentication import Scopes, actor_of
-from apps.api.v1.lists import list_of, listed, sent
+from apps.api.v1.shapes import list_of, listed, sent
 from apps.core import clock
 
 

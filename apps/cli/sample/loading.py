@@ -16,19 +16,18 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, User
 from apps.accounts.services import make_user
 from apps.analytics.series.runs import ask_for_series
-from apps.cli.sample import backlog, federation
-from apps.cli.sample.core_hours import allocate_core_hours
-from apps.cli.sample.decisions import connect_programs, on, put_decisions, refund
+from apps.cli.sample import peers
+from apps.cli.sample.decisions import allocate_core_hours, connect_programs, on, put_decisions, refund
 from apps.cli.sample.grid import NAMESPACE, POLICY_NAME, POLICY_SLUG, SITES, Grid
-from apps.cli.sample.jobs import DAYS, SampleJob, jobs
-from apps.cli.stack.first_run import password_for
+from apps.cli.sample.jobs import DAYS, SampleJob, attach_robots, import_backlog, jobs, work_at
+from apps.cli.stack.paths import password_for
 from apps.core.errors import Conflict
 from apps.federation.models import Mount
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.notices.evaluation import evaluate
 from apps.policies.access.delegation import give_grant
-from apps.policies.files.imports import import_policy
+from apps.policies.files.import_export import import_policy
 from apps.policies.models import Grant, Policy
 from apps.policies.services import change_shares, make_policy, publish_document
 from apps.policies.tree.stored import load_tree
@@ -81,13 +80,13 @@ def load_sample(*, at: datetime) -> None:
         allocate_core_hours(grid, _uid, at=at, admin=admin)
         _send_usage(jobs(grid, end_at=at), at=at)
         Account.objects.filter(namespace=NAMESPACE, user_name="kimberg").update(person=people["kimberg"])
-        backlog.import_backlog(at=at, admin=admin)
-        backlog.attach_robots(_uid, at=at, admin=admin, manager=manager)
-        federation.subscribe_to_site(at=at, begins=federation.begins_at(at), admin=admin)
-        federation.publish_own(at=at, admin=people["admin"])
+        import_backlog(at=at, admin=admin)
+        attach_robots(_uid, at=at, admin=admin, manager=manager)
+        peers.subscribe_to_site(at=at, begins=peers.begins_at(at), admin=admin)
+        peers.publish_own(at=at, admin=people["admin"])
         put_decisions(people, _uid, at=at)
         connect_programs(people, _uid, at=at)
-    backlog.work_at(request_recompute(policy_slug=POLICY_SLUG, at=at, actor=COMMAND).pk, at)
+    work_at(request_recompute(policy_slug=POLICY_SLUG, at=at, actor=COMMAND).pk, at)
     ask_for_series(Policy.objects.get(slug=POLICY_SLUG), at=at)  # takes seconds: the workers' first task
     evaluate(at=at)
 
@@ -124,8 +123,8 @@ def _publish_first(grid: Grid, *, at: datetime, admin: Actor) -> Mount:
         at=begin_at + timedelta(minutes=10),
         actor=admin,
     )
-    begins = federation.begins_at(at)
-    mount = federation.mount_vo(at=begin_at + timedelta(minutes=15), begins=begins, admin=admin)
+    begins = peers.begins_at(at)
+    mount = peers.mount_vo(at=begin_at + timedelta(minutes=15), begins=begins, admin=admin)
     change_shares(
         policy_slug=POLICY_SLUG,
         entry_uid=_uid(f"/{_CUT[0]}"),
@@ -154,7 +153,7 @@ def _publish_since(grid: Grid, mount: Mount, *, at: datetime, admin: Actor, mana
         note="The file system failed: 38 jobs are run again",
         actor=admin,
     )
-    federation.ingest_document(mount, at=federation.begins_at(at) + timedelta(days=74))
+    peers.ingest_document(mount, at=peers.begins_at(at) + timedelta(days=74))
     refund(
         _uid("/climate/seasonal"),
         300,
@@ -164,7 +163,7 @@ def _publish_since(grid: Grid, mount: Mount, *, at: datetime, admin: Actor, mana
         actor=manager,
     )
     _admit(grid.root(), at=on(at, 10, 13, 40), admin=admin)
-    federation.ingest_document(mount, at=at)
+    peers.ingest_document(mount, at=at)
 
 
 def _admit(whole: dict[str, Any], *, at: datetime, admin: Actor) -> None:

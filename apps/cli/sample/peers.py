@@ -1,8 +1,9 @@
-"""Two authorities that the sample grid follows: the neutrino VO, whose policy is mounted, and the site Turku, whose
-usage is subscribed to. This installation publishes the documents of both to itself (`federation.inline`).
+"""The sample grid among others: two authorities that it follows, and what it publishes itself.
 
-A document depends on its address, the clock and SECRET_KEY alone, so it needs neither a table nor the network, and is
-issued anew for ever: signatures, versions and expiry are those of any other authority.
+The neutrino VO's policy is mounted, the site Turku's usage is subscribed to. This installation publishes the
+documents of both to itself (`federation.inline`). A document depends on its address, the clock and SECRET_KEY alone,
+so it needs neither a table nor the network, and is issued anew for ever: signatures, versions and expiry are those of
+any other authority.
 """
 
 from __future__ import annotations
@@ -20,15 +21,27 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 import numpy as np
 from django.conf import settings
 
-from apps.cli.sample.grid import MOUNTED, SEED, Grid
+from apps.accounts.actor import Actor
+from apps.accounts.models import Token, User
+from apps.accounts.services import make_token, verify_token
+from apps.cli.sample.decisions import PART
+from apps.cli.sample.grid import MOUNTED, POLICY_SLUG, SEED, SITES, Grid
 from apps.cli.sample.jobs import DAYS
 from apps.core.errors import NotFound
 from apps.core.signing import SigningKey, digest_of, sign_document
+from apps.federation import fetch_requests
 from apps.federation.documents.wire import FORMAT, instant_text
 from apps.federation.documents.wire_usage import Enforced, State, UsageDocument, UsageHead, write_usage
-from apps.federation.fetching import inline
+from apps.federation.fetch_schedule import ingest_answer
+from apps.federation.models import Mount, Subscription
+from apps.federation.mounts.services import make_mount
+from apps.federation.publishing import issue, make_publication, note_reading
+from apps.federation.usage_feeds.feeds import issue_usage, make_feed
+from apps.federation.usage_feeds.subscriptions import subscribe
+from apps.federation.usage_feeds.usage_ingest import address_since
 from apps.usage.buckets.hourly import AMOUNTS
 
+# --- Peers ------------------------------------------------------------------------------------------------------------
 VO = MOUNTED
 VO_ISSUER, SITE_ISSUER = "neutrinos.example", "turku.example"
 SITE_NAME = "turku"
@@ -60,8 +73,8 @@ def key_of(issuer: str) -> SigningKey:
 
 
 def register_publishers() -> None:
-    inline.register(VO_ISSUER, _publish_policy)
-    inline.register(SITE_ISSUER, _publish_usage)
+    fetch_requests.register(VO_ISSUER, _publish_policy)
+    fetch_requests.register(SITE_ISSUER, _publish_usage)
 
 
 def uid_of(path: str) -> UUID:
@@ -191,3 +204,89 @@ class _Feed:
 def _people() -> list[UUID]:
     members = (one for one in Grid().members if one.vo == VO)
     return sorted((uid_of(f"{VO}/{one.project}/{one.user}") for one in members), key=str)
+
+
+# --- This site --------------------------------------------------------------------------------------------------------
+_PUBLISHED_FOR_S = 90 * 86_400  # Turku reads once, when the sample is loaded
+
+
+def begins_at(at: datetime) -> datetime:
+    """The first hour of what the others publish: that of the first usage of the sample."""
+    return (at - timedelta(days=DAYS)).replace(minute=0, second=0, microsecond=0)
+
+
+def mount_vo(*, at: datetime, begins: datetime, admin: Actor) -> Mount:
+    """The neutrino VO maintains its projects and people itself from the first day on."""
+    mount = make_mount(
+        policy_slug=POLICY_SLUG,
+        entry=f"/{VO}",
+        url=policy_url(begins),
+        issuer=VO_ISSUER,
+        publication=VO,
+        fingerprint=key_of(VO_ISSUER).public.fingerprint,
+        reason="The VO maintains its projects itself; fingerprint compared by telephone.",
+        at=at,
+        actor=admin,
+    )
+    ingest_document(mount, at=at)
+    return mount
+
+
+def subscribe_to_site(*, at: datetime, begins: datetime, admin: Actor) -> None:
+    """What the VO's members use at Turku counts for them here, too."""
+    row = subscribe(
+        policy_slug=POLICY_SLUG,
+        entry=f"/{VO}",
+        url=usage_url(begins),
+        issuer=SITE_ISSUER,
+        feed=VO,
+        fingerprint=key_of(SITE_ISSUER).public.fingerprint,
+        capacity_cores=float(SITE_CORES),
+        reason="Turku runs jobs of the neutrino VO, too.",
+        at=at,
+        actor=admin,
+    )
+    ingest_document(row, at=at)
+
+
+def publish_own(*, at: datetime, admin: User) -> None:
+    """What others may read of the grid, and who did: Turku."""
+    actor = Actor(user=admin, via="command")
+    publication = make_publication(
+        policy_slug=POLICY_SLUG,
+        entry="/climate",
+        name="climate",
+        is_open=True,
+        expires_after_s=_PUBLISHED_FOR_S,
+        at=at,
+        actor=actor,
+    )
+    cores = sum(site.cores for site in SITES) / PART
+    feed = make_feed(
+        policy_slug=POLICY_SLUG,
+        entry=f"/{VO}",
+        name=VO,
+        capacity_cores=cores,
+        expires_after_s=_PUBLISHED_FOR_S,
+        at=at,
+        actor=actor,
+    )
+    _token, text = make_token(
+        name=SITE_ISSUER, scopes=[Token.Scope.FEDERATION], user=admin, policy_slug=POLICY_SLUG, at=at, actor=actor
+    )
+    _user, bounds = verify_token(text, at=at)
+    reader = Actor(user=admin, via="api", token=bounds)
+    note_reading(publication, number=issue(publication, at=at).document.version, actor=reader, at=at)
+    told = issue_usage(feed, since=0, at=at)
+    note_reading(feed, number=told.number if told is not None else 0, actor=reader, at=at)
+
+
+def ingest_document(remote: Mount | Subscription, *, at: datetime) -> None:
+    """As the worker would at that instant; refused documents stop the load."""
+    url = remote.url if isinstance(remote, Mount) else address_since(remote.url, remote.number, remote.seen_number)
+    answer = fetch_requests.own_answer(url, at=at)
+    if answer is None:
+        raise LookupError(f"{url} isn't published here")
+    fetched = ingest_answer(remote, answer, at=at)
+    if fetched.code:
+        raise ValueError(f"{remote}: {fetched.message}")

@@ -1,12 +1,15 @@
 """Own launcher of an embedded PostgreSQL: no service to install, as root and as an ordinary user, no TCP.
 
 It recovers from a kill at any moment, a lost postmaster whose backends live on, and a stale lock file whose number now
-belongs to another process.
+belongs to another process. The owner of a database holds `postgres.lock`; a command that borrows the running server
+holds `postgres.users` shared, and an owner that is itself only a command waits for its borrowers before it stops the
+server. The kernel drops both when a process dies, whatever it died of.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import importlib.util
 import os
 import pwd
@@ -16,18 +19,62 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import IO
 
 import psycopg
 from psycopg import sql
 
 from apps.cli.stack import processes
-from apps.cli.stack.logs import open_private_log
-from apps.cli.stack.parent_watch import dying_with_parent
 from apps.cli.stack.paths import private_dir, socket_dir
+from apps.cli.stack.processes import dying_with_parent, open_private_log
 from apps.core.errors import Unavailable
 
+
+# --- Lock -------------------------------------------------------------------------------------------------------------
+class VarLock:
+    def __init__(self, var: Path, name: str) -> None:
+        self.path = private_dir(var) / name
+        self._file: IO[str] | None = None
+
+    def take(self, *, shared: bool = False, wait: bool = False) -> bool:
+        """True when the lock is held now; the holder of an exclusive lock writes its number into the file."""
+        file = os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "r+", encoding="ascii")
+        operation = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
+        try:
+            fcntl.flock(file, operation)
+        except BlockingIOError:
+            file.close()
+            return False
+        if not shared:
+            file.truncate(0)
+            file.write(f"{os.getpid()}\n")
+            file.flush()
+        self._file = file
+        return True
+
+    def release(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def holder(self) -> str:
+        with contextlib.suppress(OSError):
+            return self.path.read_text(encoding="ascii").strip() or "unknown"
+        return "unknown"
+
+
+@contextlib.contextmanager
+def held(lock: VarLock) -> Iterator[None]:
+    """Keep an acquired lock until the block ends."""
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+# --- Launcher ---------------------------------------------------------------------------------------------------------
 PORT = 5432  # names the socket file; nothing listens on TCP
 USER = "fairshare"
 DATABASE = "fairshare"

@@ -15,8 +15,7 @@ import django
 from django.conf import settings
 from django.core.management import CommandError, call_command, get_commands
 
-from apps.cli.stack.first_run import password_for
-from apps.cli.stack.paths import private_dir, write_once
+from apps.cli.stack.paths import password_for, private_dir, write_once
 from apps.core.errors import DomainError
 
 _STARTED_EMPTY = "started-empty"

@@ -1,25 +1,233 @@
 """Keeps the stack up: starts in order, restarts what dies, stops in order, leaves nothing behind.
 
-Children die with this process whatever it dies of (`lifeline.py`), and theirs with them.
+Children die with this process whatever it dies of (`processes.py`), and theirs with them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 import signal
 import socket
 import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
+from typing import Protocol
 
-from apps.cli.stack.child import Child, Program, has_ended
-from apps.cli.stack.definitions import STOP_S
-from apps.cli.stack.logs import LogEcho
-from apps.cli.stack.parent_watch import dying_with_parent
+from apps.cli.stack.paths import REPOSITORY
 from apps.cli.stack.postgres import CannotStart, PostgresServer
+from apps.cli.stack.processes import SUPERVISED, LogEcho, dying_with_parent, open_private_log
 
+# --- Definitions ------------------------------------------------------------------------------------------------------
+HOST = "127.0.0.1"  # the first run is private; a reverse proxy serves the world
+# Django's checks are made once a start, in `prepare`; every worker would repeat them.
+_CELERY = ("-m", "celery", "--quiet", "--skip-checks", "-A", "fairshare_web")
+_WORKERS = 2  # a long import leaves one for recomputes
+_CONNECTIONS = 4096  # at once; idle ones and those with slow bodies cost a file and no thread
+_HEAD_MS = 10_000  # for the head of a request
+STOP_S = 25  # for requests that are being answered when the stack is asked to stop
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    name: str
+    command: tuple[str, ...]
+
+
+def environment(var: Path, port: int) -> Mapping[str, str]:
+    return {
+        **os.environ,
+        "FAIRSHARE_VAR": str(var),
+        "FAIRSHARE_PORT": str(port),
+        "PYTHONUNBUFFERED": "1",
+        SUPERVISED: str(os.getpid()),
+    }
+
+
+def python(*arguments: str) -> tuple[str, ...]:
+    return (sys.executable, *arguments)
+
+
+def manage(*arguments: str) -> tuple[str, ...]:
+    return python(str(REPOSITORY / "manage.py"), *arguments)
+
+
+def web(port: int, host: str = HOST) -> Definition:
+    # ASGI without lifespan: what reads bodies under a deadline is ours (`fairshare_web.server`). HTTP/1 alone.
+    command = python("-m", "granian", "--interface", "asginl", "--host", host, "--port", str(port), "--no-ws")
+    command += ("--http", "1", "--http1-header-read-timeout", str(_HEAD_MS))
+    command += ("--backlog", str(_CONNECTIONS), "--backpressure", str(_CONNECTIONS))
+    command += ("--workers", "1", "--respawn-failed-workers", "--workers-kill-timeout", str(STOP_S))
+    return Definition("web", (*command, "--log-level", "error", "fairshare_web.asgi:application"))
+
+
+def workers(port: int) -> list[Definition]:
+    return [worker(f"worker-{number}", f"worker-{number}-{port}@%h") for number in range(1, _WORKERS + 1)]
+
+
+def worker(name: str, node: str) -> Definition:
+    """A single process, not a pool: a pool process killed while it holds the queue's lock stops all the others."""
+    # Gossip, mingling and heartbeats would fill the file broker with useless messages.
+    quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")
+    return Definition(name, python(*_CELERY, "worker", "--loglevel", "WARNING", "--pool", "solo", *quiet, "-n", node))
+
+
+def bell() -> Definition:
+    """Wakes the running workers: one takes over a dead one's work before that one is back."""
+    code = "from fairshare_web.celery import app; app.send_task('apps.runs.tasks.work_runs', ignore_result=True)"
+    return Definition("bell", python("-c", code))
+
+
+def beat() -> Definition:
+    # The schedule is in the database, so there is no file and no second beat to guard against but our own lock.
+    command = python(*_CELERY, "beat", "--loglevel", "WARNING", "--pidfile=", "--max-interval", "5")
+    return Definition("beat", command)
+
+
+# --- One process ------------------------------------------------------------------------------------------------------
+_FIRST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 15.0
+_HEALTHY_S = 30.0  # a process that ran this long restarts without a pause
+
+
+class Program(Protocol):
+    """How one kind of child is started and stopped."""
+
+    name: str
+
+    def launch(self) -> subprocess.Popen[bytes]: ...
+
+    def ask_to_stop(self, process: subprocess.Popen[bytes]) -> None: ...
+
+    def make_stop(self, process: subprocess.Popen[bytes]) -> None: ...
+
+    def clean_up(self, process: subprocess.Popen[bytes]) -> None: ...
+
+
+class GroupProgram:
+    """A program in a session of its own, so that its whole process group can be ended."""
+
+    def __init__(self, definition: Definition, environment: Mapping[str, str], log: Path) -> None:
+        self.name = definition.name
+        self._command = definition.command
+        self._environment = dict(environment)
+        self._log = log
+
+    def launch(self) -> subprocess.Popen[bytes]:
+        with open_private_log(self._log) as log:
+            return subprocess.Popen(
+                self._command,
+                env=self._environment,
+                cwd=REPOSITORY,
+                stdin=subprocess.DEVNULL,
+                stdout=log,  # a file, not a pipe: a stuck terminal must not stop a worker
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=dying_with_parent(signal.SIGKILL),
+            )
+
+    def ask_to_stop(self, process: subprocess.Popen[bytes]) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGTERM)
+
+    def make_stop(self, process: subprocess.Popen[bytes]) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+    def clean_up(self, process: subprocess.Popen[bytes]) -> None:
+        """Called before the dead leader is reaped: until then its number can't be another process group's."""
+        self.make_stop(process)
+
+
+class Child:
+    def __init__(
+        self, program: Program, report: Callable[[str], None], buried: Callable[[], None] = lambda: None
+    ) -> None:
+        """buried: called when the process has died and is reaped, not when it was asked to stop."""
+        self.program = program
+        self._report = report
+        self._buried = buried
+        self.process: subprocess.Popen[bytes] | None = None
+        self._failures = 0
+        self._started_at = 0.0
+        self._start_at = 0.0
+
+    def adopt(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        self._started_at = time.monotonic()
+
+    def tend(self) -> None:
+        """Start what is due, notice what died."""
+        if self.process is None:
+            if time.monotonic() >= self._start_at:
+                self._start()
+        elif has_ended(self.process):
+            self._bury(self.process)
+
+    def _start(self) -> None:
+        try:
+            self.adopt(self.program.launch())
+        except Exception as error:  # whatever keeps it from starting may pass: disk full, out of processes
+            self._report(f"{self.program.name} can't start: {error}")
+            self._postpone()
+
+    def _bury(self, process: subprocess.Popen[bytes]) -> None:
+        self.program.clean_up(process)
+        status = process.wait()
+        self.process = None
+        if time.monotonic() - self._started_at > _HEALTHY_S:
+            self._failures = 0
+        pause_s = self._postpone()
+        self._report(f"{self.program.name} ended ({_describe(status)}); starting it again in {pause_s:.1f} s")
+        self._buried()
+
+    def _postpone(self) -> float:
+        pause_s: float = min(_FIRST_PAUSE_S * 2**self._failures, _LONGEST_PAUSE_S)
+        self._failures += 1
+        self._start_at = time.monotonic() + pause_s
+        return pause_s
+
+    def ask_to_stop(self) -> None:
+        if self.process is not None:
+            self.program.ask_to_stop(self.process)
+
+    def is_gone(self) -> bool:
+        return self.process is None or has_ended(self.process)
+
+    def finish(self) -> None:
+        """End what didn't end when asked, its group included, and reap it."""
+        if self.process is not None:
+            self.program.make_stop(self.process)
+            self.process.wait()
+            self.process = None
+
+
+def has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Without reaping it, where the system can check first."""
+    if process.returncode is not None:
+        return True
+    if not hasattr(os, "waitid"):
+        return process.poll() is not None
+    try:
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
+
+
+def _describe(status: int) -> str:
+    if status >= 0:
+        return f"status {status}"
+    with contextlib.suppress(ValueError):
+        return signal.Signals(-status).name
+    return f"signal {-status}"
+
+
+# --- All of them ------------------------------------------------------------------------------------------------------
 _ROUND_S = 0.5  # a death and a signal wake the loop at once; the round is for logs and pauses
 STOPPING_S = STOP_S + 3.0  # the web server ends its own worker before
 _STARTING_S = 0.1  # a round while something has yet to start

@@ -1,24 +1,32 @@
-"""Who may do what in a policy, and why; roles given, changed, extended and ended."""
+"""Who may do what in a policy, and why; roles given, changed, extended and ended, as `delegation` decides."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 from uuid import UUID
 
+from django.contrib import messages
+from django.contrib.auth.models import Group
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_safe
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from apps.accounts.models import User
 from apps.core import clock
-from apps.core.errors import FieldProblem, Invalid, NotAllowed, NotFound
+from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound, Stale, status_of
 from apps.dashboard.access import presenters as access_lines
-from apps.dashboard.shell.actor import actor_of
-from apps.dashboard.shell.htmx import fragment
-from apps.mapping.visibility import see
+from apps.dashboard.access.forms import EndForm, GiveForm, TermsForm
+from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
+from apps.mapping.permissions import see
+from apps.policies.access import delegation
 from apps.policies.access import holders as access
+from apps.policies.access.delegation import SUGGESTED
+from apps.policies.access.held_rights import VERBS_OF_ROLE
 from apps.policies.access.holders import GrantLine, GrantState
 from apps.policies.models import Grant, Policy
 from apps.policies.selectors import get_policy
@@ -151,3 +159,229 @@ def entry_uid(request: HttpRequest, policy: Policy, text: str) -> UUID:
         return tree.uuid(index)
     message = _("No visible entry %(path)s in this policy.") % {"path": path}
     raise Invalid(message, fields=[FieldProblem("entry", message)])
+
+
+# --- Roles given, changed, ended --------------------------------------------------------------------------------------
+_REFUSALS = (Invalid, NotAllowed, Conflict, NotFound, Stale)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def give(request: HttpRequest, policy: str) -> HttpResponse:
+    """A role for somebody at an entry."""
+    found, now = get_policy(slug=policy, actor=actor_of(request)), clock.now()
+    if not access.may_give(policy_slug=policy, at=now, actor=actor_of(request)):
+        raise NotAllowed(_("You may not assign roles here: ask a manager above."))
+    if request.method != "POST":
+        initial = {"entry": request.GET.get("entry", ""), "role": Grant.Role.LEAD, "ends_on": _suggested(now)}
+        return _give_page(request, found, GiveForm(initial=initial))
+    form = GiveForm(request.POST)
+    if form.is_valid() and (made := _given(request, found, form, now)):
+        words = {"role": Grant.Role(made.role).label, "who": access.name_of(made), "path": form.cleaned_data["entry"]}
+        messages.success(request, _("%(who)s is now %(role)s at %(path)s and below.") % words)
+        return SeeOther(page_url(policy))
+    return _give_page(request, found, form, status=422)
+
+
+def _given(request: HttpRequest, policy: Policy, form: GiveForm, now: datetime) -> Grant | None:
+    """The grant, or None with the refusal in the form."""
+    actor, verbs = actor_of(request), form.chosen_verbs
+    wanted = VERBS_OF_ROLE[form.cleaned_data["role"]] if verbs is None else verbs
+    try:
+        uid = entry_uid(request, policy, form.cleaned_data["entry"])
+        limit = access.longest_end(policy_slug=policy.slug, entry_uid=uid, verbs=wanted, at=now, actor=actor)
+        return delegation.give_grant(
+            policy_slug=policy.slug,
+            entry_uid=uid,
+            username=form.cleaned_data["person"].strip(),
+            people=form.cleaned_data["people"].strip(),
+            role=form.cleaned_data["role"],
+            verbs=verbs,
+            reason=form.cleaned_data["reason"],
+            expires_at=form.ends_at(limit),
+            at=now,
+            actor=actor,
+        )
+    except _REFUSALS as refusal:
+        form.add_refusal(refusal)
+        return None
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def grant(request: HttpRequest, policy: str, grant_id: int) -> HttpResponse:
+    """One grant: changed, extended or ended. Each form says which state of it was seen."""
+    found, now = get_policy(slug=policy, actor=actor_of(request)), clock.now()
+    line = access.get_grant_line(policy_slug=policy, grant_id=grant_id, at=now, actor=actor_of(request))
+    if request.method != "POST":
+        return _grant_page(request, found, line, _terms_of(line), EndForm())
+    if request.POST.get("step") == "end":
+        return _end(request, found, line, now)
+    form = TermsForm(request.POST)
+    if form.is_valid() and _changed(request, found, line, form, now):
+        messages.success(request, _("The grant of %(who)s is changed.") % {"who": access.name_of(line.grant)})
+        return SeeOther(page_url(policy))
+    return _grant_page(request, found, line, form, EndForm(), status=412 if form.is_stale else 422)
+
+
+def _changed(request: HttpRequest, policy: Policy, line: GrantLine, form: TermsForm, now: datetime) -> bool:
+    """Whether it was; if not, the form says why."""
+    actor, verbs = actor_of(request), form.chosen_verbs
+    wanted = VERBS_OF_ROLE[form.cleaned_data["role"]] if verbs is None else verbs
+    uid = line.grant.entry_uid
+    limit = access.longest_end(policy_slug=policy.slug, entry_uid=uid, verbs=wanted, at=now, actor=actor)
+    try:
+        delegation.change_grant(
+            policy_slug=policy.slug,
+            grant_id=line.grant.pk,
+            tag=request.POST.get("tag", ""),
+            role=form.cleaned_data["role"],
+            verbs=verbs,
+            reason=form.cleaned_data["reason"],
+            expires_at=line.grant.expires_at if _same_day(line, form) else form.ends_at(limit),
+            given_on="keep" if request.POST.get("given_on") == "keep" else "end",
+            at=now,
+            actor=actor,
+        )
+    except _REFUSALS as refusal:
+        form.add_refusal(refusal)
+        return False
+    return True
+
+
+def _end(request: HttpRequest, policy: Policy, line: GrantLine, now: datetime) -> HttpResponse:
+    form, status = EndForm(request.POST), 422
+    if form.is_valid():
+        try:
+            delegation.end_grant(
+                policy_slug=policy.slug,
+                grant_id=line.grant.pk,
+                tag=request.POST.get("tag", ""),
+                reason=form.cleaned_data["reason"],
+                given_on="keep" if form.cleaned_data["given_on"] == "keep" else "end",
+                at=now,
+                actor=actor_of(request),
+            )
+        except (NotAllowed, Stale) as refusal:
+            form.add_error(None, refusal.message)
+            status = status_of(refusal)
+        else:
+            messages.success(request, _("The grant of %(who)s has ended.") % {"who": access.name_of(line.grant)})
+            return SeeOther(page_url(policy.slug))
+    return _grant_page(request, policy, line, _terms_of(line), form, status=status)
+
+
+@require_POST
+def extend(request: HttpRequest, policy: str) -> HttpResponse:
+    """Grants that end soon, each for another year, or as long as one's own right holds."""
+    done, problems = 0, []
+    for number in request.POST.getlist("grant")[:_MOST_NAMES]:
+        try:
+            _extend_one(request, policy, int(number) if number.isdecimal() else 0)
+            done += 1
+        except DomainError as refusal:
+            problems.append(refusal.message)
+    if done:
+        said = ngettext("%(n)s grant extended.", "%(n)s grants extended.", done) % {"n": done}
+        messages.success(request, said)
+    for problem in dict.fromkeys(problems):
+        messages.warning(request, problem, extra_tags="warn")
+    return SeeOther(page_url(policy))
+
+
+def _extend_one(request: HttpRequest, policy: str, number: int) -> None:
+    now, actor = clock.now(), actor_of(request)
+    line = access.get_grant_line(policy_slug=policy, grant_id=number, at=now, actor=actor)
+    uid, verbs = line.grant.entry_uid, line.grant.verbs
+    limit = access.longest_end(policy_slug=policy, entry_uid=uid, verbs=verbs, at=now, actor=actor)
+    until = min(max(line.grant.expires_at or now, now) + SUGGESTED, limit)
+    delegation.change_grant(policy_slug=policy, grant_id=number, tag=line.tag, expires_at=until, at=now, actor=actor)
+
+
+def _give_page(request: HttpRequest, policy: Policy, form: GiveForm, *, status: int = 200) -> HttpResponse:
+    lines = access.list_grants(policy_slug=policy.slug, at=clock.now(), actor=actor_of(request))
+    context = {
+        "policy": policy.slug,
+        "form": form,
+        "people": _known_people(request, lines),
+        "groups": _known_groups(request, lines),
+        "places": list(dict.fromkeys(line.path for line in lines if line.state is not GrantState.DORMANT))[
+            :_MOST_NAMES
+        ],
+        **_terms_context(form),
+        "crumbs": _crumbs(policy, _("Assign a role")),
+    }
+    return render(request, "dashboard/access/give.html", context, status=status)
+
+
+def _grant_page(
+    request: HttpRequest, policy: Policy, line: GrantLine, form: TermsForm, end_form: EndForm, *, status: int = 200
+) -> HttpResponse:
+    now, actor = clock.now(), actor_of(request)
+    resting = delegation.given_on_with(policy_slug=policy.slug, grant_id=line.grant.pk, at=now, actor=actor)
+    row = access_lines.grant_row(policy.slug, line, now)
+    context = {
+        "policy": policy.slug,
+        "line": line,
+        "row": row,
+        "since": line.grant.created_at,
+        "form": form,
+        "end_form": end_form,
+        "resting": [(access.name_of(each), str(Grant.Role(each.role).label)) for each in resting],
+        **_terms_context(form),
+        "crumbs": _crumbs(policy, row.who),
+    }
+    return render(request, "dashboard/access/grant.html", context, status=status)
+
+
+def _terms_context(form: TermsForm) -> dict[str, Any]:
+    role = str(form["role"].value() or Grant.Role.LEAD)
+    chosen = form["verbs"].value() or VERBS_OF_ROLE.get(role, ())
+    return {"role_choices": access_lines.role_choices(role), "verb_choices": access_lines.verb_choices(list(chosen))}
+
+
+def _terms_of(line: GrantLine) -> TermsForm:
+    """The form as the grant stands."""
+    grant = line.grant
+    singly = set(grant.verbs) != set(VERBS_OF_ROLE[grant.role])
+    ends = timezone.localtime(grant.expires_at).date() if grant.expires_at else None
+    return TermsForm(
+        initial={
+            "role": grant.role,
+            "singly": singly,
+            "verbs": grant.verbs,
+            "reason": grant.reason,
+            "ends_on": ends,
+            "no_end": ends is None,
+        }
+    )
+
+
+def _same_day(line: GrantLine, form: TermsForm) -> bool:
+    """A form that was sent with the end it came with changes nothing about it."""
+    ends = line.grant.expires_at
+    if form.cleaned_data["no_end"] or ends is None:
+        return form.cleaned_data["no_end"] and ends is None
+    return bool(timezone.localtime(ends).date() == form.cleaned_data["ends_on"])
+
+
+def _suggested(now: datetime) -> date:
+    return timezone.localtime(now + SUGGESTED).date()
+
+
+def _known_people(request: HttpRequest, lines: list[GrantLine]) -> list[str]:
+    """Names to choose from: all for an administrator, else those who hold something already."""
+    if actor_of(request).is_admin:
+        return list(
+            User.objects.filter(is_active=True).order_by("username").values_list("username", flat=True)[:_MOST_NAMES]
+        )
+    return sorted({line.grant.user.username for line in lines if line.grant.user})[:_MOST_NAMES]
+
+
+def _known_groups(request: HttpRequest, lines: list[GrantLine]) -> list[str]:
+    if actor_of(request).is_admin:
+        return list(Group.objects.order_by("name").values_list("name", flat=True)[:_MOST_NAMES])
+    return sorted({line.grant.people for line in lines if line.grant.people})[:_MOST_NAMES]
+
+
+def _crumbs(policy: Policy, label: str) -> list[dict[str, str]]:
+    tree = reverse("dashboard:policy", kwargs={"policy": policy.slug})
+    return [{"label": policy.name, "url": tree}, {"label": _("Access"), "url": page_url(policy.slug)}, {"label": label}]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -14,16 +16,126 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.core import clock
-from apps.core.error_status import status_of
-from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound
-from apps.dashboard.adjustments import presenters as adjustment_lines
+from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, status_of
 from apps.dashboard.adjustments.forms import AdjustmentForm
-from apps.dashboard.shell import lines, put_in_force
-from apps.dashboard.shell.actor import actor_of
-from apps.dashboard.shell.htmx import fragment
-from apps.priorities.adjustments import AdjustmentsPage, get_adjustments_page, preview_adjustment
+from apps.dashboard.shell import lines, presentation, put_in_force
+from apps.dashboard.shell.presentation import Balance, signed_hours
+from apps.dashboard.shell.requests import actor_of, fragment
+from apps.policies.tree.columns import TreeColumns
+from apps.priorities.adjustments import (
+    AdjustmentLine,
+    AdjustmentPreview,
+    AdjustmentsPage,
+    Standing,
+    get_adjustments_page,
+    preview_adjustment,
+)
+from apps.priorities.sentences import unit_of
 
 
+# --- In words ---------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """One adjustment as it is shown."""
+
+    uid: UUID
+    amount: str
+    unit: str
+    counted: str
+    used_at: datetime
+    at: datetime
+    note: str
+    reason: str
+    author: str
+    path: str
+    url: str
+    where: str  # here, above or below
+    is_in_force: bool
+    may_revoke: bool
+
+
+def draw(page: AdjustmentsPage) -> dict[str, Any]:
+    """What the page of adjustments and the card on the entry's page show."""
+    view, i = page.view, page.entry
+    drawn = [_line(line, view.tree, i, view.policy.slug) for line in page.lines]
+    entry = view.row(i)
+    return {
+        "page": page,
+        "entry": entry,
+        "policy": view.policy.slug,
+        "uid": entry.uid,
+        "entry_url": lines.entry_url(view.policy.slug, entry.uid, entry.name),
+        "adjustments": drawn,
+        "in_force": [one for one in drawn if one.is_in_force],
+        "may_adjust": page.may_adjust,
+        "as_of": view.as_of,
+        "summary": summary(page),
+    }
+
+
+def summary(page: AdjustmentsPage) -> str:
+    """What all adjustments at this very entry come to now."""
+    here = page.view.tree.uuid(page.entry)
+    own = [line.counted for line in page.lines if line.is_in_force and line.adjustment.entry_uid == here]
+    if not own:
+        return ""
+    return _("Adjustments here amount to %(amount)s core-h now.") % {"amount": signed_hours(sum(own))}
+
+
+def draw_effect(found: AdjustmentPreview, page: AdjustmentsPage) -> dict[str, Any]:
+    """Before and after of one entry, and the sentence that sums it up."""
+    before, after = (_standing(one, found.target) for one in (found.before, found.after))
+    rows = [
+        (_("Core-hours in window"), before["usage"], after["usage"]),
+        (_("Actual"), before["actual"], after["actual"]),
+        (_("Priority"), before["priority"], after["priority"]),
+    ]
+    if found.before.rank is not None or found.after.rank is not None:
+        rows += [(_("Rank"), before["rank"], after["rank"]), (_("Factor"), before["factor"], after["factor"])]
+    return {
+        "counted": _("Amounts to %(amount)s core-h now, after decay.") % {"amount": signed_hours(found.counted)},
+        "is_nothing": found.counted == 0,
+        "balance_before": before["balance"],
+        "balance_after": after["balance"],
+        "rows": rows,
+    }
+
+
+def _standing(one: Standing, target: float | None) -> dict[str, Any]:
+    balance: Balance = presentation.balance(one.actual, target, has_usage=one.state != "idle")
+    return {
+        "usage": presentation.core_hours(one.usage),
+        "actual": presentation.percent(one.actual),
+        "priority": presentation.signed(one.priority),
+        "rank": presentation.UNKNOWN if one.rank is None else presentation.count(one.rank),
+        "factor": presentation.factor(one.factor),
+        "balance": balance,
+    }
+
+
+def _line(line: AdjustmentLine, tree: TreeColumns, i: int, slug: str) -> Drawn:
+    row = line.adjustment
+    at = tree.index_of_uid(row.entry_uid)
+    where = "here" if at == i else "above" if at is not None and at in tree.ancestors(i) else "below"
+    return Drawn(
+        uid=row.uid,
+        amount=signed_hours(row.amount_s),
+        unit=unit_of(row.resource),
+        counted=signed_hours(line.counted),
+        used_at=row.at,
+        at=row.created_at,
+        note=row.note,
+        reason=row.reason,
+        author=row.author_name,
+        path=line.path,
+        url=lines.entry_url(slug, row.entry_uid, line.entry_name) if at is not None else "",
+        where=where,
+        is_in_force=line.is_in_force,
+        may_revoke=line.may_revoke,
+    )
+
+
+# --- Views ------------------------------------------------------------------------------------------------------------
 def page_url(policy: str, uid: UUID) -> str:
     return reverse("dashboard:adjustments", kwargs={"policy": policy, "uid": uid})
 
@@ -62,7 +174,7 @@ def preview(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 @fragment(entry_page_url)
 def of_entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """The part of an entry's page."""
-    return render(request, "dashboard/adjustments/_entry.html", adjustment_lines.draw(_page(request, policy, uid)))
+    return render(request, "dashboard/adjustments/_entry.html", draw(_page(request, policy, uid)))
 
 
 def _require(page: AdjustmentsPage) -> None:
@@ -116,7 +228,7 @@ def _effect(request: HttpRequest, page: AdjustmentsPage, form: AdjustmentForm) -
         )
     except Conflict as error:
         return {"stated": form.stated, "no_effect": error.message}
-    return {"stated": form.stated, "effect": adjustment_lines.draw_effect(found, page)}
+    return {"stated": form.stated, "effect": draw_effect(found, page)}
 
 
 def _page(request: HttpRequest, policy: str, uid: UUID) -> AdjustmentsPage:
@@ -126,7 +238,7 @@ def _page(request: HttpRequest, policy: str, uid: UUID) -> AdjustmentsPage:
 
 
 def _show(request: HttpRequest, page: AdjustmentsPage, *, status: int = 200, **more: Any) -> HttpResponse:
-    context = {**adjustment_lines.draw(page), **more}
+    context = {**draw(page), **more}
     entry, slug = context["entry"], page.view.policy.slug
     tree = reverse("dashboard:policy", kwargs={"policy": slug})
     here = {"label": entry.name, "url": lines.entry_url(slug, entry.uid, entry.name)}

@@ -21,18 +21,18 @@ from apps.analytics.comparison import (
     compare_algorithms,
     get_algorithm_page,
 )
-from apps.analytics.operators.figure_query import FigureQuery
+from apps.analytics.operators.records import FigureQuery
 from apps.analytics.operators.selectors import check_tree
 from apps.analytics.operators.sentences import verdict
 from apps.core.errors import Invalid, NotFound
-from apps.dashboard.algorithm import comparison, forms, operator_figures
+from apps.dashboard.algorithm import comparison, forms, operators
 from apps.dashboard.algorithm import words as algorithm_words
 from apps.dashboard.algorithm.forms import ParametersForm
-from apps.dashboard.drafts import settings_choice
-from apps.dashboard.shell.actor import actor_of
+from apps.dashboard.drafts import table_views
 from apps.dashboard.shell.figure_frames import FigureFrame, answer_figure, framed
+from apps.dashboard.shell.requests import actor_of
 from apps.engine.algorithms import all_algorithms
-from apps.figures.operator_profile import profile_of
+from apps.figures.curves import profile_of
 
 _SHOWN_MOVERS = 8
 
@@ -97,7 +97,7 @@ def _decide(request: HttpRequest, policy: str) -> HttpResponse:
             more["effect"] = _effect(request, policy, form)
         return _show(request, current, name, status=status, form=form, **more)
 
-    return settings_choice.decide(request, policy, "algorithm", form.settings, show=show, back=page_url(policy))
+    return table_views.decide(request, policy, "algorithm", form.settings, show=show, back=page_url(policy))
 
 
 def _show(request: HttpRequest, current: PolicyAlgorithm, name: str, *, status: int = 200, **more: Any) -> HttpResponse:
@@ -145,7 +145,7 @@ def _resolution_check(
         check = None
     return {
         "check": check,
-        "operators_url": f"{address}{operator_figures.address_of(query)}",
+        "operators_url": f"{address}{operators.address_of(query)}",
         "operators_verdict": verdict(),
     }
 

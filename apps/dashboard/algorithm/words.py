@@ -11,11 +11,11 @@ from django.utils import formats
 from django.utils.translation import gettext as _
 
 from apps.analytics.operators.sentences import operator_text, resolution_text
-from apps.dashboard.figures.bullet import USUAL_TOLERANCE, State, Tolerance
+from apps.dashboard.figures.bars import USUAL_TOLERANCE, State, Tolerance
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.presentation import Balance
 from apps.engine.algorithms import Algorithm, all_algorithms, brought_algorithms, explanation_of, get_algorithm
-from apps.engine.analysis.measured import Measured, measured_algorithms, measured_operators
+from apps.engine.analysis.properties import Measured, measured_algorithms, measured_operators
 from apps.engine.errors import BadParameter
 from apps.engine.operators import DEFAULT_K, Properties, get_operator
 

@@ -24,12 +24,12 @@ from apps.dashboard.allocations.days import (
     zone,
 )
 from apps.dashboard.allocations.forms import typed_amount
-from apps.dashboard.figures.plan import Span, draw_plan, first_days, months_around
+from apps.dashboard.figures.strips import Span, draw_plan, first_days, months_around
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.actor import actor_of
-from apps.policies.allocations.periods import DAY, FIRST_DAY, LAST_DAY, Period
+from apps.dashboard.shell.requests import actor_of
+from apps.policies.allocations.records import DAY, FIRST_DAY, LAST_DAY, Period
 from apps.policies.allocations.services import period_of, successor_of
-from apps.policies.allocations.upcoming import SOON_DAYS, Event
+from apps.policies.allocations.summary import SOON_DAYS, Event
 from apps.policies.models import Allocation
 from apps.policies.tree.terms import Dates
 from apps.priorities.selectors.allocations.weeks import Upcoming, get_calendar, get_ending_soon

@@ -18,11 +18,10 @@ from apps.dashboard.allocations.days import day_words, today, zone
 from apps.dashboard.allocations.forms import CapacityForm, WithdrawForm, typed_amount
 from apps.dashboard.allocations.views import crumbs_of
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.actor import actor_of
-from apps.dashboard.shell.htmx import SeeOther
-from apps.mapping.visibility import see
+from apps.dashboard.shell.requests import SeeOther, actor_of
+from apps.mapping.permissions import see
 from apps.policies.allocations import capacities as services
-from apps.policies.allocations.periods import whole_year
+from apps.policies.allocations.records import whole_year
 from apps.policies.models import Capacity, Policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree

@@ -15,7 +15,7 @@ from django.utils import formats
 from django.utils.translation import gettext as _
 
 from apps.core.errors import NotFound
-from apps.policies.allocations.periods import DAY, FIRST_DAY, LAST_DAY, Period, day_of, whole_year
+from apps.policies.allocations.records import DAY, FIRST_DAY, LAST_DAY, Period, day_of, whole_year
 
 
 def zone() -> ZoneInfo:

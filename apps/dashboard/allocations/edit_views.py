@@ -20,12 +20,10 @@ from apps.dashboard.allocations.forms import AllocationForm, DraftForm, Withdraw
 from apps.dashboard.allocations.views import crumbs_of, page_url
 from apps.dashboard.drafts.pages import draft_url
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.actor import actor_of
-from apps.dashboard.shell.htmx import SeeOther
-from apps.mapping.visibility import see
+from apps.dashboard.shell.requests import SeeOther, actor_of
+from apps.mapping.permissions import see
 from apps.policies.allocations import services
-from apps.policies.allocations.conversion import RESTS, Conversion, ConvertedLine
-from apps.policies.allocations.conversion_drafts import draft_shares, get_conversion
+from apps.policies.allocations.conversion import RESTS, Conversion, ConvertedLine, draft_shares, get_conversion
 from apps.policies.allocations.records import may_decide
 from apps.policies.models import Allocation, Policy
 from apps.policies.selectors import get_policy

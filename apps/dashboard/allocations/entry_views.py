@@ -30,12 +30,11 @@ from apps.dashboard.allocations.days import (
 )
 from apps.dashboard.allocations.forms import NUMBER, AllocationForm, DatesForm, EndlessForm
 from apps.dashboard.shell import lines, presentation
-from apps.dashboard.shell.actor import actor_of
-from apps.dashboard.shell.htmx import SeeOther, is_htmx
-from apps.mapping.visibility import see
+from apps.dashboard.shell.requests import SeeOther, actor_of, is_htmx
+from apps.mapping.permissions import see
 from apps.policies.allocations.services import change_dates, give_allocation, period_of
 from apps.policies.models import Allocation
-from apps.policies.publishing.automatic import is_over
+from apps.policies.publishing.direct import is_over
 from apps.policies.tree.terms import AT_END, Dates
 from apps.priorities.selectors.allocations.table import EntryCoreHours, get_entry_core_hours
 

@@ -14,13 +14,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.dashboard.allocations.days import day_words, period_words, query_of
-from apps.dashboard.figures import bullet
-from apps.dashboard.figures.bullet import Bullet, State, Tolerance
-from apps.dashboard.figures.meter import Meter, draw_meter
+from apps.dashboard.figures import bars
+from apps.dashboard.figures.bars import Bullet, Meter, State, Tolerance, draw_meter
 from apps.dashboard.shell import lines as tree_lines
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.presentation import Balance
-from apps.policies.allocations.periods import Period
+from apps.policies.allocations.records import Period
 from apps.priorities.selectors.allocations.table import PACE_TOLERANCE, AllocationRow, AllocationTable
 
 _BAR_WIDTH, _REACH = 110, 1.3
@@ -120,7 +119,7 @@ def _bar(row: AllocationRow) -> Bullet | None:
     due = row.due_core_h if has_promise else row.expected_core_h
     if not whole or row.delivered_core_h is None or due is None:
         return None
-    drawn = bullet.draw(
+    drawn = bars.draw(
         actual=row.delivered_core_h / whole,
         target=due / whole,
         maximum=_REACH,

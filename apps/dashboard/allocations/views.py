@@ -22,17 +22,15 @@ from apps.dashboard.allocations.calendar import calendar_context, plan_context, 
 from apps.dashboard.allocations.days import asked_period, asked_uid, neighbours, period_words, query_of, zone
 from apps.dashboard.allocations.forms import GiveForm, read_amount
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.actor import actor_of
-from apps.dashboard.shell.downloads import csv_response
 from apps.dashboard.shell.figure_frames import FigureFrame, answer_figure, framed
-from apps.dashboard.shell.htmx import SeeOther, fragment
-from apps.figures.core_hours.answers import FIGURE_STATE, FIGURES, make_figure
-from apps.mapping.visibility import see
-from apps.policies.allocations.conversion_drafts import try_core_hours
+from apps.dashboard.shell.requests import SeeOther, actor_of, csv_response, fragment
+from apps.figures.by_name import CORE_HOUR_FIGURES, FIGURE_STATE, make_figure
+from apps.mapping.permissions import see
+from apps.policies.allocations.conversion import try_core_hours
 from apps.policies.allocations.services import give_allocation
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
-from apps.priorities.records.core_hours import CoreHourWeeks
+from apps.priorities.records import CoreHourWeeks
 from apps.priorities.selectors.allocations.table import AllocationTable, get_allocation_table
 from apps.priorities.selectors.allocations.weeks import get_core_hour_weeks
 
@@ -152,7 +150,7 @@ def _figures(request: HttpRequest, policy: str) -> list[FigureFrame]:
         source = reverse("dashboard:allocations-figure", kwargs={"policy": policy, "figure": name})
         return framed(request, source, lambda: make_figure(name, weeks(), request.GET))
 
-    return [frame(name) for name in FIGURES]
+    return [frame(name) for name in CORE_HOUR_FIGURES]
 
 
 def _weeks(request: HttpRequest, policy: str) -> CoreHourWeeks:

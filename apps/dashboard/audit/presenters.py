@@ -5,16 +5,275 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 from uuid import UUID
 
 from django.urls import NoReverseMatch, reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 
 from apps.accounts.models import AuditEvent
-from apps.dashboard.audit import words as audit_words
-from apps.dashboard.history.pages import day_heading
-from apps.policies.history.audit_reading import AuditReader
+from apps.dashboard.history.presenters import day_heading
+from apps.policies.audit_reading import AuditCount, AuditReader
+from apps.policies.models import Grant
 
+# --- Words ------------------------------------------------------------------------------------------------------------
+# %(what)s is what it was done to, with a link where there is something to open.
+SENTENCES = {
+    "policy.published": gettext_lazy("published %(what)s"),
+    "policy.automatic": gettext_lazy("changed %(what)s by a membership rule"),
+    "changeset.drafted": gettext_lazy("drafted %(what)s"),
+    "changeset.edited": gettext_lazy("edited %(what)s"),
+    "changeset.proposed": gettext_lazy("requested review of %(what)s"),
+    "changeset.approved": gettext_lazy("approved %(what)s"),
+    "changeset.sent_back": gettext_lazy("requested changes of %(what)s"),
+    "changeset.scheduled": gettext_lazy("scheduled %(what)s"),
+    "changeset.held": gettext_lazy("could not publish %(what)s when it was due"),
+    "changeset.rebased": gettext_lazy("rebased %(what)s on the newest revision"),
+    "changeset.withdrawn": gettext_lazy("withdrew %(what)s"),
+    "changeset.declined": gettext_lazy("declined %(what)s"),
+    "changeset.counter_offered": gettext_lazy("offered another share for %(what)s"),
+    "changeset.commented": gettext_lazy("commented on %(what)s"),
+    "grant.given": gettext_lazy("assigned %(what)s the role %(role)s"),
+    "grant.changed": gettext_lazy("changed the role of %(what)s to %(role)s"),
+    "grant.extended": gettext_lazy("extended the role %(role)s of %(what)s"),
+    "grant.ended": gettext_lazy("ended the role %(role)s of %(what)s"),
+    "grant.adopted": gettext_lazy("took over the role %(role)s of %(what)s"),
+    "allocation.given": gettext_lazy("allocated core-hours: %(what)s"),
+    "allocation.changed": gettext_lazy("changed an allocation of core-hours: %(what)s"),
+    "allocation.withdrawn": gettext_lazy("withdrew an allocation of core-hours: %(what)s"),
+    "capacity.stated": gettext_lazy("added a capacity: %(what)s"),
+    "capacity.changed": gettext_lazy("changed a capacity: %(what)s"),
+    "capacity.removed": gettext_lazy("removed a capacity: %(what)s"),
+    "mapping.changed": gettext_lazy("changed the mapping of accounts in %(what)s"),
+    "mapping.assigned": gettext_lazy("attached accounts in %(what)s"),
+    "mapping.let_go": gettext_lazy("detached accounts in %(what)s"),
+    "mapping.restored": gettext_lazy("restored an earlier mapping as %(what)s"),
+    "account.attached": gettext_lazy("attached an account: %(what)s"),
+    "account.detached": gettext_lazy("detached an account: %(what)s"),
+    "account.claimed": gettext_lazy("claimed the account %(what)s"),
+    "account.claim_taken_back": gettext_lazy("withdrew the claim of %(what)s"),
+    "account.claim_refused": gettext_lazy("refused the claim of %(what)s"),
+    "account.owned": gettext_lazy("named the owner of an account: %(what)s"),
+    "accounts.pseudonymised": gettext_lazy("replaced account names in %(what)s by pseudonyms"),
+    "admin.added": gettext_lazy("created %(what)s in the administration"),
+    "admin.changed": gettext_lazy("changed %(what)s in the administration"),
+    "admin.deleted": gettext_lazy("deleted %(what)s in the administration"),
+    "setup.tree_read": gettext_lazy("read a scheduler’s tree for a first policy: %(what)s"),
+    "setup.accounts_decided": gettext_lazy("mapped accounts for a first policy: %(what)s"),
+    "setup.given_up": gettext_lazy("discarded a first policy: %(what)s"),
+    "token.made": gettext_lazy("created the token %(what)s"),
+    "token.rotated": gettext_lazy("rotated the token %(what)s"),
+    "token.revoked": gettext_lazy("revoked the token %(what)s"),
+    "user.made": gettext_lazy("added the person %(what)s"),
+    "user.linked": gettext_lazy("first signed in as %(what)s"),
+    "user.groups": gettext_lazy("updated sign-in groups: %(what)s"),
+    "user.second_factor_added": gettext_lazy("turned two-factor authentication on for %(what)s"),
+    "user.second_factor_removed": gettext_lazy("turned two-factor authentication off for %(what)s"),
+    "user.second_factor_closed": gettext_lazy("entered too many wrong codes for %(what)s"),
+    "user.recovery_codes_renewed": gettext_lazy("created new recovery codes for %(what)s"),
+    "user.recovery_code_used": gettext_lazy("used a recovery code of %(what)s"),
+    "source.made": gettext_lazy("created the usage source %(what)s"),
+    "source.changed": gettext_lazy("changed the usage source %(what)s"),
+    "source.forgotten": gettext_lazy("deleted another site’s usage of %(what)s"),
+    "source.paused": gettext_lazy("paused the collection of %(what)s"),
+    "source.resumed": gettext_lazy("resumed the collection of %(what)s"),
+    "source.collect_asked": gettext_lazy("requested collection of %(what)s"),
+    "usage.pushed": gettext_lazy("sent usage of %(what)s"),
+    "usage.import_asked": gettext_lazy("uploaded usage of %(what)s"),
+    "usage.imported": gettext_lazy("imported usage of %(what)s"),
+    "usage.undo_asked": gettext_lazy("requested to undo an import of %(what)s"),
+    "usage.import_undone": gettext_lazy("undid an import of %(what)s"),
+    "usage.overlap_decided": gettext_lazy("resolved overlapping hours of %(what)s and another source"),
+    "usage.repaired": gettext_lazy("rebuilt totals of %(what)s from its records"),
+    "usage.records_removed": gettext_lazy("deleted expired records: %(what)s"),
+    "usage.sealed": gettext_lazy("sealed old usage of %(what)s"),
+    "notice_rule.set": gettext_lazy("set a notice rule: %(what)s"),
+    "notice_rule.removed": gettext_lazy("removed a notice rule: %(what)s"),
+    "webhook.made": gettext_lazy("created the webhook %(what)s"),
+    "webhook.changed": gettext_lazy("changed the webhook %(what)s"),
+    "webhook.removed": gettext_lazy("removed the webhook %(what)s"),
+    "webhook.secret_renewed": gettext_lazy("gave the webhook %(what)s a new secret"),
+    "webhook.turned_on": gettext_lazy("turned the webhook %(what)s on"),
+    "webhook.turned_off": gettext_lazy("turned the webhook %(what)s off"),
+    "webhook.tested": gettext_lazy("sent a test to the webhook %(what)s"),
+    "webhook.gave_up": gettext_lazy("turned the webhook %(what)s off after failed deliveries"),
+    "statement.closed": gettext_lazy("closed the statements of %(what)s"),
+    "fallback.begun": gettext_lazy("switched to local-only usage, as peers are unreachable: %(what)s"),
+    "fallback.ended": gettext_lazy("switched back to global usage: %(what)s"),
+    "recompute.requested": gettext_lazy("requested a recompute of %(what)s"),
+    "federation.published": gettext_lazy("began to publish the subtree %(what)s"),
+    "federation.publication_changed": gettext_lazy("changed the publication %(what)s"),
+    "federation.unpublished": gettext_lazy("stopped publishing the subtree %(what)s"),
+    "federation.feed_made": gettext_lazy("began to publish the usage feed %(what)s"),
+    "federation.feed_changed": gettext_lazy("changed the usage feed %(what)s"),
+    "federation.feed_dropped": gettext_lazy("stopped publishing the usage feed %(what)s"),
+    "federation.mounted": gettext_lazy("mounted what %(what)s publishes"),
+    "federation.unmounted": gettext_lazy("unmounted what %(what)s publishes"),
+    "federation.blocked": gettext_lazy("blocked %(what)s until an administrator decides"),
+    "federation.frozen": gettext_lazy("froze %(what)s: fetched, but not applied"),
+    "federation.thawed": gettext_lazy("unfroze %(what)s: applied again"),
+    "federation.paused": gettext_lazy("paused %(what)s: no longer fetched"),
+    "federation.resumed": gettext_lazy("resumed %(what)s: fetched again"),
+    "federation.fetch_asked": gettext_lazy("requested a fetch of %(what)s"),
+    "federation.settings_changed": gettext_lazy("changed the limits or the interval of %(what)s"),
+    "federation.key_followed": gettext_lazy("accepted the handed-over key of %(what)s"),
+    "federation.key_trusted": gettext_lazy("trusted another key of %(what)s"),
+    "federation.begun_anew": gettext_lazy("reset the document history of %(what)s"),
+    "federation.subscribed": gettext_lazy("subscribed to usage of %(what)s"),
+    "federation.unsubscribed": gettext_lazy("unsubscribed from usage of %(what)s"),
+    "federation.usage_held": gettext_lazy("held usage of %(what)s: it exceeds the site’s capacity"),
+    "federation.out_of_scope_dropped": gettext_lazy("dropped usage of %(what)s for entries outside its scope"),
+    "federation.capacity_agreed": gettext_lazy("approved the capacity of %(what)s"),
+    "federation.key_rotated": gettext_lazy("replaced the signing key %(what)s"),
+}
+# The same for attempts that were refused.
+WANTED = {
+    "policy.published": gettext_lazy("tried to publish %(what)s"),
+    "grant.given": gettext_lazy("tried to assign %(what)s a role"),
+    "grant.changed": gettext_lazy("tried to change the role of %(what)s"),
+    "grant.extended": gettext_lazy("tried to extend the role of %(what)s"),
+    "grant.ended": gettext_lazy("tried to end the role of %(what)s"),
+    "grant.adopted": gettext_lazy("tried to take over the role of %(what)s"),
+    "allocation.given": gettext_lazy("tried to allocate core-hours: %(what)s"),
+    "allocation.changed": gettext_lazy("tried to change an allocation of core-hours: %(what)s"),
+    "allocation.withdrawn": gettext_lazy("tried to withdraw an allocation of core-hours: %(what)s"),
+    "capacity.stated": gettext_lazy("tried to add a capacity: %(what)s"),
+    "capacity.changed": gettext_lazy("tried to change a capacity: %(what)s"),
+    "capacity.removed": gettext_lazy("tried to remove a capacity: %(what)s"),
+    "mapping.changed": gettext_lazy("tried to change the mapping of accounts in %(what)s"),
+    "mapping.assigned": gettext_lazy("tried to attach accounts in %(what)s"),
+    "mapping.let_go": gettext_lazy("tried to detach accounts in %(what)s"),
+    "mapping.restored": gettext_lazy("tried to restore an earlier mapping as %(what)s"),
+    "user.second_factor_closed": gettext_lazy("entered too many wrong codes for %(what)s"),
+}
+# The first words of verbs, as the filter offers them.
+TOPICS = {
+    "policy": gettext_lazy("published"),
+    "changeset": gettext_lazy("change sets"),
+    "grant": gettext_lazy("roles"),
+    "account": gettext_lazy("accounts"),
+    "accounts": gettext_lazy("pseudonyms"),
+    "mapping": gettext_lazy("mapping rules"),
+    "allocation": gettext_lazy("allocations"),
+    "capacity": gettext_lazy("capacities"),
+    "usage": gettext_lazy("usage"),
+    "source": gettext_lazy("usage sources"),
+    "setup": gettext_lazy("first steps"),
+    "token": gettext_lazy("tokens"),
+    "user": gettext_lazy("people"),
+    "notice_rule": gettext_lazy("notice rules"),
+    "webhook": gettext_lazy("webhooks"),
+    "statement": gettext_lazy("statements"),
+    "recompute": gettext_lazy("recomputes"),
+    "federation": gettext_lazy("federation"),
+    "fallback": gettext_lazy("local-only fallback"),
+    "admin": gettext_lazy("administration"),
+}
+VIAS = {
+    "page": gettext_lazy("page"),
+    "api": gettext_lazy("API"),
+    "command": gettext_lazy("command"),
+    "worker": gettext_lazy("worker"),
+    "admin": gettext_lazy("administration"),
+}
+OUTCOMES = {
+    "done": gettext_lazy("done"),
+    "refused": gettext_lazy("refused"),
+    "failed": gettext_lazy("failed"),
+}
+# What is told with the entry that it was done at.
+AT_AN_ENTRY = ("grant.", "allocation.", "account.attached", "account.detached")
+_DETAILS = {
+    "base": gettext_lazy("Drafted on revision"),
+    "before": gettext_lazy("Before"),
+    "change_set": gettext_lazy("Change set"),
+    "expires_at": gettext_lazy("Ends"),
+    "grant": gettext_lazy("Grant"),
+    "n_closed": gettext_lazy("Rows closed"),
+    "n_opened": gettext_lazy("Rows written"),
+    "n_operations": gettext_lazy("Changes"),
+    "revision": gettext_lazy("Revision"),
+    "role": gettext_lazy("Role"),
+    "tree_digest": gettext_lazy("Tree digest"),
+    "verbs": gettext_lazy("Rights"),
+}
+_ROLES = dict(Grant.Role.choices)
+_VERBS = dict(Grant.Verb.choices)
+_UNKNOWN = re.compile(r"[._]")
+
+
+def told(event: AuditEvent, *, what: str) -> str:
+    """The sentence after the name, with `what` where its subject stands."""
+    is_refused = event.outcome == AuditEvent.Outcome.REFUSED
+    known = (WANTED if is_refused else SENTENCES).get(event.verb)
+    sentence = str(known) if known else _UNKNOWN.sub(" ", event.verb).replace("%", "%%") + ": %(what)s"
+    if is_refused and not known:
+        sentence = _("was refused: ") + sentence
+    if event.outcome == AuditEvent.Outcome.FAILED:
+        sentence = _("failed: ") + sentence
+    return sentence % {"what": what, "role": _role(event)}
+
+
+def revision_of(event: AuditEvent) -> int:
+    """The revision that it put in force; 0 where it is about something else."""
+    given = event.details.get("revision") if isinstance(event.details, dict) else None
+    return given if isinstance(given, int) and event.verb == "policy.published" else 0
+
+
+def facts(event: AuditEvent, *, shows_all: bool, is_own: bool) -> list[tuple[str, str]]:
+    """What else is known of a row: addresses for administrators, requests and tokens also for whoever made them."""
+    found = [(_("Verb"), event.verb), (_("Outcome"), str(OUTCOMES[event.outcome])), (_("Policy"), event.policy_slug)]
+    if shows_all or is_own:
+        found += [(_("Request"), event.request_id), (_("Token"), event.token_prefix)]
+    if shows_all:
+        found.append((_("Address"), event.address or ""))
+        found.append((_("Hash"), bytes(event.hash).hex()[:16]))
+    return [(name, value) for name, value in found if value]
+
+
+def details(event: AuditEvent) -> list[tuple[str, str]]:
+    """What was written down beside it, but for the operations, which are told as what they changed."""
+    given: dict[str, Any] = event.details if isinstance(event.details, dict) else {}
+    given = {**given, **({"tree_digest": str(given["tree_digest"])[:16]} if "tree_digest" in given else {})}
+    return [(_label(key), plain(value)[:300]) for key, value in given.items() if key != "operations"]
+
+
+def plain(value: Any) -> str:
+    """What JSON says, as people read it."""
+    if value is None or value == "" or value == []:
+        return "–"
+    if isinstance(value, bool):
+        return _("yes") if value else _("no")
+    if isinstance(value, dict):
+        return ", ".join(f"{_label(key)} {plain(each)}" for key, each in value.items() if each not in (None, ""))
+    if isinstance(value, list):
+        return ", ".join(plain(each) for each in value)
+    text = str(value)
+    return str(_ROLES.get(text) or _VERBS.get(text) or text)
+
+
+def _label(key: str) -> str:
+    return str(_DETAILS.get(key) or key.replace("_", " "))
+
+
+def _role(event: AuditEvent) -> str:
+    given = event.details.get("role") if isinstance(event.details, dict) else None
+    return str(_ROLES.get(str(given), given or "–"))
+
+
+def count_words(found: AuditCount) -> str:
+    """41 events in 7 days, one refused."""
+    shown = f"{found.n:,}" if found.is_all else _("Over %(n)s") % {"n": f"{found.n:,}"}
+    told = ngettext("%(n)s event in 7 days", "%(n)s events in 7 days", found.n) % {"n": shown}
+    if not found.n:
+        return _("Nothing happened in 7 days")
+    if not found.n_refused:
+        return told + _(", none refused")
+    return told + _(", %(n)s refused") % {"n": f"{found.n_refused:,}"}
+
+
+# --- Rows -------------------------------------------------------------------------------------------------------------
 _CHANGE_SET = re.compile(r"change set (\d{1,9})")
 _GAP = "\0"  # where in a sentence its link stands: no text of the log has it
 
@@ -57,9 +316,9 @@ class Teller:
         return found
 
     def sentence(self, event: AuditEvent) -> Sentence:
-        before, _gap, after = audit_words.told(event, what=_GAP).partition(_GAP)
+        before, _gap, after = told(event, what=_GAP).partition(_GAP)
         name = self._reader.entry_name(event)
-        if name and event.verb.startswith(audit_words.AT_AN_ENTRY):
+        if name and event.verb.startswith(AT_AN_ENTRY):
             after = f"{after} {_('at %(entry)s') % {'entry': name}}"
         return Sentence(
             event=event,
@@ -68,19 +327,19 @@ class Teller:
             url=self._url(event, has_entry=bool(name)),
             after=after.strip(),
             note=event.reason.strip().split("\n", 1)[0][:200],
-            via=str(audit_words.VIAS.get(event.via, event.via)),
-            outcome="" if event.outcome == "done" else str(audit_words.OUTCOMES.get(event.outcome, event.outcome)),
+            via=str(VIAS.get(event.via, event.via)),
+            outcome="" if event.outcome == "done" else str(OUTCOMES.get(event.outcome, event.outcome)),
             undo_url=self._undo_url(event),
         )
 
     def _undo_url(self, event: AuditEvent) -> str:
-        revision = audit_words.revision_of(event)
+        revision = revision_of(event)
         if revision < 2 or not self._may_undo(event.policy_slug):
             return ""
         return _address("undo-revision", policy=event.policy_slug, revision=revision)
 
     def _url(self, event: AuditEvent, *, has_entry: bool) -> str:
-        if revision := audit_words.revision_of(event):
+        if revision := revision_of(event):
             return _address("diff", policy=event.policy_slug, query=f"?to={revision}")
         if match := _CHANGE_SET.fullmatch(event.subject):
             return _address("change", change_set=int(match[1]))
@@ -93,7 +352,7 @@ class Teller:
 
 def what_of(event: AuditEvent) -> str:
     """Its subject in the words of the pages."""
-    if revision := audit_words.revision_of(event):
+    if revision := revision_of(event):
         return _("revision %(n)s of %(policy)s") % {"n": revision, "policy": event.policy_slug}
     if match := _CHANGE_SET.fullmatch(event.subject):
         return _("change set %(n)s") % {"n": match[1]}

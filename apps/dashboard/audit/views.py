@@ -1,35 +1,196 @@
-"""The audit log: sentences of who did what, as far as one may read it, and whether it still says what it said."""
+"""The audit log: who did what, as far as one may read it, narrowed, as a file, and checked."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
+from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_safe
 
-from apps.accounts.audit.check import last_check
+from apps.accounts.audit_log import last_check
 from apps.accounts.models import AuditCheck, AuditEvent
 from apps.core import clock
-from apps.core.errors import DomainError
-from apps.dashboard.audit import export as audit_export
-from apps.dashboard.audit import words as audit_words
-from apps.dashboard.audit.filter import asked, row_number
+from apps.core.errors import DomainError, FieldProblem, Invalid
+from apps.dashboard.audit import presenters as audit_words
 from apps.dashboard.audit.presenters import Teller
-from apps.dashboard.history import pages as history_pages
+from apps.dashboard.history import presenters as history_pages
 from apps.dashboard.history.views import compared_context
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.actor import actor_of
-from apps.dashboard.shell.htmx import fragment
-from apps.policies.history.audit_reading import AuditFilter, AuditPage, AuditReader
+from apps.dashboard.shell.requests import actor_of, csv_response, fragment
+from apps.policies.audit_reading import AuditFilter, AuditPage, AuditReader
 from apps.policies.selectors import get_policy, list_policies
 from apps.priorities.selectors import diff_revisions
 
+# --- Filter -----------------------------------------------------------------------------------------------------------
+_MOST_TEXT = 128
+_MOST_PATH = 4_096
+_NAMES = ("q", "who", "verb", "policy", "entry", "via", "outcome", "since", "until")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The filter, and whether it can match anything: an entry that isn't there, or isn't theirs to see, has no rows."""
+
+    filter: AuditFilter
+    fields: Mapping[str, str]
+    has_entry: bool
+    address: str
+
+    @property
+    def is_narrowed(self) -> bool:
+        return any(self.fields.values())
+
+
+def asked(request: HttpRequest, reader: AuditReader) -> Asked:
+    given = {name: request.GET.get(name, "").strip().replace("\0", "") for name in _NAMES}
+    given = {name: text[: _MOST_PATH if name == "entry" else _MOST_TEXT] for name, text in given.items()}
+    for name, known in (("via", audit_words.VIAS), ("outcome", audit_words.OUTCOMES)):
+        if given[name] and given[name] not in known:
+            raise _wrong(name, _("is not a valid choice"))
+    entries = _entries(given["entry"], given["policy"], reader)
+    wanted = AuditFilter(
+        who=given["who"],
+        verb=given["verb"],
+        policy_slug=given["policy"],
+        entries=entries,
+        via=given["via"],
+        outcome=given["outcome"],
+        text=given["q"],
+        since=_day(given["since"], "since"),
+        until=_day(given["until"], "until", days=1),
+    )
+    return Asked(wanted, given, bool(entries) or not given["entry"], _address(request))
+
+
+def row_number(request: HttpRequest, name: str) -> int | None:
+    text = request.GET.get(name, "")
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise _wrong(name, _("is not a row number"))
+    return int(text)
+
+
+def _entries(text: str, policy_slug: str, reader: AuditReader) -> frozenset[UUID]:
+    """A path as it is now, or a uid, by which also what is archived is found."""
+    try:
+        return frozenset([UUID(text)]) if text else frozenset()
+    except ValueError:
+        path = text if text.startswith("/") else f"/{text}"
+        return reader.entries_at(path.rstrip("/") or "/", policy_slug)
+
+
+def _day(text: str, name: str, *, days: int = 0) -> datetime | None:
+    """A day in the zone of the page; `until` is meant with that day."""
+    if not text:
+        return None
+    try:
+        return timezone.make_aware(datetime.fromisoformat(text) + timedelta(days=days)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise _wrong(name, _("is not a date")) from None
+
+
+def _wrong(name: str, problem: str) -> Invalid:
+    return Invalid(f"{name} {problem}.", fields=[FieldProblem(name, problem)])
+
+
+def _address(request: HttpRequest) -> str:
+    """What narrows the list, as the end of an address."""
+    state = request.GET.copy()
+    for name in list(state):
+        if name not in _NAMES or not state[name]:
+            del state[name]
+    return f"?{state.urlencode()}" if state else ""
+
+
+# --- Files ------------------------------------------------------------------------------------------------------------
+_COLUMNS = (
+    "id",
+    "at",
+    "actor",
+    "verb",
+    "outcome",
+    "policy",
+    "entry",
+    "subject",
+    "reason",
+    "details",
+    "via",
+    "request_id",
+    "token",
+    "address",
+    "hash",
+)
+
+
+def as_lines(reader: AuditReader, wanted: Asked, at: datetime) -> HttpResponseBase:
+    """What the list shows, newest first; the last line holds the hash of all before it."""
+    response = StreamingHttpResponse(_lines(reader, wanted), content_type="application/x-ndjson")
+    response["Content-Disposition"] = f'attachment; filename="audit-{at:%Y-%m-%d}.jsonl"'
+    return response
+
+
+def as_table(reader: AuditReader, wanted: Asked, at: datetime) -> HttpResponseBase:
+    """The same as CSV; what the reader may not know stays empty."""
+    rows = (_cells(told(event, reader)) for event in _events(reader, wanted))
+    return csv_response(f"audit-{at:%Y-%m-%d}.csv", _COLUMNS, rows)
+
+
+def told(event: AuditEvent, reader: AuditReader) -> dict[str, Any]:
+    """A row as JSON, without what the reader may not know."""
+    found: dict[str, Any] = {
+        "id": event.id,
+        "at": event.at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+        "actor": event.actor_name,
+        "verb": event.verb,
+        "outcome": event.outcome,
+        "policy": event.policy_slug,
+        "entry": str(event.entry_uid) if event.entry_uid else None,
+        "subject": event.subject,
+        "reason": event.reason,
+        "details": event.details,
+        "via": event.via,
+        "hash": bytes(event.hash).hex(),
+    }
+    if reader.reads_all or reader.is_own(event):
+        found |= {"request_id": event.request_id, "token": event.token_prefix}
+    if reader.reads_all:
+        found |= {"address": event.address, "previous_hash": bytes(event.previous_hash).hex()}
+    return found
+
+
+def _events(reader: AuditReader, wanted: Asked) -> Iterator[AuditEvent]:
+    return reader.every(wanted.filter) if wanted.has_entry else iter(())
+
+
+def _lines(reader: AuditReader, wanted: Asked) -> Iterator[bytes]:
+    digest, n = hashlib.sha256(), 0
+    for each in _events(reader, wanted):
+        line = json.dumps(told(each, reader), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        digest.update(line)
+        n += 1
+        yield line
+    yield json.dumps({"rows": n, "sha256_of_the_lines_above": digest.hexdigest()}).encode() + b"\n"
+
+
+def _cells(row: dict[str, Any]) -> list[Any]:
+    row = {**row, "details": json.dumps(row["details"], ensure_ascii=False) if row["details"] else ""}
+    return ["" if row.get(name) is None else row[name] for name in _COLUMNS]
+
+
+# --- Pages ------------------------------------------------------------------------------------------------------------
 PAGE = 50
 _WEEK = timedelta(days=7)
 _OVERDUE = timedelta(hours=2)  # the chain is checked every hour
@@ -76,13 +237,13 @@ def event(request: HttpRequest) -> HttpResponse:
 @require_safe
 def export_lines(request: HttpRequest) -> HttpResponseBase:
     reader = _reader(request)
-    return audit_export.as_lines(reader, asked(request, reader), clock.now())
+    return as_lines(reader, asked(request, reader), clock.now())
 
 
 @require_safe
 def export_table(request: HttpRequest) -> HttpResponseBase:
     reader = _reader(request)
-    return audit_export.as_table(reader, asked(request, reader), clock.now())
+    return as_table(reader, asked(request, reader), clock.now())
 
 
 def _reader(request: HttpRequest) -> AuditReader:

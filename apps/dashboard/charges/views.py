@@ -12,9 +12,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from apps.dashboard.charges import presenters as charge_lines
-from apps.dashboard.shell.actor import actor_of
-from apps.dashboard.shell.downloads import csv_response
-from apps.dashboard.shell.htmx import fragment
+from apps.dashboard.shell.requests import actor_of, csv_response, fragment
 from apps.priorities.charges import HEADER, ChargesPage, charge_rows, get_charge, list_charges
 
 _MOST_CSV = 1_000

@@ -11,9 +11,18 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
 from apps.analytics.convergence.by_hour import refuse_windowed
-from apps.analytics.convergence.period import USUAL_DAYS, Period, today_of, usual_period
-from apps.analytics.convergence.shares import PARENT, TOTAL, USUAL_WINDOW_DAYS, WINDOWED, Counting
-from apps.analytics.series.storage.columns import SeriesState
+from apps.analytics.convergence.query import (
+    PARENT,
+    TOTAL,
+    USUAL_DAYS,
+    USUAL_WINDOW_DAYS,
+    WINDOWED,
+    Counting,
+    Period,
+    today_of,
+    usual_period,
+)
+from apps.analytics.series.daily_series import SeriesState
 from apps.core.errors import Invalid
 from apps.figures.convergence.asked import (
     ALL,

@@ -1,16 +1,29 @@
-"""Whether the numbers of a policy have changed since a page was drawn: one conditional request a page."""
+"""Whether the numbers of a policy have changed since a page was drawn: one conditional request, answered early."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from threading import Lock
+from typing import Any, NamedTuple
 
+from cachetools import FIFOCache
+from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+from django.contrib.sessions.backends.db import SessionStore
+from django.db import connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
+from django.utils.crypto import constant_time_compare
 from django.views.decorators.http import require_safe
 
-from apps.analytics.live import LiveState, get_live_state
+from apps.accounts.models import User
+from apps.analytics.live import SERIES, LiveState, get_live_state
 from apps.core import clock
-from apps.dashboard.shell.actor import actor_of
+from apps.core.errors import DomainError
+from apps.dashboard.shell.requests import actor_of
+from apps.priorities.serving import store
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +67,90 @@ def _age_s(state: LiveState) -> float | None:
     if state.computed_at is None:
         return None
     return max(round((clock.now() - state.computed_at).total_seconds(), 1), 0.0)
+
+
+_ROUTE = re.compile(r"/policy/([-a-zA-Z0-9_]+)/live")
+_MOST_KNOWN = 1024  # sessions
+_USER = [field.attname for field in User._meta.concrete_fields]
+_ASKED = f"""
+SELECT session.session_data, {", ".join(f"series.{name}" for name in SERIES)},
+    {", ".join(f'who."{field.column}"' for field in User._meta.concrete_fields)}
+FROM django_session AS session
+JOIN accounts_user AS who ON who.id = %s
+LEFT JOIN analytics_series AS series ON series.policy_id = %s
+WHERE session.session_key = %s AND session.expire_date > clock_timestamp()
+"""  # noqa: S608 - constants only
+
+
+class _Asked(NamedTuple):
+    session_data: str
+    series: tuple[Any, ...]
+    user: User
+
+
+class LiveMiddleware:
+    """Answers 304 by itself where the page has what there is; everything else goes on to sessions and views.
+
+    Session, person and rights are read anew each time. Only who the person behind a session was is kept in memory, so
+    that all three are one query; a session that says somebody else goes on to the view.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+        self._known: FIFOCache[str, int] = FIFOCache(_MOST_KNOWN)  # who a session is of; reading one needs no lock
+        self._lock = Lock()
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        match = _ROUTE.fullmatch(request.path_info) if request.method in ("GET", "HEAD") else None
+        if match is None or settings.FAIRSHARE_TRUSTED_HEADER:  # there each request says who it is from
+            return self.get_response(request)
+        answer = self._unchanged(request, match[1])
+        if answer is None:
+            answer = self.get_response(request)
+            self._remember(request)
+        return answer
+
+    def _unchanged(self, request: HttpRequest, policy_slug: str) -> HttpResponse | None:
+        key = request.COOKIES.get(settings.SESSION_COOKIE_NAME, "")
+        user_id, policy = self._known.get(key), store.state().policies.get(policy_slug)
+        if user_id is None or policy is None or "If-None-Match" not in request.headers:
+            return None
+        asked = _ask(key, user_id, policy.id)
+        if asked is None or not _is_signed_in(asked):
+            return None
+        request.user = asked.user
+        try:
+            state = get_live_state(policy_slug=policy_slug, actor=actor_of(request), series=asked.series)
+        except DomainError:
+            return None
+        return unchanged(request, state)
+
+    def _remember(self, request: HttpRequest) -> None:
+        """Whom the session is of, once the view has answered."""
+        user, session = getattr(request, "user", None), getattr(request, "session", None)
+        if user is None or session is None or not user.is_authenticated or not session.session_key:
+            return
+        with self._lock:
+            self._known[session.session_key] = user.pk
+
+
+def _ask(key: str, user_id: int, policy_id: int) -> _Asked | None:
+    """None where the session has ended."""
+    with connection.cursor() as cursor:
+        cursor.execute(_ASKED, [user_id, policy_id, key])
+        row = cursor.fetchone()
+    if row is None:
+        return None
+    n = 1 + len(SERIES)
+    return _Asked(row[0], row[1:n], User.from_db(connection.alias, _USER, row[n:]))
+
+
+def _is_signed_in(asked: _Asked) -> bool:
+    """As `django.contrib.auth.get_user` decides it; sessions of an older secret key are the view's."""
+    said, user = SessionStore().decode(asked.session_data), asked.user
+    return bool(
+        said.get(SESSION_KEY) == str(user.pk)
+        and said.get(BACKEND_SESSION_KEY) in settings.AUTHENTICATION_BACKENDS
+        and constant_time_compare(said.get(HASH_SESSION_KEY, ""), user.get_session_auth_hash())
+        and user.is_active
+    )

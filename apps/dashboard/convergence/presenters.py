@@ -18,12 +18,19 @@ from apps.analytics.convergence.members import Member
 from apps.analytics.convergence.records import Convergence
 from apps.dashboard.convergence.asks import Asked
 from apps.dashboard.figures import panel as figure
-from apps.dashboard.figures.bullet import State, Tolerance
+from apps.dashboard.figures.bars import State, Tolerance
 from apps.dashboard.figures.panel import Panel
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.presentation import Balance
-from apps.figures.convergence.headings import Heading, balance_words, heading_of, state_words
-from apps.figures.convergence.sections import PAGE, scales_of, sections_of
+from apps.figures.convergence.panels import (
+    PAGE,
+    Heading,
+    balance_words,
+    heading_of,
+    scales_of,
+    sections_of,
+    state_words,
+)
 
 _MOST_MARKS = 24
 

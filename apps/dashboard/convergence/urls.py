@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.dashboard.convergence import figure_views as convergence_figures
 from apps.dashboard.convergence import live
 from apps.dashboard.convergence import views as convergence
-from apps.dashboard.tree import icicle_views as icicle
+from apps.dashboard.tree import views as icicle
 
 _POLICY = "policy/<slug:policy>"
 _ENTRY = f"{_POLICY}/n/<uuid:uid>/<slug:name>/convergence"
@@ -17,10 +16,10 @@ urlpatterns = [
     path(f"{_POLICY}/convergence/_panels", convergence.panels, name="convergence-panels"),
     path(f"{_POLICY}/convergence/_building", convergence.building, name="convergence-building"),
     path(f"{_POLICY}/convergence/days.csv", convergence.days_csv, name="convergence-days"),
-    path(f"{_POLICY}/convergence/figures/<slug:figure>", convergence_figures.figure, name="convergence-figure"),
-    path(f"{_POLICY}/convergence/figures/<slug:figure>.<str:form>", convergence_figures.figure),
-    path(f"{_ENTRY}/figures/<slug:figure>", convergence_figures.figure, name="entry-convergence-figure"),
-    path(f"{_ENTRY}/figures/<slug:figure>.<str:form>", convergence_figures.figure),
+    path(f"{_POLICY}/convergence/figures/<slug:figure>", convergence.figure, name="convergence-figure"),
+    path(f"{_POLICY}/convergence/figures/<slug:figure>.<str:form>", convergence.figure),
+    path(f"{_ENTRY}/figures/<slug:figure>", convergence.figure, name="entry-convergence-figure"),
+    path(f"{_ENTRY}/figures/<slug:figure>.<str:form>", convergence.figure),
     path(f"{_ENTRY}/", convergence.convergence, name="entry-convergence"),
     path(f"{_ENTRY}/_panels", convergence.panels, name="entry-convergence-panels"),
     path(f"{_ENTRY}/days.csv", convergence.days_csv, name="entry-convergence-days"),

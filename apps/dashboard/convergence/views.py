@@ -1,9 +1,10 @@
-"""Does use follow the policy: panels day by day for the children of an entry, with what they are made of as tables."""
+"""Does use follow the policy: panels day by day for the children of an entry, their figures and tables."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from math import isinf
 from typing import Any
 from uuid import UUID
 
@@ -12,31 +13,109 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_safe
 
-from apps.analytics.convergence.latest import get_convergence_until_now
 from apps.analytics.convergence.messages import Sentence
-from apps.analytics.convergence.period import DAILY_UP_TO, there_are
+from apps.analytics.convergence.numbers import get_convergence_until_now, get_numbers, list_paths
+from apps.analytics.convergence.query import DAILY_UP_TO, there_are, today_of
 from apps.analytics.convergence.records import Convergence, by_weeks
-from apps.analytics.convergence.selection import list_paths
 from apps.analytics.convergence.selectors import get_series_state
-from apps.analytics.series.storage.columns import SeriesState
+from apps.analytics.series.daily_series import SeriesState
 from apps.core import clock
 from apps.core.errors import TooLarge
 from apps.dashboard.convergence import asks
-from apps.dashboard.convergence import figures as convergence_figures
 from apps.dashboard.convergence import presenters as drawing
 from apps.dashboard.convergence.asks import Asked, read_asked
-from apps.dashboard.convergence.figure_views import figure_url, frame_of
 from apps.dashboard.convergence.live import live_badge
 from apps.dashboard.shell import lines, origins, presentation
-from apps.dashboard.shell.actor import actor_of
-from apps.dashboard.shell.downloads import csv_response
-from apps.dashboard.shell.htmx import SeeOther, fragment
-from apps.figures.convergence.headings import newest_words
+from apps.dashboard.shell.figure_frames import FigureFrame, answer_figure, framed
+from apps.dashboard.shell.requests import SeeOther, actor_of, csv_response, fragment
+from apps.figures import Figure
+from apps.figures.by_name import draw_figure, read_figure
 from apps.figures.convergence.heat import LEAST_ENTRIES
-from apps.figures.convergence.sections import PAGE
+from apps.figures.convergence.panels import PAGE, newest_words
+from apps.figures.convergence.words import Links
 
+
+# --- Words ------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Kpi:
+    label: str
+    value: str
+    note: str
+
+
+def kpis(found: Convergence) -> list[Kpi]:
+    """Mean deviation, time inside the band, half-time to target after the last change, share given away."""
+    figures = found.figures
+    mean = presentation.UNKNOWN if figures.mean_deviation is None else presentation.points(figures.mean_deviation)
+    n_days = found.n_over
+    last = ngettext("of the last day", "of the last %(n)s days", n_days) % {"n": presentation.count(n_days)}
+    return [
+        Kpi(_("Mean deviation"), mean, _("pts, share-weighted")),
+        Kpi(_("Time within tolerance"), presentation.percent(figures.inside, 0), last),
+        Kpi(_("Half-life of the deviation"), *_half_time(found)),
+        Kpi(_("Idle share redistributed"), presentation.percent(figures.idle_given), _given_of(found)),
+    ]
+
+
+def _half_time(found: Convergence) -> tuple[str, str]:
+    days, number = found.figures.half_time_days, found.figures.half_time_revision
+    if days is None:
+        return presentation.UNKNOWN, _("nothing changed in this period")
+    after = _("after revision %(n)s") % {"n": number}
+    if isinf(days):
+        return _("not yet"), after
+    return ngettext("%(n)s day", "%(n)s days", 1 if days == 1 else 2) % {"n": f"{days:.3g}"}, after
+
+
+def _given_of(found: Convergence) -> str:
+    return _("of the policy") if not found.way else _("of %(name)s") % {"name": found.entry.name}
+
+
+# --- Figures ----------------------------------------------------------------------------------------------------------
+@require_safe
+def figure(
+    request: HttpRequest, policy: str, figure: str, uid: UUID | None = None, name: str = "", form: str = "json"
+) -> HttpResponseBase:
+    return answer_figure(request, _make(request, policy, figure, uid), form)
+
+
+def frame_of(request: HttpRequest, policy: str, figure: str, uid: UUID | None = None, name: str = "") -> FigureFrame:
+    """The figure on its page; uid and name: of the entry that the page is about, if any."""
+    source = figure_url(policy, figure, uid, name)
+    return framed(request, source, lambda: _make(request, policy, figure, uid))
+
+
+def figure_url(policy: str, figure: str, uid: UUID | None = None, name: str = "") -> str:
+    kwargs: dict[str, object] = {"policy": policy, "figure": figure}
+    if uid is None:
+        return reverse("dashboard:convergence-figure", kwargs=kwargs)
+    return reverse("dashboard:entry-convergence-figure", kwargs=kwargs | {"uid": uid, "name": name})
+
+
+def _make(request: HttpRequest, policy: str, name: str, uid: UUID | None) -> Figure:
+    actor = actor_of(request)
+    state = get_series_state(policy_slug=policy, actor=actor)
+    asked = read_figure(name, request.GET, state, today_of(clock.now()))
+    numbers = asked.numbers
+    found = None if numbers is None else get_numbers(numbers, policy_slug=policy, uid=uid, actor=actor)
+    return draw_figure(asked, found, _links(policy))
+
+
+def _links(policy: str) -> Links:
+    """A click on a day opens the tree as it was at its end, one on a revision its change set."""
+    tree = reverse("dashboard:policy", kwargs={"policy": policy})
+    diff = reverse("dashboard:diff", kwargs={"policy": policy})
+    return Links(
+        moment=f"{tree}?day={{at}}",
+        revision=lambda number: f"{diff}?to={number}",
+        entry=lambda uid, name: f"{lines.entry_url(policy, UUID(uid), name)}convergence/",
+    )
+
+
+# --- Pages ------------------------------------------------------------------------------------------------------------
 _MOST_LISTED = 40
 
 
@@ -129,7 +208,7 @@ def _context(request: HttpRequest, asked: Asked, found: Convergence) -> dict[str
         "verdict": found.verdict,
         "local_only": found.local_only,
         "origin": origins.origin_of(policy_slug=policy, uid=found.entry.uid, at=clock.now(), actor=actor_of(request)),
-        "kpis": convergence_figures.kpis(found),
+        "kpis": kpis(found),
         "periods": asks.periods(asked),
         "views": asks.ways_to_count(asked),
         "wholes": asks.wholes(asked),

@@ -19,19 +19,17 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods
 
 from apps.core import clock
-from apps.core.error_status import status_of
-from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound, Stale, TooLarge
+from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound, Stale, TooLarge, status_of
 from apps.dashboard.drafts import pages
-from apps.dashboard.drafts import words as draft_words
+from apps.dashboard.drafts import presenters as draft_words
 from apps.dashboard.drafts.forms import field_of, read_operation
-from apps.dashboard.drafts.group_views import group_parts
-from apps.dashboard.drafts.lines import PERCENT, typed_value
+from apps.dashboard.drafts.group import group_parts
 from apps.dashboard.drafts.pages import Asked, draft_url
+from apps.dashboard.drafts.presenters import PERCENT, typed_value
 from apps.dashboard.drafts.views import show, words_of_refusal
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.errors import Refusal, refuse
-from apps.dashboard.shell.htmx import SeeOther, is_htmx
+from apps.dashboard.shell.requests import SeeOther, actor_of, is_htmx
 from apps.policies import services
 from apps.policies.changesets import drafts
 from apps.policies.changesets.conflicts import EditConflict

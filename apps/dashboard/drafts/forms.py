@@ -1,9 +1,10 @@
-"""What the editor's forms say, as operations: numbers as people type them, and every wrong field named."""
+"""What the editor's forms say, as operations; numbers as people type them, every wrong field named."""
 
 from __future__ import annotations
 
+import csv
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from django.forms import ValidationError
@@ -11,10 +12,12 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 
 from apps.core.errors import DomainError, FieldProblem, Invalid
-from apps.dashboard.drafts.lines import PERCENT
+from apps.dashboard.drafts.presenters import PERCENT
 from apps.dashboard.entry.forms import read_shares
 from apps.policies.operations.apply import Operation
+from apps.policies.settings import APPROACHES, RESOURCES, PolicySettings
 
+# --- Edits ------------------------------------------------------------------------------------------------------------
 _PLACE = re.compile(r"^operations\[\d+\]\.?([a-z_.\[\]0-9]*):? ?")
 AT_END = ("keep", "zero", "archive", "shares")
 
@@ -149,3 +152,122 @@ def _number(data: QueryDict, field: str) -> float:
 
 def _wrong(field: str, code: str | None, message: str) -> Invalid:
     return Invalid(message, code=code, fields=[FieldProblem(field, message)])
+
+
+# --- Settings ---------------------------------------------------------------------------------------------------------
+_CLASS = ("queue", "partition", "qos")
+QUOTE = '"'
+_SPECIAL = set(',;"\t')
+
+
+def typed(settings: PolicySettings) -> dict[str, Any]:
+    """What stands in the fields."""
+    factors = [
+        _line([*(str(each[name]) for name in _CLASS)], each["factor"]) for each in settings.metric["class_factors"]
+    ]
+    sites = [_line([each["site"]], each["factor"]) for each in settings.metric["site_factors"]]
+    return {
+        **{f"weight_{name}": f"{settings.metric['weights'].get(name, 0):.10g}" for name in RESOURCES},
+        "class_factors": "\n".join(factors),
+        "site_factors": "\n".join(sites),
+        "approach_local": settings.approach["local"],
+        "approach_global": settings.approach["global"],
+        "fallback_factor": f"{settings.fallback_factor:.10g}",
+        "tolerance_relative": f"{settings.tolerance['relative'] * 100:.10g}",
+        "tolerance_points": f"{settings.tolerance['points']:.10g}",
+        "review_points": _or_nothing(settings.review["points"]),
+        "review_users": _or_nothing(settings.review["users"]),
+    }
+
+
+def _or_nothing(limit: float | None) -> str:
+    return "" if limit is None else f"{limit:.10g}"
+
+
+def read_settings(data: Mapping[str, Any], base: PolicySettings) -> dict[str, Any]:
+    """The parts that differ from `base`; Invalid names every wrong field."""
+    problems: list[FieldProblem] = []
+
+    def number(field: str) -> float:
+        try:
+            value = read_shares(str(data.get(field, "")))
+        except ValidationError as error:
+            problems.append(FieldProblem(field, str(error.messages[0])))
+            return 0.0
+        if value == "parent":
+            problems.append(FieldProblem(field, _("Enter a number.")))
+            return 0.0
+        return float(value)
+
+    def limit(field: str) -> float | None:
+        """Nothing is no limit."""
+        return number(field) if str(data.get(field, "")).strip() else None
+
+    weights = {name: number(f"weight_{name}") for name in RESOURCES}
+    wanted = {
+        "metric": {
+            "weights": {name: weight for name, weight in weights.items() if weight},
+            "class_factors": _class_factors(str(data.get("class_factors", "")), problems),
+            "site_factors": _site_factors(str(data.get("site_factors", "")), problems),
+        },
+        "approach": {scope: str(data.get(f"approach_{scope}", "")) for scope in ("local", "global")},
+        "fallback_factor": number("fallback_factor"),
+        "tolerance": {"relative": number("tolerance_relative") / 100, "points": number("tolerance_points")},
+        "review": {name: limit(f"review_{name}") for name in ("points", "users")},
+    }
+    if problems:
+        raise Invalid(problems[0].message, fields=problems)
+    checked = PolicySettings.from_json(wanted, base=base).to_json()
+    before = base.to_json()
+    return {part: checked[part] for part in wanted if checked[part] != before[part]}
+
+
+def approaches() -> list[tuple[str, str]]:
+    told = {
+        "historical": _("finished jobs"),
+        "active": _("finished jobs, and running jobs so far"),
+        "predictive": _("finished jobs, and running jobs with their full request"),
+    }
+    return [(name, told[name]) for name in APPROACHES]
+
+
+def _class_factors(text: str, problems: list[FieldProblem]) -> list[dict[str, Any]]:
+    """One line each: queue, partition, QOS, factor; what is left empty is any."""
+    message = _("Line %(n)s: write queue, partition, QOS and a factor, comma-separated.")
+    read = _lines(text, 4, "class_factors", message, problems)
+    return [{**dict(zip(_CLASS, cells, strict=True)), "factor": factor} for cells, factor in read]
+
+
+def _site_factors(text: str, problems: list[FieldProblem]) -> list[dict[str, Any]]:
+    """One line each: site, factor."""
+    message = _("Line %(n)s: write a site and its factor, comma-separated.")
+    read = _lines(text, 2, "site_factors", message, problems)
+    return [{"site": cells[0], "factor": factor} for cells, factor in read]
+
+
+def _lines(
+    text: str, n_cells: int, field: str, message: str, problems: list[FieldProblem]
+) -> Iterator[tuple[list[str], float]]:
+    """Names and the factor at the end of each line that isn't empty."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            cells = _cells(line)
+            if len(cells) != n_cells:
+                raise ValueError
+            yield cells[:-1], float(cells[-1])
+        except (ValueError, csv.Error):
+            problems.append(FieldProblem(field, message % {"n": number}))
+
+
+def _line(names: list[str], factor: float) -> str:
+    """A name that holds a comma stands in quotes."""
+    quoted = [f'"{name.replace(QUOTE, QUOTE * 2)}"' if _SPECIAL & set(name) else name for name in names]
+    return ", ".join([*quoted, f"{factor:.10g}"])
+
+
+def _cells(line: str) -> list[str]:
+    """Commas, semicolons and tabs separate, unless quotes say otherwise."""
+    plain = line if QUOTE in line else line.replace("\t", ",").replace(";", ",")
+    return [cell.strip() for cell in next(csv.reader([plain], skipinitialspace=True, strict=True))]

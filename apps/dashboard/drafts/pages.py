@@ -14,11 +14,11 @@ from django.utils.translation import gettext as _
 
 from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid
-from apps.dashboard.drafts import words as draft_words
-from apps.dashboard.drafts.lines import PERCENT, SHARES, DraftLine, draw_draft, sum_words
-from apps.dashboard.figures import bullet
+from apps.dashboard.drafts import presenters as draft_words
+from apps.dashboard.drafts.presenters import PERCENT, SHARES, DraftLine, draw_draft, sum_words
+from apps.dashboard.figures import bars
 from apps.dashboard.shell import lines
-from apps.dashboard.shell.actor import actor_of
+from apps.dashboard.shell.requests import actor_of
 from apps.policies.changesets import drafts
 from apps.policies.changesets.change_sets import ChangeSetAccess
 from apps.policies.models import ChangeSet
@@ -197,7 +197,7 @@ def siblings_context(view: DraftView, node: Node, asked: Asked) -> dict[str, Any
         [row for row in rows if row.node.uid in most],
         tolerance=lines.tolerance_of(view.outcome.settings),
         mode=asked.mode,
-        width=bullet.PANEL_WIDTH,
+        width=bars.PANEL_WIDTH,
     )
     size = rows[0].set_size if rows else 0
     return {

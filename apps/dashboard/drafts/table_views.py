@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -14,18 +15,18 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods
 
 from apps.core import clock
-from apps.core.error_status import status_of
-from apps.core.errors import Conflict, Invalid, Stale, TooLarge
-from apps.dashboard.drafts import pages, settings_forms
-from apps.dashboard.drafts import words as draft_words
+from apps.core.errors import Conflict, Invalid, Stale, TooLarge, status_of
+from apps.dashboard.drafts import forms, pages
+from apps.dashboard.drafts import presenters as draft_words
 from apps.dashboard.drafts.edit_views import unconditional, version_of
 from apps.dashboard.drafts.pages import draft_url
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.actor import actor_of
-from apps.dashboard.shell.htmx import SeeOther
+from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.policies.changesets import drafts
-from apps.policies.files.imports import PastePlan, plan_paste
+from apps.policies.changesets.conflicts import EditConflict
+from apps.policies.files.import_export import PastePlan, plan_paste
 from apps.policies.operations.apply import Operation
+from apps.policies.services import change_settings
 from apps.policies.settings import RESOURCES
 from apps.priorities.selectors.changesets.draft import DraftView
 
@@ -62,12 +63,12 @@ def settings(request: HttpRequest, change_set: int) -> HttpResponse:
     """What the policy computes with, as an edit of the draft."""
     view = pages.open_view(request, change_set)
     if request.method != "POST":
-        return _show_settings(request, view, settings_forms.typed(view.outcome.settings))
+        return _show_settings(request, view, forms.typed(view.outcome.settings))
     version = version_of(request)
     if version is None:
         return unconditional(request)
     try:
-        changed = settings_forms.read_settings(request.POST, view.outcome.settings)
+        changed = forms.read_settings(request.POST, view.outcome.settings)
         if not changed:
             raise Invalid(_("The draft has these settings already."))
         drafts.add_operations(
@@ -182,7 +183,7 @@ def _show_settings(
             }
             for name in RESOURCES
         ],
-        "approaches": settings_forms.approaches(),
+        "approaches": forms.approaches(),
         "algorithm_url": reverse("dashboard:algorithm", kwargs={"policy": slug}),
         "aging_url": reverse("dashboard:aging", kwargs={"policy": slug}),
     }
@@ -208,3 +209,65 @@ def _around(view: DraftView, title: str) -> dict[str, Any]:
         ],
         "back_url": draft_url(view.draft.pk),
     }
+
+
+# --- Choice of settings -----------------------------------------------------------------------------------------------
+_MOST_REASON = 2_000
+
+
+class Show(Protocol):
+    """The page again, with what is to be said on it: reason, stated, refusal, refusal_code, reason_error."""
+
+    def __call__(self, *, status: int = 200, **more: Any) -> HttpResponse: ...
+
+
+def decide(
+    request: HttpRequest, policy: str, part: str, values: Mapping[str, Any] | None, *, show: Show, back: str
+) -> HttpResponse:
+    """values: of this part of the settings; None where what was typed can't be used."""
+    reason, step = request.POST.get("reason", "").strip()[:_MOST_REASON], request.POST.get("step")
+    if values is None:
+        return show(status=422, reason=reason)
+    settings = {part: dict(values)}
+    if step == "draft":
+        try:
+            return put_in_draft(request, policy, settings, reason)
+        except (Invalid, Conflict) as error:
+            return show(status=422, reason=reason, refusal=_refusal(error), refusal_code=error.code)
+    stated = urlencode(sorted((key, str(value)) for key, value in values.items()))
+    if step != "publish" or request.POST.get("previewed") != stated:  # something else shows its effect first
+        return show(reason=reason, stated=stated)
+    if not reason:
+        missing = _("Enter a reason: it is shown in the history to those affected.")
+        return show(status=422, reason=reason, stated=stated, reason_error=missing)
+    try:
+        revision = change_settings(
+            policy_slug=policy,
+            settings=settings,
+            reason=reason,
+            base_revision=_base(request),
+            at=clock.now(),
+            actor=actor_of(request),
+        )
+    except (Invalid, Conflict) as error:
+        status = status_of(error)
+        return show(status=status, reason=reason, stated=stated, refusal=_refusal(error), refusal_code=error.code)
+    messages.success(
+        request,
+        _("Published as revision %(n)s. Priorities follow with the next recompute, usually within a minute.")
+        % {"n": revision.number},
+    )
+    return SeeOther(back)
+
+
+def _base(request: HttpRequest) -> int | None:
+    text = request.POST.get("base_revision", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def _refusal(error: Invalid | Conflict) -> str:
+    if isinstance(error, EditConflict):
+        return _(
+            "Another person changed these settings after you opened the page. Check the current ones, then decide."
+        )
+    return error.message

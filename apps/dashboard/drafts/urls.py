@@ -5,8 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from apps.dashboard.drafts import edit_views as draft_edits
-from apps.dashboard.drafts import group_views as draft_group
-from apps.dashboard.drafts import publish_views as draft_publish
+from apps.dashboard.drafts import group as draft_group
 from apps.dashboard.drafts import table_views as draft_tables
 from apps.dashboard.drafts import views as drafts
 
@@ -14,7 +13,7 @@ _DRAFT = "changes/<int:change_set>/edit"
 
 urlpatterns = [
     path("policy/<slug:policy>/edit", drafts.edit, name="edit"),
-    path("policy/<slug:policy>/undo", draft_publish.undo, name="undo-publish"),
+    path("policy/<slug:policy>/undo", drafts.undo, name="undo-publish"),
     path(f"{_DRAFT}/", drafts.draft, name="draft"),
     path(f"{_DRAFT}/_rows", drafts.rows, name="draft-rows"),
     path(f"{_DRAFT}/_panel", drafts.panel, name="draft-panel"),

@@ -1,7 +1,9 @@
-"""One entry: is it getting its part, and why; and the place where its shares are changed."""
+"""One entry: is it getting its part, and why; and the place where its shares are changed, with a preview."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -17,20 +19,111 @@ from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotFound
 from apps.dashboard.algorithm import words as algorithm_words
 from apps.dashboard.entry.forms import Shares, SharesForm, read_shares
-from apps.dashboard.entry.shares_preview import draw_preview
-from apps.dashboard.figures import bullet
-from apps.dashboard.history import difference_lines
-from apps.dashboard.shell import lines, origins, presentation, scope_words, time_travel
-from apps.dashboard.shell.actor import actor_of
-from apps.dashboard.shell.htmx import SeeOther, fragment
+from apps.dashboard.figures import bars
+from apps.dashboard.figures.bars import USUAL_TOLERANCE, Bullet
+from apps.dashboard.history import presenters
+from apps.dashboard.shell import lines, origins, presentation, time_travel
+from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.explain.entry_page import EntryPage, get_entry_page
 from apps.policies import selectors as policy_selectors
 from apps.policies import services as policy_services
 from apps.policies.changesets.conflicts import EditConflict
-from apps.priorities.change_effects import preview as previews
+from apps.priorities.change_effects import ranks as previews
+from apps.priorities.change_effects.ranks import PreviewRow, SharesPreview
 from apps.priorities.pins import pinned_among
 
+# --- Preview ----------------------------------------------------------------------------------------------------------
+SHOWN = 12
 
+
+@dataclass(frozen=True, slots=True)
+class EffectLine:
+    name: str
+    url: str
+    kind: str
+    is_changed: bool
+    shares_before: str
+    shares_after: str
+    target_before: str
+    target_after: str
+    change: str
+    ranks: str
+    bar: Bullet
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a page shows of a preview; the changed entry is always among the shown lines."""
+
+    parent_name: str
+    lines: Sequence[EffectLine]
+    n_left_out: int
+    base_revision: int
+    changes_nothing: bool
+
+
+def draw_preview(preview: SharesPreview, *, policy_slug: str, groups: Collection[UUID] = ()) -> Effect:
+    """The changed entry first, then those that move most, in their own order. Groups are shown without rank."""
+    moved = [row for row in preview.rows if row.is_changed or row.target_before != row.target_after]
+    most = sorted(moved, key=lambda row: (not row.is_changed, -_moved_by(row)))[:SHOWN]
+    shown = sorted((row for row in moved if row in most), key=lambda row: not row.is_changed)
+    pairs = [(row.actual or 0.0, max(row.target_before or 0.0, row.target_after or 0.0)) for row in shown]
+    scale = bars.share_scale(pairs)
+    changed = next((row for row in preview.rows if row.is_changed), None)
+    return Effect(
+        parent_name=preview.parent_name,
+        lines=[_line(row, scale, policy_slug, is_group=row.uid in groups) for row in shown],
+        n_left_out=len(moved) - len(shown),
+        base_revision=preview.base_revision,
+        changes_nothing=changed is None or changed.shares_before == changed.shares_after,
+    )
+
+
+def _moved_by(row: PreviewRow) -> float:
+    return abs((row.target_after or 0.0) - (row.target_before or 0.0))
+
+
+def _line(row: PreviewRow, scale: float, policy_slug: str, *, is_group: bool) -> EffectLine:
+    state = presentation.balance(row.actual, row.target_after, has_usage=(row.actual or 0.0) > 0).state
+    bar = bars.draw(
+        actual=row.actual,
+        target=row.target_after,
+        before=row.target_before,
+        maximum=scale,
+        state=state,
+        width=bars.TREE_WIDTH,
+        tolerance=USUAL_TOLERANCE,
+    )
+    return EffectLine(
+        name=row.name,
+        url=lines.entry_url(policy_slug, row.uid, row.name),
+        kind=row.kind,
+        is_changed=row.is_changed,
+        shares_before=presentation.shares(row.shares_before),
+        shares_after=presentation.shares(row.shares_after),
+        target_before=presentation.percent(row.target_before),
+        target_after=presentation.percent(row.target_after),
+        change=_change(row),
+        ranks="" if is_group else _ranks(row),
+        bar=bar,
+    )
+
+
+def _change(row: PreviewRow) -> str:
+    if row.target_before is None or row.target_after is None:
+        return ""
+    return presentation.change(row.target_before, row.target_after)
+
+
+def _ranks(row: PreviewRow) -> str:
+    if row.rank_before is None or row.rank_after is None:
+        return ""
+    if row.rank_before == row.rank_after:
+        return _("rank stays %(n)s") % {"n": row.rank_after}
+    return _("rank %(before)s to %(after)s") % {"before": row.rank_before, "after": row.rank_after}
+
+
+# --- Views ------------------------------------------------------------------------------------------------------------
 def page_url(policy: str, uid: UUID, **_kwargs: Any) -> str:
     return reverse("dashboard:entry-find", kwargs={"policy": policy, "uid": uid})
 
@@ -179,9 +272,9 @@ def entry_context(page: EntryPage) -> dict[str, Any]:
     tolerance = lines.tolerance_of(page.settings)
     slug, moment = page.policy_slug, _moment(page)
     group = page.siblings if any(row.uid == page.entry.uid for row in page.siblings) else [page.entry]
-    siblings = lines.draw_lines(group, policy_slug=slug, tolerance=tolerance, width=bullet.PANEL_WIDTH, moment=moment)
+    siblings = lines.draw_lines(group, policy_slug=slug, tolerance=tolerance, width=bars.PANEL_WIDTH, moment=moment)
     own = next(line for line in siblings if line.entry.uid == page.entry.uid)
-    against_target = bullet.differ_tenfold(row.target or 0.0 for row in page.children)
+    against_target = bars.differ_tenfold(row.target or 0.0 for row in page.children)
     children = lines.draw_lines(
         page.children, policy_slug=slug, tolerance=tolerance, width=160, against_target=against_target, moment=moment
     )
@@ -200,15 +293,15 @@ def entry_context(page: EntryPage) -> dict[str, Any]:
         "moment": moment,
         "children": children,
         "against_target": against_target,
-        "rows": [difference_lines.history_row(line) for line in page.history],
+        "rows": [presenters.history_row(line) for line in page.history],
         "scale": presentation.percent(scale, 0),
         "sub_allocated": lines.whole_of(page.children),
         "sibling_shares": lines.whole_of([page.entry, *page.siblings]),
         "crumbs": [*crumbs, {"label": page.entry.name}],
         "own_numbers": algorithm_words.own_numbers(page.entry.columns, page.algorithm, tolerance),
         "algorithm_label": algorithm_words.label_of(page.algorithm),
-        "scope_words": scope_words.phrase(page.scope, page.scope_sources),
-        "compared_words": scope_words.phrase(*page.compared_by),
+        "scope_words": lines.phrase(page.scope, page.scope_sources),
+        "compared_words": lines.phrase(*page.compared_by),
         "decides_by_levels": algorithm_words.decides_by_levels(page.algorithm),
         "policy": slug,
         "uid": page.entry.uid,

@@ -12,13 +12,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from apps.dashboard.shell import lines, presentation
-from apps.dashboard.shell.keyed import Keyed, Standing, joined
+from apps.dashboard.shell.presentation import Keyed, Standing, joined
 from apps.dashboard.sources.presenters import Meter
 from apps.federation.grid.peers import Direction, Peer
 from apps.federation.models import Remote
 from apps.federation.staleness import NEEDS_ATTENTION, Condition
 from apps.policies.tree.columns import TreeColumns
-from apps.policies.tree.target_moves import target_moves
+from apps.policies.tree.revision_diff import target_moves
 
 _METER, _TICK = 74.0, 46.0  # as the lag of sources is drawn: the tick is what is allowed
 _SHOWN = 3

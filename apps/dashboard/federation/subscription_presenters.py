@@ -14,12 +14,12 @@ from apps.dashboard.federation import presenters as federation_lines
 from apps.dashboard.federation.presenters import STANDINGS
 from apps.dashboard.grid.presenters import METER
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.keyed import Keyed, Standing, joined
+from apps.dashboard.shell.presentation import Keyed, Standing, joined
 from apps.federation.models import Fetch, Subscription
 from apps.federation.staleness import Condition, condition_of, is_held, is_stale
-from apps.federation.usage_feeds.reported_hours import ReportedHour, ReportedUsage
+from apps.federation.usage_feeds.quarantine import ReportedHour, ReportedUsage
 from apps.policies.settings import PolicySettings
-from apps.priorities.metering.metric import site_factor
+from apps.priorities.metering.usage import site_factor
 
 LOOKS = 30
 _OUTCOMES = {

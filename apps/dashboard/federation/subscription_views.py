@@ -28,13 +28,12 @@ from apps.dashboard.federation.subscription_forms import (
 )
 from apps.dashboard.publications import presenters as published_lines
 from apps.dashboard.shell import lines
-from apps.dashboard.shell.actor import actor_of
-from apps.dashboard.shell.htmx import SeeOther
+from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.federation import control
 from apps.federation.grid.peers import require_federation
 from apps.federation.grid.totals import GridChoice, list_grid_entries
 from apps.federation.models import Fetch, Subscription
-from apps.federation.usage_feeds.reported_hours import load_reported_usage
+from apps.federation.usage_feeds.quarantine import load_reported_usage
 from apps.federation.usage_feeds.subscriptions import (
     FeedPreview,
     get_subscription,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from django.urls import path
 
 from apps.dashboard.federation import mount_views as federation_mount
-from apps.dashboard.federation import new_views as federation_new
 from apps.dashboard.federation import views as federation
 
 _MOUNT = "federation/mounts/<int:mount>/"
@@ -13,7 +12,7 @@ _MOUNT = "federation/mounts/<int:mount>/"
 urlpatterns = [
     path("federation/", federation.peers, name="federation"),
     path("federation/_peers", federation.rows, name="federation-rows"),
-    path("federation/mount/", federation_new.new, name="federation-mount-new"),
+    path("federation/mount/", federation.new, name="federation-mount-new"),
     path(_MOUNT, federation_mount.mount, name="federation-mount"),
     path(f"{_MOUNT}_now", federation_mount.now, name="federation-mount-now"),
     path(f"{_MOUNT}looks/", federation_mount.timeline, name="federation-mount-timeline"),

@@ -1,23 +1,35 @@
-"""The table of peers: whom we mount and take usage of, who reads ours, and how fresh it all is."""
+"""The table of peers, and the way to a mount: an address, a look, its key compared, a place and limits.
+
+A new mount has a form a step, each carries what was said before: it works without scripts, nothing is kept on the way.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 
+from apps.accounts.sign_in.sealing import seal, unseal
 from apps.core import clock
+from apps.core.errors import DomainError, NotAllowed, Unavailable
 from apps.dashboard.federation import presenters as federation_lines
-from apps.dashboard.shell.actor import actor_of
-from apps.dashboard.shell.htmx import fragment
+from apps.dashboard.federation.forms import STALE_ACTIONS, AddressForm, KeyForm, PlaceForm, RemoteForm, first_limits
+from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
+from apps.federation.control import fetch_now
 from apps.federation.grid import peers as room
-from apps.federation.grid.peers import Direction
+from apps.federation.grid.peers import Direction, list_mountable, list_places, require_federation
+from apps.federation.mounts.services import Preview, make_mount, preview
+from apps.policies.models import Policy
+from apps.policies.selectors import get_policy
 
 
+# --- Peers ------------------------------------------------------------------------------------------------------------
 def page_url(**_kwargs: Any) -> str:
     return reverse("dashboard:federation")
 
@@ -59,3 +71,194 @@ def _rows(request: HttpRequest) -> dict[str, Any]:
         "now": now,
         "may_mount": bool(room.list_mountable(at=now, actor=actor_of(request))),
     }
+
+
+# --- A new mount ------------------------------------------------------------------------------------------------------
+_PURPOSE = "token between the steps of mounting"
+_MOST_PLACES = 1000
+_CARRIED = ("policy", "url", "sealed", "issuer", "publication", "version", "fingerprint", "n_entries")
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def new(request: HttpRequest) -> HttpResponse:
+    """`step` names what was just filled in."""
+    actor, now = actor_of(request), clock.now()
+    require_federation(at=now, actor=actor)
+    policies = list_mountable(at=now, actor=actor)
+    if not policies:
+        raise NotAllowed(_("There is no policy yet to mount into."))
+    step = request.POST.get("step", "") if request.method == "POST" else ""
+    if step == "key":
+        return _key(request, policies)
+    if step == "place":
+        return _place(request, policies)
+    return _address(request, policies)
+
+
+def _address(request: HttpRequest, policies: list[Policy]) -> HttpResponse:
+    form = _address_form(request, policies)
+    if request.method != "POST":
+        return _page(request, "address", form)
+    if not form.is_valid():
+        return _page(request, "address", form, status=422)
+    if request.POST.get("step") == "back":
+        return _page(request, "address", form, sealed=_kept(form))
+    try:
+        seen, sealed = _looked(request, form.cleaned_data)
+    except DomainError as error:
+        form.add_refusal(error)
+        return _page(request, "address", form, status=_status(error), sealed=_kept(form))
+    return _document(request, seen, sealed, KeyForm(), form.cleaned_data)
+
+
+def _key(request: HttpRequest, policies: list[Policy]) -> HttpResponse:
+    """The document is fetched once more: what is confirmed is what lies there."""
+    address = _address_form(request, policies)
+    form = KeyForm(request.POST)
+    if not address.is_valid():
+        return _page(request, "address", address, status=422)
+    try:
+        seen, sealed = _looked(request, address.cleaned_data)
+    except DomainError as error:
+        address.add_refusal(error)
+        return _page(request, "address", address, status=_status(error), sealed=_kept(address))
+    if form.is_valid():
+        try:
+            form.check(seen.key.fingerprint)
+        except DomainError as error:
+            form.add_refusal(error)
+    if form.errors:
+        return _document(request, seen, sealed, form, address.cleaned_data, status=422)
+    head = seen.document.head
+    carried = {
+        "policy": address.cleaned_data["policy"],
+        "url": seen.url,
+        "sealed": sealed,
+        "issuer": head.issuer,
+        "publication": head.publication,
+        "version": head.version,
+        "fingerprint": seen.key.fingerprint,
+        "n_entries": seen.n_entries,
+    }
+    return _choose(request, PlaceForm(initial=first_limits()), carried)
+
+
+def _place(request: HttpRequest, policies: list[Policy]) -> HttpResponse:
+    carried = {name: request.POST.get(name, "") for name in _CARRIED}
+    form = PlaceForm(request.POST)
+    if carried["policy"] not in {policy.slug for policy in policies}:
+        return _page(request, "address", _address_form(request, policies), status=422)
+    if not form.is_valid():
+        return _choose(request, form, carried, status=422)
+    actor, now = actor_of(request), clock.now()
+    try:
+        made = make_mount(
+            policy_slug=carried["policy"],
+            entry=form.cleaned_data["entry"].strip(),
+            url=carried["url"],
+            issuer=carried["issuer"],
+            publication=carried["publication"],
+            fingerprint=carried["fingerprint"],
+            token=_unsealed(carried["sealed"]),
+            settings=form.settings(),
+            reason=form.cleaned_data["reason"],
+            at=now,
+            actor=actor,
+        )
+        fetch_now(kind="mount", remote_id=made.pk, reason=form.cleaned_data["reason"], at=now, actor=actor)
+    except DomainError as error:
+        form.add_refusal(error)
+        return _choose(request, form, carried, status=_status(error))
+    messages.success(request, _("Mounted. The first document is being fetched and is applied within your limits."))
+    return SeeOther(reverse("dashboard:federation-mount", args=[made.pk]))
+
+
+def _looked(request: HttpRequest, given: Mapping[str, Any]) -> tuple[Preview, str]:
+    """What lies there, and the token sealed, be it typed now or before."""
+    token = given["token"].strip() or _unsealed(given["sealed"])
+    seen = preview(
+        url=given["url"].strip(), policy_slug=given["policy"], token=token, at=clock.now(), actor=actor_of(request)
+    )
+    return seen, seal(_PURPOSE, token) if token else ""
+
+
+def _unsealed(text: str) -> str:
+    try:
+        return unseal(_PURPOSE, text) if text else ""
+    except Unavailable:  # somebody else's, or of another key of this site: it has to be typed again
+        return ""
+
+
+def _address_form(request: HttpRequest, policies: list[Policy]) -> AddressForm:
+    choices = [(policy.slug, policy.name) for policy in policies]
+    if request.method == "POST":
+        return AddressForm(request.POST, policies=choices)
+    asked = request.GET.get("policy", "")
+    initial = {"policy": asked} if asked in dict(choices) else {}
+    return AddressForm(initial=initial, policies=choices)
+
+
+def _kept(form: AddressForm) -> str:
+    """The token sealed, as it goes from step to step."""
+    typed = str(form.cleaned_data.get("token", "")).strip()
+    return seal(_PURPOSE, typed) if typed else str(form.cleaned_data.get("sealed", ""))
+
+
+def _status(error: DomainError) -> int:
+    return 403 if isinstance(error, NotAllowed) else 422
+
+
+def _document(
+    request: HttpRequest, seen: Preview, sealed: str, form: KeyForm, given: Mapping[str, Any], *, status: int = 200
+) -> HttpResponse:
+    """What was found, and the key to be compared."""
+    context = {
+        "seen": seen,
+        "head": seen.document.head,
+        "groups": seen.key.groups,
+        "now": clock.now(),
+        "excerpt": federation_lines.excerpt(seen.document.tree),
+        "n_levels": seen.n_levels,
+        "carried": {"policy": given["policy"], "url": seen.url, "sealed": sealed},
+    }
+    return _page(request, "key", form, status=status, **context)
+
+
+def _choose(request: HttpRequest, form: PlaceForm, carried: Mapping[str, Any], *, status: int = 200) -> HttpResponse:
+    """Where and within which limits."""
+    actor, now = actor_of(request), clock.now()
+    policy = get_policy(slug=str(carried["policy"]), actor=actor, scope="federation")
+    context = {
+        "carried": carried,
+        "groups": federation_lines.groups(str(carried["fingerprint"])),
+        "policy_name": policy.name,
+        "places": list_places(policy, most=_MOST_PLACES, at=now, actor=actor),
+        "actions": STALE_ACTIONS,
+    }
+    return _page(request, "place", form, status=status, **context)
+
+
+def _page(request: HttpRequest, step: str, form: RemoteForm, *, status: int = 200, **context: Any) -> HttpResponse:
+    order = ("address", "key", "place")
+    labels = {
+        "address": (_("Address"), _("document address")),
+        "key": (_("Document and key"), _("compare the fingerprint")),
+        "place": (_("Entry and limits"), _("entry, and automatic changes")),
+    }
+    at = order.index(step)
+    steps = [
+        {
+            "n": n + 1,
+            "label": labels[name][0],
+            "note": labels[name][1],
+            "state": "done" if n < at else "current" if n == at else "",
+        }
+        for n, name in enumerate(order)
+    ]
+    crumbs = [{"label": _("Federation"), "url": reverse("dashboard:federation")}, {"label": _("Mount a policy")}]
+    return render(
+        request,
+        f"dashboard/federation/new_{step}.html",
+        {**context, "form": form, "steps": steps, "crumbs": crumbs},
+        status=status,
+    )

@@ -13,7 +13,7 @@ from math import isfinite
 import numpy as np
 import numpy.typing as npt
 
-from apps.dashboard.figures.bullet import Tolerance
+from apps.dashboard.figures.bars import Tolerance
 
 F8 = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]

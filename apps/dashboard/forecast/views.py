@@ -10,9 +10,9 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from apps.dashboard.forecast import pages as forecast_pages
-from apps.dashboard.my_priority.figures import account_asked, frame_of
-from apps.dashboard.shell.htmx import fragment
+from apps.dashboard.forecast import presenters as forecast_pages
+from apps.dashboard.my_priority.presenters import account_asked, frame_of
+from apps.dashboard.shell.requests import fragment
 
 
 def page_url(**_kwargs: Any) -> str:

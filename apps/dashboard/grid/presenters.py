@@ -14,8 +14,8 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from apps.dashboard.federation.presenters import STANDINGS
 from apps.dashboard.shell import lines, presentation
-from apps.dashboard.shell.keyed import Keyed, Standing
 from apps.dashboard.shell.lines import Line
+from apps.dashboard.shell.presentation import Keyed, Standing
 from apps.federation.grid.sites import SiteColumn, SiteState, Unasked
 from apps.federation.grid.totals import Grid, GridRow
 

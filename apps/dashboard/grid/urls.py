@@ -6,8 +6,6 @@ from django.urls import path
 
 from apps.dashboard.federation import subscription_views as subscriptions
 from apps.dashboard.grid import views as grid
-from apps.dashboard.publications import edit_views as published_edits
-from apps.dashboard.publications import feed_views as published_feeds
 from apps.dashboard.publications import views as published
 
 _USAGE = "federation/usage/<int:subscription_id>"
@@ -25,11 +23,11 @@ urlpatterns = [
     path(f"{_USAGE}/act/", subscriptions.act, name="federation-subscription-act"),
     path(f"{_USAGE}/without/", grid.without, name="federation-subscription-without"),
     path(_PUBLISHED, published.published, name="federation-published"),
-    path(f"{_PUBLISHED}key/", published_edits.rotate, name="federation-key-rotate"),
-    path(f"{_PUBLISHED}new/", published_edits.publication_new, name="federation-publication-new"),
-    path(f"{_PUBLISHED}new-feed/", published_feeds.feed_new, name="federation-feed-new"),
-    path(_PUBLICATION, published_edits.publication, name="federation-publication"),
-    path(f"{_PUBLICATION}drop/", published_edits.publication_drop, name="federation-publication-drop"),
-    path(_FEED, published_feeds.feed, name="federation-feed"),
-    path(f"{_FEED}drop/", published_feeds.feed_drop, name="federation-feed-drop"),
+    path(f"{_PUBLISHED}key/", published.rotate, name="federation-key-rotate"),
+    path(f"{_PUBLISHED}new/", published.publication_new, name="federation-publication-new"),
+    path(f"{_PUBLISHED}new-feed/", published.feed_new, name="federation-feed-new"),
+    path(_PUBLICATION, published.publication, name="federation-publication"),
+    path(f"{_PUBLICATION}drop/", published.publication_drop, name="federation-publication-drop"),
+    path(_FEED, published.feed, name="federation-feed"),
+    path(f"{_FEED}drop/", published.feed_drop, name="federation-feed-drop"),
 ]

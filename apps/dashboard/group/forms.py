@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from apps.dashboard.entry.forms import read_shares
 from apps.dashboard.shell import presentation
-from apps.policies.operations.boosts import former_shares, is_boost
+from apps.policies.operations.dated_shares import former_shares, is_boost
 from apps.policies.requests.group_division import Division, MemberTerms, NewMember, equal_terms
 from apps.policies.tree.columns import Node
 

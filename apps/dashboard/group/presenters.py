@@ -9,8 +9,8 @@ from uuid import UUID
 from django.utils import formats
 from django.utils.translation import gettext as _
 
-from apps.dashboard.figures import bullet
-from apps.dashboard.figures.bullet import Bullet, State, Tolerance
+from apps.dashboard.figures import bars
+from apps.dashboard.figures.bars import Bullet, State, Tolerance
 from apps.dashboard.group.forms import GroupInput, MemberInput, may_boost, untouched
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.presentation import Balance
@@ -56,7 +56,7 @@ def draw_members(page: GroupPage, typed: GroupInput) -> list[MemberLine]:
 
 def scale_of(page: GroupPage) -> float:
     pairs = [(row.entry.actual or 0.0, max(row.entry.target or 0.0, row.target_after or 0.0)) for row in page.members]
-    return bullet.share_scale(pairs, lines.tolerance_of(page.settings))
+    return bars.share_scale(pairs, lines.tolerance_of(page.settings))
 
 
 def _line(row: MemberRow, typed: GroupInput, slug: str, scale: float, tolerance: Tolerance) -> MemberLine:
@@ -105,7 +105,7 @@ def _balance(row: MemberRow, tolerance: Tolerance) -> Balance:
 def _bar(row: MemberRow, shown: Balance, scale: float, tolerance: Tolerance, *, moved: bool) -> Bullet | None:
     if row.target_after is None:
         return None
-    return bullet.draw(
+    return bars.draw(
         actual=row.entry.actual,
         target=row.target_after,
         maximum=scale,

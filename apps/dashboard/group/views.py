@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -16,25 +18,200 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.core import clock
-from apps.core.error_status import status_of
-from apps.core.errors import Conflict, DomainError, Invalid
-from apps.dashboard.group import pages
+from apps.core.errors import Conflict, DomainError, Invalid, status_of
+from apps.dashboard.algorithm import words as algorithm_words
+from apps.dashboard.figures import bars
 from apps.dashboard.group.forms import GroupInput, read_group, read_number, take_step
+from apps.dashboard.group.presenters import draw_members, long_day, scale_of
 from apps.dashboard.requests.forms import AskForm
-from apps.dashboard.shell.actor import actor_of
-from apps.dashboard.shell.htmx import SeeOther, fragment
-from apps.policies.requests.group_division import divide_group, list_led_groups, undo_division
-from apps.policies.requests.share_requests import ask_upward, plan_request
-from apps.priorities.change_effects.requests import preview_request
-from apps.priorities.selectors.changesets.group import load_members
+from apps.dashboard.requests.words import RequestCard, draw_request, group_url
+from apps.dashboard.shell import lines, origins, presentation
+from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
+from apps.policies.changesets.conflicts import EditConflict
+from apps.policies.models import Comment, Policy
+from apps.policies.operations.apply import Operation
+from apps.policies.requests.group_division import (
+    divide_group,
+    latest_divisions,
+    list_led_groups,
+    plan_division,
+    undo_division,
+)
+from apps.policies.requests.share_requests import RequestState, ask_upward, plan_request, requests_for
+from apps.priorities.change_effects.requests import get_request_evidence, preview_request
+from apps.priorities.selectors.changesets.group import GroupPage, get_group_page, load_members
+
+__all__ = [
+    "Found",
+    "ask",
+    "ask_effect",
+    "context_of",
+    "effect",
+    "form",
+    "group",
+    "group_url",
+    "my_group",
+    "open_group",
+    "page_url",
+    "show",
+    "start",
+    "tell",
+    "undo",
+    "work_out",
+]
+
+# --- Page -------------------------------------------------------------------------------------------------------------
+_MOST_REQUESTS = 3
 
 
+@dataclass(frozen=True)
+class Found:
+    """A group as it is looked at, and what is typed for it."""
+
+    page: GroupPage
+    typed: GroupInput
+    n_changes: int = 0
+
+
+def page_url(policy: str, uid: UUID, **_kwargs: Any) -> str:
+    return group_url(policy, uid)
+
+
+def open_group(request: HttpRequest, policy: str, uid: UUID) -> Found:
+    page = get_group_page(policy_slug=policy, uid=uid, at=clock.now(), actor=actor_of(request), cursor=_cursor(request))
+    return Found(page, GroupInput(page.nodes, base_revision=page.revision))
+
+
+def work_out(request: HttpRequest, policy: str, uid: UUID, typed: GroupInput) -> Found:
+    """With the effect of what is typed, as far as it makes sense; what doesn't is told in its place."""
+    actor, at = actor_of(request), clock.now()
+    division = typed.division()
+    operations: Sequence[Operation] = ()
+    try:
+        operations = plan_division(policy_slug=policy, entry_uid=uid, division=division, at=at, actor=actor)
+        page = get_group_page(
+            policy_slug=policy, uid=uid, at=at, actor=actor, operations=operations, cursor=_cursor(request)
+        )
+    except DomainError as error:
+        tell(typed, error)
+        return replace(open_group(request, policy, uid), typed=typed)
+    touched = {operation.get("entry") or operation.get("name") for operation in operations}
+    return Found(page, typed, len(touched))
+
+
+def tell(typed: GroupInput, error: DomainError) -> None:
+    """A refusal at its field; what belongs to no field of this form stands above it."""
+    for problem in error.fields:
+        known = problem.where.startswith(("shares-", "until-")) or problem.where == "reason"
+        if known:
+            typed.refuse(problem.where, error.message, error.code)
+            return
+    typed.refuse("names" if typed.names and error.code in ("name_taken", "invalid") else "", error.message, error.code)
+
+
+def show(
+    request: HttpRequest,
+    found: Found,
+    *,
+    status: int = 200,
+    ask: AskForm | None = None,
+    ask_refusal: DomainError | None = None,
+    conflict: Conflict | None = None,
+    refusal: str = "",
+) -> HttpResponse:
+    context = context_of(request, found)
+    if conflict is not None:
+        context["conflict_lines"] = _conflict_lines(conflict)
+        context["base_revision"] = found.page.revision  # publishing again is on top of what is in force now
+    context |= {"ask": ask, "ask_refusal": ask_refusal, "ask_problem": ask_refusal.message if ask_refusal else ""}
+    context |= {"refusal": refusal, **_around(request, found)}
+    return render(request, "dashboard/group/group.html", context, status=status)
+
+
+def context_of(request: HttpRequest, found: Found) -> dict[str, Any]:
+    """What the form shows."""
+    page, typed = found.page, found.typed
+    return {
+        "page": page,
+        "group": page.group,
+        "parent": page.parent,
+        "policy": page.policy_slug,
+        "uid": page.group.uid,
+        "typed": typed,
+        "problems": typed.problems,
+        "members": draw_members(page, typed),
+        "n_changes": found.n_changes,
+        "scale": presentation.percent(scale_of(page), 0),
+        "base_revision": typed.base_revision or page.revision,
+        "cursor": _cursor(request) or "",
+    }
+
+
+def _around(request: HttpRequest, found: Found) -> dict[str, Any]:
+    """What stands beside the form."""
+    page, actor, at = found.page, actor_of(request), clock.now()
+    policy = Policy.objects.get(slug=page.policy_slug)
+    led = list_led_groups(at=at, actor=actor)
+    tolerance = lines.tolerance_of(page.settings)
+    own = lines.draw_lines([page.group], policy_slug=page.policy_slug, tolerance=tolerance, width=bars.PANEL_WIDTH)[0]
+    cards = _cards(request, policy, page)
+    waiting = next((card for card in cards if card.state is RequestState.OPEN), None)
+    return {
+        "own": own,
+        "decides_by_levels": algorithm_words.decides_by_levels(page.algorithm),
+        "origin": origins.origin_of(policy_slug=page.policy_slug, uid=page.group.uid, at=at, actor=actor),
+        "led_until": long_day(page.until.date()) if page.until else "",
+        "groups": [
+            {
+                "name": each.name,
+                "path": each.path,
+                "policy": each.policy_name,
+                "url": group_url(each.policy_slug, each.uid),
+                "is_current": each.uid == page.group.uid,
+            }
+            for each in led
+        ],
+        "undoable": list(latest_divisions(policy, page.group.uid, actor)),
+        "requests": cards,
+        "may_ask": page.parent is not None and not page.decides_own_shares and waiting is None,
+        "tree_url": reverse("dashboard:policy", kwargs={"policy": page.policy_slug}),
+        "crumbs": [
+            {"label": page.policy_name, "url": reverse("dashboard:policy", kwargs={"policy": page.policy_slug})},
+            {"label": _("My group")},
+        ],
+    }
+
+
+def _cards(request: HttpRequest, policy: Policy, page: GroupPage) -> list[RequestCard]:
+    actor, at = actor_of(request), clock.now()
+    found = requests_for(policy=policy, entry_uid=page.group.uid, at=at, actor=actor, limit=_MOST_REQUESTS)
+    said: dict[int, list[Comment]] = {}
+    for comment in Comment.objects.filter(change_set__in=[each.pk for each in found]):
+        said.setdefault(comment.change_set_id, []).append(comment)
+    stories = [get_request_evidence(each, actor=actor, with_ranks=False) for each in found]
+    return [draw_request(story, said.get(story.change_set.pk, [])) for story in stories]
+
+
+def _conflict_lines(conflict: Conflict) -> list[str]:
+    if not isinstance(conflict, EditConflict):
+        return [conflict.message]
+    return [
+        presentation.field_conflict(each.path, each.field, base=each.base, theirs=each.theirs, mine=each.mine)
+        for each in conflict.conflicts
+    ]
+
+
+def _cursor(request: HttpRequest) -> str | None:
+    return request.POST.get("cursor") or request.GET.get("cursor") or None
+
+
+# --- Views ------------------------------------------------------------------------------------------------------------
 @require_safe
 def my_group(request: HttpRequest) -> HttpResponse:
     """To the first group that somebody leads; who leads none is told what this would be."""
     led = list_led_groups(at=clock.now(), actor=actor_of(request))
     if led:
-        return SeeOther(pages.group_url(led[0].policy_slug, led[0].uid))
+        return SeeOther(group_url(led[0].policy_slug, led[0].uid))
     return render(request, "dashboard/group/none.html", {"crumbs": [{"label": _("My group")}]})
 
 
@@ -49,37 +226,37 @@ def start(request: HttpRequest) -> HttpResponse:
 def group(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """POST changes what is typed, shows its effect, or publishes it; only the last writes."""
     if request.method != "POST":
-        return pages.show(request, pages.open_group(request, policy, uid))
+        return show(request, open_group(request, policy, uid))
     step = request.POST.get("step", "")
-    found = pages.work_out(request, policy, uid, _typed(request, policy, uid, step))
+    found = work_out(request, policy, uid, _typed(request, policy, uid, step))
     if step != "publish":
-        return pages.show(request, found)
+        return show(request, found)
     return _publish(request, found)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@fragment(pages.page_url)
+@fragment(page_url)
 def form(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """The table again, after a button that changes what is typed. Writes nothing."""
     typed = _typed(request, policy, uid, request.POST.get("step", ""))
-    found = pages.work_out(request, policy, uid, typed)
-    return _announced(render(request, "dashboard/group/_form.html", pages.context_of(request, found)), found)
+    found = work_out(request, policy, uid, typed)
+    return _announced(render(request, "dashboard/group/_form.html", context_of(request, found)), found)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@fragment(pages.page_url)
+@fragment(page_url)
 def effect(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """Only the cells that follow from what is typed, while somebody types. Writes nothing."""
     typed = _typed(request, policy, uid, "")
-    found = pages.work_out(request, policy, uid, typed)
-    return _announced(render(request, "dashboard/group/_effect.html", pages.context_of(request, found)), found)
+    found = work_out(request, policy, uid, typed)
+    return _announced(render(request, "dashboard/group/_effect.html", context_of(request, found)), found)
 
 
 @require_safe
-@fragment(pages.page_url)
+@fragment(page_url)
 def ask_effect(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """The target that an amount would make; asked for while somebody types it."""
-    found = pages.open_group(request, policy, uid)
+    found = open_group(request, policy, uid)
     typed = AskForm(request.GET)
     context: dict[str, Any] = {"group": found.page.group, "parent": found.page.parent}
     typed.is_valid()
@@ -101,10 +278,10 @@ def ask_effect(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 @require_POST
 def ask(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """Send a request upward."""
-    found = pages.open_group(request, policy, uid)
+    found = open_group(request, policy, uid)
     typed = AskForm(request.POST)
     if not typed.is_valid():
-        return pages.show(request, found, status=422, ask=typed)
+        return show(request, found, status=422, ask=typed)
     try:
         ask_upward(
             policy_slug=policy,
@@ -116,27 +293,27 @@ def ask(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
         )
     except (Invalid, Conflict) as error:
         status = status_of(error)
-        return pages.show(request, found, status=status, ask=typed, ask_refusal=error)
+        return show(request, found, status=status, ask=typed, ask_refusal=error)
     messages.success(request, _("Submitted to the managers above, with usage and effect."))
-    return SeeOther(f"{pages.group_url(policy, uid)}#ask")
+    return SeeOther(f"{group_url(policy, uid)}#ask")
 
 
 @require_POST
 def undo(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """Take back a change of this group."""
     number = read_number(request.POST.get("number", "")) or 0
-    found = pages.open_group(request, policy, uid)
+    found = open_group(request, policy, uid)
     try:
         revision = undo_division(
             policy_slug=policy, entry_uid=uid, number=number, at=clock.now(), actor=actor_of(request)
         )
     except (Invalid, Conflict) as error:
-        return pages.show(request, found, status=409, refusal=error.message)
+        return show(request, found, status=409, refusal=error.message)
     messages.success(
         request,
         _("Revision %(undone)s is undone, as revision %(n)s.") % {"undone": number, "n": revision.number},
     )
-    return SeeOther(pages.group_url(policy, uid))
+    return SeeOther(group_url(policy, uid))
 
 
 def _typed(request: HttpRequest, policy: str, uid: UUID, step: str) -> GroupInput:
@@ -146,12 +323,12 @@ def _typed(request: HttpRequest, policy: str, uid: UUID, step: str) -> GroupInpu
     return typed
 
 
-def _publish(request: HttpRequest, found: pages.Found) -> HttpResponse:
+def _publish(request: HttpRequest, found: Found) -> HttpResponse:
     policy, uid, typed = found.page.policy_slug, found.page.group.uid, found.typed
     if not typed.reason.strip():
         typed.refuse("reason", _("Enter a reason: it is shown in the history to those affected."), "required")
     if typed.problems:
-        return pages.show(request, found, status=422)
+        return show(request, found, status=422)
     try:
         done = divide_group(
             policy_slug=policy,
@@ -163,19 +340,19 @@ def _publish(request: HttpRequest, found: pages.Found) -> HttpResponse:
             actor=actor_of(request),
         )
     except Invalid as error:
-        pages.tell(typed, error)
-        return pages.show(request, found, status=422)
+        tell(typed, error)
+        return show(request, found, status=422)
     except Conflict as error:
-        return pages.show(request, found, status=409, conflict=error)
+        return show(request, found, status=409, conflict=error)
     if done.revision is None:
         messages.warning(request, _("Submitted for publishing. %(why)s") % {"why": done.why})
     else:
         text = _("Published as revision %(n)s. Priorities follow with the next recompute, usually within a minute.")
         messages.success(request, text % {"n": done.revision.number})
-    return SeeOther(pages.group_url(policy, uid))
+    return SeeOther(group_url(policy, uid))
 
 
-def _announced(response: HttpResponse, found: pages.Found) -> HttpResponse:
+def _announced(response: HttpResponse, found: Found) -> HttpResponse:
     n = found.n_changes
     words = ngettext("%(n)s unpublished change", "%(n)s unpublished changes", n) % {"n": n}
     response["HX-Trigger"] = json.dumps({"announce": words})

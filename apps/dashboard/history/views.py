@@ -16,11 +16,9 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.core import clock
 from apps.core.errors import DomainError, Invalid, NotFound
-from apps.dashboard.history import difference_lines
-from apps.dashboard.history import pages as history_pages
+from apps.dashboard.history import presenters
 from apps.dashboard.shell import lines, presentation
-from apps.dashboard.shell.actor import actor_of
-from apps.dashboard.shell.htmx import SeeOther, fragment
+from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.publishing import revert
 from apps.policies.selectors import get_policy, get_revision
@@ -46,7 +44,7 @@ def history(request: HttpRequest, policy: str) -> HttpResponse:
         **_rows(request, found),
         "head": head,
         "chosen": (max(found.head_number - 1, 1), found.head_number),
-        "options": history_pages.options(found),
+        "options": presenters.options(found),
         "crumbs": [
             {"label": found.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
             {"label": _("History")},
@@ -72,8 +70,8 @@ def diff(request: HttpRequest, policy: str) -> HttpResponse:
         "dashboard/history/diff.html",
         {
             **_diff_context(request, found),
-            "options": history_pages.options(found),
-            "may_draft": history_pages.may_draft(request, found),
+            "options": presenters.options(found),
+            "may_draft": presenters.may_draft(request, found),
             "crumbs": [
                 {"label": found.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
                 {"label": _("History"), "url": page_url(policy)},
@@ -135,13 +133,13 @@ def restore(request: HttpRequest, policy: str, revision: int) -> HttpResponse:
 def entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """Who changed one entry, when and why."""
     found = get_entry_history(
-        policy_slug=policy, uid=uid, before=history_pages.number_asked(request, "before"), actor=actor_of(request)
+        policy_slug=policy, uid=uid, before=presenters.number_asked(request, "before"), actor=actor_of(request)
     )
     url = reverse("dashboard:entry-find", kwargs={"policy": policy, "uid": uid})
     context = {
         "found": found,
-        "rows": [difference_lines.history_row(line) for line in found.lines],
-        "may_draft": history_pages.may_draft(request, found.policy),
+        "rows": [presenters.history_row(line) for line in found.lines],
+        "may_draft": presenters.may_draft(request, found.policy),
         "policy": policy,
         "entry_url": url,
         "crumbs": [
@@ -155,22 +153,22 @@ def entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 
 def _rows(request: HttpRequest, found: Policy) -> dict[str, Any]:
     query = request.GET.get("q", "").strip().replace("\0", "")[:_MOST_QUERY]
-    before = history_pages.number_asked(request, "before")
-    shown, older = history_pages.revision_rows(request, found, before=before, query=query)
+    before = presenters.number_asked(request, "before")
+    shown, older = presenters.revision_rows(request, found, before=before, query=query)
     return {
         "policy": found.slug,
         "found": found,
-        "days": history_pages.by_day(shown),
+        "days": presenters.by_day(shown),
         "older": older,
         "query": query,
         "before": before,
-        "may_draft": history_pages.may_draft(request, found),
+        "may_draft": presenters.may_draft(request, found),
     }
 
 
 def _diff_context(request: HttpRequest, found: Policy) -> dict[str, Any]:
-    before = history_pages.number_asked(request, "from")
-    after = history_pages.number_asked(request, "to")
+    before = presenters.number_asked(request, "from")
+    after = presenters.number_asked(request, "to")
     after = found.head_number if after is None else after
     before = max(after - 1, 1) if before is None else before
     if request.GET.get("swap"):
@@ -198,7 +196,7 @@ def compared_context(compared: RevisionDiff) -> dict[str, Any]:
         {
             "row": row,
             "before": presentation.percent(row.target_before),
-            "effect": difference_lines.effect(row),
+            "effect": presenters.effect(row),
             "after": presentation.percent(row.target_after),
             "url": lines.entry_url(compared.policy.slug, row.uid, row.name, moment),
         }
@@ -206,13 +204,13 @@ def compared_context(compared: RevisionDiff) -> dict[str, Any]:
     ]
     return {
         "diff": compared,
-        "verdict": difference_lines.verdict(compared),
+        "verdict": presenters.verdict(compared),
         "before_title": _("Rev %(n)s") % {"n": compared.before.number},
         "after_title": _("Rev %(n)s") % {"n": compared.after.number},
         "between": ngettext("%(n)s revision", "%(n)s revisions", between) % {"n": presentation.count(between)},
-        "lines": list(difference_lines.diff_lines(compared, compared.rows, now=head)),
-        "settings_rows": difference_lines.settings_rows(compared),
-        "corrections": [(each, difference_lines.correction_words(each)) for each in compared.corrections],
+        "lines": list(presenters.diff_lines(compared, compared.rows, now=head)),
+        "settings_rows": presenters.settings_rows(compared),
+        "corrections": [(each, presenters.correction_words(each)) for each in compared.corrections],
         "kept": kept,
     }
 

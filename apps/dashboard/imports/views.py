@@ -21,20 +21,19 @@ from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotAllowed, TooLarge
 from apps.dashboard.imports.forms import NEW_SOURCE, UploadForm
-from apps.dashboard.imports.notes import noted
-from apps.dashboard.imports.reports import import_line, import_report, reason, reasons, size
-from apps.dashboard.imports.undo_reports import undo_report
+from apps.dashboard.imports.reports import import_line, import_report, noted, reason, reasons, size
+from apps.dashboard.imports.undo_views import undo_report
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.actor import actor_of
-from apps.dashboard.shell.downloads import csv_response
 from apps.dashboard.shell.figure_frames import answer_figure, framed
-from apps.dashboard.shell.htmx import SeeOther, fragment, is_htmx
-from apps.dashboard.sources.edit_views import collecting_context
-from apps.dashboard.sources.pages import coverage_of, line_of, lines_of
+from apps.dashboard.shell.requests import SeeOther, actor_of, csv_response, fragment, is_htmx
 from apps.dashboard.sources.presenters import (
+    coverage_of,
     headline,
+    line_of,
+    lines_of,
     what_is_late,
 )
+from apps.dashboard.sources.views import collecting_context
 from apps.figures import Figure
 from apps.figures.coverage import coverage_figure, read_days
 from apps.policies.selectors import list_policies

@@ -1,17 +1,59 @@
-"""What somebody pastes about jobs, and how it is to be read."""
+"""What somebody pastes about jobs, how it is to be read, and examples small enough to reckon by hand."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 from django import forms
+from django.http import QueryDict
+from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from apps.engine.jobs import get_job_algorithm
 from apps.engine.jobs.printed.check import TERMS
 
+# --- Examples ---------------------------------------------------------------------------------------------------------
+_FOLDER = Path(__file__).with_name("examples")
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One text of the folder, and the amendments that show something with it."""
+
+    name: str
+    label: str | Promise
+    file_name: str
+    variants: Sequence[str] = ()
+
+    @property
+    def data(self) -> QueryDict:
+        """As the form would send it."""
+        sent = QueryDict(mutable=True)
+        sent["text"] = (_FOLDER / self.file_name).read_text(encoding="utf-8")
+        sent.setlist("variants", list(self.variants))
+        return sent
+
+
+EXAMPLES = (
+    Example("qstat", _("Grid Engine: qstat -ext -urg -pri"), "qstat.txt", ("exclude_running",)),
+    Example("case", _("Grid Engine: a case with two amendments"), "gridengine.json", ("exclude_running", "even_split")),
+    Example("worked", _("Grid Engine: the worked example of 2011"), "gridengine-2011.json", ("even_split",)),
+    Example("sprio", _("Slurm: sprio -w, -l and -n -l"), "sprio.txt"),
+    Example("sam", _("SAM: front or back"), "sam.json"),
+    Example("sam-weighted", _("SAM: weighted benefits"), "sam-weighted.json"),
+)
+
+
+def example(name: str) -> Example | None:
+    """The example of this name, if there is one."""
+    return next((each for each in EXAMPLES if each.name == name), None)
+
+
+# --- Form -------------------------------------------------------------------------------------------------------------
 MOST_CHARACTERS = 2_000_000
 MOST_WEIGHT = 1e9
 _LABELS = {"weight_urgency": _("Urgency"), "weight_ticket": _("Tickets"), "weight_priority": _("POSIX priority")}

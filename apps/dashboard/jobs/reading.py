@@ -9,7 +9,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.core.errors import FieldProblem, Invalid
-from apps.dashboard.jobs.gridengine import grid_engine_table, reading_label
 from apps.dashboard.jobs.tables import (
     MOST_ROWS,
     Cell,
@@ -19,9 +18,11 @@ from apps.dashboard.jobs.tables import (
     LedgerRow,
     Note,
     Variants,
+    grid_engine_table,
     moved_notes,
     others_of,
     places_of,
+    reading_label,
     short,
     waiting_verdict,
 )
@@ -42,7 +43,7 @@ from apps.engine.jobs.printed.check import (
     name_terms,
     priorities,
 )
-from apps.engine.jobs.printed.rows import ASIDE, PENDING
+from apps.engine.jobs.printed.listings import ASIDE, PENDING
 from apps.priorities.job_cases import explain_jobs
 
 MOST_JOBS = 2_000  # a page solves the same case once for every variant

@@ -19,8 +19,7 @@ from apps.mapping.moves import Move
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.resolver import UNMAPPED, reach_of
 from apps.mapping.rules.rule import Rule
-from apps.mapping.selectors import MappingPage, RuleLine, UnmappedLine
-from apps.mapping.suggestions import Suggestion
+from apps.mapping.selectors import MappingPage, RuleLine, Suggestion, UnmappedLine
 from apps.mapping.versions import VersionLine
 
 MOST_MOVES = 50

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.dashboard.mapping import edit_views as mapping_edits
 from apps.dashboard.mapping import views as mappings
 
 _ALL = "policy/<slug:policy>/mappings"
@@ -13,10 +12,10 @@ urlpatterns = [
     path(f"{_ALL}/", mappings.mappings, name="mappings"),
     path(f"{_ALL}/_unmapped", mappings.unmapped, name="mappings-unmapped"),
     path(f"{_ALL}/_rules", mappings.rules, name="mappings-rules"),
-    path(f"{_ALL}/rule/", mapping_edits.rule, name="mapping-rule"),
-    path(f"{_ALL}/order/", mapping_edits.order, name="mapping-order"),
-    path(f"{_ALL}/assign/", mapping_edits.assign, name="mapping-assign"),
-    path(f"{_ALL}/let-go/", mapping_edits.let_go, name="mapping-let-go"),
+    path(f"{_ALL}/rule/", mappings.rule, name="mapping-rule"),
+    path(f"{_ALL}/order/", mappings.order, name="mapping-order"),
+    path(f"{_ALL}/assign/", mappings.assign, name="mapping-assign"),
+    path(f"{_ALL}/let-go/", mappings.let_go, name="mapping-let-go"),
     path(f"{_ALL}/versions/", mappings.versions, name="mapping-versions"),
-    path(f"{_ALL}/versions/<int:number>/", mapping_edits.version, name="mapping-version"),
+    path(f"{_ALL}/versions/<int:number>/", mappings.version, name="mapping-version"),
 ]

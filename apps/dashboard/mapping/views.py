@@ -1,27 +1,47 @@
-"""Which account counts where: accounts without an entry, rules with what they match now, attached ones, versions."""
+"""Which account counts where; each change is shown before it is saved as one version with a reason."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_safe
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.core import clock
+from apps.core.errors import DomainError, FieldProblem, Invalid, NotAllowed, NotFound, status_of
 from apps.dashboard.mapping import presenters as mapping_lines
+from apps.dashboard.mapping.forms import RuleForm, initial_of
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.actor import actor_of
-from apps.dashboard.shell.htmx import fragment
+from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.mapping import attachments as attaching
+from apps.mapping.changes import (
+    AddRule,
+    Assign,
+    ChangeRule,
+    Detach,
+    Edit,
+    MoveRule,
+    Plan,
+    RemoveRule,
+    Restore,
+    chosen,
+    make_change,
+    preview_change,
+)
 from apps.mapping.permissions import MapRights, rights_in
 from apps.mapping.selectors import MappingPage, get_mapping_page
-from apps.mapping.versions import list_version_lines
+from apps.mapping.versions import get_version_line, list_version_lines, state_now, version_of
 from apps.policies.models import Policy
 from apps.usage.selectors import list_sources
 
+# --- The mapping as it is ---------------------------------------------------------------------------------------------
 _MOST_PATHS = 500
 _MOST_ATTACHED = 100
 
@@ -159,3 +179,234 @@ def _base(page: MappingPage) -> dict[str, Any]:
         "may_edit": page.may_edit,
         "is_whole": page.is_whole,
     }
+
+
+# --- Changes ----------------------------------------------------------------------------------------------------------
+_MOST = 10_000
+Fields = Sequence[tuple[str, str]]
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def rule(request: HttpRequest, policy: str) -> HttpResponse:
+    """A new rule, or `?rule=` one that stands; what it would do; and saved."""
+    rights, asked = _rights(request, policy), (request.POST or request.GET).get("rule", "new")
+    stored = state_now(rights.policy).rules
+    at = None if asked == "new" else _number(asked)
+    old = None if at is None else chosen(rights, stored, at)
+    sources = sorted(source_names(request).items(), key=lambda item: item[1])
+    initial = {"shares": "1"} if old is None or at is None else initial_of(old, rights.tree, at)
+    form = RuleForm(request.POST or None, initial=initial, tree=rights.tree, sources=sources)
+    context: dict[str, Any] = {"rule": asked, "n": None if at is None else at + 1, "form": form}
+    if request.method != "POST":
+        return _show_rule(request, rights, context)
+    if not form.is_valid():
+        return _show_rule(request, rights, context, status=422)
+    edit = AddRule(form.rule, form.to) if at is None else ChangeRule(at, form.rule, form.to)
+    try:
+        if request.POST.get("step") == "save" and request.POST.get("previewed") == _stated(form):
+            return _save(request, policy, edit)
+        plan = _plan(request, policy, edit)
+    except NotFound:
+        raise
+    except DomainError as error:
+        form.add_refusal(error)
+        return _show_rule(request, rights, context, status=status_of(error))
+    context |= {"plan": mapping_lines.plan_context(plan), "previewed": _stated(form)}
+    return _show_rule(request, rights, context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def order(request: HttpRequest, policy: str) -> HttpResponse:
+    """A rule one up or down, or away."""
+    if request.method != "POST":
+        return SeeOther(page_url(policy) + "#rules")
+    at, way = _number(request.POST.get("rule", "")), request.POST.get("way", "")
+    edits: dict[str, tuple[Edit, str]] = {
+        "up": (MoveRule(at, at - 1), _("Move rule %(n)d up?")),
+        "down": (MoveRule(at, at + 1), _("Move rule %(n)d down?")),
+        "remove": (RemoveRule(at), _("Remove rule %(n)d?")),
+    }
+    if way not in edits:
+        raise NotFound(_("Rules move up or down, or are removed."))
+    edit, question = edits[way]
+    rights = _rights(request, policy)
+    rule_there = chosen(rights, state_now(rights.policy).rules, at)
+    words = mapping_lines.rule_words(rule_there, source_names(request))
+    fields = [("rule", str(at)), ("way", way)]
+    return _ask(request, policy, edit, question % {"n": at + 1}, words, fields)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def assign(request: HttpRequest, policy: str) -> HttpResponse:
+    """Accounts to one entry, or each to what is suggested for it."""
+    if request.method != "POST":
+        return SeeOther(page_url(policy))
+    rights = _rights(request, policy)
+    try:
+        places = _places(request, rights)
+    except Invalid as error:
+        messages.error(request, error.message, extra_tags=error.code)
+        return SeeOther(page_url(policy))
+    n = len(places)
+    question = ngettext("Assign %(n)d account?", "Assign %(n)d accounts?", n) % {"n": n}
+    fields = [("place", f"{account}:{uid}") for account, uid in places.items()]
+    words = _("They count there from the next recompute, whatever the rules say.")
+    return _ask(request, policy, Assign(places), question, words, fields)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def let_go(request: HttpRequest, policy: str) -> HttpResponse:
+    """Attached accounts: rules decide again."""
+    if request.method != "POST":
+        return SeeOther(page_url(policy) + "#attached")
+    accounts = [_number(text) for text in request.POST.getlist("account")[:_MOST]]
+    fields = [("account", str(account)) for account in accounts]
+    words = _("Rules apply to it again.")
+    return _ask(request, policy, Detach(accounts), _("Detach this account?"), words, fields)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def version(request: HttpRequest, policy: str, number: int) -> HttpResponse:
+    """What one version changed; and everything as it was after it, brought back."""
+    rights = _rights(request, policy)
+    line = get_version_line(rights, number)
+    if request.method == "POST":
+        question = _("Restore version %(n)d?") % {"n": number}
+        words = _("Creates a new version with the rules and manual mappings of that version.")
+        return _ask(request, policy, Restore(number), question, words, [])
+    sources = source_names(request)
+    return render(
+        request,
+        "dashboard/mapping/version.html",
+        {
+            "policy": policy,
+            "policy_name": rights.policy.name,
+            "is_newest": number == version_of(rights.policy),
+            "line": mapping_lines.version_line(rights, line, sources),
+            "version": version_of(rights.policy),
+            "may_edit": rights.maps_anywhere,
+            "crumbs": [
+                *crumbs_of(rights.policy),
+                {"label": _("Versions"), "url": f"{page_url(policy)}versions/"},
+                {"label": str(number)},
+            ],
+        },
+    )
+
+
+def _ask(request: HttpRequest, policy: str, edit: Edit, question: str, words: str, fields: Fields) -> HttpResponse:
+    """What it would do, and why; then it is done."""
+    problem, code, status = "", "", 200
+    if request.POST.get("step") == "save":
+        try:
+            return _save(request, policy, edit)
+        except NotFound:
+            raise
+        except DomainError as error:
+            problem, code, status = error.message, error.code, status_of(error)
+    rights = _rights(request, policy)
+    context: dict[str, Any] = {
+        "policy": policy,
+        "policy_name": rights.policy.name,
+        "question": question,
+        "words": words,
+        "fields": fields,
+        "problem": problem,
+        "typed_reason": request.POST.get("reason", ""),
+        "back": page_url(policy),
+        "version": version_of(rights.policy),
+        "crumbs": [*crumbs_of(rights.policy), {"label": question}],
+    }
+    try:
+        context["plan"] = mapping_lines.plan_context(_plan(request, policy, edit))
+    except NotFound:
+        raise
+    except DomainError as error:
+        context["problem"], status = problem or error.message, max(status, status_of(error))
+        code = code or error.code
+    context["code"] = code
+    return render(request, "dashboard/mapping/ask.html", context, status=status)
+
+
+def _save(request: HttpRequest, policy: str, edit: Edit) -> HttpResponse:
+    seen = request.POST.get("version", "")
+    number = make_change(
+        policy_slug=policy,
+        edit=edit,
+        reason=request.POST.get("reason", ""),
+        version=_number(seen),
+        at=clock.now(),
+        actor=actor_of(request),
+    )
+    told = _(
+        "Saved as version %(n)d of the mapping. Priorities follow with the next recompute; nothing is imported again."
+    )
+    messages.success(request, told % {"n": number})
+    return SeeOther(page_url(policy))
+
+
+def _plan(request: HttpRequest, policy: str, edit: Edit) -> Plan:
+    return preview_change(policy_slug=policy, edit=edit, at=clock.now(), actor=actor_of(request))
+
+
+def _rights(request: HttpRequest, policy: str) -> MapRights:
+    rights = rights_in(policy, at=clock.now(), actor=actor_of(request))
+    rights.require_anywhere()
+    if request.method == "POST" and not rights.maps_anywhere:
+        raise NotAllowed(_("You may not map accounts here: ask a manager of the entry."))
+    return rights
+
+
+def _places(request: HttpRequest, rights: MapRights) -> dict[int, UUID]:
+    """What was previewed; or what was chosen in the list, each with what was suggested beside it, or with one entry."""
+    given = request.POST
+    if given.getlist("place"):
+        pairs = [text.partition(":") for text in given.getlist("place")[:_MOST]]
+        return {_number(account): _uid(uid) for account, _sep, uid in pairs}
+    accounts = [given["one"]] if given.get("one") else given.getlist("account")[:_MOST]
+    if not accounts:
+        raise _refusal("account", "none_chosen", _("Choose at least one account."))
+    if given.get("to") == "entry" and not given.get("one"):
+        found = rights.tree.index_of_path(given.get("entry", "").strip())
+        if found is None or not rights.sees.may_see(found):
+            raise _refusal("entry", "no_such_entry", _("Unknown entry: enter its path, such as /physics/alice."))
+        return dict.fromkeys(map(_number, accounts), rights.tree.uuid(found))
+    without = [account for account in accounts if not given.get(f"guess-{account}")]
+    if without:
+        said = _("Some accounts have no suggestion: choose one entry for them.")
+        raise _refusal("entry", "nothing_suggested", said)
+    return {_number(account): _uid(given[f"guess-{account}"]) for account in accounts}
+
+
+def _uid(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise _refusal("entry", "no_such_entry", _("Unknown entry.")) from None
+
+
+def _refusal(where: str, code: str, message: str) -> Invalid:
+    return Invalid(message, code=code, fields=[FieldProblem(where, message)])
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 18 else -1
+
+
+def _stated(form: RuleForm) -> str:
+    """What was previewed: something else is previewed first."""
+    return repr((sorted(form.rule.to_json().items(), key=str), form.to))
+
+
+def _show_rule(request: HttpRequest, rights: MapRights, context: dict[str, Any], *, status: int = 200) -> HttpResponse:
+    title = _("New rule") if context["n"] is None else _("Rule %(n)d") % {"n": context["n"]}
+    shown = {
+        "policy": rights.policy.slug,
+        "policy_name": rights.policy.name,
+        "title": title,
+        "version": version_of(rights.policy),
+        "paths": paths_to_choose(rights),
+        "may_edit": rights.maps_anywhere,
+        "crumbs": [*crumbs_of(rights.policy), {"label": title}],
+    }
+    return render(request, "dashboard/mapping/rule.html", {**shown, **context}, status=status)

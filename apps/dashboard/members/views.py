@@ -14,15 +14,13 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.core import clock
-from apps.core.error_status import status_of
-from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound
+from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, status_of
 from apps.dashboard.members import presenters as member_lines
 from apps.dashboard.members.forms import AttachForm, RuleForm, seen_tag
 from apps.dashboard.shell import lines, put_in_force
-from apps.dashboard.shell.actor import actor_of
-from apps.dashboard.shell.htmx import SeeOther, fragment
+from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
+from apps.mapping import attachments
 from apps.mapping import attachments as attaching
-from apps.mapping import claims
 from apps.mapping import permissions as map_rights
 from apps.policies.tree.terms import Members
 from apps.priorities.selectors.members import MembersPage, get_members_page, preview_members
@@ -124,7 +122,7 @@ def decide_claim(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     confirm = request.POST.get("step") == "confirm"
     rights = map_rights.rights_in(policy, at=clock.now(), actor=actor_of(request), scope=map_rights.WRITE)
     rights.sees.require(rights.tree.index_of_uid(uid))
-    claims.decide_claim(
+    attachments.decide_claim(
         rights, claim_id=_number(request, "claim"), confirm=confirm, at=clock.now(), actor=actor_of(request)
     )
     messages.success(request, _("Confirmed.") if confirm else _("Rejected: the account stays unmapped."))

@@ -1,8 +1,12 @@
-"""What is my priority, and why: for each account of mine, the best first."""
+"""What is my priority, and why: for each account of mine, the best first, with the cards around the walk."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeVar
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -12,19 +16,198 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
+from apps.analytics.forecast.level_forecast import outlook_of
 from apps.core import clock
-from apps.core.error_status import status_of
-from apps.core.errors import Conflict, Invalid
+from apps.core.errors import Conflict, DomainError, Invalid, NotFound, Unavailable, status_of
+from apps.dashboard.charges import presenters as charge_lines
+from apps.dashboard.charges.presenters import ChargeLine
 from apps.dashboard.convergence.live import live_badge
+from apps.dashboard.figures import bars
+from apps.dashboard.figures.bars import USUAL_TOLERANCE, Bullet
+from apps.dashboard.forecast import presenters as forecast_pages
 from apps.dashboard.members.forms import ClaimForm
-from apps.dashboard.my_priority import figures as my_figures
-from apps.dashboard.my_priority import pages as my_pages
-from apps.dashboard.shell import time_travel
-from apps.dashboard.shell.actor import actor_of
+from apps.dashboard.my_priority import presenters as my_figures
+from apps.dashboard.my_priority.presenters import WIDTH, balance_of, tell
+from apps.dashboard.shell import lines, time_travel
 from apps.dashboard.shell.figure_frames import answer_figure
-from apps.dashboard.shell.htmx import SeeOther, fragment
-from apps.mapping import claims
+from apps.dashboard.shell.presentation import Balance
+from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
+from apps.explain.contrasts import Comparison, LeafHit, compare_leaves, find_leaves
+from apps.explain.messages import reason_in_short
+from apps.explain.my_priority import MyPriority, get_my_priority, who_sees_me
+from apps.explain.walk import WalkStep
+from apps.mapping import attachments
+from apps.priorities.charges import list_newest_charges
+from apps.priorities.selectors.visible_snapshot import oldest_kept
+from apps.priorities.sentences import Message, text_of
 
+# --- Page -------------------------------------------------------------------------------------------------------------
+_NEWEST_CHARGES = 5
+_MOST_TYPED = 200
+
+
+@dataclass(frozen=True)
+class OtherAccount:
+    """A line of the table of accounts."""
+
+    mine: MyPriority
+    url: str
+    reason: str
+    is_shown: bool
+
+
+@dataclass(frozen=True)
+class Contrasted:
+    """One of the two entries on the deciding level, drawn."""
+
+    name: str
+    sentence: str
+    bar: Bullet | None
+    label: str
+    balance: Balance | None
+
+
+def chosen_of(request: HttpRequest, at: int | datetime | None) -> tuple[MyPriority | None, list[MyPriority]]:
+    """The account that the address names, else the best; and all of them."""
+    policy = request.GET.get("policy") or None
+    if isinstance(at, int):
+        found = get_my_priority(actor=actor_of(request), at=at, policy_slug=policy)
+    else:
+        found = get_my_priority(actor=actor_of(request), at=at)
+    known = [mine for mine in found if not mine.error]
+    return _chosen(request, known) or next(iter(known), None), found
+
+
+def page_of(request: HttpRequest, at: int | datetime | None) -> dict[str, Any]:
+    """Everything the page shows, except the accounts themselves."""
+    chosen, found = chosen_of(request, at)
+    known = [mine for mine in found if not mine.error]
+    moment = chosen.moment if chosen else next((mine.moment for mine in found if mine.moment), None)
+    context: dict[str, Any] = {
+        "story": None,
+        "others": [],
+        "n_accounts": len(known),
+        "unmapped": [mine for mine in found if mine.error == "unmapped"],
+        "waiting": [mine for mine in found if mine.error == "no_snapshot"],
+        "is_past": at is not None,
+        "at": "" if at is None else time_travel.written(at),
+        "time_bar": time_travel.time_bar(request, moment),
+        "policy_slug": chosen.policy_slug if chosen else "",
+    }
+    if chosen is None:
+        waiting = context["waiting"]
+        context["kept_since"] = oldest_kept(waiting[0].policy_slug) if waiting and at is not None else None
+        return context
+    suffix = time_travel.suffix(at)
+    others = [mine for mine in found if mine is not chosen]
+    context["story"] = tell(chosen, others, None if at is not None else outlook_of(chosen), suffix)
+    context["others"] = [
+        OtherAccount(mine, address_of(mine, at), reason_in_short(mine), mine is chosen) for mine in known
+    ]
+    context |= why_of(request, chosen, at)
+    if at is None:
+        context["charges"] = _charges(request, chosen)
+        context["seen"] = who_sees_me(chosen, actor=actor_of(request))
+        context |= my_figures.frames_of(request, chosen.policy_slug, chosen.entry_uid)
+        context |= forecast_pages.cards_of(request, chosen.policy_slug, chosen.entry_uid)
+    return context
+
+
+def address_of(mine: MyPriority, at: int | datetime | None = None, **more: str) -> str:
+    """The page of one account."""
+    named = {"account": mine.account, "namespace": mine.namespace, "policy": mine.policy_slug}
+    named |= {"entry": str(mine.entry_uid)} | ({} if at is None else {"at": time_travel.written(at)})
+    return f"{reverse('dashboard:my-priority')}?{urlencode({**named, **more})}"
+
+
+def why_of(request: HttpRequest, mine: MyPriority, at: int | datetime | None) -> dict[str, Any]:
+    """The card "Why them first?": whom to choose, and what the choice says; nothing where there is nobody."""
+    if mine.rank is None or mine.entry_uid is None:
+        return {"why": None}
+    query, other = request.GET.get("who", "")[:_MOST_TYPED], request.GET.get("other", "")
+    named: dict[str, Any] = {"policy_slug": mine.policy_slug, "actor": actor_of(request), "at": at}
+    hits = find_leaves(entry_uid=mine.entry_uid, query=query, **named)
+    if not hits and not query:
+        return {"why": None}
+    return {
+        "why": {
+            "mine": mine,
+            "query": query,
+            "other": other,
+            "hits": [(hit, _with_other(mine, at, hit, query)) for hit in hits],
+            **_contrast(mine, other, named),
+        },
+        "at": "" if at is None else time_travel.written(at),
+    }
+
+
+def _with_other(mine: MyPriority, at: int | datetime | None, hit: LeafHit, query: str) -> str:
+    more = {"other": hit.path, **({"who": query} if query else {})}
+    return address_of(mine, at, **more).partition("?")[2]
+
+
+def _contrast(mine: MyPriority, other: str, named: dict[str, Any]) -> dict[str, Any]:
+    if not other:
+        return {"found": None}
+    try:
+        found = compare_leaves(one=mine.entry_path, other=other, **named)
+    except (NotFound, Invalid, Conflict, Unavailable) as error:
+        return {"found": None, "problem": error.message, "problem_code": error.code}
+    return {"found": found, **_told(found)}
+
+
+def _told(found: Comparison) -> dict[str, Any]:
+    """The order first, then the level with both entries, then what would turn it."""
+    order, *rest = found.sentences
+    turns = [one.text for one in rest if one.key.startswith("turn.")]
+    level = text_of([one for one in rest if one.key.split(".")[1] != "one" and not _is_turn(one)])
+    steps = [step for step in (found.ahead_step, found.behind_step) if step is not None]
+    standing = [one.text for one in rest if one.key.startswith("contrast.one.")]
+    drawn = [_drawn(step, text, steps) for step, text in zip(steps, standing, strict=True)] if standing else []
+    return {"order": order.text, "level": level, "sides": drawn, "turns": turns}
+
+
+def _is_turn(said: Message) -> bool:
+    return said.key.startswith("turn.")
+
+
+def _drawn(step: WalkStep, sentence: str, steps: Sequence[WalkStep]) -> Contrasted:
+    if step.target is None:
+        return Contrasted(step.name, sentence, None, "", None)
+    known = None if step.state == "unknown" else step.actual
+    scale = bars.share_scale([(each.actual or 0.0, each.target or 0.0) for each in steps])
+    balance = balance_of(step, known)
+    bar = bars.draw(actual=known, target=step.target, maximum=scale, state=balance.state, width=WIDTH)
+    return Contrasted(step.name, sentence, bar, lines.bar_label(known, step.target, USUAL_TOLERANCE), balance)
+
+
+def _charges(request: HttpRequest, mine: MyPriority) -> dict[str, Any]:
+    """Those of one's own jobs that began last, with what each counts."""
+    try:
+        page = list_newest_charges(policy_slug=mine.policy_slug, limit=_NEWEST_CHARGES, actor=actor_of(request))
+    except DomainError:
+        return {"lines": []}
+    told: list[ChargeLine] = charge_lines.lines_of(page)
+    return {"lines": told, "unit": charge_lines.unit_of(page.settings)}
+
+
+def _chosen(request: HttpRequest, known: Sequence[MyPriority]) -> MyPriority | None:
+    account, policy = request.GET.get("account"), request.GET.get("policy")
+    namespace, entry = request.GET.get("namespace"), request.GET.get("entry")
+    return next(
+        (
+            mine
+            for mine in known
+            if account in (None, mine.account)
+            and policy in (None, mine.policy_slug)
+            and namespace in (None, mine.namespace)
+            and entry in (None, str(mine.entry_uid))
+        ),
+        None,
+    )
+
+
+# --- Views ------------------------------------------------------------------------------------------------------------
 Answer = TypeVar("Answer", bound=HttpResponseBase)
 
 
@@ -45,8 +228,8 @@ def my_priority(request: HttpRequest) -> HttpResponse:
 def why(request: HttpRequest) -> HttpResponse:
     """The card that sets somebody else beside me: `?who=` searches, `?other=` chooses."""
     at = time_travel.moment_asked(request)
-    chosen, _found = my_pages.chosen_of(request, at)
-    context = {"why": None} if chosen is None else my_pages.why_of(request, chosen, at)
+    chosen, _found = chosen_of(request, at)
+    context = {"why": None} if chosen is None else why_of(request, chosen, at)
     return _private(render(request, "dashboard/my_priority/_why.html", context))
 
 
@@ -64,7 +247,7 @@ def claim(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return _show(request, claim_form=form, status=422)
     try:
-        settled = claims.claim_account(**form.cleaned_data, at=clock.now(), actor=actor_of(request))
+        settled = attachments.claim_account(**form.cleaned_data, at=clock.now(), actor=actor_of(request))
     except (Conflict, Invalid) as error:
         form.add_error(None, error.message)
         return _show(request, claim_form=form, status=status_of(error))
@@ -77,17 +260,17 @@ def claim(request: HttpRequest) -> HttpResponse:
 def take_back(request: HttpRequest) -> HttpResponse:
     text = request.POST.get("claim", "")
     claim_id = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0
-    claims.take_back_claim(claim_id=claim_id, at=clock.now(), actor=actor_of(request))
+    attachments.take_back_claim(claim_id=claim_id, at=clock.now(), actor=actor_of(request))
     messages.success(request, _("Claim withdrawn."))
     return SeeOther(reverse("dashboard:my-priority") + "#accounts")
 
 
 def _show(request: HttpRequest, *, status: int = 200, claim_form: ClaimForm | None = None) -> HttpResponse:
-    page = my_pages.page_of(request, time_travel.moment_asked(request))
+    page = page_of(request, time_travel.moment_asked(request))
     context = {
         **page,
         "live": live_badge(request, page["policy_slug"]) if page.get("figures") else None,
-        "my_accounts": claims.list_my_accounts(actor=actor_of(request)),
+        "my_accounts": attachments.list_my_accounts(actor=actor_of(request)),
         "claim_form": claim_form or ClaimForm(),
         "crumbs": [{"label": _("My priority")}],
     }

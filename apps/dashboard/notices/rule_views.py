@@ -16,9 +16,8 @@ from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import DomainError, FieldProblem, Invalid, NotAllowed
 from apps.dashboard.notices.forms import PlaceForm, RuleForm
-from apps.dashboard.shell.actor import actor_of
-from apps.dashboard.shell.htmx import SeeOther
-from apps.mapping.visibility import see
+from apps.dashboard.shell.requests import SeeOther, actor_of
+from apps.mapping.permissions import see
 from apps.notices import rules as watching
 from apps.notices.kinds import kind_of, kinds
 from apps.notices.kinds.base import Kind

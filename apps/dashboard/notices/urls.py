@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.dashboard.notices import mail_views as notice_mail
+from apps.dashboard.notices import delivery_views as delivery
 from apps.dashboard.notices import rule_views as notice_rules
 from apps.dashboard.notices import views as notices
-from apps.dashboard.notices import webhook_views as webhooks
 from apps.dashboard.statements import views as statements
 
 _STATEMENTS = "policy/<slug:policy>/n/<uuid:uid>/<slug:name>/statements"
@@ -23,10 +22,10 @@ urlpatterns = [
     path("notices/rules/new/", notice_rules.new, name="notice-rule-new"),
     path("notices/rules/<int:rule>/", notice_rules.rule, name="notice-rule"),
     path("notices/rules/<int:rule>/remove/", notice_rules.remove, name="notice-rule-remove"),
-    path("notices/mail/", notice_mail.mail, name="notice-mail"),
-    path("notices/webhooks/", webhooks.webhooks, name="webhooks"),
-    path("notices/webhooks/new/", webhooks.new, name="webhook-new"),
-    path("notices/webhooks/<int:webhook>/", webhooks.webhook, name="webhook"),
-    path("notices/webhooks/<int:webhook>/_log", webhooks.log, name="webhook-log"),
-    path("notices/webhooks/<int:webhook>/act/", webhooks.act, name="webhook-act"),
+    path("notices/mail/", delivery.mail, name="notice-mail"),
+    path("notices/webhooks/", delivery.webhooks, name="webhooks"),
+    path("notices/webhooks/new/", delivery.new, name="webhook-new"),
+    path("notices/webhooks/<int:webhook>/", delivery.webhook, name="webhook"),
+    path("notices/webhooks/<int:webhook>/_log", delivery.log, name="webhook-log"),
+    path("notices/webhooks/<int:webhook>/act/", delivery.act, name="webhook-act"),
 ]

@@ -18,8 +18,7 @@ from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import Invalid
 from apps.dashboard.notices.presenters import draw, headline
-from apps.dashboard.shell.actor import actor_of
-from apps.dashboard.shell.htmx import SeeOther, fragment
+from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.notices import selectors
 from apps.notices.kinds import kinds
 from apps.policies.selectors import list_policies

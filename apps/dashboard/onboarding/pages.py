@@ -28,7 +28,7 @@ from apps.dashboard.onboarding.forms import (
     algorithms_for,
 )
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.actor import actor_of
+from apps.dashboard.shell.requests import actor_of
 from apps.onboarding.first_policy_draft import LogState, get_beginning, log_state, require_beginner, tree_of
 from apps.onboarding.models import Beginning
 from apps.onboarding.tree_vs_usage import TreeVsUsage, compare_with_log

@@ -12,13 +12,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.accounts.names.account_ids import AccountKey
-from apps.dashboard.figures import bullet
-from apps.dashboard.figures.bullet import Bullet, State, Tolerance
+from apps.dashboard.figures import bars
+from apps.dashboard.figures.bars import Bullet, State, Tolerance
 from apps.dashboard.mapping.presenters import WHY
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.lines import bar_label, tolerance_of
 from apps.dashboard.shell.presentation import Balance
-from apps.mapping.suggestions import Suggestion
+from apps.mapping.selectors import Suggestion
 from apps.onboarding.tree_vs_usage import DAYS, TopEntry, TreeVsUsage, Unplaced
 from apps.policies.tree.columns import TreeColumns
 
@@ -178,15 +178,15 @@ def group_lines(against: TreeVsUsage) -> tuple[list[GroupLine], str]:
     """The entries at the top, and the scale of their bars in words."""
     tolerance = tolerance_of(against.settings)
     shown = list(against.ledger.top[:SHOWN])
-    own = bullet.differ_tenfold(row.target for row in shown)
-    scale = bullet.share_scale([(row.actual, row.target) for row in shown], tolerance)
+    own = bars.differ_tenfold(row.target for row in shown)
+    scale = bars.share_scale([(row.actual, row.target) for row in shown], tolerance)
     words = (
         _("each bar against its own target: tick 100 %, end 160 %")
         if own
         else _("0 to %(most)s") % {"most": presentation.percent(scale, 0)}
     )
     return [
-        _group_line(against, row, tolerance, bullet.against_target(row.target) if own else scale) for row in shown
+        _group_line(against, row, tolerance, bars.against_target(row.target) if own else scale) for row in shown
     ], words
 
 
@@ -207,7 +207,7 @@ def _group_line(against: TreeVsUsage, row: TopEntry, tolerance: Tolerance, maxim
     known = bool(against.ledger.used_core_s)
     actual = row.actual if known else None
     balance = presentation.balance(actual, row.target, has_usage=row.used_core_s > 0, tolerance=tolerance)
-    bar = bullet.draw(
+    bar = bars.draw(
         actual=actual, target=row.target, maximum=maximum, state=balance.state, width=_WIDTH, tolerance=tolerance
     )
     tree = against.tree

@@ -17,8 +17,7 @@ from apps.core.errors import Conflict, Invalid, NotFound, TooLarge
 from apps.dashboard.imports.reports import size
 from apps.dashboard.onboarding.forms import FirstPolicyForm, LogForm, TreeForm, ZoneForm, algorithms_for
 from apps.dashboard.onboarding.pages import Asked, log_context, show
-from apps.dashboard.shell.actor import actor_of
-from apps.dashboard.shell.htmx import SeeOther, fragment, is_htmx
+from apps.dashboard.shell.requests import SeeOther, actor_of, fragment, is_htmx
 from apps.onboarding import first_policy_draft as drafting
 from apps.onboarding.first_policy_draft import (
     LogState,

@@ -1,7 +1,9 @@
-"""The cards of the overview: what each is filled with, and nothing worked out twice for one page."""
+"""The cards of the overview: what each is filled with; a broken one says so and the page stays."""
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -11,29 +13,32 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from cachetools import LRUCache
 from django.http import HttpRequest
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import formats
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.analytics.series.calendar import site_zone
-from apps.analytics.series.storage.columns import DailySeries, SeriesState
+from apps.analytics.series.daily_series import DailySeries, SeriesState
 from apps.analytics.series.stored_series import load_children, series_state
 from apps.analytics.series.visible_days import as_visible
 from apps.core import clock
-from apps.dashboard.figures import bullet, sparkline
+from apps.core.errors import DomainError
+from apps.dashboard.figures import bars, sparkline
 from apps.dashboard.figures.deviation import NARROW, WIDE, draw_deviation
 from apps.dashboard.figures.sparkline import Sparkline
-from apps.dashboard.my_priority.walk import Story, tell
-from apps.dashboard.overview import words as overview_words
-from apps.dashboard.overview.cards import Card
+from apps.dashboard.my_priority.presenters import Story, tell
+from apps.dashboard.overview import concerns as overview_words
 from apps.dashboard.overview.concerns import list_concerns
 from apps.dashboard.requests.words import group_url
 from apps.dashboard.shell import lines, presentation
-from apps.dashboard.shell.actor import actor_of
 from apps.dashboard.shell.lines import Line
-from apps.dashboard.sources.pages import lines_of
+from apps.dashboard.shell.requests import actor_of
+from apps.dashboard.sources.presenters import lines_of
 from apps.engine import convergence
 from apps.explain.my_priority import get_my_priority
 from apps.policies.requests.group_division import list_led_groups
@@ -42,6 +47,77 @@ from apps.priorities.selectors import Overview
 from apps.priorities.selectors.overview import overview_of
 from apps.priorities.selectors.rows import PolicyView, open_view
 
+# --- Cards that fail alone --------------------------------------------------------------------------------------------
+logger = logging.getLogger(__name__)
+
+KEPT_FOR = timedelta(minutes=15)  # how long a last good value is worth showing, and to the same person alone
+_MOST_KEPT = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One part of a page: its root id, where it is fetched from, and what it is filled with.
+
+    build: None where there is nothing to show, and no card then. every_s: how often it looks for news.
+    """
+
+    name: str
+    title: str
+    template: str
+    url: str
+    build: Callable[[], Mapping[str, Any] | None]
+    every_s: int = 30
+    css: str = "card"
+
+
+class _LastGood:
+    """The last whole inside of cards, by person and address; this process's alone."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: LRUCache[tuple[Any, ...], tuple[datetime, str]] = LRUCache(_MOST_KEPT)
+
+    def keep(self, key: tuple[Any, ...], at: datetime, inside: str) -> None:
+        with self._lock:
+            self._known[key] = at, inside
+
+    def find(self, key: tuple[Any, ...], at: datetime) -> tuple[datetime, str] | None:
+        with self._lock:
+            found = self._known.get(key)
+        return found if found is not None and at - found[0] <= KEPT_FOR else None
+
+    def clear(self) -> None:
+        with self._lock:
+            self._known.clear()
+
+
+last_good = _LastGood()
+
+
+def draw_card(request: HttpRequest, card: Card, page_url: str) -> str:
+    """Never raises: what goes wrong is said in the card. Empty where there is nothing to show."""
+    key = (request.user.pk, card.url, get_language())
+    now = clock.now()
+    problem, inside, since = "", "", None
+    try:
+        context = card.build()
+        if context is None:
+            return ""
+        inside = render_to_string(card.template, {"card": card, **context}, request)
+        last_good.keep(key, now, inside)
+    except DomainError as error:
+        problem = error.message
+    except Exception:  # whatever it is, the other cards are still worth reading
+        logger.exception("Card %s", card.name)
+        problem = _("This part could not be loaded.")
+        kept = last_good.find(key, now)
+        if kept is not None:
+            since, inside = kept
+    shown = {"card": card, "inside": inside, "problem": problem, "since": since, "page_url": page_url}
+    return render_to_string("dashboard/_card.html", shown, request)
+
+
+# --- Contents ---------------------------------------------------------------------------------------------------------
 SHOWN = 12
 WIDTH = 200
 DAYS = 30
@@ -98,7 +174,7 @@ class Desk:
 
     @cached_property
     def against_target(self) -> bool:
-        return bullet.differ_tenfold(row.target or 0.0 for row in self.overview.top)
+        return bars.differ_tenfold(row.target or 0.0 for row in self.overview.top)
 
     @cached_property
     def state(self) -> SeriesState:

@@ -16,12 +16,9 @@ from django.views.decorators.http import require_POST, require_safe
 
 from apps.core import clock
 from apps.core.errors import NotFound
-from apps.dashboard.overview.cards import draw_card
-from apps.dashboard.overview.presenters import Desk, DeviationDay, cards_of, led_groups
-from apps.dashboard.shell.actor import actor_of
-from apps.dashboard.shell.downloads import csv_response
-from apps.dashboard.shell.htmx import SeeOther, fragment
+from apps.dashboard.overview.presenters import Desk, DeviationDay, cards_of, draw_card, led_groups
 from apps.dashboard.shell.navigation import current_policy_slug
+from apps.dashboard.shell.requests import SeeOther, actor_of, csv_response, fragment
 from apps.policies.selectors import get_policy
 from apps.priorities.pins import pin_entry, unpin_entry
 

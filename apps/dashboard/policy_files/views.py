@@ -14,19 +14,16 @@ from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.core import clock
-from apps.core.error_status import status_of
-from apps.core.errors import Conflict, DomainError, Invalid, TooLarge
+from apps.core.errors import Conflict, DomainError, Invalid, TooLarge, status_of
 from apps.dashboard.policy_files.forms import AUTO, PolicyFileForm
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.actor import actor_of
-from apps.dashboard.shell.htmx import SeeOther
-from apps.policies.files.exports import export_policy
-from apps.policies.files.imports import compare_change_set, import_policy
+from apps.dashboard.shell.requests import SeeOther, actor_of
+from apps.policies.files.import_export import compare_change_set, export_policy, import_policy
 from apps.policies.formats.registry import get_format, guess_format, list_formats, text_of
 from apps.policies.models import ChangeSet
 from apps.policies.selectors import get_policy
 from apps.policies.services import publish_change_set, withdraw_change_set
-from apps.policies.tree.comparison import Comparison, EntryChange
+from apps.policies.tree.difference import Comparison, EntryChange
 
 MOST_BYTES = 64 * 2**20
 _MOST_LOOKED_THROUGH = 20_000  # entries of which a page lists what each format leaves out

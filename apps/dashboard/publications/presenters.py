@@ -12,9 +12,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.dashboard.shell import lines, presentation
-from apps.dashboard.shell.keyed import Keyed
+from apps.dashboard.shell.presentation import Keyed
 from apps.federation.models import Publication, PublishedDocument, Reading, SiteKey, UsageFeed
-from apps.federation.publications.readers import list_readings
+from apps.federation.publishing import list_readings
 from apps.policies.tree.stored import load_tree
 
 _GROUP = 4

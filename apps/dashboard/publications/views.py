@@ -1,24 +1,33 @@
-"""What this site tells others: its name and key, the subtrees that it publishes, and the usage that it tells."""
+"""What this site tells others: its name and key, publications and feeds; made, changed, dropped."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from apps.accounts.actor import Actor
 from apps.core import clock
-from apps.core.errors import Invalid
+from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound
 from apps.dashboard.publications import presenters as published_lines
-from apps.dashboard.shell.actor import actor_of
-from apps.federation.documents.keys import list_keys
-from apps.federation.publications.services import list_publications, own_name
-from apps.federation.usage_feeds.feeds import list_feeds
+from apps.dashboard.publications.forms import FeedForm, PublicationForm, ReasonForm, ToldForm, whole
+from apps.dashboard.publications.presenters import ToldLine
+from apps.dashboard.shell.requests import SeeOther, actor_of
+from apps.federation.documents.trust import list_keys, rotate_key
+from apps.federation.models import Publication, UsageFeed
+from apps.federation.publishing import drop_publication, list_publications, make_publication, own_name
+from apps.federation.usage_feeds.feeds import drop_feed, list_feeds, make_feed
+from apps.policies.selectors import list_policies
 
 
+# --- Overview ---------------------------------------------------------------------------------------------------------
 @require_safe
 def published(request: HttpRequest) -> HttpResponse:
     """For administrators, who decide what leaves the site."""
@@ -55,3 +64,162 @@ def crumbs(*labels: str) -> list[dict[str, str]]:
         return [top, {"label": _("Our publications")}]
     here = {"label": _("Our publications"), "url": reverse("dashboard:federation-published")}
     return [top, here, *({"label": label} for label in labels)]
+
+
+# --- Publications and the key -----------------------------------------------------------------------------------------
+Row = TypeVar("Row", Publication, UsageFeed)
+_REFUSALS = (Invalid, Conflict, NotFound)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Publications and feeds differ in what is asked and who does it."""
+
+    form: type[ToldForm]
+    make: Callable[..., Any]
+    title: str
+    is_feed: bool
+
+
+def _publications() -> Kind:
+    return Kind(PublicationForm, make_publication, _("New publication"), is_feed=False)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def publication_new(request: HttpRequest) -> HttpResponse:
+    return make_one(request, _publications())
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def publication(request: HttpRequest, name: str) -> HttpResponse:
+    """Its readers, and a form to change it."""
+    rows = list_publications(actor=administrator(request))
+    row = named(rows, name, _("There is no such publication."))
+    line = published_lines.publication_line(row, clock.now())
+    initial = {"name": row.name, "expires": whole(row.expires_after_s / 86_400), "is_open": row.is_open}
+    return change_one(request, _publications(), line, initial)
+
+
+@require_POST
+def publication_drop(request: HttpRequest, name: str) -> HttpResponse:
+    form = ReasonForm(request.POST)
+    reason = form.cleaned_data["reason"] if form.is_valid() else ""
+    drop_publication(name=name, reason=reason, at=clock.now(), actor=actor_of(request))
+    messages.success(request, _("Publication stopped. Peers that mounted it keep their copy, with its age."))
+    return SeeOther(reverse("dashboard:federation-published"))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def rotate(request: HttpRequest) -> HttpResponse:
+    """Ask why, then make a new key that the present one hands over to."""
+    actor = administrator(request)
+    form = ReasonForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        rotate_key(reason=form.cleaned_data["reason"], at=clock.now(), actor=actor)
+        messages.success(request, _("Key replaced. Peers that trust the old key accept the new one automatically."))
+        return SeeOther(reverse("dashboard:federation-published") + "#key")
+    context = {"form": form, **identity(), "crumbs": crumbs(_("Replace the key"))}
+    status = 422 if request.method == "POST" else 200
+    return render(request, "dashboard/grid/rotate.html", context, status=status)
+
+
+def make_one(request: HttpRequest, kind: Kind) -> HttpResponse:
+    actor = administrator(request)
+    policies = [(policy.slug, policy.name) for policy in list_policies(actor=actor)]
+    if request.method != "POST":
+        given = {name: request.GET[name][:8192] for name in ("policy", "entry") if name in request.GET}
+        return _page(request, kind, kind.form(initial=given, policies=policies, is_new=True), None)
+    form = kind.form(request.POST, policies=policies, is_new=True)
+    if form.is_valid():
+        where = {"policy_slug": form.cleaned_data["policy"], "entry": form.cleaned_data["entry"]}
+        if (done := _done(request, kind, form, where, actor)) is not None:
+            return done
+    return _page(request, kind, form, None, status=422)
+
+
+def change_one(request: HttpRequest, kind: Kind, line: ToldLine, initial: dict[str, Any]) -> HttpResponse:
+    if request.method != "POST":
+        return _page(request, kind, kind.form(initial=initial, policies=(), is_new=False), line)
+    form = kind.form(request.POST, policies=(), is_new=False)
+    if form.is_valid():
+        where = {"policy_slug": line.policy, "entry": line.path}
+        if (done := _done(request, kind, form, where, actor_of(request))) is not None:
+            return done
+    return _page(request, kind, form, line, status=422)
+
+
+def _done(request: HttpRequest, kind: Kind, form: ToldForm, where: dict[str, str], actor: Actor) -> HttpResponse | None:
+    try:
+        made = kind.make(**where, **form.given(), at=clock.now(), actor=actor)
+    except _REFUSALS as refusal:
+        form.add_refusal(refusal)
+        return None
+    messages.success(request, _("Published.") if form.is_new else _("Publication changed."))
+    name = "dashboard:federation-feed" if kind.is_feed else "dashboard:federation-publication"
+    return SeeOther(reverse(name, args=[made.name]))
+
+
+def _page(
+    request: HttpRequest, kind: Kind, form: ToldForm, line: ToldLine | None, *, status: int = 200
+) -> HttpResponse:
+    drop = "dashboard:federation-feed-drop" if kind.is_feed else "dashboard:federation-publication-drop"
+    context = {
+        "form": form,
+        "fields": [form[name] for name in form.fields if name not in ("sends_running", "is_open")],
+        "ticks": [form[name] for name in form.fields if name in ("sends_running", "is_open")],
+        "is_feed": kind.is_feed,
+        "line": line,
+        "title": line.name if line else kind.title,
+        "drop_url": reverse(drop, args=[line.name]) if line else "",
+        "drop_form": ReasonForm(auto_id="drop_%s"),
+        "address": request.build_absolute_uri(line.address) if line else "",
+        "crumbs": crumbs(line.name if line else kind.title),
+    }
+    return render(request, "dashboard/grid/told.html", context, status=status)
+
+
+def named(rows: Sequence[Row], name: str, missing: str) -> Row:
+    found = next((row for row in rows if row.name == name), None)
+    if found is None:
+        raise NotFound(missing)
+    return found
+
+
+def administrator(request: HttpRequest) -> Actor:
+    actor = actor_of(request)
+    if not actor.is_admin:
+        raise NotAllowed(_("Only administrators decide what this site publishes."))
+    return actor
+
+
+# --- Feeds ------------------------------------------------------------------------------------------------------------
+def _feeds() -> Kind:
+    return Kind(FeedForm, make_feed, _("New usage feed"), is_feed=True)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def feed_new(request: HttpRequest) -> HttpResponse:
+    return make_one(request, _feeds())
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def feed(request: HttpRequest, name: str) -> HttpResponse:
+    """Its readers, and a form to change it."""
+    row = named(list_feeds(actor=administrator(request)), name, _("There is no such usage feed."))
+    line = published_lines.feed_line(row, clock.now())
+    initial = {
+        "name": row.name,
+        "capacity": whole(row.capacity_cores),
+        "keeps": row.keeps_days,
+        "expires": whole(row.expires_after_s / 3_600),
+        "sends_running": row.sends_running,
+        "is_open": row.is_open,
+    }
+    return change_one(request, _feeds(), line, initial)
+
+
+@require_POST
+def feed_drop(request: HttpRequest, name: str) -> HttpResponse:
+    drop_feed(name=name, at=clock.now(), actor=actor_of(request))
+    messages.success(request, _("Feed stopped. Subscribers keep their copy, with its age."))
+    return SeeOther(reverse("dashboard:federation-published"))

@@ -1,8 +1,9 @@
-"""Data quality: is what came in complete and plausible, and if not, where."""
+"""Data quality: is what came in complete and plausible; if not, what is odd, the worst first."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -11,18 +12,208 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_safe
 
 from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.dashboard.imports.reports import reason
-from apps.dashboard.quality.presenters import findings_of, n_worth, since_words, verdict
-from apps.dashboard.shell.actor import actor_of
-from apps.dashboard.shell.downloads import csv_response
-from apps.dashboard.sources.pages import coverage_of, lines_of
+from apps.dashboard.shell import presentation
+from apps.dashboard.shell.requests import actor_of, csv_response
+from apps.dashboard.sources.presenters import SourceLine, Timeliness, coverage_of, lines_of
 from apps.usage.quality import findings as quality
+from apps.usage.quality.coverage import Coverage
+from apps.usage.quality.findings import DataIssues
 
+# --- In words ---------------------------------------------------------------------------------------------------------
+_BAD, _WARN, _INFO = "bad", "warn", "info"
+_ORDER = {_BAD: 0, _WARN: 1, _INFO: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that whoever runs the site may have to look at."""
+
+    level: str
+    source: str
+    text: str
+    advice: str
+    url: str
+    key: str = ""  # which rule found it
+
+    @property
+    def icon(self) -> str:
+        return {_BAD: "alert-octagon", _WARN: "alert-triangle"}.get(self.level, "info-circle")
+
+
+def findings_of(lines: Sequence[SourceLine], issues: Mapping[str, DataIssues]) -> list[Finding]:
+    """The worst first, then by source."""
+    found = [one for line in lines for one in _of_source(line, issues[line.source.slug])]
+    return sorted(found, key=lambda one: (_ORDER[one.level], one.source))
+
+
+def verdict(found: Sequence[Finding], n_sources: int) -> str:
+    """The page's heading."""
+    n = n_worth(found)
+    if not n_sources:
+        return _("No usage sources yet")
+    if not n:
+        return _("No data issues")
+    return ngettext("%(n)s data issue", "%(n)s data issues", n) % {"n": presentation.count(n)}
+
+
+def n_worth(found: Sequence[Finding]) -> int:
+    """How many of them somebody should look at."""
+    return sum(one.level != _INFO for one in found)
+
+
+def _of_source(line: SourceLine, issues: DataIssues) -> list[Finding]:
+    """Every rule looks on its own; each gives one finding or none."""
+    rules = {
+        "silence": _silence,
+        "holes": _holes,
+        "held": _held,
+        "ahead": _ahead,
+        "rejected": _rejected,
+        "unmapped": _unmapped,
+        "too_late": _too_late,
+        "changed": _changed,
+        "vanished": _vanished,
+    }
+    return [replace(one, key=key) for key, rule in rules.items() if (one := rule(line, issues)) is not None]
+
+
+def _silence(line: SourceLine, issues: DataIssues) -> Finding | None:
+    if not line.is_behind:
+        return None
+    level = _BAD if line.state is Timeliness.SILENT else _WARN
+    every = presentation.duration(line.source.expected_every_s or 0)
+    text = _("No records since %(last)s; expected every %(every)s.") % {"last": line.last, "every": every}
+    return _finding(level, line, text, _("Check whether its collector runs and its token is valid."))
+
+
+def _holes(line: SourceLine, issues: DataIssues) -> Finding | None:
+    hours = sum(day.n_missing for day in issues.days)
+    if not hours:
+        return None
+    days = sum(day.state is not Coverage.FULL for day in issues.days if day.n_missing)
+    text = ngettext(
+        "%(n)s hour without expected usage, on %(days)s of the days shown.",
+        "%(n)s hours without expected usage, on %(days)s of the days shown.",
+        hours,
+    ) % {"n": presentation.count(hours), "days": days}
+    return _finding(_WARN, line, text, _("If the system was running, send that period again: duplicates don’t count."))
+
+
+def _held(line: SourceLine, issues: DataIssues) -> Finding | None:
+    if not issues.n_held:
+        return None
+    text = ngettext(
+        "%(n)s stretch of hours also came from another source; it doesn’t count before a decision.",
+        "%(n)s stretches of hours also came from another source; they don’t count before a decision.",
+        issues.n_held,
+    ) % {"n": presentation.count(issues.n_held)}
+    finding = _finding(_BAD, line, text, _("Decide whether these are the same jobs."))
+    return replace(finding, url=reverse("dashboard:overlaps"))
+
+
+def _ahead(line: SourceLine, issues: DataIssues) -> Finding | None:
+    if not issues.received.ahead:
+        return None
+    text = ngettext(
+        "%(n)s record ended in the future by our clock and was rejected.",
+        "%(n)s records ended in the future by our clock and were rejected.",
+        issues.received.ahead,
+    ) % {"n": presentation.count(issues.received.ahead)}
+    return _finding(_BAD, line, text, _("Set the clocks of both machines, or the source's time zone."))
+
+
+def _rejected(line: SourceLine, issues: DataIssues) -> Finding | None:
+    n = issues.received.rejected - issues.received.ahead
+    if n <= 0:
+        return None
+    total = issues.received.new + issues.received.duplicate + issues.received.corrected + issues.received.rejected
+    level = _BAD if n > total * 0.05 else _WARN
+    text = ngettext("%(n)s line was rejected.", "%(n)s lines were rejected.", n) % {"n": presentation.count(n)}
+    return _finding(level, line, text, _("See the reasons below and with each import; correct and send them again."))
+
+
+def _unmapped(line: SourceLine, issues: DataIssues) -> Finding | None:
+    if line.unmapped is None or not line.unmapped.n_accounts:
+        return None
+    n, core_s = line.unmapped.n_accounts, line.unmapped.core_s
+    if core_s is None:
+        text = ngettext("%(n)s unmapped account.", "%(n)s unmapped accounts.", n)
+    else:
+        text = ngettext(
+            "%(n)s unmapped account with %(hours)s core-h.",
+            "%(n)s unmapped accounts with %(hours)s core-h.",
+            n,
+        )
+    text = text % {"n": presentation.count(n), "hours": presentation.core_hours(core_s)}
+    return _finding(
+        _WARN, line, text, _("Add a mapping rule; it applies from the next recompute, without a new import.")
+    )
+
+
+def _too_late(line: SourceLine, issues: DataIssues) -> Finding | None:
+    n, core_s = issues.too_late
+    if not n:
+        return None
+    if core_s is None:
+        text = ngettext(
+            "%(n)s record ended before the retention period, and doesn’t count.",
+            "%(n)s records ended before the retention period, and don’t count.",
+            n,
+        )
+    else:
+        text = ngettext(
+            "%(n)s record of %(hours)s core-h ended before the retention period, and doesn’t count.",
+            "%(n)s records of %(hours)s core-h ended before the retention period, and don’t count.",
+            n,
+        )
+    text = text % {"n": presentation.count(n), "hours": presentation.core_hours(core_s)}
+    return _finding(_WARN, line, text, _("If it matters, add a usage adjustment."))
+
+
+def _changed(line: SourceLine, issues: DataIssues) -> Finding | None:
+    n, core_s = issues.changed
+    if not n:
+        return None
+    if core_s is None:
+        text = ngettext("%(n)s job changed after it had ended.", "%(n)s jobs changed after they had ended.", n)
+        return _finding(_INFO, line, text % {"n": presentation.count(n)}, _("The newest version counts."))
+    text = ngettext(
+        "%(n)s job changed after it had ended, by %(hours)s core-h in all.",
+        "%(n)s jobs changed after they had ended, by %(hours)s core-h in all.",
+        n,
+    ) % {"n": presentation.count(n), "hours": presentation.signed_hours(core_s)}
+    return _finding(_INFO, line, text, _("The newest version counts; see the list below."))
+
+
+def _vanished(line: SourceLine, issues: DataIssues) -> Finding | None:
+    if not issues.n_vanished:
+        return None
+    text = ngettext(
+        "%(n)s running job vanished from the listing and was closed at its last report.",
+        "%(n)s running jobs vanished from the listing and were closed at their last report.",
+        issues.n_vanished,
+    ) % {"n": presentation.count(issues.n_vanished)}
+    return _finding(_INFO, line, text, _("Their accounting records will replace this."))
+
+
+def _finding(level: str, line: SourceLine, text: str, advice: str) -> Finding:
+    url = reverse("dashboard:source", kwargs={"slug": line.source.slug})
+    return Finding(level, line.source.name, text, advice, url)
+
+
+def since_words(span: timedelta) -> str:
+    return ngettext("the last day", "the last %(n)s days", span.days) % {"n": span.days}
+
+
+# --- Views ------------------------------------------------------------------------------------------------------------
 PERIODS_DAYS = (7, 28, 90)
 _LISTED = 50
 

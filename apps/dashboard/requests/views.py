@@ -2,39 +2,300 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import reverse
+from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
 
+from apps.accounts.actor import Actor
 from apps.core import clock
-from apps.core.error_status import status_of
-from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound, Stale
-from apps.dashboard.requests import pages
+from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotFound, Stale, status_of
+from apps.dashboard.drafts.pages import review_url
+from apps.dashboard.group.presenters import long_day, short_day
 from apps.dashboard.requests.forms import AnswerForm
-from apps.dashboard.requests.words import group_url, ranks_words
-from apps.dashboard.shell.actor import actor_of
-from apps.dashboard.shell.htmx import SeeOther, fragment
+from apps.dashboard.requests.words import RequestCard, draw_request, group_url, ranks_words, state_label, wish_words
+from apps.dashboard.shell import lines, presentation
+from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
+from apps.policies.access.holders import GrantState, name_of
+from apps.policies.access.scope import visible_entries
 from apps.policies.changesets.lifecycle import comment_on
-from apps.policies.models import ChangeSet
-from apps.policies.requests.inbox import get_inbox
-from apps.policies.requests.share_requests import decline_request, grant_request
+from apps.policies.models import ChangeSet, Comment
+from apps.policies.operations.whole_trees import is_document
+from apps.policies.requests.inbox import EndingGrant, EndingShares, Inbox, get_inbox, last_words
+from apps.policies.requests.share_requests import (
+    RequestState,
+    decline_request,
+    grant_request,
+    state_of_request,
+    wish_of,
+)
 from apps.policies.selectors import get_change_set
 from apps.policies.services import withdraw_change_set
+from apps.policies.tree.stored import load_tree
 from apps.priorities.change_effects.requests import get_request_evidence
 
+# --- Page -------------------------------------------------------------------------------------------------------------
+SHOWN = 20  # requests with their whole story; the rest is a list
 
+
+@dataclass(frozen=True, slots=True)
+class ChangeLine:
+    """One change set in a list."""
+
+    change_set: ChangeSet
+    title: str
+    text: str
+    url: str
+    badge: str
+    css: str
+    state: str  # what the badge says: review, held, approved, behind, or how a request is
+    at: datetime
+    edit_url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EndLine:
+    """Something that ends soon."""
+
+    key: str
+    title: str
+    text: str
+    url: str
+    day: str
+    is_over: bool
+
+
+def show(
+    request: HttpRequest,
+    *,
+    status: int = 200,
+    answer: AnswerForm | None = None,
+    at_request: int = 0,
+    refusal: DomainError | None = None,
+) -> HttpResponse:
+    context = inbox_context(request)
+    shown = any(card.change_set.pk == at_request for card in context["cards"])
+    problem = refusal.message if refusal else ""
+    context |= {"answer": answer, "at_request": at_request, "refusal": refusal, "problem": problem, "is_at_card": shown}
+    return render(request, "dashboard/requests/inbox.html", context, status=status)
+
+
+def inbox_context(request: HttpRequest) -> dict[str, Any]:
+    actor, at = actor_of(request), clock.now()
+    inbox = get_inbox(at=at, actor=actor)
+    said = last_words([*inbox.sent, *inbox.drafts, *inbox.reviews])
+    return {
+        "inbox": inbox,
+        "title": _title(inbox),
+        "subtitle": _subtitle(inbox, at),
+        "cards": _cards(request, inbox.requests[:SHOWN]),
+        "more_requests": [_waiting(each) for each in inbox.requests[SHOWN:]],
+        "reviews": [_waiting(each) for each in inbox.reviews],
+        "drafts": [_draft(each, said.get(each.pk)) for each in inbox.drafts],
+        "sent": [_sent(each, said.get(each.pk), actor, at) for each in inbox.sent],
+        "scheduled": [_scheduled(each) for each in inbox.scheduled],
+        "ends": sorted(
+            [*map(_grant_end, inbox.grants), *(_shares_end(each, at) for each in inbox.shares)],
+            key=lambda line: not line.is_over,
+        ),
+        "mark": mark_of(inbox),
+        "crumbs": [{"label": _("Inbox")}],
+    }
+
+
+def mark_of(inbox: Inbox) -> str:
+    """Changes when something waits that was not there before."""
+    waiting = [*inbox.requests, *inbox.reviews]
+    return "-".join(f"{each.pk}.{each.version}" for each in waiting[:100]) or "none"
+
+
+def _title(inbox: Inbox) -> str:
+    if not inbox.n_waiting:
+        return _("No pending decisions")
+    text = ngettext("%(n)s pending decision", "%(n)s pending decisions", inbox.n_waiting)
+    return text % {"n": presentation.count(inbox.n_waiting)}
+
+
+def _subtitle(inbox: Inbox, at: datetime) -> str:
+    if not inbox.n_waiting:
+        return _("Requests from groups below you and changes that need your approval appear here.")
+    oldest = min(each.updated_at for each in (*inbox.requests, *inbox.reviews))
+    age = presentation.age(presentation.seconds_between(oldest, at))
+    told = []
+    if n := len(inbox.requests):
+        told.append(ngettext("%(n)s request from below", "%(n)s requests from below", n) % {"n": n})
+    if n := len(inbox.reviews):
+        told.append(ngettext("%(n)s change to review", "%(n)s changes to review", n) % {"n": n})
+    return _("%(what)s. The oldest has waited %(age)s.") % {"what": ", ".join(told), "age": age}
+
+
+def _cards(request: HttpRequest, requests: Sequence[ChangeSet]) -> list[RequestCard]:
+    comments: dict[int, list[Comment]] = {}
+    for comment in Comment.objects.filter(change_set__in=[each.pk for each in requests]):
+        comments.setdefault(comment.change_set_id, []).append(comment)
+    found = []
+    for change_set in requests:
+        try:
+            story = get_request_evidence(change_set, actor=actor_of(request), with_ranks=False)
+        except DomainError:  # archived or hidden since the list was made
+            continue
+        found.append(draw_request(story, comments.get(change_set.pk, [])))
+    return found
+
+
+def _title_of(change_set: ChangeSet) -> str:
+    first = change_set.reason.strip().partition("\n")[0]
+    return first[:120] or _("Change set %(n)d") % {"n": change_set.pk}
+
+
+def _edits(change_set: ChangeSet) -> str:
+    n = len(change_set.operations)
+    return ngettext("%(n)s edit", "%(n)s edits", n) % {"n": n}
+
+
+def _waiting(change_set: ChangeSet) -> ChangeLine:
+    """A change of somebody else, or one that was held when it was due."""
+    text = f"{change_set.author_name}, {change_set.policy.name}, {_edits(change_set)}"
+    badge, css, state = _("review"), "warn", "review"
+    if change_set.held_for:
+        badge, text, state = _("held"), f"{text}. {change_set.held_for}", "held"
+    elif change_set.state == ChangeSet.State.APPROVED:
+        badge, css, state = _("approved"), "ok", "approved"
+    return ChangeLine(
+        change_set, _title_of(change_set), text, review_url(change_set.pk), badge, css, state, change_set.updated_at
+    )
+
+
+def _draft(change_set: ChangeSet, comment: Comment | None) -> ChangeLine:
+    head, text = change_set.policy.head_number, _edits(change_set)
+    behind = head - change_set.base_number
+    badge = ngettext("%(n)s revision behind", "%(n)s revisions behind", behind) % {"n": behind} if behind else ""
+    if comment is not None and comment.author_name != change_set.author_name:
+        text = f"{text}. {comment.author_name}: “{comment.text}”"
+    is_whole = is_document(change_set)
+    url = review_url(change_set.pk) if is_whole else reverse("dashboard:draft", kwargs={"change_set": change_set.pk})
+    text = f"{change_set.policy.name}, {text}"
+    return ChangeLine(
+        change_set,
+        _title_of(change_set),
+        text,
+        url,
+        badge,
+        "warn",
+        "behind" if behind else "",
+        change_set.updated_at,
+        edit_url="" if is_whole else url,
+    )
+
+
+def _sent(change_set: ChangeSet, comment: Comment | None, actor: Actor, at: datetime) -> ChangeLine:
+    """What I asked for or proposed, and how it stands."""
+    is_request = change_set.origin == ChangeSet.Origin.REQUEST
+    state = state_of_request(change_set)
+    badge = state_label(state) if is_request else _("approved") if change_set.state == "approved" else _("waiting")
+    key = str(state) if is_request else "approved" if change_set.state == "approved" else str(RequestState.OPEN)
+    css = {
+        RequestState.GRANTED: "ok",
+        RequestState.GRANTED_OTHER: "ok",
+        RequestState.DECLINED: "bad",
+        RequestState.OPEN: "warn",
+    }.get(state, "")
+    text = change_set.policy.name
+    if change_set.held_for:
+        badge, text, key = _("held"), f"{text}. {change_set.held_for}", "held"
+    elif comment is not None:
+        text = f"{text}. {comment.author_name}: “{comment.text}”"
+    url = review_url(change_set.pk)
+    if is_request and change_set.asks_entry_uid is not None:
+        url = reverse("dashboard:group", kwargs={"policy": change_set.policy.slug, "uid": change_set.asks_entry_uid})
+    title = _asked_title(change_set, actor, at) if is_request else _title_of(change_set)
+    return ChangeLine(change_set, title, text, url, badge, css, key, change_set.updated_at)
+
+
+def _asked_title(change_set: ChangeSet, actor: Actor, at: datetime) -> str:
+    """With the entry's name of now, if whoever asked still sees it."""
+    tree = load_tree(change_set.policy)
+    i = tree.index_of_uid(change_set.asks_entry_uid) if change_set.asks_entry_uid else None
+    sees = visible_entries(policy=change_set.policy, tree=tree, actor=actor, at=at)
+    name = tree.name[i] if i is not None and sees.may_see(i) else _("an entry outside your view")
+    return _("%(name)s requests %(wish)s") % {"name": name, "wish": wish_words(wish_of(change_set))}
+
+
+def _scheduled(change_set: ChangeSet) -> ChangeLine:
+    at = change_set.effective_at or change_set.updated_at
+    text = _("%(name)s, %(policy)s, %(edits)s. Checked again then.") % {
+        "name": change_set.author_name,
+        "policy": change_set.policy.name,
+        "edits": _edits(change_set),
+    }
+    return ChangeLine(change_set, _title_of(change_set), text, review_url(change_set.pk), "", "", "", at)
+
+
+def _grant_end(ending: EndingGrant) -> EndLine:
+    grant, line = ending.line.grant, ending.line
+    is_over = line.state == GrantState.EXPIRED
+    who = _("you") if line.is_own else name_of(grant)
+    text = _("%(role)s of %(entry)s, %(policy)s") % {
+        "role": grant.get_role_display(),
+        "entry": line.entry_name,
+        "policy": ending.policy.name,
+    }
+    ends = grant.expires_at.date() if grant.expires_at else None
+    title = _("Role ended: %(who)s") if is_over else _("Role ends: %(who)s")
+    url = _access_url(ending.policy.slug)
+    return EndLine(
+        "role_ended" if is_over else "role", title % {"who": who}, text, url, short_day(ends) if ends else "", is_over
+    )
+
+
+def _access_url(slug: str) -> str:
+    for name in ("access", "grants"):
+        try:
+            return reverse(f"dashboard:{name}", kwargs={"policy": slug})
+        except NoReverseMatch:
+            continue
+    return ""
+
+
+def _shares_end(ending: EndingShares, at: datetime) -> EndLine:
+    dates = ending.dates
+    is_over = dates.ends_on is not None and dates.ends_on < timezone.localdate(at)
+    words = {
+        "keep": _("keeps its shares until they are changed"),
+        "zero": _("gets no more shares"),
+        "archive": _("is archived"),
+    }
+    if isinstance(dates.at_end, str):
+        then = words.get(dates.at_end, "")
+    else:
+        then = _("shares %(now)s to %(then)s") % {
+            "now": presentation.shares(ending.shares),
+            "then": presentation.shares(dates.at_end),
+        }
+    day = long_day(dates.ends_on) if dates.ends_on else ""
+    text = f"{ending.policy.name} {ending.path}: {then}"
+    title = _("%(name)s: until %(day)s") % {"name": ending.name, "day": day}
+    url = lines.entry_url(ending.policy.slug, ending.uid, ending.name)
+    return EndLine("shares", title, text, url, short_day(dates.ends_on) if dates.ends_on else "", is_over)
+
+
+# --- Views ------------------------------------------------------------------------------------------------------------
 def page_url(**_kwargs: Any) -> str:
     return reverse("dashboard:inbox")
 
 
 @require_safe
 def inbox(request: HttpRequest) -> HttpResponse:
-    return pages.show(request)
+    return show(request)
 
 
 @require_safe
@@ -43,7 +304,7 @@ def news(request: HttpRequest) -> HttpResponse:
     """Whether something came since the page was made: said, not moved under somebody's pointer."""
     found = get_inbox(at=clock.now(), actor=actor_of(request))
     seen = request.GET.get("seen", "")
-    context = {"mark": seen, "is_new": pages.mark_of(found) != seen, "n": found.n_waiting}
+    context = {"mark": seen, "is_new": mark_of(found) != seen, "n": found.n_waiting}
     return render(request, "dashboard/requests/_news.html", context)
 
 
@@ -75,7 +336,7 @@ def answer(request: HttpRequest, change_set: int) -> HttpResponse:
             messages.warning(request, error.message)
             return SeeOther(back)
         status = status_of(error)
-        return pages.show(request, status=status, answer=form, at_request=found.pk, refusal=error)
+        return show(request, status=status, answer=form, at_request=found.pk, refusal=error)
     messages.success(request, said)
     return SeeOther(back)
 

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.dashboard.drafts.pages import review_url
-from apps.dashboard.figures.bullet import State, Tolerance
+from apps.dashboard.figures.bars import State, Tolerance
 from apps.dashboard.group.presenters import long_day
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.presentation import Balance

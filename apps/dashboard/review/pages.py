@@ -17,7 +17,7 @@ from apps.core import clock
 from apps.dashboard.figures import dumbbell, moves
 from apps.dashboard.review import words as change_words
 from apps.dashboard.shell import lines, presentation
-from apps.dashboard.shell.actor import actor_of
+from apps.dashboard.shell.requests import actor_of
 from apps.policies.changesets.change_sets import ChangeSetAccess
 from apps.policies.changesets.checks import Check
 from apps.policies.models import ChangeSet

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from apps.dashboard.review import list_views as change_lists
 from apps.dashboard.review import views as changes
 from apps.dashboard.review.pages import TABS
 
@@ -22,8 +21,8 @@ def _tabs() -> list[URLPattern]:
 
 
 urlpatterns = [
-    path("policy/<slug:policy>/changes/", change_lists.changes, name="changes"),
-    path("policy/<slug:policy>/changes/_rows", change_lists.rows, name="changes-rows"),
+    path("policy/<slug:policy>/changes/", changes.changes, name="changes"),
+    path("policy/<slug:policy>/changes/_rows", changes.rows, name="changes-rows"),
     *_tabs(),
     path(f"{_CHANGE}/operations.json", changes.raw, name="change-operations"),
     path(f"{_CHANGE}/decide/", changes.decide, name="change-decide"),

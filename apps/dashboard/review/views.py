@@ -1,34 +1,84 @@
-"""The review of a change set: its tabs, the decision, conflicts after a rebase, and what people say about it."""
+"""The review of a change set: its tabs, the decision, conflicts, what people say; and lists of change sets."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.analytics.review import ReviewPage
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound, Stale
 from apps.dashboard.review import words as change_words
-from apps.dashboard.review.forms import DecisionForm, read_decision, read_local
-from apps.dashboard.review.pages import Decision, open_page, page_context, tab_context, tab_url
+from apps.dashboard.review.pages import STATES, Decision, open_page, page_context, tab_context, tab_url
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.htmx import SeeOther, fragment, is_htmx
+from apps.dashboard.shell.requests import SeeOther, actor_of, fragment, is_htmx
 from apps.policies import services
 from apps.policies.changesets import lifecycle
-from apps.policies.changesets.conflicts import EditConflict, FieldConflict
-from apps.policies.changesets.rebase import Side
+from apps.policies.changesets.conflicts import EditConflict, FieldConflict, Side
+from apps.policies.changesets.review import WHICH, Which, list_of_change_sets
+from apps.policies.models import ChangeSet
+from apps.policies.selectors import get_policy
 from apps.priorities.change_effects import runs as effect_runs
 
+# --- Forms ------------------------------------------------------------------------------------------------------------
+STEPS = ("propose", "approve", "request-changes", "publish", "schedule", "withdraw")
+MOST_TEXT = 4_000
 
+
+@dataclass(frozen=True, slots=True)
+class DecisionForm:
+    """As it was sent. `problem`: why it can't be done as it is; `problem_code` names it."""
+
+    step: str
+    version: int
+    text: str
+    typed_at: str
+    effective_at: datetime | None
+    problem: str = ""
+    problem_code: str = ""
+
+
+def read_decision(data: QueryDict) -> DecisionForm:
+    step, text = data.get("step", ""), data.get("text", "").strip()[:MOST_TEXT]
+    typed = data.get("effective_at", "").strip()[:40]
+    number = data.get("version", "")
+    version = int(number) if number.isascii() and number.isdecimal() and len(number) < 10 else 0
+    effective_at = read_local(typed)
+    problem, code = "", ""
+    if step == "request-changes" and not text:
+        code, problem = "text_missing", _("Enter what should change: the author reads it.")
+    elif step == "schedule" and effective_at is None:
+        code, problem = "no_time", _("Enter a date and time, such as 2027-01-01 08:00.")
+    return DecisionForm(step, version, text, typed, effective_at, problem, code)
+
+
+def read_local(typed: str) -> datetime | None:
+    """A date and time of the site's zone; at the change of clocks, the earlier of two, the later side of a gap."""
+    try:
+        naive = datetime.fromisoformat(typed)
+    except ValueError:
+        return None
+    if naive.tzinfo is not None:
+        return naive.astimezone(UTC)
+    try:
+        return timezone.make_aware(naive).astimezone(UTC)
+    except OverflowError:
+        return None
+
+
+# --- One change set ---------------------------------------------------------------------------------------------------
 def page_url(change_set: int, tab: str = "diff", **_kwargs: Any) -> str:
     return tab_url(change_set, tab)
 
@@ -273,3 +323,75 @@ def _show(
 def _status(error: DomainError) -> int:
     kinds = ((Stale, 412), (Conflict, 409), (NotAllowed, 403), (NotFound, 404))
     return next((status for kind, status in kinds if isinstance(error, kind)), 422)
+
+
+# --- Lists ------------------------------------------------------------------------------------------------------------
+def list_url(policy: str, **_kwargs: Any) -> str:
+    return reverse("dashboard:changes", kwargs={"policy": policy})
+
+
+@require_safe
+def changes(request: HttpRequest, policy: str) -> HttpResponse:
+    return render(request, "dashboard/review/list.html", _context(request, policy))
+
+
+@require_safe
+@fragment(list_url)
+def rows(request: HttpRequest, policy: str) -> HttpResponse:
+    """One list, with the row of lists above it."""
+    context = _context(request, policy)
+    response = render(request, "dashboard/review/_rows.html", context)
+    n = len(context["rows"])
+    response["HX-Trigger"] = json.dumps({"announce": ngettext("%(n)s change", "%(n)s changes", n) % {"n": n}})
+    return response
+
+
+def _context(request: HttpRequest, policy: str) -> dict[str, Any]:
+    actor, at = actor_of(request), clock.now()
+    found = get_policy(slug=policy, actor=actor)
+    which: Which = next((each for each in WHICH if each == request.GET.get("list")), "open")
+    listed = list_of_change_sets(policy=found, which=which, actor=actor, at=at)
+    names = {
+        "open": _("Open"),
+        "mine": _("Mine"),
+        "waiting": _("Waiting for me"),
+        "published": _("Published"),
+        "withdrawn": _("Withdrawn"),
+    }
+    return {
+        "found": found,
+        "policy": policy,
+        "which": which,
+        "lists": [{"key": each, "name": names[each], "query": f"?list={each}"} for each in WHICH],
+        "rows": [_row(each) for each in listed],
+        "empty": _empty(which),
+        "crumbs": [
+            {"label": found.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+            {"label": _("Changes")},
+        ],
+    }
+
+
+def _row(change_set: ChangeSet) -> dict[str, Any]:
+    css, icon = STATES[change_set.state]
+    n = len(change_set.operations)
+    return {
+        "change_set": change_set,
+        "title": change_words.title_of(change_set),
+        "url": tab_url(change_set.pk),
+        "state": change_set.get_state_display(),
+        "css": css,
+        "icon": icon,
+        "edits": ngettext("%(n)s edit", "%(n)s edits", n) % {"n": n},
+        "revision": getattr(change_set, "revision", None),
+    }
+
+
+def _empty(which: str) -> str:
+    return {
+        "open": _("No open changes. Edit the tree to start one."),
+        "mine": _("You have no open changes. Edit the tree to start one."),
+        "waiting": _("No decisions requested."),
+        "published": _("No visible published changes."),
+        "withdrawn": _("No withdrawn changes."),
+    }[which]

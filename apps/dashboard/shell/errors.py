@@ -15,9 +15,8 @@ from django.template.loader import render_to_string
 from django.utils.translation import gettext as _
 
 from apps.core.disk_space import no_room_message
-from apps.core.error_status import status_of
-from apps.core.errors import DomainError, FieldProblem
-from apps.dashboard.shell.htmx import is_htmx
+from apps.core.errors import DomainError, FieldProblem, status_of
+from apps.dashboard.shell.requests import is_htmx
 
 RETRY_AFTER_S = "10"
 

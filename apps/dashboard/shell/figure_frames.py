@@ -12,9 +12,9 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from apps.core.errors import Invalid
-from apps.dashboard.shell.downloads import csv_response
+from apps.dashboard.shell.requests import csv_response
 from apps.figures import Figure, Table
-from apps.figures.answer import answer_of, body_of
+from apps.figures.figure import answer_of, body_of
 from apps.figures.paint import first_drawing
 
 

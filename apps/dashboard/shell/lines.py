@@ -1,4 +1,4 @@
-"""Entries of a tree as lines of a page: text, bar and balance beside each other, siblings on one scale."""
+"""Entries of a tree as lines of a page: text, bar, balance and sparkline, siblings on one scale."""
 
 from __future__ import annotations
 
@@ -6,27 +6,96 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import isfinite
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from django.urls import reverse
 from django.utils.text import slugify
 from django.utils.translation import gettext as _
 
+from apps.analytics.convergence.selectors import Trend, load_trends
 from apps.dashboard.algorithm.words import OwnNumber, own_number
-from apps.dashboard.figures import bullet
-from apps.dashboard.figures.bullet import Bullet, State, Tolerance
-from apps.dashboard.shell import presentation, scope_words
-from apps.dashboard.shell.keyed import Keyed, Standing
-from apps.dashboard.shell.presentation import Balance
-from apps.dashboard.shell.trends import DrawnTrend
+from apps.dashboard.figures import bars, sparkline
+from apps.dashboard.figures.bars import Bullet, State, Tolerance
+from apps.dashboard.figures.sparkline import Sparkline
+from apps.dashboard.shell import presentation
+from apps.dashboard.shell.presentation import Balance, Keyed, Standing
 from apps.policies.settings import PolicySettings
-from apps.priorities.selectors import EntryRow, MoreRow
+from apps.priorities.selectors import EntryRow, MoreRow, PolicyView
 
-if TYPE_CHECKING:
-    from apps.dashboard.shell.scope_words import ScopeBadge
 
+# --- Scope ------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class ScopeBadge:
+    """scope: `local` or `global`. short: for a badge; words: for a title, and for who can't see it."""
+
+    scope: str
+    sources: Sequence[str]
+    short: str
+    words: str
+
+
+def badge_of(entry: EntryRow) -> ScopeBadge | None:
+    """None for an entry that has its parent's scope, and for one without children, where a scope has no effect."""
+    if not entry.scope or not (entry.n_children or entry.hidden_children):
+        return None
+    words = _("Children are compared by %(usage)s") % {"usage": phrase(entry.scope, entry.scope_sources)}
+    return ScopeBadge(entry.scope, entry.scope_sources, _short(entry.scope, entry.scope_sources), words)
+
+
+def phrase(scope: str, sources: Sequence[str]) -> str:
+    """Such as "global usage, all sites" and "local usage, only of cluster"."""
+    usage = _("global usage") if scope == "global" else _("local usage")
+    if sources:
+        return _("%(usage)s, only of %(sources)s") % {"usage": usage, "sources": ", ".join(sources)}
+    return _("%s, all sites") % usage if scope == "global" else _("%s, this site") % usage
+
+
+def _short(scope: str, sources: Sequence[str]) -> str:
+    if sources:
+        return _("only %(sources)s") % {"sources": ", ".join(sources)}
+    return _("global") if scope == "global" else _("local")
+
+
+# --- Trends -----------------------------------------------------------------------------------------------------------
+MOST = 300  # rows of one page that get theirs
+_COLOURED = ("over", "under")
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnTrend:
+    """A line, and what it says to somebody who can't see it."""
+
+    figure: Sparkline
+    words: str
+
+
+def draw_trends(view: PolicyView, rows: Sequence[EntryRow], *, of: str = "parent") -> dict[UUID, DrawnTrend]:
+    """By entry; one read for all rows. Entries without known days are left out."""
+    wanted = [row for row in rows if row.parent_uid is not None and row.target is not None][:MOST]
+    found = load_trends(view, [row.uid for row in wanted], of=of)
+    drawn = {}
+    for row in wanted:
+        trend = found.get(row.uid)
+        state = row.state if row.state in _COLOURED else "on"
+        line = sparkline.draw(trend.actual, trend.target, state=state) if trend is not None else None
+        if trend is not None and line is not None:
+            drawn[row.uid] = DrawnTrend(line, _words(trend))
+    return drawn
+
+
+def _words(trend: Trend) -> str:
+    known = [value for value in trend.actual if isfinite(value)]
+    return _("%(before)s to %(after)s in %(n)s days") % {
+        "before": presentation.percent(known[0]),
+        "after": presentation.percent(known[-1]),
+        "n": len(trend.actual),
+    }
+
+
+# --- Lines ------------------------------------------------------------------------------------------------------------
 OF_PARENT = "parent"
 OF_TOTAL = "total"
 
@@ -153,7 +222,7 @@ def draw_lines(
     policy_slug: str,
     tolerance: Tolerance,
     of: str = OF_PARENT,
-    width: int = bullet.TREE_WIDTH,
+    width: int = bars.TREE_WIDTH,
     against_target: bool = False,
     first_index: int = 2,
     own_column: str = "",
@@ -172,10 +241,10 @@ def draw_lines(
         actual, target = values(entry, of)
         is_root = entry.parent_uid is None
         shown = None if is_root or target is None else _balance(entry, actual, target, of, tolerance)
-        maximum = bullet.against_target(target or 0) if against_target else scales.get(entry.parent_uid, 1.0)
+        maximum = bars.against_target(target or 0) if against_target else scales.get(entry.parent_uid, 1.0)
         bar = None
         if shown is not None:
-            bar = bullet.draw(
+            bar = bars.draw(
                 actual=actual, target=target, maximum=maximum, state=shown.state, width=width, tolerance=tolerance
             )
         lines.append(
@@ -191,7 +260,7 @@ def draw_lines(
                 tolerance=tolerance,
                 trend=trends.get(entry.uid),
                 origin=origins.get(entry.uid),
-                scope=scope_words.badge_of(entry),
+                scope=badge_of(entry),
                 own=own_number(entry.columns, own_column, algorithm, tolerance),
             )
         )
@@ -237,7 +306,7 @@ def sibling_scales(entries: Iterable[EntryRow], *, of: str, tolerance: Tolerance
     for entry in entries:
         actual, target = values(entry, of)
         groups[entry.parent_uid].append((actual or 0.0, target or 0.0))
-    return {parent: bullet.share_scale(pairs, tolerance) for parent, pairs in groups.items()}
+    return {parent: bars.share_scale(pairs, tolerance) for parent, pairs in groups.items()}
 
 
 def bar_label(actual: float | None, target: float | None, tolerance: Tolerance) -> str:

@@ -11,10 +11,10 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.dashboard.federation import presenters as federation_lines
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.keyed import Keyed
 from apps.dashboard.shell.lines import Origin
+from apps.dashboard.shell.presentation import Keyed
 from apps.federation.grid.peers import Place
-from apps.federation.mounts.provenance import Provenance, load_provenance, provenance_of
+from apps.federation.mounts.selectors import Provenance, load_provenance, provenance_of
 from apps.federation.staleness import Condition
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
 from django.conf import settings
 from django.utils import formats, timezone
+from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.dashboard.figures.bullet import USUAL_TOLERANCE, State, Tolerance
+from apps.dashboard.figures.bars import USUAL_TOLERANCE, State, Tolerance
 from apps.priorities.sentences.numbers import MINUS as MINUS
 from apps.priorities.sentences.numbers import NBSP as NBSP
 from apps.priorities.sentences.numbers import UNKNOWN as UNKNOWN
@@ -22,6 +24,38 @@ from apps.priorities.sentences.numbers import points as points
 from apps.priorities.sentences.numbers import points_phrase as points_phrase
 from apps.priorities.sentences.numbers import signed as signed
 
+
+# --- Sentences with a key ---------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """One sentence, or several with their keys one after the other."""
+
+    key: str
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A condition as a badge: class, icon, word and key."""
+
+    css: str
+    icon: str
+    word: str | Promise
+    key: str
+
+
+def joined(sentences: Iterable[Keyed]) -> Keyed:
+    found = [each for each in sentences if each]
+    return Keyed(" ".join(each.key for each in found), " ".join(each.text for each in found))
+
+
+# --- Numbers ----------------------------------------------------------------------------------------------------------
 SECONDS_PER_HOUR = 3600.0
 
 

@@ -11,10 +11,9 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from apps.core import clock
-from apps.dashboard.shell.actor import actor_of
-from apps.dashboard.shell.htmx import SeeOther
+from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.policies.changesets import drafts
-from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.direct import publish_operations
 
 Operations = Sequence[Mapping[str, Any]]
 

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid
 from apps.dashboard.shell import presentation
-from apps.policies.history.revision_lookup import read_moment
+from apps.policies.selectors import read_moment
 from apps.priorities.selectors import Moment
 from apps.priorities.sentences import text_of
 

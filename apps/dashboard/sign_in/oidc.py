@@ -21,8 +21,8 @@ from apps.accounts.people import Person, welcome
 from apps.core import clock
 from apps.core.errors import DomainError, Unavailable
 from apps.dashboard.shell.errors import Refusal, refusal_of, refuse
-from apps.dashboard.shell.htmx import SeeOther
-from apps.dashboard.sign_in.signed_in import sign_in, where_next
+from apps.dashboard.shell.requests import SeeOther
+from apps.dashboard.sign_in.session import sign_in, where_next
 
 PROVIDER_ID = "site"
 CALLBACK = "openid_connect_callback"  # the name by which allauth finds the address

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, cast
 from urllib.parse import quote, urlencode
 
+import qrcode
 from axes.handlers.proxy import AxesProxyHandler
 from axes.helpers import get_lockout_response
 from django.conf import settings
@@ -24,22 +27,53 @@ from apps.accounts.models import User
 from apps.accounts.sign_in import second_factor
 from apps.core import clock
 from apps.core.errors import Invalid, NotAllowed
-from apps.dashboard.shell.actor import actor_of
-from apps.dashboard.shell.htmx import SeeOther
-from apps.dashboard.sign_in import second_step
+from apps.dashboard.shell.requests import SeeOther, actor_of
+from apps.dashboard.sign_in import session
 from apps.dashboard.sign_in.forms import CodeForm
-from apps.dashboard.sign_in.qr import draw_qr
-from apps.dashboard.sign_in.second_step import Owing
-from apps.dashboard.sign_in.signed_in import asks_password
+from apps.dashboard.sign_in.session import Owing, asks_password
+
+# --- QR code ----------------------------------------------------------------------------------------------------------
+QUIET = 4  # modules of white that a reader needs around it
 
 
+@dataclass(frozen=True)
+class Qr:
+    """d: the dark modules in units of one, inside a square of n."""
+
+    n: int
+    d: str
+
+    @property
+    def view_box(self) -> str:
+        return f"{-QUIET} {-QUIET} {self.n + 2 * QUIET} {self.n + 2 * QUIET}"
+
+
+def draw_qr(text: str) -> Qr:
+    code = qrcode.QRCode(border=0)
+    code.add_data(text)
+    code.make(fit=True)
+    rows = code.get_matrix()
+    return Qr(len(rows), "".join(part for y, row in enumerate(rows) for part in _runs(y, row)))
+
+
+def _runs(y: int, row: list[bool]) -> list[str]:
+    parts, x = [], 0
+    for is_dark, run in groupby(row):
+        width = len(list(run))
+        if is_dark:
+            parts.append(f"M{x} {y}h{width}v1h-{width}z")
+        x += width
+    return parts
+
+
+# --- Views ------------------------------------------------------------------------------------------------------------
 @login_not_required
 @never_cache
 @sensitive_post_parameters("code", "ticket")
 @require_http_methods(["GET", "HEAD", "POST"])
 def step(request: HttpRequest) -> HttpResponse:
     """After the password: a code, or (where the site asks it of administrators) setting an app up."""
-    found = second_step.owing(request)
+    found = session.owing(request)
     if found is None:
         return SeeOther(reverse("dashboard:sign-in"))
     credentials = {"username": found.user.username}
@@ -54,7 +88,7 @@ def step(request: HttpRequest) -> HttpResponse:
 
 
 def _let_in(request: HttpRequest, found: Owing, form: CodeForm) -> HttpResponse:
-    actor = second_step.actor_owing(request, found.user)
+    actor = session.actor_owing(request, found.user)
     try:
         fits = second_factor.check_second_factor(
             user=found.user, code=form.cleaned_data["code"], at=clock.now(), actor=actor
@@ -63,16 +97,16 @@ def _let_in(request: HttpRequest, found: Owing, form: CodeForm) -> HttpResponse:
         form.add_refusal(refusal)
         return _step_page(request, found, form, status=429)
     if not fits:
-        second_step.failed(request, found.user)
+        session.failed(request, found.user)
         form.add_error("code", ValidationError(_("Wrong code, or used already."), code="wrong_code"))
         return _step_page(request, found, form, status=422)
-    second_step.finish(request, found)
+    session.finish(request, found)
     return SeeOther(found.next)
 
 
 def _set_up_first(request: HttpRequest, found: Owing, form: CodeForm) -> HttpResponse:
-    secret = second_step.read_ticket(request.POST.get("ticket", ""), found.user)
-    actor = second_step.actor_owing(request, found.user)
+    secret = session.read_ticket(request.POST.get("ticket", ""), found.user)
+    actor = session.actor_owing(request, found.user)
     try:
         codes = second_factor.add_second_factor(
             user=found.user, secret=secret, code=form.cleaned_data["code"], at=clock.now(), actor=actor
@@ -80,7 +114,7 @@ def _set_up_first(request: HttpRequest, found: Owing, form: CodeForm) -> HttpRes
     except Invalid as refusal:
         form.add_refusal(refusal)
         return _step_page(request, found, form, secret=secret, status=422)
-    second_step.finish(request, found)
+    session.finish(request, found)
     return _own_page(request, codes=codes, where=found.next)
 
 
@@ -114,7 +148,7 @@ def _add(request: HttpRequest, code: str) -> HttpResponse:
     if not _may_set_up(request):
         raise NotAllowed(_("You sign in elsewhere: two-factor authentication is set up there."))
     user = cast(User, request.user)
-    secret = second_step.read_ticket(request.POST.get("ticket", ""), user)
+    secret = session.read_ticket(request.POST.get("ticket", ""), user)
     codes = second_factor.add_second_factor(
         user=user, secret=secret, code=code, at=clock.now(), actor=actor_of(request)
     )
@@ -164,7 +198,7 @@ def _own_page(
         "forms": {name: form if form is not None and name == action else _form(name) for name in _STEPS},
     }
     if not has_one and context["may_set_up"]:
-        context |= _set_up(user, second_step.read_ticket(request.POST.get("ticket", ""), user))
+        context |= _set_up(user, session.read_ticket(request.POST.get("ticket", ""), user))
     return render(request, "dashboard/second_factor/own.html", context, status=status)
 
 
@@ -183,5 +217,5 @@ def _set_up(user: User, secret: str) -> dict[str, Any]:
         "qr": draw_qr(address),
         "secret": groups,
         "address": address,
-        "ticket": second_step.ticket_with(secret, user),
+        "ticket": session.ticket_with(secret, user),
     }

@@ -16,7 +16,7 @@ from apps.accounts.people import Person, welcome
 from apps.core import clock
 from apps.core.errors import DomainError
 from apps.dashboard.shell.errors import refusal_of, refuse
-from apps.dashboard.sign_in.signed_in import HEADER_NAME, sign_in, signed_in_by
+from apps.dashboard.sign_in.session import HEADER_NAME, sign_in, signed_in_by
 
 Answer = Callable[[HttpRequest], HttpResponse]
 _SEPARATOR = re.compile(r"[;,]")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ipaddress
+import threading
+import time
 from typing import Any
 from urllib.parse import urlencode
 
 from allauth.socialaccount.providers.oauth2.views import OAuth2CallbackView
+from axes.helpers import get_client_ip_address
+from cachetools import LRUCache
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.forms import AuthenticationForm
@@ -13,17 +18,59 @@ from django.contrib.auth.views import LoginView, LogoutView
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from apps.core.errors import NotFound
+from apps.core.errors import NotFound, TooOften
 from apps.dashboard.shell.errors import session_ended
-from apps.dashboard.shell.htmx import SeeOther, is_htmx
-from apps.dashboard.sign_in import oidc, second_step
-from apps.dashboard.sign_in.attempts import count_attempt
-from apps.dashboard.sign_in.signed_in import where_next
+from apps.dashboard.shell.requests import SeeOther, is_htmx
+from apps.dashboard.sign_in import oidc, session
+from apps.dashboard.sign_in.session import where_next
+
+# --- Attempts ---------------------------------------------------------------------------------------------------------
+MOST_A_MINUTE = 30
+_MOST_ADDRESSES = 10_000
+_V6_SITE = 64  # bits that one customer of a network has
+
+_minutes: LRUCache[str, tuple[int, int]] = LRUCache(_MOST_ADDRESSES)  # by address: the minute, and the attempts
+_lock = threading.Lock()
 
 
+def count_attempt(request: HttpRequest) -> None:
+    """
+    Raises:
+        TooOften: over the limit in this minute and process. Nothing has been hashed yet.
+    """
+    address, minute = _network(get_client_ip_address(request) or ""), minute_now()
+    with _lock:
+        counted_in, n_attempts = _minutes.pop(address, (minute, 0))
+        n_attempts = n_attempts + 1 if counted_in == minute else 1
+        _minutes[address] = (minute, n_attempts)
+    if n_attempts > MOST_A_MINUTE:
+        raise TooOften(_("Too many attempts to sign in came from your address. Wait a minute and try again."))
+
+
+def minute_now() -> int:
+    return int(time.monotonic() // 60)
+
+
+def forget_attempts() -> None:
+    with _lock:
+        _minutes.clear()
+
+
+def _network(address: str) -> str:
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is None:
+        return str(ipaddress.ip_network((found, _V6_SITE), strict=False))
+    return address
+
+
+# --- Views ------------------------------------------------------------------------------------------------------------
 class SignIn(LoginView):
     """Django's own view with our page; a fragment that lost its session gets a note instead of a whole page."""
 
@@ -40,9 +87,9 @@ class SignIn(LoginView):
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         """The password held. Whoever has a second step is signed in after it, and not before."""
         user = form.get_user()
-        if not second_step.is_due(user):
+        if not session.is_due(user):
             return super().form_valid(form)
-        second_step.begin(self.request, user, self.get_success_url())
+        session.begin(self.request, user, self.get_success_url())
         return SeeOther(reverse("dashboard:second-step"))
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:

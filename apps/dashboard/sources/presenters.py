@@ -1,4 +1,4 @@
-"""A usage source as a page shows it: is its data complete, and if not, since when."""
+"""Usage sources as pages show them: is the data complete, and if not, since when."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
+from zoneinfo import ZoneInfo
 
+from django.conf import settings
 from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.dashboard.figures.coverage import (
+from apps.accounts.actor import Actor
+from apps.core import clock
+from apps.dashboard.figures.strips import (
     BESIDE,
     NARROW,
     NARROW_DAYS,
@@ -23,9 +28,13 @@ from apps.dashboard.figures.coverage import (
     coverage_figure,
 )
 from apps.dashboard.shell import presentation
+from apps.priorities import selectors as priorities
+from apps.usage import selectors
 from apps.usage.models import Source
+from apps.usage.quality import coverage
 from apps.usage.quality.coverage import Coverage, Day
 
+# --- One source -------------------------------------------------------------------------------------------------------
 SILENT_AFTER = 3.0  # intervals: one missed is late, three are silence
 _METER, _TICK = 74.0, 48.0
 _ODD_SHOWN = 12
@@ -270,3 +279,43 @@ def _meter(source: Source, now: datetime) -> Meter | None:
         return None
     part = presentation.seconds_between(source.last_record_end_at, now) / source.expected_every_s
     return Meter(f"{max(1.5, min(part * _TICK, _METER)):.1f}", is_late=part > 1)
+
+
+# --- Lines and days ---------------------------------------------------------------------------------------------------
+def lines_of(actor: Actor) -> list[SourceLine]:
+    """Every source that the actor may know of."""
+    unmapped = _unmapped(actor)
+    return [_source_line(found, unmapped) for found in selectors.list_sources(actor=actor)]
+
+
+def line_of(found: Source, actor: Actor) -> SourceLine:
+    return _source_line(found, _unmapped(actor))
+
+
+def _source_line(found: Source, unmapped: dict[str, Unmapped]) -> SourceLine:
+    n_rejected = int(getattr(found, "n_rejected", 0))
+    return source_line(found, clock.now(), n_rejected=n_rejected, unmapped=unmapped.get(found.slug))
+
+
+def _unmapped(actor: Actor) -> dict[str, Unmapped]:
+    counted = priorities.count_unmapped_by_source(actor=actor)
+    return {slug: Unmapped(n_accounts, core_s) for slug, (n_accounts, core_s) in counted.items()}
+
+
+def coverage_of(lines: list[SourceLine], actor: Actor) -> dict[str, Any]:
+    zone = ZoneInfo(settings.TIME_ZONE)
+    found = coverage.list_days(
+        sources=[line.source for line in lines], n_days=WIDE_DAYS, at=clock.now(), zone=zone, actor=actor
+    )
+    rows = matching(lines, found)
+    wide, narrow = figures(rows)
+    return {
+        "rows": rows,
+        "wide": wide,
+        "narrow": narrow,
+        "wide_label": coverage_label(rows, WIDE_DAYS),
+        "narrow_label": coverage_label(rows, NARROW_DAYS),
+        "gaps": gaps(rows),
+        "n_days": WIDE_DAYS,
+        "day_table": day_table(rows),
+    }

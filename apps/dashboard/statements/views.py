@@ -1,24 +1,162 @@
-"""Monthly statements of a group: a page, and the same as a table."""
+"""Monthly statements of a group: core-hours as a page, and the same as a table."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils import formats
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_safe
 
 from apps.core.errors import Invalid
-from apps.dashboard.shell import lines
-from apps.dashboard.shell.actor import actor_of
-from apps.dashboard.shell.downloads import csv_response
-from apps.dashboard.statements import presenters as statement_lines
-from apps.notices.statements.selectors import StatementLine, get_statements
+from apps.dashboard.shell import lines, presentation
+from apps.dashboard.shell.requests import actor_of, csv_response
+from apps.notices.statements.selectors import AMOUNTS, Month, StatementLine, StatementPage, get_statements
+
+# --- Numbers in words -------------------------------------------------------------------------------------------------
+HOUR_S = 3600.0
+# Each amount with its formula, one a line: the page and the documents say the same.
+FORMULAS = (
+    ("entitled", gettext_lazy("Entitled"), gettext_lazy("Its target, each day, of the usage of all its competitors")),
+    ("used", gettext_lazy("Used"), gettext_lazy("Its own usage")),
+    ("lent", gettext_lazy("Lent"), gettext_lazy("Unused on days without waiting jobs")),
+    ("missed", gettext_lazy("Missed"), gettext_lazy("Unused on days with waiting jobs")),
+    ("unclear", gettext_lazy("Unclear"), gettext_lazy("Unused on days without data on waiting jobs")),
+    ("borrowed", gettext_lazy("Borrowed"), gettext_lazy("Used beyond its entitlement, by day")),
+)
+HEADER = (
+    "month",
+    "path",
+    *(f"{name}_core_h" for name in AMOUNTS),
+    "adjusted_core_h",
+    "target_first",
+    "target_last",
+    "days",
+    "days_missing",
+    "days_unclear",
+    "days_before_first_revision",
+    "closed",
+    "suppressed",
+    "rounded",
+)
 
 
+@dataclass(frozen=True, slots=True)
+class DrawnStatement:
+    month: str
+    month_words: str
+    name: str
+    url: str
+    amounts: Sequence[tuple[str, str]]  # label, core-hours
+    adjusted: str
+    note: str
+    is_chosen: bool
+    is_closed: bool
+    has_figures: bool
+    is_suppressed: bool
+
+
+def draw(page: StatementPage, line: StatementLine, *, is_part: bool = False) -> DrawnStatement:
+    amounts = [
+        (str(label), presentation.core_hours(getattr(line.figures, name)) if line.figures else presentation.UNKNOWN)
+        for name, label, _formula in FORMULAS
+    ]
+    return DrawnStatement(
+        month=line.month.text,
+        month_words=month_words(line.month),
+        name=line.name,
+        url=page_url(page.policy_slug, line) + f"?month={line.month.text}",
+        amounts=amounts,
+        adjusted="–" if line.adjusted is None else presentation.signed_hours(line.adjusted),
+        note=note(line),
+        is_chosen=not is_part and line.month == page.chosen.month,
+        is_closed=line.is_closed,
+        has_figures=line.figures is not None,
+        is_suppressed=line.is_suppressed,
+    )
+
+
+def page_url(policy_slug: str, line: StatementLine) -> str:
+    name = lines.name_slug(line.name)
+    return reverse("dashboard:statements", kwargs={"policy": policy_slug, "uid": line.uid, "name": name})
+
+
+def month_words(month: Month) -> str:
+    return str(formats.date_format(month.first_on, "F Y"))
+
+
+def note(line: StatementLine) -> str:
+    """What is to be said about the row besides its numbers."""
+    if line.is_suppressed:
+        return _("not shown: fewer than five active members")
+    if line.figures is None:
+        return _("no days yet") if line.missing_days else _("nothing to divide")
+    told = []
+    if line.missing_days:
+        told.append(ngettext("%(n)s day missing", "%(n)s days missing", line.missing_days) % {"n": line.missing_days})
+    if line.figures.n_before_first:
+        n = line.figures.n_before_first
+        told.append(
+            ngettext("%(n)s day from before the first policy", "%(n)s days from before the first policy", n) % {"n": n}
+        )
+    if line.corrections:
+        told.append(_("corrected since"))
+    if line.is_rounded:
+        told.append(_("rounded"))
+    return ", ".join(told)
+
+
+def verdict(line: StatementLine) -> str:
+    """One sentence for the month."""
+    given = {"name": line.name, "month": month_words(line.month)}
+    if line.is_suppressed:
+        return _("Usage of %(name)s in %(month)s is not shown: fewer than five active members.") % given
+    figures = line.figures
+    if figures is None:
+        return _("No statement for %(name)s in %(month)s.") % given
+    if figures.entitled <= 0:
+        return _("%(name)s had no entitlement in %(month)s.") % given
+    given["part"] = presentation.percent(figures.used / figures.entitled, 0)
+    return _("%(name)s used %(part)s of its entitlement in %(month)s.") % given
+
+
+def corrections(line: StatementLine) -> list[tuple[str, str]]:
+    labels = {name: str(label) for name, label, _formula in FORMULAS}
+    return [(labels[name], presentation.signed_hours(amount)) for name, amount in line.corrections.items()]
+
+
+def table_rows(found: Sequence[StatementLine]) -> Iterator[tuple[Any, ...]]:
+    """For CSV: numbers where they may be told, else empty with `suppressed`."""
+    for line in found:
+        figures = line.figures
+        amounts = [None if figures is None else getattr(figures, name) / HOUR_S for name in AMOUNTS]
+        target: tuple[Any, ...] = (
+            (figures.target_first, figures.target_last, figures.n_days) if figures else (None,) * 3
+        )
+        doubts: tuple[Any, ...] = (figures.n_unclear, figures.n_before_first) if figures else (None,) * 2
+        yield (
+            line.month.text,
+            line.path,
+            *amounts,
+            None if line.adjusted is None else line.adjusted / HOUR_S,
+            *target,
+            line.missing_days,
+            *doubts,
+            "yes" if line.is_closed else "no",
+            "yes" if line.is_suppressed else "no",
+            "yes" if line.is_rounded else "no",
+        )
+
+
+# --- Views ------------------------------------------------------------------------------------------------------------
 @require_safe
 def statements(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpResponse:
     """Twelve months, and one of them with its formulas, its parts and its changes of shares."""
@@ -28,7 +166,7 @@ def statements(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpR
     except Invalid as error:
         page, problem = get_statements(policy_slug=policy, uid=uid, actor=actor), error.message
     chosen = page.chosen
-    drawn = statement_lines.draw(page, chosen)
+    drawn = draw(page, chosen)
     tree = reverse("dashboard:policy", kwargs={"policy": policy})
     entry = lines.entry_url(policy, uid, page.name)
     context = {
@@ -36,17 +174,16 @@ def statements(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpR
         "policy": policy,
         "name": lines.name_slug(page.name),
         "problem": problem,
-        "verdict": statement_lines.verdict(chosen),
+        "verdict": verdict(chosen),
         "chosen": drawn,
         "amounts": [
-            (*amount, formula)
-            for (_key, _label, formula), amount in zip(statement_lines.FORMULAS, drawn.amounts, strict=True)
+            (*amount, formula) for (_key, _label, formula), amount in zip(FORMULAS, drawn.amounts, strict=True)
         ],
-        "labels": [label for _key, label, _formula in statement_lines.FORMULAS],
-        "months": [statement_lines.draw(page, line) for line in page.months if _is_worth_a_row(line, chosen)],
-        "parts": [statement_lines.draw(page, line, is_part=True) for line in page.children],
-        "corrections": statement_lines.corrections(chosen),
-        "here": statement_lines.page_url(policy, chosen),
+        "labels": [label for _key, label, _formula in FORMULAS],
+        "months": [draw(page, line) for line in page.months if _is_worth_a_row(line, chosen)],
+        "parts": [draw(page, line, is_part=True) for line in page.children],
+        "corrections": corrections(chosen),
+        "here": page_url(policy, chosen),
         "crumbs": [
             {"label": page.policy_name, "url": tree},
             {"label": page.name, "url": entry},
@@ -63,7 +200,7 @@ def table(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpRespon
     page = get_statements(policy_slug=policy, uid=uid, month=month, actor=actor_of(request))
     found = [page.chosen, *page.children] if month else list(page.months)
     file_name = f"statement-{policy}-{lines.name_slug(page.name)}{'-' + page.chosen.month.text if month else ''}.csv"
-    return csv_response(file_name, statement_lines.HEADER, statement_lines.table_rows(found))
+    return csv_response(file_name, HEADER, table_rows(found))
 
 
 def _is_worth_a_row(line: StatementLine, chosen: StatementLine) -> bool:

@@ -7,9 +7,9 @@ from typing import Any
 from django import template
 
 from apps.core import clock
-from apps.dashboard.drafts import words as draft_words
-from apps.dashboard.drafts.publish_views import last_of_mine
-from apps.dashboard.shell.actor import actor_of
+from apps.dashboard.drafts import presenters as draft_words
+from apps.dashboard.drafts.views import last_of_mine
+from apps.dashboard.shell.requests import actor_of
 from apps.policies.changesets import drafts
 from apps.policies.selectors import get_policy
 

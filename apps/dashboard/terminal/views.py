@@ -1,12 +1,43 @@
-"""`fairshare` for terminals: a file to fetch."""
+"""The client for terminals, `fairshare`, as this site hands it out: with its address, and a checksum to compare."""
 
 from __future__ import annotations
 
+import hashlib
+from functools import lru_cache
+from pathlib import Path
+
+from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from apps.dashboard.terminal.client import client_file
+_BLANK = 'SITE = ""  #'
+
+
+@lru_cache(maxsize=16)
+def client_file(site: str) -> tuple[bytes, str]:
+    """The whole file for a site's address, and its SHA-256.
+
+    site: scheme and host as Django has checked them (FAIRSHARE_ALLOWED_HOSTS), without a slash at the end.
+    """
+    source = Path(settings.BASE_DIR, "terminal", "fairshare.py").read_text(encoding="utf-8")
+    if source.count(_BLANK) != 1:
+        raise RuntimeError("terminal/fairshare.py has lost the line in which the site's address stands.")
+    filled = source.replace(_BLANK, f"SITE = {site!r}  #").encode()
+    return filled, hashlib.sha256(filled).hexdigest()
+
+
+def installing(address: str) -> dict[str, str]:
+    """How it is fetched from its address, compared with what this page says, and only then made a program."""
+    _, digest = client_file(address.rpartition("/")[0])
+    new = '"$HOME/bin/fairshare.new"'
+    return {
+        "digest": digest,
+        "install": f"mkdir -p ~/bin && curl -fsS -o {new} '{address}' \\\n"
+        f"  && echo '{digest}  '{new} | sha256sum -c - \\\n"
+        f"  && chmod 755 {new} && mv {new} ~/bin/fairshare",
+        "keep": "(umask 077; mkdir -p ~/.config/fairshare\n cat > ~/.config/fairshare/token)",
+    }
 
 
 @login_not_required  # login nodes have no browser; it holds nothing but the address it was fetched from

@@ -1,33 +1,41 @@
-"""The policy tree: shares beside what was used, one line an entry."""
+"""The policy tree: shares beside what was used, one line an entry, and the whole as one picture."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid, NotFound
 from apps.dashboard.algorithm import words as algorithm_words
-from apps.dashboard.figures import bullet
-from apps.dashboard.shell import lines, origins, scope_words, time_travel
-from apps.dashboard.shell.actor import actor_of
-from apps.dashboard.shell.htmx import SeeOther, fragment
-from apps.dashboard.shell.trends import draw_trends
+from apps.dashboard.convergence.live import live_badge
+from apps.dashboard.figures import bars
+from apps.dashboard.shell import lines, origins, time_travel
+from apps.dashboard.shell.figure_frames import answer_figure, framed
+from apps.dashboard.shell.lines import draw_trends
+from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.explain.entry_page import EntryPage, get_entry_page
+from apps.figures import Figure
+from apps.figures.tree.asked import TreeAsked, read_tree_asked
+from apps.figures.tree.figure import tree_figure
 from apps.priorities import selectors
-from apps.priorities.records.moment import LocalOnly
+from apps.priorities.records import IciclePage, LocalOnly
 from apps.priorities.selectors import TreePage
-from apps.priorities.selectors.visible.local_only import local_only_among
+from apps.priorities.selectors.tree import get_icicle
+from apps.priorities.selectors.visible_snapshot import local_only_among
 
+# --- Lines ------------------------------------------------------------------------------------------------------------
 MAX_QUERY = 128
 
 
@@ -148,8 +156,8 @@ def panel_context(request: HttpRequest, policy: str, uid: UUID | None) -> dict[s
         "chosen_parent": parent,
         "sibling_shares": lines.whole_of([page.entry, *page.siblings]),
         "own_numbers": algorithm_words.own_numbers(page.entry.columns, page.algorithm, tolerance),
-        "scope_words": scope_words.phrase(page.scope, page.scope_sources),
-        "compared_words": scope_words.phrase(*page.compared_by),
+        "scope_words": lines.phrase(page.scope, page.scope_sources),
+        "compared_words": lines.phrase(*page.compared_by),
         "origin": None
         if page.moment
         else origins.origin_of(policy_slug=policy, uid=uid, at=clock.now(), actor=actor_of(request)),
@@ -171,7 +179,7 @@ def _large(page: EntryPage, moment: str = "") -> lines.Line | None:
         page.siblings or [page.entry],
         policy_slug=page.policy_slug,
         tolerance=lines.tolerance_of(page.settings),
-        width=bullet.PANEL_WIDTH,
+        width=bars.PANEL_WIDTH,
         moment=moment,
     )
     return next((each for each in drawn if each.entry.uid == page.entry.uid), None)
@@ -234,3 +242,66 @@ def _links(asked: QueryDict) -> dict[str, str]:
         state["of"] = of
         found[of] = f"?{state.urlencode()}"
     return found
+
+
+# --- Icicle -----------------------------------------------------------------------------------------------------------
+@require_safe
+def icicle(request: HttpRequest, policy: str) -> HttpResponse:
+    """`?entry=` is chosen, `?kind=icicle|treemap`, `?size=target|actual`, `?color=balance|share`, `?at=` a revision or
+    an instant. What can't be drawn is said in the picture's place."""
+    if elsewhere := time_travel.day_asked(request):
+        return SeeOther(elsewhere)
+    problem = None
+    try:
+        page, asked = _read(request, policy, request.GET)
+    except Invalid as refused:
+        problem = refused
+        page, asked = _read(request, policy, QueryDict())
+
+    def make() -> Figure:
+        if problem:
+            raise problem
+        return tree_figure(page, asked, request.GET, _entry_of(request, policy))
+
+    source = reverse("dashboard:tree-figure", kwargs={"policy": policy})
+    context: dict[str, Any] = {
+        "page": page,
+        "frame": framed(request, source, make),
+        "policy": policy,
+        "live": live_badge(request, policy) if page.moment is None else None,
+        "time_bar": time_travel.time_bar(request, page.moment),
+        "crumbs": [
+            {"label": page.policy_name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+            {"label": _("Icicle")},
+        ],
+        **panel_context(request, policy, asked.entry),
+    }
+    return render(request, "dashboard/convergence/icicle.html", context, status=422 if problem else 200)
+
+
+@require_safe
+def figure(request: HttpRequest, policy: str, form: str = "json") -> HttpResponseBase:
+    """The picture as JSON, its entries as CSV, for the page's own query."""
+    page, asked = _read(request, policy, request.GET)
+    return answer_figure(request, tree_figure(page, asked, request.GET, _entry_of(request, policy)), form)
+
+
+def _read(request: HttpRequest, policy: str, query: QueryDict) -> tuple[IciclePage, TreeAsked]:
+    """Raises Invalid for a query that can't be drawn, NotFound for an entry that the actor may not see."""
+    asked = read_tree_asked(query)
+    page = get_icicle(
+        policy_slug=policy,
+        actor=actor_of(request),
+        chosen_uid=asked.entry,
+        sizes=asked.size,
+        levels=asked.levels,
+        smallest=asked.smallest,
+        at=time_travel.moment_asked(request),
+    )
+    return page, asked
+
+
+def _entry_of(request: HttpRequest, policy: str) -> Callable[[UUID, str], str]:
+    """The page of an entry, as of the same moment."""
+    suffix = time_travel.suffix(time_travel.moment_asked(request))
+    return lambda uid, name: f"{lines.entry_url(policy, uid, name, suffix)}#children"

@@ -10,16 +10,14 @@ import numpy.typing as npt
 
 from apps.engine import operators
 from apps.engine.algorithms.aequus import Aequus
-from apps.engine.algorithms.base import Algorithm, PriorityResult
-from apps.engine.algorithms.explanation import LEVELS, NUMBER, Explanation
+from apps.engine.algorithms.base import LEVELS, NUMBER, Algorithm, Explanation, PriorityResult
 from apps.engine.algorithms.flux import Flux
 from apps.engine.algorithms.gridwide import Gridwide
 from apps.engine.algorithms.inputs import Compared, Prepared, compare_usage, prepare
-from apps.engine.algorithms.running import run_foreign
+from apps.engine.algorithms.packages import check_algorithm, run_foreign
 from apps.engine.algorithms.slurm_classic import SlurmClassic
 from apps.engine.algorithms.slurm_depth_oblivious import SlurmDepthOblivious
 from apps.engine.algorithms.slurm_fair_tree import SlurmFairTree
-from apps.engine.algorithms.trial import check_algorithm
 from apps.engine.errors import BadParameter, BadTree
 from apps.engine.installed import Installed, load_installed, told_why
 from apps.engine.parameters import Parameter, Settings, read_settings

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from apps.engine import codecs, operators, sweep
-from apps.engine.algorithms.base import PriorityResult, assemble
-from apps.engine.algorithms.explanation import LEVELS
+from apps.engine.algorithms.base import LEVELS, PriorityResult, assemble
 from apps.engine.algorithms.inputs import Compared, Prepared
 from apps.engine.arrays import FloatArray, IntArray
 from apps.engine.parameters import Parameter, Settings, choice, integer, number

@@ -1,21 +1,56 @@
-"""What a tree algorithm is, and the one shape of result that all of them give."""
+"""What a tree algorithm is, what it declares of its explanation, and the one shape of result of all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from apps.engine import codecs, vectors
+from apps.engine import codecs
 from apps.engine.algorithms.inputs import Compared, Prepared
 from apps.engine.arrays import BoolArray, FloatArray, IntArray
+from apps.engine.errors import BadParameter
 from apps.engine.operators import Properties
 from apps.engine.parameters import Parameter, Settings
 from apps.engine.tree import FairshareTree
 
+Kind = Literal["levels", "ratio", "number"]
 
+
+@dataclass(frozen=True)
+class Explanation:
+    """How levels combine, and in which columns of the result the numbers of each level are.
+
+    kind:
+        `levels`: siblings are compared by one component; between two entries the first level that differs decides.
+        `ratio`: one number of the whole path, F = 2^(−R / damping_factor) with R = used / due at each level; R of
+        the root is 1. The decisive level is the one with the largest change of log2 F.
+        `number`: one number of the whole path; single levels have no part of their own.
+
+    component: the column that siblings are compared by; "" for the priority, or the scalar where there is a
+    resolution. used, due: columns of UE and S, for `ratio`. own_ratio, exponent: columns of r_l and k where an
+    entry's own ratio is raised to a power; "" where it isn't.
+    """
+
+    kind: Kind
+    component: str = ""
+    used: str = ""
+    due: str = ""
+    own_ratio: str = ""
+    exponent: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind == "ratio" and not (self.used and self.due):
+            raise BadParameter("an explanation by ratio names the columns used and due", place="explanation")
+
+
+LEVELS = Explanation("levels")
+NUMBER = Explanation("number")
+
+
+# --- Algorithm and result ---------------------------------------------------------------------------------------------
 class Algorithm(Protocol):
     """One way from target and actual to an order, in one file; everything said about it is said here."""
 
@@ -86,7 +121,7 @@ class PriorityResult:
     def components(self, entry: int) -> list[float | int]:
         """The entry's vector root→entry, unpadded: scalars, or unrounded deviations where the algorithm has none."""
         contest, entry_of, seat, _ = self.tree.competition
-        path = entry_of[vectors.lineage(contest, int(seat[entry]))]
+        path = entry_of[codecs.lineage(contest, int(seat[entry]))]
         values: list[float | int] = (self.priority if self.resolution is None else self.scalar)[path].tolist()
         return values
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from apps.engine import operators, sweep
-from apps.engine.algorithms.base import Column, PriorityResult, finish
-from apps.engine.algorithms.explanation import Explanation
+from apps.engine.algorithms.base import Column, Explanation, PriorityResult, finish
 from apps.engine.algorithms.inputs import LARGE, Compared, Prepared
 from apps.engine.arrays import BoolArray, FloatArray, IntArray
-from apps.engine.numerics.rulers import balance
+from apps.engine.numerics.ties import POINT, WeightRuler, WholeNumbers, balance, whole_numbers
 from apps.engine.numerics.walk_order import Manners, count_ahead
-from apps.engine.numerics.weights import POINT, WeightRuler, WholeNumbers, whole_numbers
 from apps.engine.parameters import Parameter, Settings
 
 # Less usage than this is none; who has none, and shares, has the highest weight.

@@ -6,8 +6,7 @@ import numpy as np
 
 from apps.engine import operators
 from apps.engine.algorithms import sshare
-from apps.engine.algorithms.base import Column, PriorityResult
-from apps.engine.algorithms.explanation import Explanation
+from apps.engine.algorithms.base import Column, Explanation, PriorityResult
 from apps.engine.algorithms.inputs import Compared, Prepared
 from apps.engine.arrays import BoolArray, FloatArray
 from apps.engine.parameters import Parameter, Settings

@@ -6,14 +6,13 @@ from typing import TypeVar
 
 import numpy as np
 
-from apps.engine import associations, operators, sweep
-from apps.engine.algorithms import sshare
-from apps.engine.algorithms.base import Column, PriorityResult, finish
-from apps.engine.algorithms.explanation import Explanation
+from apps.engine import operators, sweep
+from apps.engine.algorithms import inputs, sshare
+from apps.engine.algorithms.base import Column, Explanation, PriorityResult, finish
 from apps.engine.algorithms.inputs import Compared, Prepared
 from apps.engine.arrays import FloatArray, LongArray
 from apps.engine.numerics import long_quotients
-from apps.engine.numerics.rulers import LongRuler, balance
+from apps.engine.numerics.ties import LongRuler, balance
 from apps.engine.numerics.walk_order import Manners, count_ahead
 from apps.engine.parameters import Parameter, Settings, choice
 
@@ -63,7 +62,7 @@ class SlurmFairTree:
         level = ruler.value
         if not listing.is_same:
             ahead, level = ahead[listing.place], level[listing.place]
-        is_user, n_users = associations.users_of(prepared.tree), listing.n_ranked
+        is_user, n_users = inputs.users_of(prepared.tree), listing.n_ranked
         has_shares = None if prepared.is_whole else ~prepared.tree.inherits
         columns = {
             "norm_shares": Column(shares, None if has_shares is None else has_shares | (prepared.fairshare_parent > 0)),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from apps.engine import associations
+from apps.engine.algorithms import inputs
 from apps.engine.algorithms.base import Column, PriorityResult, finish
 from apps.engine.algorithms.inputs import Compared, Prepared
 from apps.engine.arrays import FloatArray
@@ -29,7 +29,7 @@ DAMPING_FACTOR = Parameter("damping_factor", "Damping factor", 1, "an integer â‰
 
 def norm_usage(prepared: Prepared, compared: Compared) -> FloatArray:
     """Part of all usage that each entry has, (n,) 0..1."""
-    return associations.norm_usage(prepared.tree, compared.total, compared.group_total, prepared.fairshare_parent)
+    return inputs.norm_usage(prepared.tree, compared.total, compared.group_total, prepared.fairshare_parent)
 
 
 def assemble(
@@ -47,9 +47,9 @@ def assemble(
     """
     tree, above = prepared.tree, prepared.fairshare_parent
     shares = prepared.spread(prepared.target_global)
-    effective_of_all = associations.effective_of_all(effective, norm_usage, prepared.seat, above, tree.inherits)
-    factor = associations.factor(effective_of_all, shares, settings["damping_factor"])
-    is_user, has_factor = associations.users_of(tree), ~tree.is_reserve
+    effective_of_all = inputs.effective_of_all(effective, norm_usage, prepared.seat, above, tree.inherits)
+    factor = inputs.factor(effective_of_all, shares, settings["damping_factor"])
+    is_user, has_factor = inputs.users_of(tree), ~tree.is_reserve
     named = {
         "norm_shares": Column(shares),
         "norm_usage": Column(norm_usage),
@@ -62,8 +62,8 @@ def assemble(
         compared,
         settings,
         actual=compared.actual,
-        priority=associations.priority(effective, prepared.target_global),
-        rank=associations.ranks(factor, is_user),
+        priority=inputs.priority(effective, prepared.target_global),
+        rank=inputs.ranks(factor, is_user),
         factor=np.where(has_factor, factor, 0.0),
         has_rank=is_user,
         has_factor=has_factor,

@@ -1,6 +1,6 @@
 """What an operator, a resolution and a tree can distinguish, and how fair usage was.
 
-definition: boundary conditions. ordering: equivalence and proportional redistribution. density: inputs that fall on one
-component. job_size: the smallest job that shows, and the bits it takes. bits, collisions: of a whole tree.
+properties: boundary conditions, equivalence and proportional redistribution. density: inputs that fall on one
+component. job_size: the smallest job that shows, and the bits it takes. tree_resolution: bits and collisions.
 fairness: indices over entries.
 """

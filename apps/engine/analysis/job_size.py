@@ -1,22 +1,32 @@
-"""How big a job must be to change an entry's component, and how many bits make a given job show.
+"""How big a job must be to show: in an entry's component, in bits, and along every path of a computed tree.
 
+How big a job must be to change an entry's component, and how many bits make a given job show.
 Source: operators paper, §5.4, eq. 22–25. A job of k times the pool U of all usage raises an actual of s to
 (s + k)/(1 + k). The printed equation 23 has (1 + k)(s + k) instead, so that the printed equation 25 understates the
 job, the more the higher s is. Both are here, by name.
+
+Figure 17 of the operators paper beside what its definitions give: bits that make a job of 2,000 h show.
+The published cells don't follow from the text: no reading that it allows gives them. So ours are listed beside them, by
+named readings, and none is fitted to them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from apps.engine import codecs
+from apps.engine import codecs, sweep
+from apps.engine.algorithms.aequus import operator_of, puts_zero_shares_last
+from apps.engine.algorithms.base import PriorityResult
+from apps.engine.algorithms.inputs import prepare
 from apps.engine.analysis.density import effective_priorities, highest_actual
-from apps.engine.arrays import FloatArray
-from apps.engine.operators import Operator
+from apps.engine.arrays import FloatArray, IntArray
+from apps.engine.operators import Operator, get_operator
+from apps.engine.parameters import Settings
+from apps.engine.tree import FairshareTree
 
 Formula = Literal["printed", "corrected"]
 _EDGE = 1e-12
@@ -204,3 +214,120 @@ def best_first(operators: Sequence[Operator], region: str, reading: Reading, *, 
         return np.inf if fraction is None else fraction
 
     return [operator.name for operator in sorted(operators, key=size)]
+
+
+# --- Figure 17 of the operators paper ---------------------------------------------------------------------------------
+COLUMNS = ("balance", "over", "under", "overall")
+# Source: operators paper, figure 17; a year on 600 nodes, a job of 2,000 node-hours.
+PUBLISHED: Mapping[str, tuple[int, int, int, int]] = {
+    "absolute": (12, 14, 12, 14),
+    "relative": (9, 14, 9, 14),
+    "relative-2": (9, 15, 8, 15),
+    "sigmoid": (9, 12, 9, 12),
+    "sigmoid-2": (6, 11, 9, 11),
+    "slurm": (9, 13, 8, 13),
+    "combined": (10, 15, 8, 15),
+}
+
+
+@dataclass(frozen=True)
+class NamedReading:
+    """A reading with what it says; is_comparable: the one that may be held against the published cells."""
+
+    name: str
+    text: str
+    reading: Reading
+    is_comparable: bool = False
+
+
+READINGS = (
+    NamedReading("plain", "printed eq. 25, the biggest job over all targets and priorities", PLAIN_PRINTED),
+    NamedReading("easiest target", "printed eq. 25, the easiest target, then the worst priority", EASIEST_TARGET),
+    NamedReading("plain, corrected", "k = D/(1 − s − D), else as plain", PLAIN_CORRECTED),
+    NamedReading(
+        "typical",
+        "k = D/(1 − s − D), the easiest target, the priority at a third of the region",
+        TYPICAL,
+        is_comparable=True,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Bits by a reading, None for more than 20, beside the published ones."""
+
+    operator: str
+    column: str
+    bits: int | None
+    published: int
+
+
+def cells(reading: Reading) -> list[Cell]:
+    """All 28 cells of the figure by one reading, operator by operator."""
+    table = bits_table([get_operator(name) for name in PUBLISHED], reading)
+    return [
+        Cell(name, column, table[name][column], published)
+        for name, row in PUBLISHED.items()
+        for column, published in zip(COLUMNS, row, strict=True)
+    ]
+
+
+# --- Smallest job of every entry --------------------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False)
+class SmallestJobs:
+    """Usage of a job beyond which components change, (n,) over the entries, in the unit of the result's usage.
+
+    here: the component of the entry itself. anywhere: any component of the entry's vector, so that the vector is
+    another one. everywhere: all of them. Greatest lower bounds: 0 means that any job shows, infinity that none does.
+    An entry without a component of its own (the root, *inherit*) has what is above it.
+    """
+
+    here: FloatArray
+    anywhere: FloatArray
+    everywhere: FloatArray
+
+
+def smallest_jobs(result: PriorityResult, resolution: int | None = None) -> SmallestJobs:
+    """For a result of `aequus`, at its own resolution or another one; a job is booked on the entry and all above it.
+
+    By the corrected equation k = D/(1 − s − D) of the usage g of the entry's group: the job is k · g. Source: operators
+    paper, eq. 22 and 25; `job_size` says why corrected.
+    """
+    prepared = prepare(result.tree)
+    contest = prepared.contest
+    resolution = int(result.settings["resolution"] if resolution is None else resolution)
+    group = sweep.sibling_sum(contest, result.usage[prepared.entry])[np.maximum(contest.parent, 0)]
+    job = jobs_that_show(
+        {**result.settings, "resolution": resolution}, prepared.target, result.actual[prepared.entry], group
+    )
+    job[0] = np.inf
+    anywhere = _down(contest, job, np.minimum)
+    job[0] = 0.0
+    everywhere = _down(contest, job, np.maximum)
+    return SmallestJobs(prepared.spread(job), prepared.spread(anywhere), prepared.spread(everywhere))
+
+
+def jobs_that_show(settings: Settings, target: FloatArray, actual: FloatArray, group_usage: FloatArray) -> FloatArray:
+    """The usage beyond which a job changes an entry's component, for entries one by one; infinite where none does.
+
+    settings: of `aequus`. group_usage: of the entry's whole sibling group, ≥ 0; the result has its unit.
+    """
+    operator = operator_of(settings)
+    component: IntArray = codecs.scalar(operator(target, actual), settings["resolution"])
+    least = int(puts_zero_shares_last(settings))  # below which no component goes
+    reach = highest_actual(operator, codecs.effective_priority(component, settings["resolution"]), target)
+    step = np.maximum(reach - actual, 0.0)
+    never = (component <= least) | (reach >= 1.0 - _EDGE) | ((target == 0) & (least > 0))
+    with np.errstate(invalid="ignore"):
+        job = np.where(never, np.inf, fraction_corrected(step, actual) * group_usage)
+    return np.where(np.isnan(job), 0.0, job)  # a group without usage: the first job has everything
+
+
+def _down(contest: FairshareTree, own: FloatArray, join: np.ufunc) -> FloatArray:
+    """Each entry's own value joined with those of all above it."""
+    path = own.copy()
+    for level in contest.levels:
+        here = slice(level.lo, level.hi)
+        path[here] = join(path[contest.parent[here]], own[here])
+    return path

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from apps.engine import vectors
+from apps.engine import codecs
 from apps.engine.algorithms import PriorityResult, explanation_of
 from apps.engine.algorithms.gridwide import TIE_POINTS
 from apps.engine.arrays import FloatArray, IntArray
@@ -88,7 +88,7 @@ def step_of(result: PriorityResult, entry: int) -> Step:
 def lineage(result: PriorityResult, entry: int) -> list[int]:
     """The competing entries whose components make up the entry's vector, from the first level down."""
     contest, entry_of, seat, _ = result.tree.competition
-    path: list[int] = entry_of[vectors.lineage(contest, int(seat[entry]))].tolist()
+    path: list[int] = entry_of[codecs.lineage(contest, int(seat[entry]))].tolist()
     return path
 
 

@@ -1,10 +1,15 @@
-"""What every job algorithm declares: the fields its case has, the variants it knows, and one pure function."""
+"""What every job algorithm declares, and the fields of its cases, read strictly."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
+
+from apps.engine.case_text import RepeatedKeys, shown
+from apps.engine.errors import BadCase
 
 
 @dataclass(frozen=True)
@@ -53,3 +58,160 @@ class JobAlgorithm:
     solve: Callable[[Mapping[str, Any]], dict[str, Any]]
     variants: tuple[Variant, ...] = ()
     condition: str = ""
+
+
+# --- Fields of a case -------------------------------------------------------------------------------------------------
+_REQUIRED = object()
+_LONGEST_ID = 400
+_MOST_ALLOWED = 40  # names in a message
+_REMARKS = ("comment", "description", "note")  # of a case, an owner or a job; not read
+# What is kept beside the input of a case: where it comes from, and the numbers that were measured.
+_RECORDS = ("intermediate", "kind", "pending_order", "prj_ok", "section", "source", "tolerance", "totals")
+
+
+def read_number(
+    given: Mapping[str, Any],
+    name: str,
+    place: str,
+    *,
+    default: Any = _REQUIRED,
+    minimum: float = -math.inf,
+    maximum: float = math.inf,
+) -> Any:
+    """A finite number within a range as a double; the default where the field is absent or null."""
+    where = f"{place}.{name}" if place else name
+    value = given.get(name)
+    if value is None:
+        if default is _REQUIRED:
+            raise BadCase(f"is missing; {_range(minimum, maximum)} is allowed", place=where)
+        return default
+    found = finite(value)
+    if found is None or not minimum <= found <= maximum:
+        raise BadCase(f"{shown(value)} can't be used; {_range(minimum, maximum)} is allowed", place=where)
+    return found
+
+
+def read_integer(given: Mapping[str, Any], name: str, place: str, *, default: int, minimum: int, maximum: int) -> int:
+    """An integer within a range; 7.0 is one."""
+    value = given.get(name)
+    if value is None:
+        return default
+    found = finite(value)
+    if found is None or not found.is_integer() or not minimum <= found <= maximum:
+        raise BadCase(
+            f"{shown(value)} can't be used; an integer from {minimum} to {maximum} is allowed", place=f"{place}.{name}"
+        )
+    return int(value)
+
+
+def read_flag(given: Mapping[str, Any], name: str, *, default: bool) -> bool:
+    value = given.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, bool):
+        raise BadCase(f"{shown(value)} can't be used; true or false is allowed", place=name)
+    return value
+
+
+def read_table(given: Mapping[str, Any], name: str, *, is_required: bool = False) -> dict[str, Any]:
+    """An object of names and values; empty where it is absent and may be."""
+    value = given.get(name)
+    if value is None and not is_required:
+        return {}
+    if not isinstance(value, dict):
+        what = "is missing" if value is None else f"{shown(value)} can't be used"
+        raise BadCase(f"{what}; an object of names and numbers is allowed", place=name)
+    refuse_repeated(value, name)
+    return value
+
+
+def read_list(given: Mapping[str, Any], name: str) -> list[Any]:
+    """A list; empty where it is absent."""
+    value = given.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise BadCase(f"{shown(value)} can't be used; a list is allowed", place=name)
+    return value
+
+
+def read_jobs(case: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Id, place and fields of every job, in order; ids are given back as text."""
+    jobs = case.get("jobs")
+    if not isinstance(jobs, list):
+        what = "is missing" if jobs is None else f"{shown(jobs)} can't be used"
+        raise BadCase(f"{what}; a list of jobs is allowed", place="jobs")
+    seen: set[str] = set()
+    for index, job in enumerate(jobs):
+        place = f"jobs[{index}]"
+        if not isinstance(job, dict):
+            raise BadCase(f"{shown(job)} can't be used; an object with an id is allowed", place=place)
+        job_id = job.get("id")
+        is_id = isinstance(job_id, str | int) and not isinstance(job_id, bool) and job_id != ""
+        if not is_id or len(text := str(job_id)) > _LONGEST_ID:
+            what = "is missing" if "id" not in job else f"{shown(job_id)} can't be used"
+            raise BadCase(f"{what}; text or an integer is allowed", place=f"{place}.id")
+        if text in seen:
+            raise BadCase(f"two jobs have the id {shown(text)}; ids must differ", place=f"{place}.id")
+        seen.add(text)
+        refuse_repeated(job, f"jobs.{text}")
+        yield text, f"jobs.{text}", job
+
+
+def refuse_unknown(
+    given: Mapping[str, Any], known: Collection[str], place: str, *, without_effect: Collection[str] = ()
+) -> None:
+    """Refuse the first name that has no meaning here, with the nearest one that has.
+
+    known: names that are read. without_effect: names that the scheduler knows and this computation doesn't need.
+    """
+    unknown = [name for name in given if name not in known and name not in without_effect]
+    if not unknown:
+        return
+    name = min(unknown)
+    near = get_close_matches(name, [*known, *without_effect], n=1)
+    names = sorted(known)[:_MOST_ALLOWED]
+    allowed = f"the nearest allowed name is {near[0]}" if near else f"allowed are {', '.join(names)}"
+    raise BadCase(f"unknown name {shown(name)}; {allowed}", place=place)
+
+
+def refuse_unknown_in_case(case: Mapping[str, Any], known: Collection[str]) -> None:
+    """Refuse unknown names of a case's top level. Remarks, results that were kept (`expected…`) and notes may stay."""
+    inputs = [name for name in case if not (_is_remark(name) or name in _RECORDS or name.startswith("expected"))]
+    refuse_unknown(dict.fromkeys(inputs), ("id", "algorithm", *known), "case")
+
+
+def _is_remark(name: str) -> bool:
+    return name in _REMARKS or name.endswith("_note")
+
+
+def refuse_unknown_fields(entry: Mapping[str, Any], known: Collection[str], place: str) -> None:
+    """Refuse unknown names of an owner, a job or a node; remarks may stay."""
+    refuse_unknown(dict.fromkeys(name for name in entry if not _is_remark(name)), known, place)
+
+
+def refuse_repeated(given: Mapping[str, Any], place: str) -> None:
+    if isinstance(given, RepeatedKeys):
+        raise BadCase("given twice", place=f"{place}.{given.repeated}")
+
+
+def finite(value: object) -> float | None:
+    """The number as a double, if it is one and finite."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        found = float(value)
+    except OverflowError:
+        return None
+    return found if math.isfinite(found) else None
+
+
+def plain(value: float) -> str:
+    """A number as people write it, to the last digit: 1, not 1.0."""
+    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+
+
+def _range(minimum: float, maximum: float) -> str:
+    if math.isinf(maximum):
+        return "a finite number" if math.isinf(minimum) else f"a finite number ≥ {minimum:g}"
+    return f"a number from {minimum:g} to {maximum:g}"

@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from apps.engine.case_text import RepeatedKeys, shown
 from apps.engine.errors import BadParameter
 from apps.engine.installed import Installed, load_installed, require_name, require_texts, told_why
-from apps.engine.jobs.fields import plain, read_number
+from apps.engine.jobs.base import plain, read_number
 
 PLACE = "algorithm.benefit"
 ENTRY_POINT_GROUP = "fairshare.benefits"

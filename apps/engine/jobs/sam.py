@@ -10,9 +10,10 @@ from typing import Any
 
 from apps.engine.case_text import shown
 from apps.engine.errors import BadCase
-from apps.engine.jobs.base import CaseField, JobAlgorithm, Term
-from apps.engine.jobs.benefits import Benefit, all_benefits, read_benefit
-from apps.engine.jobs.fields import (
+from apps.engine.jobs.base import (
+    CaseField,
+    JobAlgorithm,
+    Term,
     plain,
     read_jobs,
     read_number,
@@ -21,6 +22,7 @@ from apps.engine.jobs.fields import (
     refuse_unknown_fields,
     refuse_unknown_in_case,
 )
+from apps.engine.jobs.benefits import Benefit, all_benefits, read_benefit
 
 TIE = 1e-12  # relative: decimal benefits would otherwise miss an exact equality
 

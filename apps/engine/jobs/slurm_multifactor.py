@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.engine.errors import BadCase
-from apps.engine.jobs.base import CaseField, JobAlgorithm, Term
-from apps.engine.jobs.fields import (
+from apps.engine.jobs.base import (
+    CaseField,
+    JobAlgorithm,
+    Term,
     plain,
     read_flag,
     read_integer,

@@ -15,7 +15,7 @@ from apps.engine.case_text import RepeatedKeys, read_id, shown
 from apps.engine.cases import Policy, read_policy
 from apps.engine.decay import Window
 from apps.engine.errors import BadCase, EngineError
-from apps.engine.jobs.fields import finite, read_flag, read_integer, read_number, read_table, refuse_unknown
+from apps.engine.jobs.base import finite, read_flag, read_integer, read_number, read_table, refuse_unknown
 from apps.engine.operators import get_operator, installed_operators
 from apps.engine.parameters import Settings
 from apps.engine.simulation.streams import HOUR_S, Site, Stream, read_streams

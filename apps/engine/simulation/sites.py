@@ -1,14 +1,24 @@
-"""Sites before the first event: plan, empty queues, free processors, no usage."""
+"""Sites: before the first event, and what they see of usage at given instants."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from apps.engine import sweep
+from apps.engine.algorithms import compute
+from apps.engine.arrays import FloatArray, IntArray
+from apps.engine.decay import BUCKET_S, Window, bucket_weights
+from apps.engine.errors import BadCase
 from apps.engine.simulation.columns import (
     N_COUNTERS,
     PENDING,
+    PREDICTIVE,
     Books,
     Busy,
+    Column,
+    Jobs,
     Machines,
     Nodes,
     Paths,
@@ -20,6 +30,7 @@ from apps.engine.simulation.columns import (
 )
 from apps.engine.simulation.scenario import Scenario
 from apps.engine.simulation.workload import Workload
+from apps.engine.tree import FairshareTree
 
 
 def plan_of(
@@ -80,3 +91,158 @@ def empty_state(scenario: Scenario, workload: Workload, plan: Plan) -> State:
 
 def _whole(n: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.zeros(n, dtype=np.int64)
+
+
+# --- Views of usage ---------------------------------------------------------------------------------------------------
+AGING_STEP_S = 300.0  # weights are renewed this often; between, new usage counts in full
+MOST_BUCKETS = 20_000_000
+MOST_WEIGHINGS = 20_000_000_000  # buckets × steps
+_LAST = -1e15
+
+
+def ages(window: Window) -> bool:
+    """Whether any usage ever counts less than in full."""
+    return window.aging != "none" or window.length_s is not None
+
+
+def put(column: Column, values: FloatArray) -> None:
+    """Set all elements, of a list or an array."""
+    column[:] = values.tolist() if isinstance(column, list) else values
+
+
+class Views:
+    """Usage by site and queue, read from the state of the loop: rows are the sites, then all of them pooled."""
+
+    def __init__(self, scenario: Scenario, entries: IntArray, jobs: Jobs, paths: Paths, plan: Plan, state: State):
+        self.scenario, self.entries, self.jobs, self.plan, self.state = scenario, entries, jobs, plan, state
+        self.approach = [plan.local_approach] * plan.sites + [plan.global_approach]
+        self.booked = _matrix(paths, plan)
+
+    def seen_s(self, now_s: float) -> float:
+        """The instant of usage data."""
+        return max(0.0, now_s - self.scenario.noise.delay_s)
+
+    def usage(self, seen_s: float) -> FloatArray:
+        """(sites + 1, queues), ≥ 0."""
+        base, rate = self._lines()
+        return np.maximum(0.0, base + rate * seen_s)
+
+    def _lines(self) -> tuple[FloatArray, FloatArray]:
+        books = self.state.books
+        found = []
+        for local, pooled in ((books.base, books.pooled_base), (books.rate, books.pooled_rate)):
+            by_slot = np.asarray(local, dtype=np.float64).reshape(self.plan.sites, self.plan.width)
+            found.append(np.vstack([by_slot[:, self.plan.nodes :], np.asarray(pooled, dtype=np.float64)]))
+        return found[0], found[1]
+
+
+class Aging(Views):
+    """Usage in hourly buckets by when it was booked, weighted anew at every step.
+
+    Elapsed time is booked as it passes, completed jobs when they end; what running jobs requested has no age.
+    """
+
+    def __init__(self, scenario: Scenario, entries: IntArray, jobs: Jobs, paths: Paths, plan: Plan, state: State):
+        super().__init__(scenario, entries, jobs, paths, plan, state)
+        hours = int(np.ceil(scenario.end_s / BUCKET_S)) + 1
+        size = (plan.sites + 1) * plan.queues * hours
+        weighings = size * scenario.end_s / AGING_STEP_S
+        if size > MOST_BUCKETS or weighings > MOST_WEIGHINGS:
+            raise BadCase(
+                f"{plan.sites} sites, {plan.queues} entries and {hours} hours are {size:.3g} buckets, weighed "
+                f"{weighings / size:.3g} times; fewer hours are simulated with aging",
+                place="usage.window",
+            )
+        self.buckets = np.zeros((plan.sites + 1, plan.queues, hours))
+        self.hour_start_s = BUCKET_S * np.arange(hours, dtype=np.float64)
+        self.aged = np.zeros((plan.sites + 1, plan.queues))
+        self.last_s = 0.0
+
+    def step(self, now_s: float) -> None:
+        """Put what came since the last step into its hour, and set usage to the weighted sum of all hours."""
+        seen_s = self.seen_s(now_s)
+        base, rate = self._lines()
+        requested = self._requested(seen_s)
+        self._book(np.maximum(0.0, base + rate * seen_s - requested - self.aged), seen_s)
+        weight = bucket_weights(self.hour_start_s, seen_s, self.scenario.window)
+        self.aged = np.einsum("rqh,h->rq", self.buckets, weight)
+        self.last_s = seen_s
+        base = self.aged + requested - rate * seen_s
+        put(self.state.books.base, np.einsum("sq,qw->sw", base[:-1], self.booked).reshape(-1))
+        put(self.state.books.pooled_base, base[-1])
+
+    def _book(self, amount: FloatArray, seen_s: float) -> None:
+        """Into the hours since the last step, by how much of the time they have; steps are shorter than an hour."""
+        first, last = int(self.last_s // BUCKET_S), int(seen_s // BUCKET_S)
+        late = (seen_s - last * BUCKET_S) / (seen_s - self.last_s) if last > first else 0.0
+        self.buckets[:, :, first] += amount * (1.0 - late)
+        self.buckets[:, :, last] += amount * late
+
+    def _requested(self, seen_s: float) -> FloatArray:
+        """What running jobs requested, where it counts, (sites + 1, queues)."""
+        found = np.zeros((self.plan.sites + 1, self.plan.queues))
+        if PREDICTIVE not in self.approach:
+            return found
+        started_s = np.asarray(self.state.machines.started_s)
+        runs = np.flatnonzero((started_s >= 0) & (started_s <= seen_s) & (started_s + self.jobs.run_s > seen_s))
+        amount = self.jobs.counted[runs] * self.jobs.requested_s[runs]
+        by_place = np.bincount(self.jobs.place[runs], amount, minlength=self.plan.sites * self.plan.queues)
+        found[:-1] = by_place.reshape(self.plan.sites, self.plan.queues)
+        found[-1] = found[:-1].sum(axis=0)
+        found[np.array(self.approach) != PREDICTIVE] = 0.0
+        return found
+
+
+class Recompute(Views):
+    """Priorities of all entries, computed by the engine as a site does it every so often, and kept until the next."""
+
+    def __init__(self, scenario: Scenario, entries: IntArray, jobs: Jobs, paths: Paths, plan: Plan, state: State):
+        super().__init__(scenario, entries, jobs, paths, plan, state)
+        tree = scenario.policy.tree
+        is_user = tree.is_user.copy()
+        is_user[entries[~tree.is_group[entries]]] = True  # who runs jobs is a user to those that rank users alone
+        self.tree = replace(tree, is_user=is_user)
+        self.scope = scenario.scope_is_global.astype(np.int64)
+        self.is_same_everywhere = bool(scenario.scope_is_global[tree.child_count > 0].all())
+        self.pooled = np.zeros(plan.queues)
+
+    def refresh(self, now_s: float) -> None:
+        """Take over usage of all sites."""
+        self.pooled = self.usage(self.seen_s(now_s))[-1]
+
+    def step(self, now_s: float) -> None:
+        """Rank all queues at every site; a queue's component is its negative rank, those without one come last."""
+        usage = self.usage(self.seen_s(now_s))
+        component = np.zeros((self.plan.sites, self.plan.nodes))
+        for site in range(1 if self.is_same_everywhere else self.plan.sites):
+            rank = self._rank(usage[site])[self.entries]
+            component[site, 1:] = np.where(rank > 0, -rank.astype(np.float64), _LAST)
+        if self.is_same_everywhere:
+            component[1:] = component[0]
+        put(self.state.sheet.component, component.reshape(-1))
+
+    def _rank(self, local: FloatArray) -> IntArray:
+        usage = np.zeros((2, self.tree.n_entries))
+        usage[0, self.entries], usage[1, self.entries] = local, self.pooled
+        if self.scenario.noise.resolution:
+            usage = np.stack([coarse(self.tree, row, self.scenario.noise.resolution) for row in usage])
+        assert self.scenario.algorithm is not None  # noqa: S101 - SAM's queue doesn't come here
+        result = compute(self.tree, usage, algorithm=self.scenario.algorithm, scope_of_entry=self.scope)
+        return result.rank
+
+
+def coarse(tree: FairshareTree, own: FloatArray, resolution: int) -> FloatArray:
+    """Usage whose shares among siblings are whole steps of 1/resolution; usage of groups themselves is left out."""
+    total, child_sum = sweep.sum_up(tree, own)
+    share = np.floor(sweep.divide_by_group(tree, total, child_sum) * resolution + 0.5) / resolution
+    share[0] = total[0]
+    known = sweep.product_down(tree, share) * total[0]
+    return np.where(tree.child_count > 0, 0.0, known)
+
+
+def _matrix(paths: Paths, plan: Plan) -> FloatArray:
+    """(queues, slots): 1 where usage of the queue is booked."""
+    found = np.zeros((plan.queues, plan.width))
+    for queue in range(plan.queues):
+        found[queue, paths.booked[paths.booked_first[queue] : paths.booked_first[queue + 1]]] = 1.0
+    return found

@@ -32,11 +32,14 @@ from uuid import UUID
 import numpy as np
 
 from apps.core.errors import TooLarge
-from apps.federation.documents.wire import bad_place, instant_text, read_authority, read_instant
-from apps.federation.documents.wire_columns import (
+from apps.federation.documents.wire import (
     Rows,
     RunningColumns,
+    bad_place,
+    instant_text,
+    read_authority,
     read_indexes,
+    read_instant,
     read_list,
     read_numbers,
     read_object,

@@ -38,8 +38,8 @@ from apps.federation.staleness import (
 from apps.policies.access.scope import EVERYBODY, Rights, Verb, held_by, rules_all
 from apps.policies.models import Grant, Policy
 from apps.policies.tree.columns import Mask, TreeColumns
+from apps.policies.tree.revision_diff import target_moves
 from apps.policies.tree.stored import load_tree
-from apps.policies.tree.target_moves import target_moves
 
 R = TypeVar("R", bound="Mount | Subscription")
 SCOPE = "federation"

@@ -21,18 +21,18 @@ from apps.accounts.actor import Actor
 from apps.core.errors import NotFound
 from apps.federation.grid.sites import SiteColumn, load_sites
 from apps.federation.models import Mount, Publication
-from apps.mapping.visibility import see
+from apps.mapping.permissions import see
 from apps.policies.models import Policy
 from apps.policies.selectors import list_policies
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.policies.tree.stored import load_tree
-from apps.priorities.delivered.by_site import BySite, load_by_site
+from apps.priorities.delivered_usage import BySite, load_by_site
 from apps.priorities.metering.usage import window_of
 from apps.priorities.models import Snapshot
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
-from apps.priorities.visibility.daily_snapshot import settled_before
 from apps.priorities.visibility.suppression import Amounts, shown_entries
+from apps.priorities.visibility.visible_entries import settled_before
 
 MOST_ROWS = 300
 MOST_LEVELS = 6

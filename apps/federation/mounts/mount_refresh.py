@@ -10,21 +10,20 @@ from uuid import UUID
 import zstandard
 
 from apps.accounts.actor import SYSTEM
-from apps.accounts.audit.log import record
+from apps.accounts.audit_log import record
 from apps.core import outbound
 from apps.core.errors import DomainError
 from apps.core.signing import BadDocument
 from apps.federation.documents.trust import Trusted, Verdict, judge
 from apps.federation.documents.wire import PolicyLimits
-from apps.federation.fetching.fetch_log import FetchResult, Question, question_of
+from apps.federation.fetch_requests import FetchResult, Question, question_of
 from apps.federation.models import Fetch, Mount, Publication
-from apps.federation.mounts.landing import Landing, lay_over
-from apps.federation.mounts.uid_ownership import owned_by_another_policy, owned_elsewhere
-from apps.federation.publications.services import own_name
+from apps.federation.mounts.landing import Landing, lay_over, owned_by_another_policy, owned_elsewhere
+from apps.federation.publishing import own_name
 from apps.federation.staleness import STILL_OPEN
 from apps.policies.models import ChangeSet, Policy
+from apps.policies.publishing.direct import hold_mounted, land_mounted
 from apps.policies.publishing.revisions import lock_policy
-from apps.policies.publishing.tree_replacement import hold_mounted, land_mounted
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import Mounted

@@ -10,21 +10,20 @@ from uuid import UUID
 
 from django.db import transaction
 
+from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
-from apps.accounts.audit import log as audit
 from apps.core import outbound
 from apps.core.addresses import target_of
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound
 from apps.core.signing import PublicKey, open_document
-from apps.federation import staleness
+from apps.federation import fetch_requests, staleness
 from apps.federation.documents.wire import PolicyDocument, PolicyLimits, read_policy
-from apps.federation.fetching import inline
-from apps.federation.fetching.fetch_log import clean_token, no_document, sealed_token, token_header
+from apps.federation.fetch_requests import clean_token, no_document, sealed_token, token_header
 from apps.federation.models import Mount
-from apps.federation.publications.services import own_name
+from apps.federation.publishing import own_name
 from apps.policies.access.scope import Rights, Verb, rules_all
 from apps.policies.models import Policy
-from apps.policies.publishing.quick_publish import publish_operations
+from apps.policies.publishing.direct import publish_operations
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import Mounted
@@ -73,7 +72,7 @@ def preview(*, url: str, policy_slug: str, token: str = "", at: datetime, actor:
     if not (rules_all(actor) or Rights(policy, actor, at).at(Verb.MOUNT)):
         raise NotFound("There is nothing here that you may mount at.")
     limits = outbound.Limits(n_bytes=32 * 1024**2, total_s=PREVIEW_S, redirects=3)
-    own = inline.answer(url)
+    own = fetch_requests.own_answer(url)
     answer = own or outbound.fetch(url, headers=token_header(clean_token(token)), limits=limits)
     if answer.status != 200:
         raise outbound.Unreachable(no_document(answer.status))

@@ -20,12 +20,12 @@ import numpy as np
 from django.conf import settings
 from django.db import OperationalError, connection, transaction
 
+from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
-from apps.accounts.audit import log as audit
 from apps.accounts.models import AuditEvent
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, TooLarge, Unavailable
 from apps.core.signing import sign_document
-from apps.federation.documents.keys import load_keys
+from apps.federation.documents.trust import load_keys
 from apps.federation.documents.wire_usage import (
     MOST_CORES,
     MOST_ENTRIES,
@@ -36,10 +36,17 @@ from apps.federation.documents.wire_usage import (
     write_usage,
 )
 from apps.federation.models import FeedHour, Mount, SiteKey, UsageFeed
-from apps.federation.own_names import refuse_look_alike, refuse_name
-from apps.federation.publications.services import own_name
-from apps.federation.usage_feeds.feed_states import View, add_marks, bring_up_to_date, load_states, read_view
-from apps.federation.usage_feeds.feed_sums import hour_of, load_running, load_sums
+from apps.federation.publishing import own_name, refuse_look_alike, refuse_name
+from apps.federation.usage_feeds.feed_content import (
+    View,
+    add_marks,
+    bring_up_to_date,
+    hour_of,
+    load_running,
+    load_states,
+    load_sums,
+    read_view,
+)
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
 from apps.priorities.recompute.pipeline import one_view

@@ -1,26 +1,35 @@
-"""Quarantine of usage beyond a peer's capacity: such hours and running jobs don't count until a manager decides.
+"""A peer's reported usage against its capacity and its subscription: what doesn't count until a manager decides.
 
-An hour slightly beyond is held alone. One far beyond means that the site measures in another unit, which makes its idle
-hours as wrong as its busy ones, though they stay within the capacity: from that hour on nothing it reports counts,
-until it reports the hour within its capacity, or a manager agrees to a larger one.
+An hour slightly beyond the capacity is held alone. One far beyond means that the site measures in another unit, which
+makes its idle hours as wrong as its busy ones, though they stay within the capacity: from that hour on nothing it
+reports counts, until it reports the hour within its capacity, or a manager agrees to a larger one.
+
+A document that names an entry outside of the subscription is rejected. While the entry didn't exist, its reported usage
+waited unassigned: it must not count once the entry appears, however the peer learned its uid.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
-from django.db.models import QuerySet
+from django.db import connection, transaction
+from django.db.models import Count, F, Max, QuerySet, Sum
 
 from apps.accounts.actor import SYSTEM
-from apps.accounts.audit.log import record
+from apps.accounts.audit_log import record
+from apps.accounts.names.account_ids import ENTRY_NAMESPACE
 from apps.federation.documents.wire_usage import RunningRows, UsageDocument
 from apps.federation.models import HeldHour, Subscription
+from apps.policies.tree.stored import load_tree
 from apps.usage.buckets.hourly import AMOUNTS
+from apps.usage.models import Bucket, Record
 from apps.usage.parsers.base import F8, I8
+from apps.usage.records.peer_sums import HourSums, Running, replace_running, replace_sums
 
+# --- Usage beyond the capacity ----------------------------------------------------------------------------------------
 _HOUR_S = 3_600
 _TOLERANCE = 1.01
 _FAR = 1.5  # times what a whole hour allows: more than slips of a clock or an old count of cores can explain
@@ -161,3 +170,150 @@ def _alarm(subscription: Subscription, sifted: Sifted, new: list[int], running_i
         details=details,
         outcome="failed",
     )
+
+
+# --- Reported hours against the capacity ------------------------------------------------------------------------------
+HOUR_S = 3_600.0
+MOST_HOURS = 48
+_COUNTED = """
+SELECT hour_at, sum(cpu_s) FROM usage_bucket WHERE source_id = %s GROUP BY hour_at ORDER BY hour_at DESC LIMIT %s
+"""
+_ALL = "SELECT count(DISTINCT hour_at), sum(cpu_s), min(hour_at), max(hour_at) FROM usage_bucket WHERE source_id = %s"
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedHour:
+    """counted_s: core-seconds that count now, None for none. held_s: reported but held, None where nothing is.
+
+    possible_s: what the agreed capacity allows in an hour.
+    """
+
+    hour_at: datetime
+    counted_s: float | None
+    held_s: float | None
+    possible_s: float
+
+    @property
+    def reported_s(self) -> float:
+        return self.counted_s or 0.0 if self.held_s is None else self.held_s
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedUsage:
+    """hours: the newest, and among them every held one first. needed_cores: with which no held hour would be held.
+
+    doubted_from: the first hour that is far beyond what the site has; from there on nothing is believed.
+    """
+
+    hours: Sequence[ReportedHour]
+    n_hours: int
+    counted_s: float
+    first_at: datetime | None
+    last_at: datetime | None
+    n_held: int
+    needed_cores: float
+    n_running: int
+    running_cores: float
+    doubted_from: datetime | None = None
+
+
+def load_reported_usage(subscription: Subscription) -> ReportedUsage:
+    """The caller has asked whether the actor may see the subscription."""
+    possible_s = subscription.capacity_cores * HOUR_S
+    mine = HeldHour.objects.filter(subscription=subscription)
+    held = {row.hour_at: row for row in mine.order_by("-hour_at")[:MOST_HOURS]}
+    all_held = mine.aggregate(n=Count("pk"), most=Max("cpu_s"))
+    with connection.cursor() as cursor:
+        cursor.execute(_COUNTED, [subscription.source_id, MOST_HOURS])
+        counted = dict(cursor.fetchall())
+        cursor.execute(_ALL, [subscription.source_id])
+        n_hours, counted_s, first_at, last_at = cursor.fetchone()
+    shown = [*held, *(at for at in sorted(counted, reverse=True) if at not in held)][:MOST_HOURS]
+    running = Record.objects.filter(source_id=subscription.source_id, state=Record.State.RUNNING)
+    found = running.aggregate(n=Count("pk"), cores=Sum("cpus"))
+    return ReportedUsage(
+        hours=[
+            ReportedHour(at, counted.get(at), held[at].cpu_s if at in held else None, possible_s)
+            for at in sorted(shown, reverse=True)
+        ],
+        n_hours=int(n_hours),
+        counted_s=float(counted_s or 0.0),
+        first_at=first_at,
+        last_at=last_at,
+        n_held=int(all_held["n"]),
+        needed_cores=float(all_held["most"] or 0.0) / HOUR_S,
+        n_running=int(found["n"] or 0),
+        running_cores=float(found["cores"] or 0.0),
+        doubted_from=doubted_from(subscription),
+    )
+
+
+# --- Entries outside a subscription -----------------------------------------------------------------------------------
+_REPORTED = """
+SELECT account.id FROM accounts_account AS account
+WHERE account.namespace = %(namespace)s AND account.user_name = ANY(%(names)s::text[])
+    AND (EXISTS (SELECT FROM usage_bucket WHERE source_id = %(source)s AND account_id = account.id)
+        OR EXISTS (SELECT FROM usage_record WHERE source_id = %(source)s AND account_id = account.id))
+"""
+
+
+def drop_out_of_scope_entries(at: datetime) -> int:
+    """Check each subscription once after each new revision of its policy; returns how many had any."""
+    n_had = 0
+    moved_on = Subscription.objects.exclude(checked_number=F("policy__head_number"))
+    for pk in moved_on.order_by("pk").values_list("pk", flat=True):
+        with transaction.atomic():
+            rows = Subscription.objects.select_for_update(of=("self",)).select_related("policy", "source")
+            row = rows.filter(pk=pk).first()
+            if row is None:
+                continue
+            strangers = _out_of_scope_entries(row)
+            if strangers:
+                _drop(row, strangers, at)
+                n_had += 1
+            row.checked_number = row.policy.head_number
+            row.save(update_fields=["checked_number"])
+    return n_had
+
+
+def _out_of_scope_entries(row: Subscription) -> list[int]:
+    """Accounts of entries outside the subscription for which its peer has reported usage."""
+    tree = load_tree(row.policy)
+    here = tree.index_of_uid(row.entry_uid)
+    outside = np.ones(len(tree), dtype=np.bool_) if here is None else ~tree.subtree_mask(here)
+    names = [str(tree.uuid(i)) for i in np.flatnonzero(outside).tolist()]
+    with connection.cursor() as cursor:
+        cursor.execute(_REPORTED, {"namespace": ENTRY_NAMESPACE, "names": names, "source": row.source_id})
+        return [found for (found,) in cursor.fetchall()]
+
+
+def _drop(row: Subscription, strangers: list[int], at: datetime) -> None:
+    """Their hours again without them; running jobs come again with the next document."""
+    mine = Bucket.objects.filter(source=row.source)
+    hours = list(mine.filter(account_id__in=strangers).values_list("hour_at", flat=True).distinct())
+    rest = list(
+        mine.filter(hour_at__in=hours).exclude(account_id__in=strangers).values_list("hour_at", "account_id", *AMOUNTS)
+    )
+    sums = HourSums(
+        np.array([_number(hour_at) for hour_at, *_ in rest], np.int64),
+        np.array([account for _, account, *_ in rest], np.int64),
+        np.array([amounts for _, _, *amounts in rest], np.float64).reshape(-1, len(AMOUNTS)),
+    )
+    replace_sums(row.source, told=np.array([_number(each) for each in hours], np.int64), rows=sums, at=at)
+    if Record.objects.filter(source=row.source, account_id__in=strangers).exists():
+        none, nothing = np.zeros(0, np.int64), np.zeros(0)
+        replace_running(row.source, Running(none, none, *[nothing] * 6), at=at)
+    record(
+        actor=SYSTEM,
+        verb="federation.out_of_scope_dropped",
+        at=at,
+        policy_slug=row.policy.slug,
+        entry_uid=row.entry_uid,
+        subject=str(row),
+        details={"entries": len(strangers), "hours": len(hours)},
+        outcome="failed",
+    )
+
+
+def _number(hour_at: datetime) -> int:
+    return int(hour_at.timestamp()) // _HOUR_S

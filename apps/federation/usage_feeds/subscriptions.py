@@ -1,4 +1,7 @@
-"""Subscribing to the usage of an entry at another site: preview its feed, trust its key, then fetch it on schedule."""
+"""Subscribing to the usage of an entry at another site: preview its feed, trust its key, then fetch it on schedule.
+
+A subscription follows one lineage of its feed: a document goes on with it, or all of the feed is read again.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +11,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import numpy as np
 from django.db import transaction
 
+from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
-from apps.accounts.audit import log as audit
 from apps.core import outbound
 from apps.core.addresses import target_of
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
-from apps.core.signing import PublicKey, open_document
-from apps.federation import staleness
-from apps.federation.documents.wire_usage import MOST_CORES, UsageDocument, read_usage
-from apps.federation.fetching import inline
-from apps.federation.fetching.fetch_log import clean_token, no_document, sealed_token, token_header
-from apps.federation.models import Mount, Publication, Subscription
+from apps.core.signing import BadDocument, PublicKey, open_document
+from apps.federation import fetch_requests, staleness
+from apps.federation.documents.wire_usage import MOST_CORES, State, UsageDocument, UsageHead, read_usage
+from apps.federation.fetch_requests import clean_token, no_document, sealed_token, token_header
+from apps.federation.models import HeldHour, Mount, Publication, Subscription
 from apps.federation.mounts.services import clean_fingerprint, clean_settings, may_mount_at
-from apps.federation.publications.services import own_name
+from apps.federation.publishing import own_name
 from apps.policies.access.scope import rules_all
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
@@ -30,9 +33,65 @@ from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.mounts import mount_of
 from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import clean_authority
-from apps.usage.models import Source
+from apps.usage.buckets.hourly import HOUR_US
+from apps.usage.models import SealedHour, Source
+from apps.usage.parsers.base import I8
 from apps.usage.records.peer_sums import forget_peer, make_peer_source
 
+
+# --- Lineage of the feed ----------------------------------------------------------------------------------------------
+def refuse_other_line(head: UsageHead, known: State | None) -> None:
+    """known: the newest known state of the followed lineage, None where everything is read anew.
+
+    Raises:
+        BadDocument: the feed reached that number in another way (code forked) or reached an older one (older_version),
+        or that can't be checked (other_question).
+    """
+    if known is None:
+        return
+    newest = head.newest.number
+    if newest < known.number:
+        message = f"is {newest}, but the feed was at {known.number} before: this is an old document"
+        raise _refused("older_version", "newest.number", message)
+    for where, told in (("seen", head.seen), ("newest", head.newest)):
+        if told is not None and told.number == known.number:
+            if told.mark != known.mark:
+                message = f"differs from the one at {known.number}: the feed's history was forked"
+                raise _refused(
+                    "forked",
+                    f"{where}.mark",
+                    message,
+                    "If the site was restored from a backup, reset the document history.",
+                )
+            return
+    if head.since:  # else it tells all there is, in place of all that was taken
+        message = f"is not from {known.number} as requested: continuity can't be verified"
+        raise _refused("other_question", "seen.number", message)
+
+
+def read_from_0(row: Subscription) -> None:
+    """The next document sends everything, whatever was ingested before."""
+    row.number, row.etag, row.seen_number, row.seen_mark, row.untold = 0, "", 0, "", []
+
+
+def hours_left_out(row: Subscription, document: UsageDocument) -> I8:
+    """Hours (since 1970, ascending) that we have and that a reading from 0 hasn't delivered so far."""
+    had = row.untold if document.head.since else _hours_here(row)
+    return np.setdiff1d(np.array(had, np.int64), document.hours)
+
+
+def _hours_here(row: Subscription) -> list[int]:
+    """Those with usage of it, and those that are held."""
+    hours = set(SealedHour.objects.filter(source_id=row.source_id).values_list("hour_at", flat=True))
+    hours.update(HeldHour.objects.filter(subscription=row).values_list("hour_at", flat=True))
+    return [round(hour_at.timestamp() * 1e6) // HOUR_US for hour_at in hours]
+
+
+def _refused(code: str, where: str, message: str, remedy: str = "") -> BadDocument:
+    return BadDocument(f"{where} {message}. {remedy}".strip(), code=code, fields=[FieldProblem(where, message)])
+
+
+# --- Subscribing ------------------------------------------------------------------------------------------------------
 PREVIEW_S = 20.0
 _LONGEST_SLUG = 64
 
@@ -55,7 +114,7 @@ def preview_feed(*, url: str, policy_slug: str, entry: str, token: str = "", at:
     """
     _place(policy_slug, entry, at, actor)
     limits = outbound.Limits(n_bytes=64 * 1024**2, total_s=PREVIEW_S, redirects=3)
-    own = inline.answer(url)
+    own = fetch_requests.own_answer(url)
     answer = own or outbound.fetch(url, headers=token_header(clean_token(token)), limits=limits)
     if answer.status != 200:
         raise outbound.Unreachable(no_document(answer.status))

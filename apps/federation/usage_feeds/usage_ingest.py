@@ -13,20 +13,19 @@ from django.conf import settings
 from django.db import transaction
 
 from apps.accounts.actor import SYSTEM
-from apps.accounts.audit.log import record
-from apps.accounts.names.account_ids import account_ids
-from apps.accounts.names.entry_names import entry_account
+from apps.accounts.audit_log import record
+from apps.accounts.names.account_ids import account_ids, entry_account
 from apps.core import outbound
 from apps.core.errors import DomainError, FieldProblem
 from apps.core.signing import BadDocument, open_document
 from apps.federation.documents.trust import SKEW
 from apps.federation.documents.wire_usage import RunningRows, State, UsageDocument, UsageHead, read_usage
-from apps.federation.fetching.fetch_log import FetchResult, Question, question_of
+from apps.federation.fetch_requests import FetchResult, Question, question_of
 from apps.federation.models import Fetch, Mount, Publication, Subscription
-from apps.federation.mounts.uid_ownership import owned_by_another_policy
-from apps.federation.publications.services import given_name
-from apps.federation.usage_feeds.feed_lineage import hours_left_out, read_from_0, refuse_other_line
+from apps.federation.mounts.landing import owned_by_another_policy
+from apps.federation.publishing import given_name
 from apps.federation.usage_feeds.quarantine import Sifted, hour_at, keep_held, load_far, sift
+from apps.federation.usage_feeds.subscriptions import hours_left_out, read_from_0, refuse_other_line
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.document_merge import indexes_of
 from apps.policies.tree.mounts import mount_of

@@ -10,17 +10,19 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 
 from apps.analytics.convergence.by_hour import refuse_windowed
-from apps.analytics.convergence.period import (
+from apps.analytics.convergence.query import (
+    DAY_S,
     LAST_DAYS,
     USUAL_DAYS,
+    Counting,
     Period,
+    read_counting,
     read_period,
     usual_period,
     whole_period,
 )
 from apps.analytics.convergence.records import ChildrenQuery, SelectionQuery
-from apps.analytics.convergence.shares import DAY_S, Counting, read_counting
-from apps.analytics.series.storage.columns import SeriesState
+from apps.analytics.series.daily_series import SeriesState
 from apps.core.errors import FieldProblem, Invalid
 from apps.figures.traces import MOST_SERIES
 

@@ -13,13 +13,12 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 
 from apps.analytics.convergence.records import Convergence, Selection
-from apps.analytics.series.storage.columns import F8
+from apps.analytics.series.daily_series import F8
 from apps.figures import axes, traces
-from apps.figures.controls import Choice, Control, changed
 from apps.figures.convergence.asked import RANGES, UNITS, FocusAsked
-from apps.figures.convergence.raw_rows import RawRows
 from apps.figures.convergence.words import (
     Links,
+    RawRows,
     caption,
     day_words,
     file_name,
@@ -28,7 +27,7 @@ from apps.figures.convergence.words import (
     used_words,
     used_words_of,
 )
-from apps.figures.figure import Column, EndLabel, Figure, Table
+from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Table, changed
 from apps.figures.traces import MOST_SERIES
 from apps.priorities.sentences.numbers import points_phrase
 

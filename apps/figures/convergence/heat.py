@@ -12,10 +12,10 @@ from django.utils.translation import ngettext
 
 from apps.analytics.convergence.records import Convergence
 from apps.figures import axes, traces
-from apps.figures.balance import BALANCE, ON_TARGET, balance_legend, balance_step
-from apps.figures.convergence.headings import balance_words
+from apps.figures.convergence.panels import balance_words
 from apps.figures.convergence.words import Links, caption, day_words, file_name, short_balance, used_words_of
 from apps.figures.figure import Column, EndLabel, Figure, Swatch, Table, Trace
+from apps.figures.traces import BALANCE, ON_TARGET, balance_legend, balance_step
 
 LEAST_ENTRIES = 12  # fewer are better read as lines
 MOST_ROWS = 32  # of the picture: as many names as can be read beside it

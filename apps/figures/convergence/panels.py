@@ -1,26 +1,162 @@
-"""Small multiples: one panel a subgroup, its share beside its target, on the scale of its section."""
+"""Small multiples: one panel a subgroup, its share beside its target, in sections that share a scale."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from math import isfinite
+from typing import Any, Literal
 
 import numpy as np
 from django.http import QueryDict
+from django.utils import formats, timezone
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_noop, ngettext
 
-from apps.analytics.convergence.before_entry import BEFORE_ENTRY
-from apps.analytics.convergence.period import DAILY_UP_TO
+from apps.analytics.convergence.members import BEFORE_ENTRY
+from apps.analytics.convergence.query import DAILY_UP_TO
 from apps.analytics.convergence.records import Convergence, by_weeks
-from apps.analytics.series.storage.columns import Mask
+from apps.analytics.series.daily_series import F8, Mask
 from apps.figures import axes, traces
-from apps.figures.convergence.headings import heading_of, newest_words
-from apps.figures.convergence.raw_rows import RawRows
-from apps.figures.convergence.sections import sections_of
-from apps.figures.convergence.words import Links, caption, file_name, mark_of, revision_marks, used_words_of
+from apps.figures.convergence.words import Links, RawRows, caption, file_name, mark_of, revision_marks, used_words_of
 from apps.figures.figure import Column, Figure, Table, Trace
+from apps.priorities.sentences.numbers import UNKNOWN, percent, points
 
+# --- Sections ---------------------------------------------------------------------------------------------------------
+PAGE = 12  # panels
+SMALL = 0.05  # of the parent: smaller ones have a section of their own
+STEPS = (0.01, 0.02, 0.04, 0.06, 0.10, 0.20, 0.40, 0.60, 1.0)  # whose halves are short to write
+_OUTLIER = 2.5  # a panel that needs so much more than the next one gets a scale of its own
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """rows: of all its members; scales: the top of each one's axis, 0..1; common: the one that is shared; shown: the
+    rows on this page, with their scales."""
+
+    is_small: bool
+    rows: list[int]
+    scales: list[float]
+    common: float
+    shown: list[tuple[int, float]]
+
+
+def sections_of(found: Convergence, page: int) -> list[Section]:
+    """The panels of a page, twelve of them: large shares first, each section by how far off its members are.
+
+    Days that are over say which panel is where and which scale is shared; a newest point beyond it widens the scale.
+    """
+    order, over = found.order(), scales_of(found, found.n_over)
+    widened = scales_of(found) if found.n_over < len(found.on) else over
+    targets = _largest(found.target[:, : found.n_over]).tolist()
+    large = [row for row in order if targets[row] >= SMALL]
+    tail = [row for row in order if targets[row] < SMALL]
+    here = set([*large, *tail][(page - 1) * PAGE : page * PAGE])
+    sections = []
+    for rows, is_small in ((large, False), (tail, True)):
+        scales, shared = shared_scales([over[row] for row in rows])
+        common = max([shared, *(widened[row] for row, top in zip(rows, scales, strict=True) if top == shared)])
+        scales = [common if top == shared else max(top, widened[row]) for row, top in zip(rows, scales, strict=True)]
+        shown = [(row, scale) for row, scale in zip(rows, scales, strict=True) if row in here]
+        if shown:
+            sections.append(Section(is_small, rows, scales, common, shown))
+    return sections
+
+
+def scales_of(found: Convergence, n_points: int | None = None) -> list[float]:
+    """For each panel the smallest step that holds all of it, or its first points."""
+    part = slice(n_points)
+    needed = np.maximum(_largest(found.actual[:, part]), _largest(found.target[:, part] + found.slack[:, part]))
+    steps = np.array(STEPS)
+    at = np.minimum(np.searchsorted(steps, needed - 1e-12), len(steps) - 1)
+    scales: list[float] = steps[at].tolist()
+    return scales
+
+
+def shared_scales(steps: Sequence[float]) -> tuple[list[float], float]:
+    """The scale of each panel of a section, and the one that is shared: a single giant doesn't flatten the others."""
+    ordered = [*sorted(steps, reverse=True), 0.0, 0.0]
+    common = ordered[1] if 0 < _OUTLIER * ordered[1] < ordered[0] else ordered[0]
+    return [step if step > common else common for step in steps], common
+
+
+def _largest(values: F8) -> F8:
+    """(rows, points) → (rows,): of those that are known; 0 where none is."""
+    found: F8 = np.max(values, axis=1, initial=0.0, where=np.isfinite(values))
+    return found
+
+
+# --- Headings ---------------------------------------------------------------------------------------------------------
+Shape = Literal["on", "over", "under", "idle", "nodata"]
+_STATE_WORDS = {
+    "on": gettext_noop("on target"),
+    "over": gettext_noop("over"),
+    "starved": gettext_noop("under, jobs wait"),
+    "met": gettext_noop("under, no demand"),
+    "no_demand": gettext_noop("no demand"),
+    "inferred": gettext_noop("under; demand unknown"),
+    BEFORE_ENTRY: gettext_noop("before the entry"),
+}
+STATES = tuple(_STATE_WORDS)
+_SHAPES: dict[str, tuple[Shape, str]] = {
+    "on": ("on", _STATE_WORDS["on"]),
+    "over": ("over", _STATE_WORDS["over"]),
+    "starved": ("under", _STATE_WORDS["starved"]),
+    "inferred": ("under", gettext_noop("under")),
+    "met": ("idle", gettext_noop("no demand")),
+    "no_demand": ("idle", _STATE_WORDS["no_demand"]),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """actual, target: the words below the name. shape: form and colour of the balance; amount: in points, or "".
+
+    word: what the balance is called; "" where nothing is known of a point.
+    """
+
+    actual: str
+    target: str
+    shape: Shape
+    amount: str
+    word: str
+
+
+def state_words(state: str) -> str:
+    """One word or two."""
+    return _(_STATE_WORDS[state]) if state in _STATE_WORDS else UNKNOWN
+
+
+def heading_of(found: Convergence, row: int) -> Heading:
+    """Of the newest snapshot where the line ends there, else of the last day."""
+    actual, target = (float(column[row, -1]) for column in (found.actual, found.target))
+    shares = [percent(one) if isfinite(one) else UNKNOWN for one in (actual, target)]
+    reads = (_("actual %(share)s") % {"share": shares[0]}, _("target %(share)s") % {"share": shares[1]})
+    if not found.told[row].any():
+        return Heading(_("not shown: fewer than five active members"), reads[1], "nodata", "", "")
+    shape, amount, word = balance_words(str(found.states[row, -1]), actual - target)
+    return Heading(*reads, shape, amount, word)
+
+
+def balance_words(state: str, difference: float) -> tuple[Shape, str, str]:
+    """Shape, amount in points, and word of a point."""
+    if not isfinite(difference) or not state:
+        return "nodata", "", state_words(state) if state == BEFORE_ENTRY else _("no data")
+    shape, word = _SHAPES.get(state, _SHAPES["no_demand"])
+    return shape, points(difference) if shape in {"over", "under"} else "", _(word)
+
+
+def newest_words(found: Convergence) -> str:
+    """What the last point is of; "" where it is a day, or an hour, that is over."""
+    if found.latest_at is None:
+        return ""
+    at = formats.date_format(timezone.localtime(found.latest_at), "j M, H:i")
+    over = _("complete hours") if found.is_by_hour else _("complete days")
+    text = _("Headings and ends of lines are from the newest snapshot, %(at)s; summary and averages cover %(over)s.")
+    return text % {"at": at, "over": over}
+
+
+# --- Panels -----------------------------------------------------------------------------------------------------------
 OVERLAYS = ("band", "changes", "demand", "gaps")
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from django.utils.translation import gettext as _
 
 from apps.analytics.convergence.records import Convergence
-from apps.analytics.series.storage.columns import F8
+from apps.analytics.series.daily_series import F8
 from apps.figures import axes, traces
 from apps.figures.convergence.words import Links, caption, day_words, file_name, revision_marks, used_words_of
 from apps.figures.figure import Column, EndLabel, Figure, Table, Trace

@@ -1,4 +1,4 @@
-"""Shares, balances and days in words, the same in all figures of convergence."""
+"""Shares, balances and days in words, the same in all figures of convergence; and the rows of their CSV."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from functools import lru_cache
 from math import isfinite
+from typing import Any
 
 import numpy as np
 from django.utils import formats
@@ -14,8 +15,8 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from apps.analytics.convergence.records import Convergence
-from apps.analytics.series.storage.columns import F8
-from apps.figures import Mark
+from apps.analytics.series.daily_series import F8
+from apps.figures import Mark, axes
 from apps.figures.axes import moment
 from apps.priorities.sentences.numbers import percent, points, points_phrase
 
@@ -155,3 +156,17 @@ def caption(found: Convergence) -> str:
 def file_name(found: Convergence, figure: str) -> str:
     first, last = (moment(one)[:10] for one in (found.on[0], found.on[-1])) if found.on else ("", "")
     return f"fairshare_{found.policy_slug}_{figure}_{first}_{last}_rev{found.revision}"
+
+
+class RawRows(Sequence[Sequence[Any]]):
+    """A day (or an hour) and percents with four digits, "" where none is known. columns: fractions by `on`."""
+
+    def __init__(self, on: Sequence[date], columns: Sequence[F8]) -> None:
+        self._on, self._columns = on, columns
+
+    def __len__(self) -> int:
+        return len(self._on)
+
+    def __getitem__(self, at: Any) -> Any:
+        numbers = (float(column[at]) * 100 for column in self._columns)
+        return [axes.moment(self._on[at]), *(round(one, 4) if isfinite(one) else "" for one in numbers)]

@@ -11,11 +11,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.figures import axes, traces
-from apps.figures.controls import Control
 from apps.figures.core_hours import words
-from apps.figures.figure import Column, EndLabel, Figure, Table
-from apps.policies.allocations.periods import DAY, begins_at
-from apps.priorities.records.core_hours import AllocationLeft, CoreHourWeeks
+from apps.figures.figure import Column, Control, EndLabel, Figure, Table
+from apps.policies.allocations.records import DAY, begins_at
+from apps.priorities.records import AllocationLeft, CoreHourWeeks
 from apps.priorities.sentences.numbers import percent
 
 HIDE = "left_hide"  # a name in the query of the page

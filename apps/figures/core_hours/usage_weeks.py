@@ -12,10 +12,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.figures import axes, traces
-from apps.figures.controls import Choice, Control, changed
 from apps.figures.core_hours import words
-from apps.figures.figure import Column, EndLabel, Figure, Table
-from apps.priorities.records.core_hours import CoreHourWeeks, WeekAmounts
+from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Table, changed
+from apps.priorities.records import CoreHourWeeks, WeekAmounts
 from apps.priorities.sentences.numbers import percent
 
 BY, UNIT, HIDE = "usage_by", "usage_unit", "usage_hide"  # names in the query of the page

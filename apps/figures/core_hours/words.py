@@ -12,11 +12,10 @@ from django.utils.translation import gettext as _
 
 from apps.core.errors import FieldProblem, Invalid
 from apps.figures import axes
-from apps.figures.controls import Choice, changed
-from apps.figures.figure import Figure, Table
+from apps.figures.figure import Choice, Figure, Table, changed
 from apps.figures.traces import MOST_SERIES, series_color
-from apps.policies.allocations.periods import Period
-from apps.priorities.records.core_hours import CoreHourWeeks
+from apps.policies.allocations.records import Period
+from apps.priorities.records import CoreHourWeeks
 from apps.priorities.sentences.numbers import number
 
 _MOST_HIDDEN = 16  # names of a query

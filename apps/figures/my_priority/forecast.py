@@ -1,4 +1,4 @@
-"""What becomes of one level if things go on: its part of its group so far, likely, and between what it may lie."""
+"""What becomes of one level, and of the factor that it decides, if things go on."""
 
 from __future__ import annotations
 
@@ -13,15 +13,81 @@ from django.http import QueryDict
 from django.utils import formats, timezone
 from django.utils.translation import gettext as _
 
-from apps.analytics.forecast import CurvePoint, Forecast, ForecastLevel, days_to_draw
+from apps.analytics.forecast import CurvePoint, FactorPoint, Forecast, ForecastLevel, days_to_draw
 from apps.core.errors import FieldProblem, Invalid
 from apps.engine.explain import Recovery, RecoveryRange
 from apps.figures import axes, traces
-from apps.figures.controls import Choice, Control, changed
-from apps.figures.figure import Column, EndLabel, Figure, Table, Trace
+from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Table, Trace, changed
 from apps.priorities.sentences import text_of
+from apps.priorities.sentences.numbers import factor as factor_words
 from apps.priorities.sentences.numbers import percent, points_phrase
 
+
+# --- Factor -----------------------------------------------------------------------------------------------------------
+def factor_figure(found: Forecast) -> Figure | None:
+    """None where levels decide the order: their curves show what comes."""
+    ahead = found.factor_ahead()
+    if ahead is None:
+        return None
+    title, sentence = _("Factor in the next days"), text_of(list(ahead.said))
+    if not ahead.points:
+        nothing = {"margin": axes.margin(), "xaxis": {"range": [0, 1]}, "yaxis": {"range": [0, 1]}}
+        table = Table(_factor_columns(), (), ())
+        return Figure("factor", title, sentence, (), nothing, table, size="m", empty=sentence, reads=False)
+    first, last = ahead.points[0], ahead.points[-1]
+    at = [axes.moment(timezone.localtime(point.at)) for point in ahead.points]
+    words = [_("factor %(factor)s") % {"factor": factor_words(point.factor)} for point in ahead.points]
+    values = axes.rounded([point.factor for point in ahead.points], 6)
+    return Figure(
+        name="factor",
+        title=title,
+        note=_("1 is served first, 0 last"),
+        sentence=sentence,
+        traces=[
+            traces.forecast(at, values, name=found.account, color="$accent", words=words),
+            traces.end_dot(at[0], values[0] or 0.0, color="$accent"),
+        ],
+        layout={
+            "margin": axes.margin(44, 96, 8, 24),
+            "xaxis": axes.day_axis(timezone.localtime(first.at), timezone.localtime(last.at)),
+            "yaxis": _axis([point.factor for point in ahead.points]),
+        },
+        table=_factor_table(ahead.points),
+        size="m",
+        labels=[EndLabel(last.factor, factor_words(last.factor), color="$accent")],
+        file=f"fairshare_{found.policy.slug}_factor_ahead_rev{found.snapshot.revision}",
+        caption=_("%(policy)s, %(path)s, revision %(n)s")
+        % {"policy": found.policy.name, "path": found.entry_path, "n": found.snapshot.revision},
+    )
+
+
+def _axis(factors: Sequence[float]) -> dict[str, Any]:
+    """A tenth beyond the values, so that what changes little is seen to change."""
+    return axes.number_axis(max(min(factors) - 0.1, 0.0), min(max(factors) + 0.1, 1.04))
+
+
+def _factor_columns() -> tuple[Column, ...]:
+    return (Column(_("Day")), Column(_("Days from now")), Column(_("Factor")))
+
+
+def _factor_table(points: Sequence[FactorPoint]) -> Table:
+    """Today first, as the curve is read."""
+    return Table(
+        columns=_factor_columns(),
+        rows=[
+            [
+                formats.date_format(timezone.localtime(point.at), "j M, H:i"),
+                str(point.days),
+                factor_words(point.factor),
+            ]
+            for point in points
+        ],
+        raw=[[point.at.isoformat(), point.days, point.factor] for point in points],
+        header=("at", "days", "factor"),
+    )
+
+
+# --- Level ------------------------------------------------------------------------------------------------------------
 LEVEL, SHARE = "forecast_level", "share"  # names in the query of the page
 _FEW_DAYS = 14  # up to as many a point every six hours, beyond one a day
 _MOST_TYPED = 200

@@ -13,8 +13,7 @@ from django.utils.translation import ngettext
 from apps.analytics.my_priority.records import MyWaits, WaitDay, Waited
 from apps.core.errors import FieldProblem, Invalid
 from apps.figures import axes, traces
-from apps.figures.controls import Choice, Control, changed
-from apps.figures.figure import Column, Figure, Table, Trace
+from apps.figures.figure import Choice, Column, Control, Figure, Table, Trace, changed
 from apps.priorities.sentences.numbers import UNKNOWN, count, number, points
 
 PERIODS_DAYS = (30, 90, 365)

@@ -9,8 +9,7 @@ from django.utils.translation import gettext as _
 from apps.analytics.operators.records import ExponentPoint, LeafJob, ProfilePoint
 from apps.figures import axes, traces
 from apps.figures.figure import EndLabel, Figure, Trace
-from apps.figures.operators.shown import Shown
-from apps.figures.operators.tables import table_of
+from apps.figures.operators.shown import Shown, table_of
 from apps.priorities.sentences.numbers import job_hours, number, percent, ratio, signed
 
 _LEAST_JOB_H = 0.01

@@ -22,8 +22,7 @@ from apps.analytics.operators.records import (
 from apps.analytics.operators.sentences import resolution_text
 from apps.figures import axes, traces
 from apps.figures.figure import Figure, Trace
-from apps.figures.operators.shown import Shown
-from apps.figures.operators.tables import region_label, table_of
+from apps.figures.operators.shown import Shown, region_label, table_of
 from apps.priorities.sentences.numbers import count, job_hours, number, percent, signed
 
 # The ramp without its middle, on which neither colour of text has enough contrast.

@@ -11,7 +11,7 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 
 from apps.core.errors import FieldProblem, Invalid
-from apps.figures.controls import Choice, Control, changed
+from apps.figures.figure import Choice, Control, changed
 
 Kind = Literal["icicle", "treemap"]
 Size = Literal["target", "actual"]
@@ -19,7 +19,7 @@ Color = Literal["balance", "share"]
 KINDS: tuple[Kind, ...] = ("icicle", "treemap")
 SIZES: tuple[Size, ...] = ("target", "actual")
 COLORS: tuple[Color, ...] = ("balance", "share")
-ENTRY = "entry"
+ENTRY_PARAMETER = "entry"
 _LEVELS: dict[Kind, int] = {"icicle": 5, "treemap": 3}
 _SMALLEST: dict[Kind, float] = {"icicle": 1 / 100, "treemap": 1 / 1000}
 
@@ -46,7 +46,7 @@ class TreeAsked:
 def read_tree_asked(query: QueryDict) -> TreeAsked:
     """Raises Invalid, with the name in the address, for what can't be drawn."""
     return TreeAsked(
-        read_entry(query.get(ENTRY, "")),
+        read_entry(query.get(ENTRY_PARAMETER, "")),
         cast("Kind", _one_of(query, "kind", KINDS)),
         cast("Size", _one_of(query, "size", SIZES)),
         cast("Color", _one_of(query, "color", COLORS)),
@@ -58,7 +58,7 @@ def read_entry(text: str) -> UUID | None:
         return UUID(text) if text else None
     except ValueError:
         message = _("This address can’t name an entry. Open the figure again and choose it there.")
-        raise Invalid(message, fields=[FieldProblem(ENTRY, text[:64])]) from None
+        raise Invalid(message, fields=[FieldProblem(ENTRY_PARAMETER, text[:64])]) from None
 
 
 def _one_of(query: QueryDict, name: str, known: Sequence[str]) -> str:

@@ -1,33 +1,196 @@
-"""One tree as an icicle (levels from left to right) or a treemap (fields within each other), by Plotly's own traces."""
+"""One tree as an icicle (levels from left to right) or a treemap (fields within each other)."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
 from django.http import QueryDict
 from django.utils import formats
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
-from apps.figures.controls import Choice, Control, changed
-from apps.figures.figure import Column, Figure, Table, Trace
-from apps.figures.traces import plotly_text
-from apps.figures.tree.asked import ENTRY, TreeAsked, tree_controls
-from apps.figures.tree.colors import Paint, legend_of, paint_of
-from apps.figures.tree.words import (
-    field_lines,
-    more_words,
-    nothing_words,
-    sentence_of,
-    short_words,
-    top_name,
-    words_of,
-)
-from apps.priorities.records.tree import EntryRow, IciclePage, Sector
-from apps.priorities.sentences.numbers import percent
+from apps.figures.convergence.words import short_balance, used_words
+from apps.figures.figure import Choice, Column, Control, Figure, Swatch, Table, Trace, changed
+from apps.figures.traces import BALANCE, ON_TARGET, balance_legend, balance_step, plotly_text
+from apps.figures.tree.asked import ENTRY_PARAMETER, TreeAsked, tree_controls
+from apps.policies.tree.names import RESERVE
+from apps.priorities.records import EntryRow, IciclePage, Sector
+from apps.priorities.sentences.numbers import NBSP, count, percent
 
+# --- Colours ----------------------------------------------------------------------------------------------------------
+_SHARES = (0.01, 0.05, 0.10, 0.25, 0.50)  # of the parent: borders between the steps
+_SHARE_COLORS = ("$seq-0", "$seq-1", "$seq-2", "$seq-3", "$seq-5", "$seq-6")  # text has contrast on each
+_N_LOW = 4  # so many of them are near the surface: their text has the colour for low amounts
+
+
+@dataclass(frozen=True, slots=True)
+class Paint:
+    """Tokens of a field, of the text on it and of its edge. is_hatched: no demand."""
+
+    fill: str
+    ink: str = "$ink"
+    line: str = "$surface"
+    is_hatched: bool = False
+
+
+WHOLE = Paint("$surface-3")
+UNKNOWN = Paint("$surface", "$ink-2", "$line-strong")
+_NO_DEMAND = Paint("$surface", line="$line", is_hatched=True)
+
+
+def paint_of(row: EntryRow | None, asked: TreeAsked) -> Paint:
+    """row: None are entries that are drawn together."""
+    if row is None:
+        return UNKNOWN
+    if row.parent_uid is None:
+        return WHOLE
+    return _share_paint(row, asked) if asked.color == "share" else _balance_paint(row)
+
+
+def _balance_paint(row: EntryRow) -> Paint:
+    if row.state == "idle":
+        return _NO_DEMAND
+    if row.deviation_points is None or row.state == "unknown":
+        return UNKNOWN
+    return Paint(BALANCE[ON_TARGET if row.state == "on" else balance_step(row.deviation_points)])
+
+
+def _share_paint(row: EntryRow, asked: TreeAsked) -> Paint:
+    share = row.actual if asked.size == "actual" else row.target
+    if share is None:
+        return UNKNOWN
+    step = bisect_right(_SHARES, share)
+    return Paint(_SHARE_COLORS[step], "$on-seq-low" if step < _N_LOW else "$on-seq-high")
+
+
+def legend_of(asked: TreeAsked, paints: list[Paint]) -> list[Swatch]:
+    """The steps, and of what is none of them what the picture has. paints: of its entries."""
+    idle = [Swatch(_NO_DEMAND.fill, _("no demand"), is_hatched=True)] if _NO_DEMAND in paints else []
+    unknown = [Swatch(UNKNOWN.fill, _("unknown"), is_outlined=True)] if UNKNOWN in paints else []
+    if asked.color == "balance":
+        return [*balance_legend(), *idle, *unknown]
+    edges = [f"{one * 100:g}" for one in _SHARES]
+    between = [_("%(low)s to %(high)s") % {"low": low, "high": high} for low, high in pairwise(edges)]
+    texts = [
+        _("below %(n)s") % {"n": f"{edges[0]}{NBSP}%"},
+        *(f"{one}{NBSP}%" for one in between),
+        _("%(n)s and more") % {"n": f"{edges[-1]}{NBSP}%"},
+    ]
+    return [*(Swatch(color, text) for color, text in zip(_SHARE_COLORS, texts, strict=True)), *unknown]
+
+
+# --- Words ------------------------------------------------------------------------------------------------------------
+_STATES = {"idle": "no_demand"}  # as the figures of convergence call them
+
+
+def entries_of(sector: Sector) -> Iterator[EntryRow]:
+    """What is drawn below a field, in its order."""
+    for child in sector.children:
+        if child.row is not None:
+            yield child.row
+            yield from entries_of(child)
+
+
+def sentence_of(page: IciclePage, asked: TreeAsked) -> str:
+    """The finding with its number, and how much of the tree is drawn."""
+    found = _largest(page, asked) if asked.color == "share" else _farthest(page)
+    if page.n_shown == page.n_entries:
+        return found
+    words = {"n": count(page.n_shown), "of": count(page.n_entries)}
+    drawn = (
+        ngettext(
+            "%(n)s of %(of)s entry is drawn; smaller ones are combined or deeper.",
+            "%(n)s of %(of)s entries are drawn; smaller ones are combined or deeper.",
+            page.n_entries,
+        )
+        % words
+    )
+    return f"{found} {drawn}"
+
+
+def _farthest(page: IciclePage) -> str:
+    rows = [row for row in entries_of(page.top) if row.state in {"over", "under"}]
+    if rows:
+        worst = max(rows, key=lambda row: abs(row.deviation_points or 0.0))
+        words = {"name": worst.name, "words": words_of(worst)}
+        return _("%(name)s is furthest off target: %(words)s.") % words
+    if page.as_of is None:
+        return _("No usage known yet: targets only.")
+    return _("All entries shown are within tolerance.")
+
+
+def _largest(page: IciclePage, asked: TreeAsked) -> str:
+    fields = [one for one in page.top.children if one.row is not None]
+    if not fields:
+        return nothing_words(page, asked)
+    largest = max(fields, key=lambda one: one.size)
+    words = {"name": largest.row.name if largest.row else "", "share": percent(largest.size), "of": top_name(page)}
+    if asked.size == "actual":
+        return _("%(name)s used the most: %(share)s of %(of)s.") % words
+    return _("%(name)s has the largest target: %(share)s of %(of)s.") % words
+
+
+def nothing_words(page: IciclePage, asked: TreeAsked) -> str:
+    """Why there is nothing to draw below the entry."""
+    name = {"name": top_name(page)}
+    if page.n_entries <= 1:
+        return _("%(name)s has no members.") % name
+    if asked.size == "actual":
+        return _("Usage of the members of %(name)s is unknown. Choose “target” to see their shares.") % name
+    return _("No member of %(name)s has a target. Choose “actual” to see their usage.") % name
+
+
+def words_of(row: EntryRow) -> str:
+    """used 52.6 %, target 40.0 %, 12.6 points over"""
+    if row.target is None:
+        return _("no shares of its own")
+    if row.suppressed:
+        return _("target %(target)s, usage not shown") % {"target": percent(row.target)}
+    if row.actual is None or row.state == "unknown":
+        return _("target %(target)s, usage unknown") % {"target": percent(row.target)}
+    if row.kind == RESERVE and row.state == "idle":
+        return _("reserve, target %(target)s") % {"target": percent(row.target)}
+    return used_words(row.actual, row.target, _STATES.get(row.state, row.state))
+
+
+def short_words(row: EntryRow) -> str:
+    """▲ 12.6"""
+    if row.parent_uid is None or row.target is None or row.suppressed or row.actual is None or row.state == "unknown":
+        return ""
+    if row.kind == RESERVE and row.state == "idle":
+        return _("reserve")
+    return short_balance(row.actual, row.target, _STATES.get(row.state, row.state))
+
+
+def field_lines(sector: Sector, page: IciclePage) -> list[str]:
+    """What a field says of itself: name, use against target, part of the whole, what is below it."""
+    part = _("%(share)s of %(whole)s") % {"share": percent(sector.size), "whole": top_name(page)}
+    row = sector.row
+    if row is None:
+        return [_("%(more)s (combined)") % {"more": more_words(sector.n_together)}, part]
+    members = (
+        ngettext("%(n)s member", "%(n)s members", row.n_children) % {"n": count(row.n_children)}
+        if row.n_children
+        else ""
+    )
+    own = _("the policy") if row.parent_uid is None else words_of(row)
+    return [one for one in (f"{row.name}: {own}", "" if row == page.top.row else part, members) if one]
+
+
+def more_words(n: int) -> str:
+    return ngettext("%(n)s more", "%(n)s more", n) % {"n": count(n)}
+
+
+def top_name(page: IciclePage) -> str:
+    return page.top.row.name if page.top.row is not None else page.policy_name
+
+
+# --- Figure -----------------------------------------------------------------------------------------------------------
 HEADER = 20  # pixels of a treemap's parent above its children
 GAP = 2  # beside and below them
 _HATCH = {"size": 6, "solidity": 0.12, "fgcolor": "$line-strong", "bgcolor": "$surface"}
@@ -108,7 +271,7 @@ def _largest_first(sector: Sector) -> tuple[bool, float]:
 
 def entry_query(query: QueryDict, row: EntryRow) -> str:
     """Of the page with this entry chosen; the root isn't named."""
-    return changed(query, **{ENTRY: None if row.parent_uid is None else str(row.uid)})
+    return changed(query, **{ENTRY_PARAMETER: None if row.parent_uid is None else str(row.uid)})
 
 
 def _trace(fields: list[_Field], asked: TreeAsked) -> Trace:

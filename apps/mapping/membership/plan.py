@@ -18,8 +18,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.accounts.models import Account
-from apps.accounts.names.account_ids import AccountKey
-from apps.accounts.names.entry_names import is_reserved
+from apps.accounts.names.account_ids import AccountKey, is_reserved
 from apps.mapping.membership.activity import (
     Activity,
     Someone,
@@ -29,12 +28,11 @@ from apps.mapping.membership.activity import (
     load_since,
     made_by_rule,
 )
-from apps.mapping.rules.placement import match_accounts
-from apps.mapping.rules.resolver import Match, Resolver
+from apps.mapping.rules.resolver import Match, Resolver, match_accounts
 from apps.mapping.rules.rule import Rule, entry_name, has_wild
 from apps.mapping.rules.rule_set import Rulebook, load_rulebook, people_named
 from apps.policies.models import ChangeSet, Policy, Revision
-from apps.policies.publishing.automatic import publish_automatic
+from apps.policies.publishing.direct import publish_automatic
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import MAX_DEPTH, MOST_CHILDREN

@@ -1,8 +1,11 @@
-"""What a kind of notice is made of. A kind is one file here that names its `KIND`."""
+"""What a kind of notice is made of, and what kinds about other authorities share.
+
+A kind is one file here that names its `KIND`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,6 +14,8 @@ from uuid import UUID
 from django.utils import formats
 from django.utils.functional import Promise
 
+from apps.federation.models import Mount, Subscription
+from apps.federation.mounts.services import may_mount_at
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
 from apps.usage.models import Source
@@ -116,3 +121,36 @@ def day_words(text: str) -> str:
 
 def days_until(day: date, today: date) -> int:
     return (day - today).days
+
+
+# --- Other authorities ------------------------------------------------------------------------------------------------
+Other = Mount | Subscription
+
+
+def watched(place: PolicyPlace) -> Iterator[tuple[Other, Terms]]:
+    """Those at whose entry a rule is on; of one whose entry is gone the rule of the whole policy decides."""
+    for table in (Mount, Subscription):
+        for remote in table._default_manager.filter(policy=place.policy).select_related("policy").order_by("pk"):
+            terms = place.terms_at(place.tree.index_of_uid(remote.entry_uid) or 0)
+            if terms is not None:
+                yield remote, terms
+
+
+def key_of(remote: Other) -> str:
+    return f"{'mount' if isinstance(remote, Mount) else 'usage'}:{remote.pk}"
+
+
+def facts_of(remote: Other) -> dict[str, Any]:
+    """What leads to its page, and what it is called."""
+    place = "mount" if isinstance(remote, Mount) else "subscription"
+    return {"what": str(remote), place: remote.pk, "is_usage": place == "subscription"}
+
+
+def is_for(reader: Reader, notice: Notice) -> bool:
+    """The managers who decide about it: peers' addresses and troubles are hidden from others."""
+    uid = notice.entry_uid
+    return notice.policy is not None and uid is not None and may_mount_at(notice.policy, uid, reader.actor, reader.at)
+
+
+def what(facts: Mapping[str, Any]) -> str:
+    return str(facts["what"])

@@ -9,8 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from apps.federation.models import Remote
-from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence
-from apps.notices.kinds.remotes import facts_of, is_for, key_of, watched, what
+from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, facts_of, is_for, key_of, watched, what
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy
 
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, Term, day_words, days_until
 from apps.policies.allocations.services import allocations_of
-from apps.policies.allocations.upcoming import ending_soon
+from apps.policies.allocations.summary import ending_soon
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, Term, day_words, days_until
-from apps.policies.operations.boosts import is_boost
+from apps.policies.operations.dated_shares import is_boost
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice

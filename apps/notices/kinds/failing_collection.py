@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from apps.notices.kinds.base import Finding, Kind, Sentence, SourcePlace, Term
-from apps.usage.sources.schedule import n_failures
+from apps.usage.sources.collection import n_failures
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice

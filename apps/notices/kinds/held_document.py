@@ -10,8 +10,7 @@ from django.utils.translation import gettext_lazy
 
 from apps.federation.models import Mount
 from apps.federation.staleness import STILL_OPEN
-from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence
-from apps.notices.kinds.remotes import facts_of, is_for, watched, what
+from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, facts_of, is_for, watched, what
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:

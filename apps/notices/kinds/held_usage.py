@@ -11,8 +11,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from apps.federation.models import HeldHour, Subscription
 from apps.federation.usage_feeds.quarantine import doubted_from
-from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence
-from apps.notices.kinds.remotes import facts_of, is_for, key_of, watched, what
+from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, facts_of, is_for, key_of, watched, what
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:

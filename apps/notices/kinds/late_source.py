@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from apps.notices.kinds.base import Finding, Kind, Sentence, SourcePlace, Term
-from apps.usage.quality.gaps import LATE_INTERVALS
+from apps.usage.quality.coverage import LATE_INTERVALS
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice

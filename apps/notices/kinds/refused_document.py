@@ -8,10 +8,9 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from apps.federation.fetching.fetch_log import NOT_FETCHED
+from apps.federation.fetch_requests import NOT_FETCHED
 from apps.federation.models import Fetch
-from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence
-from apps.notices.kinds.remotes import facts_of, is_for, key_of, watched, what
+from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, facts_of, is_for, key_of, watched, what
 
 _PASSES = "older_version"  # a cache that is behind: the next fetch brings the newer one
 _MOST_MESSAGE = 600

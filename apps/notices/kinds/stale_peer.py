@@ -11,8 +11,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from apps.federation.models import Remote
 from apps.federation.staleness import is_stale, last_contact_at
-from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence
-from apps.notices.kinds.remotes import facts_of, is_for, key_of, watched, what
+from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, facts_of, is_for, key_of, watched, what
 
 _HOUR = timedelta(hours=1)
 

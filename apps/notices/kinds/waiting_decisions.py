@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, Term
 from apps.policies.models import ChangeSet
-from apps.policies.requests.request_rules import OPEN
+from apps.policies.requests.inbox import OPEN
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice

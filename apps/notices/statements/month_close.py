@@ -14,13 +14,13 @@ from uuid import UUID
 import numpy as np
 from django.db import connection, transaction
 
+from apps.accounts import audit_log as audit
 from apps.accounts.actor import SYSTEM
-from apps.accounts.audit import log as audit
 from apps.analytics.series.calendar import site_zone
-from apps.analytics.series.storage.columns import SeriesState
+from apps.analytics.series.daily_series import SeriesState
 from apps.analytics.series.stored_series import load_series, series_state
 from apps.notices.models import Statement
-from apps.notices.statements.arithmetic import Month, month_of, reckon
+from apps.notices.statements.selectors import Month, month_of, reckon
 from apps.policies.models import Policy, Revision
 from apps.policies.tree.stored import load_tree
 

@@ -19,8 +19,7 @@ from apps.policies.access.scope import (
     visible_entries,
 )
 from apps.policies.models import Policy
-from apps.policies.operations.rule_reach import Author
-from apps.policies.operations.tree_edits import Unguarded
+from apps.policies.operations.tree_edits import Author, Unguarded
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.terms import WHOLE_POLICY
 from apps.policies.tree.working_tree import WorkingTree

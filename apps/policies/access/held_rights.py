@@ -1,4 +1,4 @@
-"""What a person holds where, and until when: the basis of giving, changing and explaining rights."""
+"""Roles, and what a person holds where, and until when: the basis of giving, changing and explaining rights."""
 
 from __future__ import annotations
 
@@ -15,6 +15,20 @@ from apps.policies.access.scope import Verb, grants_of, rules_all
 from apps.policies.models import Entry, Grant, Policy
 from apps.policies.tree.columns import TreeColumns
 
+# --- Roles ------------------------------------------------------------------------------------------------------------
+_SEES = (Grant.Verb.VIEW_AGGREGATE,)
+_LEADS = (*_SEES, Grant.Verb.VIEW_MEMBERS, Grant.Verb.EDIT_SHARES, Grant.Verb.MAP_ACCOUNTS, Grant.Verb.PUBLISH)
+_MANAGES = (*_LEADS, Grant.Verb.EDIT_STRUCTURE, Grant.Verb.APPROVE, Grant.Verb.DELEGATE, Grant.Verb.MANAGE_USAGE)
+
+VERBS_OF_ROLE: Mapping[str, tuple[str, ...]] = {
+    Grant.Role.VIEWER: _SEES,
+    Grant.Role.LEAD: _LEADS,
+    Grant.Role.MANAGER: _MANAGES,
+    Grant.Role.ADMIN: tuple(Grant.Verb.values),
+}
+
+
+# --- Rights held ------------------------------------------------------------------------------------------------------
 FOREVER = datetime.max.replace(tzinfo=UTC)
 _DEEPEST = 64
 

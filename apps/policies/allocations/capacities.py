@@ -12,8 +12,9 @@ from django.db import transaction
 from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, NotAllowed, NotFound, Stale
 from apps.policies.access.scope import WRITE, require_scope, visible_entries
-from apps.policies.allocations.periods import LAST_DAY, Period
 from apps.policies.allocations.records import (
+    LAST_DAY,
+    Period,
     VisibilityOf,
     amount_of,
     log,

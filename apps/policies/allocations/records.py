@@ -1,25 +1,95 @@
-"""What every change of an allocation or a capacity shares: a reason, a tag of the edited state, a log row."""
+"""Periods of allocations, and what every change of an allocation or a capacity shares: a reason, a tag, a log row.
+
+A period is days and the hours that are really in them: a day of a clock change has 23 or 25, a leap year one day more.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import date, datetime
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
 from hashlib import sha256
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from apps.accounts.actor import Actor
-from apps.accounts.audit.log import record
+from apps.accounts.audit_log import record
 from apps.core.errors import FieldProblem, Invalid, NotAllowed
 from apps.policies.access.scope import WRITE, Rights, Verb, Visibility, rules_all
-from apps.policies.allocations.periods import FIRST_DAY, LAST_DAY
 from apps.policies.changesets.change_sets import require_reason
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import clean_text
 
+# --- Periods ----------------------------------------------------------------------------------------------------------
+FIRST_DAY, LAST_DAY = date(1970, 1, 1), date(2999, 12, 31)
+HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Period:
+    """From the beginning of its first day to the end of its last, both of them in it."""
+
+    starts_on: date
+    ends_on: date
+
+    def __post_init__(self) -> None:
+        if not FIRST_DAY <= self.starts_on <= self.ends_on <= LAST_DAY:
+            raise ValueError(f"a period goes from one day to a later one, from {FIRST_DAY} to {LAST_DAY}")
+
+    @property
+    def n_days(self) -> int:
+        return (self.ends_on - self.starts_on).days + 1
+
+    def __contains__(self, day: date) -> bool:
+        return self.starts_on <= day <= self.ends_on
+
+    def overlap(self, other: Period) -> Period | None:
+        """The days that both have."""
+        starts_on, ends_on = max(self.starts_on, other.starts_on), min(self.ends_on, other.ends_on)
+        return Period(starts_on, ends_on) if starts_on <= ends_on else None
+
+    def instants(self, zone: ZoneInfo) -> tuple[datetime, datetime]:
+        """When it begins and when it is over, in UTC."""
+        return begins_at(self.starts_on, zone), begins_at(self.ends_on + DAY, zone)
+
+    def hours(self, zone: ZoneInfo, *, until: datetime | None = None) -> float:
+        """Real hours between its begin and its end, or between its begin and an instant within it."""
+        begin, end = self.instants(zone)
+        stop = end if until is None else min(max(until, begin), end)
+        return (stop - begin) / HOUR
+
+
+def begins_at(day: date, zone: ZoneInfo) -> datetime:
+    """The first instant of a day, in UTC: where the clock is set at midnight, what comes right after the change."""
+    return datetime.combine(day, time(), tzinfo=zone).astimezone(UTC)
+
+
+def day_of(at: datetime, zone: ZoneInfo) -> date:
+    return at.astimezone(zone).date()
+
+
+def whole_year(day: date) -> Period:
+    return Period(date(day.year, 1, 1), date(day.year, 12, 31))
+
+
+def uncovered(period: Period, parts: Sequence[Period]) -> list[Period]:
+    """The days of a period that none of the parts has."""
+    left, day = [], period.starts_on
+    for part in sorted(each for each in parts if each.overlap(period)):
+        if part.starts_on > day:
+            left.append(Period(day, part.starts_on - DAY))
+        day = max(day, part.ends_on + DAY)
+    if day <= period.ends_on:
+        left.append(Period(day, period.ends_on))
+    return left
+
+
+# --- Changes ----------------------------------------------------------------------------------------------------------
 LONGEST_TEXT = 512
 VisibilityOf = Callable[..., Visibility]  # rooms that know accounts add their owners
 

@@ -1,15 +1,20 @@
-"""What services need to know of a change set: whose it is, what it leads to on today's head, what it would do."""
+"""What services need to know of a change set: whose it is, what it leads to on today's head, what it would do.
+
+The room that maps accounts is asked which accounts a change of the tree moves. Comments stay at their operation when
+operations are rewritten, dropped or put in another order.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale
-from apps.policies.access.authority import ActorGuard
+from apps.policies.access.authority import ActorGuard, AuthorGuard
 from apps.policies.access.scope import (
     Rights,
     Verb,
@@ -19,18 +24,122 @@ from apps.policies.access.scope import (
     rules_all,
     visible_entries,
 )
-from apps.policies.changesets.account_moves import refuse_account_moves
-from apps.policies.changesets.conflict_visibility import refuse_hidden, shown_conflicts
-from apps.policies.changesets.conflicts import EditConflict, FieldConflict, conflicts
+from apps.policies.changesets.conflicts import EditConflict, FieldConflict, conflicts, refuse_hidden, shown_conflicts
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.operations.apply import Outcome, work_out
+from apps.policies.operations.dated_shares import trees_to_come
 from apps.policies.operations.whole_trees import document_outcome, is_document
 from apps.policies.settings import PolicySettings
-from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.names import clean_text
 from apps.policies.tree.stored import load_archived, load_tree
 from apps.policies.tree.working_tree import WorkingTree
 
+
+# --- Accounts that move -----------------------------------------------------------------------------------------------
+class AccountMoves(NamedTuple):
+    """Effects of a change on accounts. refusal: why this actor may not publish it, "" when they may.
+
+    is_limited: it has new membership rules that don't reach accounts of entries outside a part of the policy. n_stay:
+    how many matching accounts stay at those entries; None where the rule of five hides it.
+    """
+
+    n: int = 0
+    refusal: str = ""
+    is_limited: bool = False
+    n_stay: int | None = 0
+
+
+MovesOf = Callable[[Policy, TreeColumns, TreeColumns, Actor, datetime], AccountMoves]
+_known: list[MovesOf] = []
+_PLACES = ("parent_uid", "name", "kind", "members")  # fields that decide where accounts count
+
+
+def register_account_moves(moves: MovesOf) -> None:
+    """The room above knows accounts, and says which of them a change moves."""
+    _known[:] = [moves]
+
+
+def account_moves(outcome: Outcome, *, policy: Policy, actor: Actor, at: datetime) -> AccountMoves:
+    """What a change does now, or what its dates do later where that alone is refused."""
+    found = AccountMoves()
+    for moves in _known:
+        for after in [outcome.tree, *trees_to_come(outcome.tree, outcome.changes)]:
+            if after is not outcome.tree or any(_places(*each) for each in outcome.changes.values()):
+                planned = moves(policy, outcome.base, after, actor, at)
+                found = planned if after is outcome.tree else found._replace(refusal=found.refusal or planned.refusal)
+    return found
+
+
+def refuse_account_moves(outcome: Outcome, *, policy: Policy, actor: Actor, at: datetime) -> None:
+    """NotAllowed (`moves_accounts`) for a change that moves accounts from or to entries of others.
+
+    Administrators decide about all accounts; a token that is bound to a part of the tree doesn't.
+    """
+    bound = actor.token is not None and actor.token.subtree_uid is not None
+    if rules_all(actor) and not bound:
+        return
+    refusal = account_moves(outcome, policy=policy, actor=actor, at=at).refusal
+    if refusal:
+        raise NotAllowed(f"{refusal} Propose the change instead.", code="moves_accounts")
+
+
+def _places(before: Node | None, after: Node | None) -> bool:
+    if before is None or after is None:
+        return True
+    return any(getattr(before, name) != getattr(after, name) for name in _PLACES)
+
+
+# --- Comments ---------------------------------------------------------------------------------------------------------
+Operations = Sequence[Mapping[str, Any]]
+
+
+def anchors(before: Operations, after: Operations) -> dict[int, int | None]:
+    """From each old place to the new one: the same operation, else the first that does the same to the same entry."""
+    found: dict[int, int | None] = {}
+    taken: set[int] = set()
+    for is_same in (_is_equal, _is_about_the_same):
+        for old, operation in enumerate(before):
+            if found.get(old) is not None:
+                continue
+            new = next((i for i, each in enumerate(after) if i not in taken and is_same(operation, each)), None)
+            found[old] = new
+            if new is not None:
+                taken.add(new)
+    return found
+
+
+def reanchor(change_set: ChangeSet, after: Operations) -> None:
+    """Before its operations are replaced."""
+    if change_set.operations != after:
+        move_anchors(change_set, anchors(change_set.operations, after))
+
+
+def move_anchors(change_set: ChangeSet, places: Mapping[int, int | None]) -> None:
+    """Comments on what is gone become comments on the whole."""
+    for comment in change_set.comments.exclude(operation=None):
+        place = places.get(comment.operation) if comment.operation is not None else None
+        if place != comment.operation:
+            comment.operation = place
+            comment.save(update_fields=["operation"])
+
+
+def _is_equal(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return one == other
+
+
+def _is_about_the_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return one.get("op") == other.get("op") and _subject(one) == _subject(other)
+
+
+def _subject(operation: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The entry it is about; one that is added by where, and under which name."""
+    if operation.get("entry"):
+        return (operation["entry"],)
+    return operation.get("uid"), operation.get("parent"), operation.get("name")
+
+
+# --- Change sets ------------------------------------------------------------------------------------------------------
 _LONGEST_REASON = 4_000
 _DECIDE = (Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE, Verb.APPROVE)
 
@@ -199,4 +308,23 @@ def conflicts_with_head(change_set: ChangeSet, policy: Policy) -> list[FieldConf
         head_settings=settings_of(policy, policy.head_number),
         archived=lambda uid: load_archived(policy, uid),
         archived_at_base=lambda uid: load_archived(policy, uid, change_set.base_number),
+    )
+
+
+def outcome_on_head(change_set: ChangeSet, policy: Policy) -> Outcome:
+    """The result on the current revision; Conflict and its subclasses where it doesn't fit."""
+    head = load_tree(policy)
+    if is_document(change_set):
+        return document_outcome(change_set, policy, head, policy.head_number)
+    if change_set.base_number != policy.head_number:
+        found = conflicts_with_head(change_set, policy)
+        if found:
+            raise EditConflict(found, base_number=change_set.base_number, head_number=policy.head_number)
+    guard = AuthorGuard(policy=policy, tree=head, user=change_set.author, at=change_set.updated_at)
+    return work_out(
+        head,
+        change_set.operations,
+        settings=settings_of(policy, policy.head_number),
+        guard=guard,
+        archived=lambda uid: load_archived(policy, uid),
     )

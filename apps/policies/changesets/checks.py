@@ -13,7 +13,7 @@ from django.utils.translation import ngettext
 from apps.accounts.actor import Actor
 from apps.core.errors import Invalid
 from apps.policies.access.scope import Verb
-from apps.policies.changesets.account_moves import AccountMoves
+from apps.policies.changesets.change_sets import AccountMoves
 from apps.policies.changesets.review import Review
 from apps.policies.operations.algorithm_fit import refuse_misfit
 from apps.policies.publishing.size_guard import second_persons

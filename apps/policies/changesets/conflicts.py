@@ -1,18 +1,27 @@
-"""What two editors changed at once, field by field: base, mine and theirs."""
+"""What two editors changed at once, field by field: base, mine and theirs; and rebasing on a newer head.
+
+What became hidden from the actor since the base is not named. A rebase keeps the operations that remain after the
+actor's choices. Pure.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from datetime import datetime
+from typing import Any, Literal
 from uuid import UUID
 
+from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, DomainError, FieldProblem
+from apps.policies.access.scope import Visibility, visible_entries
+from apps.policies.models import Policy
 from apps.policies.operations.apply import Outcome, work_out
 from apps.policies.operations.tree_edits import Archived, Touch
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import FIELDS, Node, TreeColumns
 
+# --- Conflicts --------------------------------------------------------------------------------------------------------
 _ARCHIVED = "archived"
 _BACK = "restored"
 
@@ -186,3 +195,175 @@ def _value(node: Node, field: str) -> Any:
 
 def _words(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+# --- Visibility -------------------------------------------------------------------------------------------------------
+HIDDEN = FieldConflict(None, "an entry outside your view", "entry", None, None, None, can_keep=False)
+
+
+def shown_conflicts(
+    found: Sequence[FieldConflict], *, policy: Policy, base: TreeColumns, head: TreeColumns, actor: Actor, at: datetime
+) -> list[FieldConflict]:
+    """Those that the actor may read, by the rights of now; where it is none of them, that there is one."""
+    seen = [visible_entries(policy=policy, tree=tree, actor=actor, at=at) for tree in (base, head)]
+    access = _BothSides(*seen)
+    return [access.without_hidden_names(each) for each in found if access.shows(each)] or [HIDDEN]
+
+
+def refuse_hidden(shown: Sequence[FieldConflict], work: Callable[[], object]) -> None:
+    """Where no conflict may be shown, answer as if there were none: a changed hidden entry like an unchanged one, the
+    name of a hidden entry like an unused one. work: applies the operations with the actor's rights.
+
+    Raises:
+        NotAllowed: `partial_view`.
+        NotFound: an operation is about an entry that the actor doesn't see.
+    """
+    if list(shown) == [HIDDEN]:
+        work()
+
+
+@dataclass(frozen=True)
+class _BothSides:
+    base: Visibility
+    head: Visibility
+
+    def shows(self, conflict: FieldConflict) -> bool:
+        """Whether the actor sees every entry that it names, and may learn which names exist where it says so."""
+        if not all(self._sees(uid) for uid in (conflict.entry, conflict.beside) if uid is not None):
+            return False
+        at = None if conflict.beside is None else self.head.tree.index_of_uid(conflict.beside)
+        return conflict.field != "name" or at is None or self.head.may_name_below(at)
+
+    def _sees(self, uid: UUID) -> bool:
+        """Where the entry is now, else where it was; what the change set itself brings is in neither tree."""
+        for side in (self.head, self.base):
+            i = side.tree.index_of_uid(uid)
+            if i is not None:
+                return side.may_see(i)
+        return True
+
+    def without_hidden_names(self, conflict: FieldConflict) -> FieldConflict:
+        """Lists of children without those that the actor doesn't see."""
+        if conflict.field != "children" or conflict.entry is None:
+            return conflict
+        was, mine, is_now = conflict.base, conflict.mine, conflict.theirs
+        uid = conflict.entry
+        return replace(
+            conflict,
+            base=_seen_children(self.base, uid, was),
+            mine=_seen_children(self.base, uid, mine),
+            theirs=_seen_children(self.head, uid, is_now),
+        )
+
+
+def _seen_children(sees: Visibility, uid: UUID, names: Any) -> Any:
+    i = sees.tree.index_of_uid(uid)
+    if i is None or not isinstance(names, list):
+        return names
+    return [name for name in names if (child := sees.tree.child_named(i, name)) is None or sees.may_see(child)]
+
+
+# --- Rebase -----------------------------------------------------------------------------------------------------------
+Side = Literal["mine", "theirs"]
+Operations = list[Mapping[str, Any]]
+_SETTINGS = "settings."
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The remaining operations, each with its former position; and the conflicts that still need a choice."""
+
+    kept: list[tuple[int, Mapping[str, Any]]]
+    open: list[FieldConflict]
+
+    @property
+    def operations(self) -> Operations:
+        return [operation for _, operation in self.kept]
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The two trees between which a change set moves, with their settings."""
+
+    base: TreeColumns
+    head: TreeColumns
+    base_settings: PolicySettings
+    head_settings: PolicySettings
+    archived: Archived
+    archived_at_base: Archived
+
+    def on_base(self, operations: Operations) -> Outcome:
+        return work_out(self.base, operations, settings=self.base_settings, archived=self.archived_at_base)
+
+    def on_head(self, operations: Operations) -> Outcome:
+        return work_out(self.head, operations, settings=self.head_settings, archived=self.archived)
+
+    def conflicts(self, operations: Operations) -> list[FieldConflict]:
+        return conflicts(
+            self.base,
+            self.head,
+            operations,
+            base_settings=self.base_settings,
+            head_settings=self.head_settings,
+            archived=self.archived,
+            archived_at_base=self.archived_at_base,
+        )
+
+
+def settle(sides: Sides, operations: Sequence[Mapping[str, Any]], choices: Mapping[str, Side]) -> Settled:
+    """`theirs` drops the operations that set a field, and those that rest on them; `mine` keeps them.
+
+    choices: by the key of a conflict. Each round drops at least one operation or is the last.
+    """
+    kept = list(enumerate(operations))
+    while kept:
+        standing = Settled(kept, [])
+        try:
+            mine = sides.on_base(standing.operations)
+        except DomainError as error:  # rests on something that was dropped
+            kept = _without(kept, {index_in(error)})
+            continue
+        found = sides.conflicts(standing.operations)
+        waiting = [conflict for conflict in found if conflict.key not in choices]
+        if waiting:
+            return Settled(kept, waiting)
+        shorter = _dropped(kept, mine, [conflict for conflict in found if choices[conflict.key] == "theirs"])
+        if shorter != kept:
+            kept = shorter
+            continue
+        try:
+            sides.on_head(standing.operations)
+        except DomainError as error:
+            conflict = shape_conflict(sides.base, sides.head, mine, error)
+            if choices.get(conflict.key) != "theirs" or conflict.operation is None:
+                return Settled(kept, [conflict])
+            kept = _without(kept, {conflict.operation})
+            continue
+        return standing
+    return Settled([], [])
+
+
+def _dropped(
+    kept: list[tuple[int, Mapping[str, Any]]], mine: Outcome, theirs: Sequence[FieldConflict]
+) -> list[tuple[int, Mapping[str, Any]]]:
+    fields = {(conflict.entry, conflict.field) for conflict in theirs}
+    gone = {touch.at for touch in mine.touches if touch.uid is not None and (touch.uid, touch.field) in fields}
+    gone |= {conflict.operation for conflict in theirs if conflict.operation is not None}
+    parts = {conflict.field.removeprefix(_SETTINGS) for conflict in theirs if conflict.entry is None}
+    return [(index, each) for index, each in _without_parts(_without(kept, gone), parts) if each]
+
+
+def _without(kept: list[tuple[int, Mapping[str, Any]]], gone: set[int]) -> list[tuple[int, Mapping[str, Any]]]:
+    return [each for place, each in enumerate(kept) if place not in gone]
+
+
+def _without_parts(kept: list[tuple[int, Mapping[str, Any]]], parts: set[str]) -> list[tuple[int, Mapping[str, Any]]]:
+    """Other parts of the settings that one operation sets stay."""
+    found: list[tuple[int, Mapping[str, Any]]] = []
+    for index, operation in kept:
+        if operation["op"] == "set_policy" and parts & set(operation["settings"]):
+            left = {part: value for part, value in operation["settings"].items() if part not in parts}
+            found.append((index, {**operation, "settings": left} if left else {}))
+        else:
+            found.append((index, operation))
+    return found

@@ -14,7 +14,7 @@ from uuid import UUID
 import numpy as np
 
 from apps.policies.tree.columns import Mask, Node, TreeColumns
-from apps.policies.tree.reshape import Changes
+from apps.policies.tree.working_tree import Changes
 
 Status = Literal["", "added", "moved", "edited"]
 

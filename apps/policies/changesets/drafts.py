@@ -14,17 +14,21 @@ from django.db import transaction
 from django.db.models import Q
 
 from apps.accounts.actor import Actor
-from apps.accounts.audit.log import record
+from apps.accounts.audit_log import record
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.engine.algorithms import get_algorithm, package_of
 from apps.engine.errors import BadParameter
 from apps.policies.access.authority import ActorGuard
 from apps.policies.access.scope import Verb, rules_all, visible_entries
-from apps.policies.changesets.account_moves import refuse_account_moves
-from apps.policies.changesets.change_sets import clean_reason, get_change_set_for_write, settings_of
-from apps.policies.changesets.comment_anchors import reanchor
+from apps.policies.changesets.change_sets import (
+    clean_reason,
+    get_change_set_for_write,
+    reanchor,
+    refuse_account_moves,
+    settings_of,
+)
+from apps.policies.changesets.conflicts import Side
 from apps.policies.changesets.lifecycle import rebase_change_set
-from apps.policies.changesets.rebase import Side
 from apps.policies.models import ChangeSet, Entry, Policy
 from apps.policies.operations.algorithm_fit import refuse_misfit
 from apps.policies.operations.apply import Outcome, work_out

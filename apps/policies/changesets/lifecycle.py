@@ -9,7 +9,7 @@ from functools import partial
 from django.db import transaction
 
 from apps.accounts.actor import Actor
-from apps.accounts.audit.log import record
+from apps.accounts.audit_log import record
 from apps.accounts.models import User
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.policies.access.authority import ActorGuard
@@ -18,13 +18,19 @@ from apps.policies.changesets.change_sets import (
     conflicts_with_head,
     get_change_set_for_write,
     merged_outcome,
+    move_anchors,
     require_reason,
     settings_of,
 )
-from apps.policies.changesets.comment_anchors import move_anchors
-from apps.policies.changesets.conflict_visibility import refuse_hidden, shown_conflicts
-from apps.policies.changesets.conflicts import EditConflict, FieldConflict
-from apps.policies.changesets.rebase import Side, Sides, settle
+from apps.policies.changesets.conflicts import (
+    EditConflict,
+    FieldConflict,
+    Side,
+    Sides,
+    refuse_hidden,
+    settle,
+    shown_conflicts,
+)
 from apps.policies.models import Approval, ChangeSet, Comment, Policy, Revision
 from apps.policies.operations.apply import Outcome, work_out
 from apps.policies.operations.whole_trees import is_document

@@ -1,12 +1,16 @@
-"""A change set laid over the revision it is to follow: what a review, its checks and its lists are made from."""
+"""A change set laid over the revision it is to follow: what a review, its checks and its lists are made from.
+
+Effects are of two layers: what the change set states, and which other targets move as a result.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import cast
+from typing import Any, Literal, cast, get_args
+from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
@@ -14,20 +18,121 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.core.errors import DomainError, NotAllowed
 from apps.policies.access.authority import ActorGuard
-from apps.policies.access.scope import Verb
-from apps.policies.changesets.account_moves import AccountMoves, account_moves, refuse_account_moves
-from apps.policies.changesets.change_sets import conflicts_with_head, settings_of
+from apps.policies.access.scope import Verb, Visibility, visible_entries
+from apps.policies.changesets.change_sets import (
+    AccountMoves,
+    ChangeSetAccess,
+    account_moves,
+    conflicts_with_head,
+    refuse_account_moves,
+    settings_of,
+)
 from apps.policies.changesets.conflicts import FieldConflict
 from apps.policies.models import ChangeSet, Grant, Policy, Revision
 from apps.policies.operations.apply import Outcome, work_out
 from apps.policies.operations.whole_trees import document_outcome, is_document
 from apps.policies.publishing.size_guard import Proposed, Size, measure
-from apps.policies.selectors import get_change_set
+from apps.policies.selectors import get_change_set, list_change_sets
 from apps.policies.settings import PolicySettings
-from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.columns import FIELDS, TreeColumns
+from apps.policies.tree.revision_diff import TargetMoves, target_moves
 from apps.policies.tree.stored import load_archived, load_tree
-from apps.policies.tree.target_moves import TargetMoves, target_moves
 
+# --- Effects ----------------------------------------------------------------------------------------------------------
+_MOST = 200
+_SAME = 1e-12
+
+
+def effect_of(change_set: ChangeSet, *, actor: Actor, at: datetime) -> dict[str, Any]:
+    """Against its base. Entries that the actor may not see are counted, not shown."""
+    policy = change_set.policy
+    base = load_tree(policy, change_set.base_number)
+    outcome = outcome_of(change_set, base)
+    sees = visible_entries(policy=policy, tree=base, actor=actor, at=at)
+    stated = [_stated(outcome, uid) for uid in outcome.changes if _may_see(sees, outcome, uid)]
+    effective = [step for step in _effective(outcome) if _may_see(sees, outcome, UUID(step["entry"]))]
+    return {
+        "base_revision": change_set.base_number,
+        "stated": stated[:_MOST],
+        "n_stated": len(stated),
+        "effective": effective[:_MOST],
+        "n_effective": len(effective),
+        "n_outside_view": len(outcome.changes) - len(stated),
+    }
+
+
+def outcome_of(change_set: ChangeSet, base: TreeColumns) -> Outcome:
+    """Its result on its base, unfiltered by rights."""
+    policy = change_set.policy
+    if is_document(change_set):
+        return document_outcome(change_set, policy, base, change_set.base_number)
+    if not change_set.operations:  # a draft without an edit yet
+        return Outcome(base, settings_of(policy, change_set.base_number), [], {}, ())
+    return work_out(
+        base,
+        change_set.operations,
+        settings=settings_of(policy, change_set.base_number),
+        archived=lambda uid: load_archived(policy, uid, change_set.base_number),
+        is_stored=True,
+    )
+
+
+def _may_see(sees: Visibility, outcome: Outcome, uid: UUID) -> bool:
+    """An entry that the change set brings is seen where the entry above it is."""
+    i = outcome.base.index_of_uid(uid)
+    after = outcome.changes.get(uid, (None, None))[1]
+    while i is None and after is not None and after.parent_uid is not None:
+        i = outcome.base.index_of_uid(after.parent_uid)
+        after = outcome.changes.get(after.parent_uid, (None, None))[1]
+    return i is not None and sees.may_see(i)
+
+
+def _stated(outcome: Outcome, uid: UUID) -> dict[str, Any]:
+    before, after = outcome.changes[uid]
+    j = outcome.tree.index_of_uid(uid)
+    i = outcome.base.index_of_uid(uid)
+    path = outcome.tree.path(j) if j is not None else outcome.base.path(i) if i is not None else ""
+    change = "added" if before is None else "archived" if after is None else "changed"
+    fields = [
+        {"field": field, "before": before.said(field), "after": after.said(field)}
+        for field in FIELDS
+        if before is not None and after is not None and before.said(field) != after.said(field)
+    ]
+    return {"entry": str(uid), "path": path, "change": change, "fields": fields}
+
+
+def _effective(outcome: Outcome) -> Iterator[dict[str, Any]]:
+    """Targets among siblings, of every group that a changed entry was in or is in."""
+    groups: dict[UUID, None] = {}
+    for before, after in outcome.changes.values():
+        for node in (before, after):
+            if node is not None and node.parent_uid is not None:
+                groups[node.parent_uid] = None
+    for parent in groups:
+        was, is_now = _targets(outcome.base, parent), _targets(outcome.tree, parent)
+        for uid in {**was, **is_now}:
+            old, new = was.get(uid), is_now.get(uid)
+            same = old == new if old is None or new is None else abs(old - new) <= _SAME
+            if not same:
+                i = outcome.tree.index_of_uid(uid)
+                path = outcome.tree.path(i) if i is not None else ""
+                yield {"entry": str(uid), "path": path, "target_before": old, "target_after": new}
+
+
+def _targets(tree: TreeColumns, parent: UUID) -> dict[UUID, float | None]:
+    """None where a sibling passes its parent's shares on: its children compete here too, and alone decide."""
+    i = tree.index_of_uid(parent)
+    if i is None:
+        return {}
+    children = tree.children(i)
+    here = slice(children.start, children.stop)
+    total = float(tree.shares[here].sum())
+    if tree.inherit[here].any():
+        return {tree.uuid(j): None for j in children}
+    return {tree.uuid(j): (float(tree.shares[j]) / total if total else 0.0) for j in children}
+
+
+# --- Review -----------------------------------------------------------------------------------------------------------
 MOST_PEOPLE = 4  # people to ask are searched up to this many, plus one that shows there are more
 _MOST_OPERATIONS = 500  # of which it is asked for each person whether they may
 _OPEN = (ChangeSet.State.DRAFT, ChangeSet.State.PROPOSED, ChangeSet.State.APPROVED)
@@ -211,3 +316,43 @@ def _candidates(policy: Policy, verb: str, at: datetime) -> QuerySet[User]:
     people = grants.exclude(people="").values("people")
     wanted = Q(is_superuser=True) | Q(pk__in=grants.exclude(user=None).values("user")) | Q(groups__name__in=people)
     return User.objects.filter(wanted, is_active=True).distinct().order_by("is_superuser", "username")
+
+
+# --- Lists ------------------------------------------------------------------------------------------------------------
+Which = Literal["open", "mine", "waiting", "published", "withdrawn"]
+WHICH: tuple[Which, ...] = get_args(Which)
+_REQUESTED = (ChangeSet.State.PROPOSED, ChangeSet.State.APPROVED)
+_UNDECIDED = (ChangeSet.State.DRAFT, *_REQUESTED)
+
+
+def list_of_change_sets(*, policy: Policy, which: Which, actor: Actor, at: datetime) -> list[ChangeSet]:
+    """Newest first, of the newest 200. `waiting`: those of others that the actor may approve or publish."""
+    if which == "published":
+        return list_change_sets(policy=policy, actor=actor, at=at, states=[ChangeSet.State.PUBLISHED])
+    if which == "withdrawn":
+        return list_change_sets(policy=policy, actor=actor, at=at, states=[ChangeSet.State.WITHDRAWN])
+    if which == "waiting":
+        asked = list_change_sets(policy=policy, actor=actor, at=at, states=_REQUESTED)
+        return [change_set for change_set in asked if waits_for(change_set, actor=actor, at=at)]
+    found = list_change_sets(policy=policy, actor=actor, at=at, states=_UNDECIDED)
+    if which == "mine":
+        return [each for each in found if actor.user is not None and each.author_id == actor.user.pk]
+    return found
+
+
+def waits_for(change_set: ChangeSet, *, actor: Actor, at: datetime) -> bool:
+    """Another person's, proposed, unscheduled, and still undecided by the actor, who may decide."""
+    is_set = change_set.state == ChangeSet.State.APPROVED and change_set.effective_at is not None
+    if (
+        change_set.state not in _REQUESTED
+        or is_set
+        or not ChangeSetAccess(change_set.policy, actor, at).may_see(change_set)
+    ):
+        return False
+    if actor.user is None or change_set.author_id == actor.user.pk:
+        return False
+    review = review_of(change_set, at=at)
+    if review.why_not_publish(actor) is None:
+        return True
+    approved = change_set.approvals.filter(version=change_set.version, user=actor.user).exists()
+    return not approved and review.why_not_approve(actor) is None

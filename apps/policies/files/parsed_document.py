@@ -23,8 +23,8 @@ from apps.policies.tree.names import (
     clean_shares,
     read_name,
 )
-from apps.policies.tree.reshape import breadth_first
 from apps.policies.tree.terms import Dates, Members, Mounted, read_dates, read_members, read_mounted
+from apps.policies.tree.working_tree import breadth_first
 
 VALUES = ("kind", "shares", "is_group", "scope", "scope_sources", "locked", "dates", "members", "mount")
 MOST_PROBLEMS = 50

@@ -9,7 +9,7 @@ import numpy as np
 
 from apps.policies.files.document import plain
 from apps.policies.files.parsed_document import Declared
-from apps.policies.formats import sacctmgr_commands
+from apps.policies.formats import slurm_tree
 from apps.policies.formats.base import Format, not_this, wrong
 from apps.policies.formats.slurm_tree import ROOT, USE_PARENT, Associations, fit
 from apps.policies.formats.whole_shares import plain_word
@@ -25,7 +25,7 @@ _OPTION = re.compile(r"\s*:\s*([A-Za-z]+)\s*=\s*('[^']*'|\"[^\"]*\"|[^:]*)")
 
 def read(text: str) -> Declared:
     """A dump, or a script of commands, by its first line."""
-    return sacctmgr_commands.read(text) if sacctmgr_commands.looks_like(text) else _read_dump(text)
+    return slurm_tree.read(text) if slurm_tree.looks_like(text) else _read_dump(text)
 
 
 def _read_dump(text: str) -> Declared:

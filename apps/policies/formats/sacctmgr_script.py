@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apps.policies.formats import sacctmgr, sacctmgr_commands
+from apps.policies.formats import sacctmgr, slurm_tree
 from apps.policies.formats.base import Format
 from apps.policies.formats.slurm_tree import fit
 
@@ -19,7 +19,7 @@ add user Name=bob Account=physics Fairshare=parent
     suffix=".script",
     carries=sacctmgr.FORMAT.carries,
     read=sacctmgr.read,
-    write=sacctmgr_commands.write,
-    looks_like=sacctmgr_commands.looks_like,
+    write=slurm_tree.write,
+    looks_like=slurm_tree.looks_like,
     fit=fit,
 )

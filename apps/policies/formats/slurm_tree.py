@@ -1,19 +1,26 @@
-"""Slurm's accounts and users as a tree, as dumps and scripts of `sacctmgr` both state it."""
+"""Slurm's accounts and users as a tree, and as the commands of `sacctmgr` scripts.
+
+Dumps and scripts of `sacctmgr` both state the tree.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
 
+from apps.policies.files.document import plain
 from apps.policies.files.parsed_document import Declaration, Declared
+from apps.policies.formats.base import not_this
 from apps.policies.formats.whole_shares import coded_kinds, plain_names, plain_word, whole_shares
+from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import PARENT
 
+# --- The tree ---------------------------------------------------------------------------------------------------------
 USE_PARENT = 2_147_483_647  # how a dump writes Fairshare=parent
 MOST_SHARES = USE_PARENT - 1
 ROOT = "root"
@@ -102,3 +109,141 @@ def fit(tree: TreeColumns) -> TreeColumns:
         members={},
         mount={},
     )
+
+
+# --- Commands ---------------------------------------------------------------------------------------------------------
+LABEL = "script of sacctmgr commands"
+
+_WORD = re.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""")
+_ADD, _CHANGE = ("add", "create"), ("modify", "update")
+_TAKE_AWAY = ("delete", "remove")
+_ONLY_SHOWN = ("list", "show", "dump", "load", "exit", "quit", "help", "version", "archive", "reconfigure")
+_VERBS = (*_ADD, *_CHANGE, *_TAKE_AWAY, *_ONLY_SHOWN)
+_NAMES = ("name", "names", "account", "accounts", "acct", "user", "users")
+_FIRST = re.compile(rf"(?:sacctmgr\s+(?:-\S+\s+)*)?(?:{'|'.join(_VERBS)})\b", re.IGNORECASE)
+
+
+def read(text: str) -> Declared:
+    found = Associations()
+    n_commands = 0
+    for line, raw in enumerate(text.split("\n"), 1):
+        content = raw.strip()
+        if not content or content.startswith("#"):
+            continue
+        words = [word for word in _WORD.findall(content) if not word.startswith("-")]
+        if words and words[0].lower().endswith("sacctmgr"):
+            words = words[1:]
+        if not words or words[0].lower() not in _VERBS:
+            if not n_commands:
+                raise not_this(LABEL, line, f"{content[:60]!r} isn't a command such as add account")
+            found.problem(-1, "", f"{content[:60]!r} isn't a command of sacctmgr", line)
+            continue
+        n_commands += 1
+        _obey(found, words, line)
+    if not n_commands:
+        raise not_this(LABEL, 1, "there is no command in it")
+    return found.declared()
+
+
+def _obey(found: Associations, words: list[str], line: int) -> None:
+    verb, kind = words[0].lower(), words[1].lower() if len(words) > 1 else ""
+    kind = {"accounts": "account", "users": "user"}.get(kind, kind)
+    if verb in _ONLY_SHOWN:
+        return
+    if kind == "cluster" and verb in _ADD:
+        bare, options = _options(words[2:])
+        found.cluster = found.cluster or next(iter(_listed(options, "name", "names") or bare), "")
+        found.not_read(options, frozenset({"name", "names"}))
+    elif kind not in ("account", "user"):
+        found.unread[f"{verb} {kind}"] += 1
+    elif verb in _ADD:
+        _add(found, kind, words[2:], line)
+    elif verb in _CHANGE:
+        _change(found, kind, words[2:], line)
+    else:
+        found.problem(-1, f"{verb} {kind}", "isn't read: leave out what the script takes away again", line)
+
+
+def _add(found: Associations, kind: str, words: list[str], line: int) -> None:
+    bare, options = _options(words)
+    names = _listed(options, "name", "names") or bare
+    shares = found.shares_of(options, line, ", ".join(names)[:140])
+    if not names:
+        found.problem(-1, f"add {kind}", "names nobody", line)
+    if "partition" in options or "partitions" in options:
+        found.unread["associations of one partition"] += len(names)
+        return
+    for name in names:
+        if kind == "account":
+            found.account(name, (_listed(options, "parent") or [ROOT])[0], shares, line)
+            continue
+        accounts = _listed(options, "account", "accounts", "acct") or _listed(options, "defaultaccount")
+        if not accounts:
+            found.problem(-1, name, "is added without an account", line)
+        for account in accounts:
+            found.user(name, account, shares, line)
+    known = {"name", "names", "account", "accounts", "acct", "parent", "defaultaccount", "cluster", "clusters"}
+    found.not_read(options, frozenset(known | {"description", "organization"}))
+
+
+def _change(found: Associations, kind: str, words: list[str], line: int) -> None:
+    """`modify user where name=… account=… set fairshare=…`: only shares are read."""
+    at = next((i for i, word in enumerate(words) if word.lower() == "set"), len(words))
+    bare, which = _options([word for word in words[:at] if word.lower() != "where"])
+    options = _options(words[at + 1 :])[1]
+    found.not_read(options, frozenset())
+    if not {"fairshare", "shares"} & set(options):
+        return
+    shares = found.shares_of(options, line, kind)
+    names = _listed(which, "name", "names", *((kind, f"{kind}s"))) or bare
+    rows = _rows(found, kind, names, _listed(which, "account", "accounts", "acct"))
+    if not rows:
+        found.problem(-1, f"modify {kind}", f"{', '.join(names)[:140]!r} isn't there yet", line)
+    for row in rows:
+        found.inherit[row] = shares == PARENT
+        found.shares[row] = 0.0 if isinstance(shares, str) else shares
+
+
+def _rows(found: Associations, kind: str, names: list[str], accounts: list[str]) -> list[int]:
+    if kind == "account":
+        return [found.accounts[name.lower()] for name in names if found.accounts.get(name.lower())]
+    among = [found.accounts.get(account.lower(), -1) for account in accounts] or list(found.accounts.values())
+    rows = (found.child(account, name) for account in among for name in names)
+    return [row for row in rows if row is not None]
+
+
+def _options(words: list[str]) -> tuple[list[str], dict[str, str]]:
+    """Names without a key, and values by key."""
+    bare: list[str] = []
+    options: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if equals:
+            options[key.lower().rstrip("+-")] = value.replace("'", "").replace('"', "")
+        else:
+            bare += [name for name in word.replace("'", "").replace('"', "").split(",") if name]
+    return bare, options
+
+
+def _listed(options: dict[str, str], *keys: str) -> list[str]:
+    return [name for key in keys for name in options.get(key, "").split(",") if name]
+
+
+def write(tree: TreeColumns, settings: PolicySettings) -> Iterator[str]:
+    """The tree is a fitted one."""
+    yield f"# {tree.policy_slug} revision {tree.number}; sacctmgr -i < this file\n"
+    yield f"add cluster Name={plain_word(tree.policy_slug) or 'cluster'} Fairshare=1\n"
+    shares, inherit, accounts = tree.shares.tolist(), tree.inherit.tolist(), tree.is_group.tolist()
+    for parent in np.flatnonzero(tree.n_children).tolist():
+        above = tree.name[parent] if parent else ROOT
+        for i in tree.listed_children(parent):
+            fairshare = PARENT if inherit[i] else plain(shares[i])
+            if accounts[i]:
+                yield f"add account Name={tree.name[i]} Parent={above} Fairshare={fairshare}\n"
+            else:
+                yield f"add user Name={tree.name[i]} Account={above} Fairshare={fairshare}\n"
+
+
+def looks_like(text: str) -> bool:
+    first = next((line.strip() for line in text.split("\n") if line.strip() and not line.lstrip().startswith("#")), "")
+    return bool(_FIRST.match(first))

@@ -11,10 +11,20 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from apps.core.errors import FieldProblem, Invalid, TooLarge
-from apps.policies.operations.adjustments import Adjusted, Adjusting, Revoked, read_adjustment
-from apps.policies.operations.percent import shares_for_percent
-from apps.policies.operations.rule_reach import narrow_reach, record_reach
-from apps.policies.operations.tree_edits import Archived, Edit, Guard, Touch, Unguarded
+from apps.policies.operations.tree_edits import (
+    Adjusted,
+    Adjusting,
+    Archived,
+    Edit,
+    Guard,
+    Revoked,
+    Touch,
+    Unguarded,
+    narrow_reach,
+    read_adjustment,
+    record_reach,
+    shares_for_percent,
+)
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import SCOPES, Node, TreeColumns
 from apps.policies.tree.names import (
@@ -23,11 +33,10 @@ from apps.policies.tree.names import (
     clean_kind,
     clean_name,
     clean_shares,
+    new_uid,
 )
-from apps.policies.tree.reshape import Changes, reshaped
 from apps.policies.tree.terms import read_dates, read_members, read_mounted
-from apps.policies.tree.uids import new_uid
-from apps.policies.tree.working_tree import WorkingTree
+from apps.policies.tree.working_tree import Changes, WorkingTree, reshaped
 
 MOST_OPERATIONS = 10_000
 

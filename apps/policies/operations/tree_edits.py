@@ -1,19 +1,198 @@
-"""An edit in progress: the tree and settings so far, and how operations read what they were given and refuse it."""
+"""An edit in progress: the tree and settings so far, and how operations read what they were given and refuse it.
+
+Corrections of usage are read, checked, and written back as JSON. The reach of a membership rule is recorded at publish,
+from the rights of the publisher: it moves accounts from entries below its reach, and unmapped accounts (see
+`priorities.mapping`). Percent: one entry gets p % of its parent, others pay or gain, the group's sum stays.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from apps.core.errors import DomainError, FieldProblem, Invalid, NotAllowed, NotFound, TooLarge
-from apps.policies.operations.adjustments import Adjusting
-from apps.policies.operations.rule_reach import Author
-from apps.policies.settings import PolicySettings
-from apps.policies.tree.columns import Node
-from apps.policies.tree.names import MAX_DEPTH, MOST_CHILDREN, MOST_ENTRIES, RESERVE, clean_name
+from apps.policies.settings import RESOURCES, PolicySettings
+from apps.policies.tree.columns import Node, TreeColumns
+from apps.policies.tree.names import MAX_DEPTH, MOST_CHILDREN, MOST_ENTRIES, RESERVE, clean_name, clean_text
+from apps.policies.tree.terms import WHOLE_POLICY, Members
 from apps.policies.tree.working_tree import WorkingTree
 
+# --- Corrections of usage ---------------------------------------------------------------------------------------------
+MOST_S = 1e18
+_NOWHERE = UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Adjusted:
+    """Add `amount_s` of a resource to an entry's usage as if used at `at`; below 0 gives back."""
+
+    uid: UUID
+    entry_uid: UUID
+    resource: str
+    amount_s: float
+    at: datetime
+    note: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "entry": str(self.entry_uid),
+            "resource": self.resource,
+            "amount_s": self.amount_s,
+            "at": self.at.isoformat(),
+            "note": self.note,
+            "uid": str(self.uid),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """An adjustment that is to count no longer."""
+
+    uid: UUID
+    entry_uid: UUID
+
+
+Adjusting = Adjusted | Revoked
+
+
+def read_adjustment(given: object) -> Adjusted:
+    """From an operation's JSON; ValueError says what is wrong. The entry is resolved by the caller."""
+    if not isinstance(given, Mapping):
+        raise ValueError("must be an object")
+    resource, amount = given.get("resource", "cpu_s"), given.get("amount_s")
+    if resource not in RESOURCES:
+        raise ValueError(f"resource must be one of {', '.join(RESOURCES)}")
+    if isinstance(amount, bool) or not isinstance(amount, int | float) or not math.isfinite(amount) or amount == 0:
+        raise ValueError("amount_s must be a number of seconds of the resource, above 0 to charge, below 0 to credit")
+    if abs(amount) > MOST_S:
+        raise ValueError(f"amount_s goes from {-MOST_S:g} to {MOST_S:g}")
+    try:
+        uid = uuid4() if given.get("uid") is None else UUID(str(given["uid"]))
+    except ValueError:
+        raise ValueError("uid must be a UUID; leave it out") from None
+    note = clean_text(given.get("note", ""), 512)
+    return Adjusted(uid, _NOWHERE, resource, float(amount), _instant(given.get("at")), note)
+
+
+def _instant(value: object) -> datetime:
+    try:
+        at = value if isinstance(value, datetime) else datetime.fromisoformat(value if isinstance(value, str) else "")
+    except ValueError:
+        raise ValueError("at must be an instant with its zone, such as 2026-11-20T12:00:00Z") from None
+    if at.tzinfo is None:
+        raise ValueError("at needs a zone, such as Z or +01:00")
+    return at.astimezone(UTC)
+
+
+# --- Reach of membership rules ----------------------------------------------------------------------------------------
+class Author(NamedTuple):
+    """reach: the uid of the highest entry above a rule where its author maps accounts, or `*`. written_at: now."""
+
+    reach: str
+    written_at: str
+
+
+def record_reach(
+    rules: Iterable[Members], *, standing: Sequence[Members], author: Author | None, tree: WorkingTree
+) -> tuple[Members, ...]:
+    """Rules as they are to be stored. standing: the entry's present ones, which keep their reach.
+
+    A reach that comes with a rule (from an earlier revision) is kept within the author's own. author None: no
+    publisher, and what isn't recorded stays so.
+    """
+    known = {rule: rule for rule in standing}
+    return tuple(known.get(rule) or _recorded(rule, author, tree) for rule in rules)
+
+
+def narrow_reach(rules: Iterable[Members], *, author: Author | None, tree: WorkingTree) -> tuple[Members, ...]:
+    """Rules of an archived entry that comes back: none reaches further than the rights of who restores it."""
+    return tuple(rule if not rule.reach else _recorded(rule, author, tree) for rule in rules)
+
+
+def record_reach_of_tree(tree: TreeColumns, head: TreeColumns, at: datetime) -> TreeColumns:
+    """A whole tree, which administrators alone put in place: new rules have the reach of the whole policy."""
+    author, found = Author(WHOLE_POLICY, at.astimezone(UTC).isoformat()), {}
+    for i, rules in tree.members.items():
+        before = head.index_of_uid(tree.uuid(i))
+        standing = () if before is None else head.members.get(before, ())
+        found[i] = record_reach(rules, standing=standing, author=author, tree=WorkingTree(tree))
+    return replace(tree, members=found, digest="")
+
+
+def _recorded(rule: Members, author: Author | None, tree: WorkingTree) -> Members:
+    if author is None:
+        return rule
+    if author.reach == WHOLE_POLICY:
+        written_at = rule.written_at if rule.reach and rule.written_at else author.written_at
+        return replace(rule, reach=rule.reach or WHOLE_POLICY, written_at=written_at)
+    reach = rule.reach if rule.reach and _is_below(rule.reach, author.reach, tree) else author.reach
+    return replace(rule, reach=reach, written_at=author.written_at)
+
+
+def _is_below(reach: str, top: str, tree: WorkingTree) -> bool:
+    node = None if reach == WHOLE_POLICY else tree.get(UUID(reach))
+    return node is not None and any(str(step.uid) == top for step in tree.lineage(node))
+
+
+# --- Percent ----------------------------------------------------------------------------------------------------------
+_DIGITS = 12  # significant digits of a scaled number: 60, not 60.00000000000001
+
+
+def shares_for_percent(
+    node: Node, siblings: Sequence[Node], givers: Sequence[Node], percent: object
+) -> dict[UUID, float]:
+    """Shares after giving `node` that percentage of its group, where `givers` are scaled in proportion to pay for it.
+
+    new = percent/100 · sum of the group; a giver's share becomes share · (G − (new − old)) / G with G the givers' sum.
+    Entries that are neither keep their number. Raises ValueError saying what to do instead.
+    """
+    wanted = _percentage(percent)
+    if node.shares is None:
+        raise ValueError("the entry passes its parent's shares on; give it a number first")
+    inheriting = [each.name for each in siblings if each.shares is None]
+    if inheriting:
+        raise ValueError(f"{inheriting[0]!r} beside it passes shares on, so percentages of the group mean nothing")
+    total = math.fsum(each.shares or 0.0 for each in [node, *siblings])
+    if total <= 0:
+        raise ValueError("all shares here are 0; give numbers first")
+    new = _rounded(wanted / 100 * total)
+    if new == node.shares:
+        return {}
+    pot = math.fsum(giver.shares or 0.0 for giver in givers)
+    left = pot - (new - node.shares)
+    if left < -1e-9 * total:
+        most = 100 * (node.shares + pot) / total
+        raise ValueError(f"those who pay have too little: at most {most:.6g} % is possible")
+    if pot <= 0:
+        raise ValueError("those who would gain have no shares to scale; give one of them a number first")
+    return {node.uid: new, **_scaled(givers, max(left, 0.0), pot)}
+
+
+def _percentage(value: object) -> float:
+    good = isinstance(value, int | float) and not isinstance(value, bool)
+    if not good or not 0 <= value <= 100:  # type: ignore[operator]
+        raise ValueError("must be a number from 0 to 100")
+    return float(value)  # type: ignore[arg-type]
+
+
+def _scaled(givers: Sequence[Node], left: float, pot: float) -> dict[UUID, float]:
+    """Each in proportion; the largest gets the rounding remainder, so that the sum is kept."""
+    scaled = {giver.uid: _rounded((giver.shares or 0.0) * left / pot) for giver in givers}
+    largest = max(scaled, key=lambda uid: scaled[uid])
+    others = math.fsum(shares for uid, shares in scaled.items() if uid != largest)
+    scaled[largest] = max(_rounded(left - others), 0.0)
+    return scaled
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")
+
+
+# --- The edit ---------------------------------------------------------------------------------------------------------
 Archived = Callable[[UUID], Sequence[Node]]
 
 

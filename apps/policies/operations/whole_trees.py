@@ -15,8 +15,8 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns, pack_tree, unpack_tree
 from apps.policies.tree.difference import changed_entries
 from apps.policies.tree.document_merge import indexes_of
-from apps.policies.tree.reshape import Changes
 from apps.policies.tree.stored import load_tree
+from apps.policies.tree.working_tree import Changes
 
 DOCUMENT = "document"
 

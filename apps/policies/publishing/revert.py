@@ -16,15 +16,12 @@ from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, Invalid, NotAllowed
 from apps.policies.access.scope import visible_entries
 from apps.policies.changesets.change_sets import clean_reason, settings_of
-from apps.policies.changesets.conflict_visibility import shown_conflicts
-from apps.policies.changesets.conflicts import EditConflict, conflicts
-from apps.policies.history.past_visibility import seen_then
+from apps.policies.changesets.conflicts import EditConflict, conflicts, shown_conflicts
 from apps.policies.models import Adjustment, ChangeSet, Policy, Revision
-from apps.policies.operations.adjustments import Adjusted, Revoked
 from apps.policies.operations.apply import MOST_OPERATIONS, Operation, work_out
-from apps.policies.operations.tree_edits import Archived
-from apps.policies.publishing.tree_replacement import propose_tree
-from apps.policies.selectors import get_policy, get_revision
+from apps.policies.operations.tree_edits import Adjusted, Archived, Revoked
+from apps.policies.publishing.direct import propose_tree
+from apps.policies.selectors import get_policy, get_revision, seen_then
 from apps.policies.services import make_change_set
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Mask, Node, TreeColumns

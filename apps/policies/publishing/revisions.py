@@ -1,4 +1,4 @@
-"""How a revision is written: rows closed and opened, the blob, the head, all in the caller's transaction."""
+"""How a revision is written: rows closed and opened, the blob, the head, the signal; in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -9,20 +9,23 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection, transaction
+from django.dispatch import Signal
 from psycopg.types.json import Jsonb
 
 from apps.accounts.actor import Actor
-from apps.accounts.audit.log import record
+from apps.accounts.audit_log import record
 from apps.core.errors import Conflict
 from apps.policies.models import Adjustment, ChangeSet, Policy, Revision
-from apps.policies.operations.adjustments import Adjusting, Revoked
 from apps.policies.operations.algorithm_fit import refuse_misfit
 from apps.policies.operations.apply import Outcome
-from apps.policies.publishing.signals import policy_published
+from apps.policies.operations.tree_edits import Adjusting, Revoked
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Node, TreeColumns, pack_tree
 from apps.policies.tree.stored import remembered
 from apps.runs.fault_points import fault_point
+
+policy_published = Signal()  # arguments: policy, revision; sent once the publish is committed
+
 
 _COLUMNS = (
     "policy_id",

@@ -13,15 +13,15 @@ from apps.policies.access.authority import ActorGuard
 from apps.policies.access.scope import Verb
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.models import Approval, ChangeSet, Policy
-from apps.policies.operations.adjustments import Adjusting
 from apps.policies.operations.apply import Outcome, work_out
-from apps.policies.operations.future_trees import trees_to_come
+from apps.policies.operations.dated_shares import trees_to_come
+from apps.policies.operations.tree_edits import Adjusting
 from apps.policies.operations.whole_trees import is_document
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
-from apps.policies.tree.reshape import Changes
+from apps.policies.tree.revision_diff import TargetMoves, target_moves
 from apps.policies.tree.stored import load_archived, load_tree
-from apps.policies.tree.target_moves import TargetMoves, target_moves
+from apps.policies.tree.working_tree import Changes
 
 
 @dataclass(frozen=True, eq=False)

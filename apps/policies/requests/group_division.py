@@ -20,7 +20,7 @@ from apps.policies.access.scope import EVERYBODY, WRITE, Rights, Verb, held_by, 
 from apps.policies.changesets.change_sets import require_reason
 from apps.policies.models import ChangeSet, Entry, Policy, Revision
 from apps.policies.operations.apply import Operation
-from apps.policies.operations.boosts import former_shares, is_boost, shares_operations
+from apps.policies.operations.dated_shares import former_shares, is_boost, shares_operations
 from apps.policies.publishing.revert import revert_revision
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.selectors import get_policy, list_policies

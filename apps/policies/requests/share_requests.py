@@ -15,19 +15,17 @@ from django.db import transaction
 from django.utils import timezone
 
 from apps.accounts.actor import Actor
-from apps.accounts.audit.log import record
+from apps.accounts.audit_log import record
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed
 from apps.policies.access.scope import WRITE, visible_entries
-from apps.policies.changesets.change_sets import get_change_set_for_write, require_reason, settings_of
-from apps.policies.changesets.comment_anchors import reanchor
-from apps.policies.changesets.decisions import Decider
+from apps.policies.changesets.change_sets import get_change_set_for_write, reanchor, require_reason, settings_of
 from apps.policies.changesets.lifecycle import comment_on
 from apps.policies.models import Approval, ChangeSet, Policy, Revision
 from apps.policies.operations.apply import Operation, work_out
-from apps.policies.operations.boosts import shares_operations
+from apps.policies.operations.dated_shares import shares_operations
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.publishing.size_guard import require_approver
-from apps.policies.requests.request_rules import OPEN, node_of_request, shares_for_target, wished
+from apps.policies.requests.inbox import OPEN, Decider, node_of_request, shares_for_target, wished
 from apps.policies.selectors import get_policy
 from apps.policies.services import make_change_set, move_on, propose_change_set, publish_locked
 from apps.policies.tree.columns import Node

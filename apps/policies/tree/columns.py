@@ -14,9 +14,8 @@ import numpy.typing as npt
 
 from apps.core import blobs
 from apps.engine.tree import FairshareTree
-from apps.policies.tree.names import PARENT, RESERVE
+from apps.policies.tree.names import PARENT, RESERVE, in_order_of_creation
 from apps.policies.tree.terms import Dates, Members, Mounted, read_dates, read_members, read_mounted
-from apps.policies.tree.uids import in_order_of_creation
 
 SCOPES = ("", "local", "global")
 SPARSE = ("scope_sources", "dates", "members", "mount")  # columns that few entries have a value in

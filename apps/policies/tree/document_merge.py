@@ -16,9 +16,8 @@ from apps.policies.formats.whole_shares import competitors
 from apps.policies.publishing.revisions import NextRevision
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import SPARSE, U1, Mask, Node, TreeColumns
-from apps.policies.tree.names import MAX_DEPTH, RESERVE, new_name_problem
-from apps.policies.tree.reshape import columns_of
-from apps.policies.tree.uids import new_uids
+from apps.policies.tree.names import MAX_DEPTH, RESERVE, new_name_problem, new_uids
+from apps.policies.tree.working_tree import columns_of
 
 IndexArray = npt.NDArray[np.int64]
 WasHere = Callable[[Sequence[UUID]], set[UUID]]

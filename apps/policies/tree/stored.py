@@ -13,8 +13,8 @@ from apps.accounts.request_cache import once_per_request
 from apps.core.errors import NotFound
 from apps.policies.models import Entry, Policy, Revision
 from apps.policies.tree.columns import Node, TreeColumns, unpack_tree
-from apps.policies.tree.reshape import columns_of
 from apps.policies.tree.terms import read_dates, read_members, read_mounted
+from apps.policies.tree.working_tree import columns_of
 
 __all__ = ["Node", "TreeColumns", "load_archived", "load_tree", "load_tree_from_rows", "node_of"]
 

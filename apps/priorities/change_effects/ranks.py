@@ -1,22 +1,173 @@
-"""The third layer of a change set's effect: the ranks that would follow, on the usage of the newest snapshot."""
+"""Ranks that would follow a change: the newest snapshot's usage carried over to another tree.
+
+Preview of changed shares: the siblings' new targets and all new ranks, on the newest snapshot's usage.
+Computes as a recompute does, without storing anything.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 import numpy as np
+import numpy.typing as npt
 
 from apps.accounts.actor import Actor
-from apps.core.errors import DomainError
+from apps.core.errors import DomainError, Invalid
 from apps.engine.algorithms import PriorityResult
+from apps.engine.algorithms.inputs import prepare
+from apps.engine.errors import BadParameter
 from apps.policies.models import ChangeSet
-from apps.policies.operations.apply import Outcome, work_out
+from apps.policies.operations.algorithm_fit import refuse_inherited, refuse_misfit
+from apps.policies.operations.apply import Outcome, apply, work_out
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_archived
-from apps.priorities.change_effects.carry_totals import places, simulate
+from apps.priorities.recompute.projection import compute_from_totals
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.serving.lookup_index import ServedSnapshot
 
+# --- Totals carried over ----------------------------------------------------------------------------------------------
+F8 = npt.NDArray[np.float64]
+I8 = npt.NDArray[np.int64]
+_ROUNDING = 1e-9  # what is left of a total when all of it has gone
+
+
+def places(of: TreeColumns, among: TreeColumns) -> I8:
+    """Where each entry of one tree is in the other, by uid; −1 where it isn't."""
+    if of is among or (len(of) == len(among) and np.array_equal(of.uid, among.uid)):
+        return np.arange(len(of))
+    known = {uid: at for at, uid in enumerate(_as_keys(among))}
+    return np.array([known.get(uid, -1) for uid in _as_keys(of)], dtype=np.int64)
+
+
+def carried_totals(snapshot: ServedSnapshot, after: TreeColumns) -> tuple[F8, F8]:
+    """(usage, group usage) of every entry of `after`, as in `Values`.
+
+    What stayed where it was keeps its total, in the scope it was counted in and to the last bit. An entry that moved
+    takes its own along, one that is new has none, and what is archived takes its total out of all that were above it.
+    Where a scope's comparison group changes with that, the amount moved is that of the scope it was counted in.
+    """
+    before, values = snapshot.tree, snapshot.values
+    place, place_after = places(after, before), places(before, after)
+    known = place >= 0
+    usage = np.where(known, values.usage[place], 0.0)
+    group_usage = np.where(known, values.group_usage[place], 0.0)
+    parent_before = np.where(known, before.parent[place], -1)
+    parent_place = np.where(after.parent >= 0, place[after.parent], -1)
+    stayed = known & (parent_before == parent_place)
+    if stayed[1:].all() and len(after) == len(before):
+        return usage, group_usage
+    change = np.zeros(len(after))
+    left = np.flatnonzero(place_after[before.parent] != np.where(place_after >= 0, after.parent[place_after], -2))
+    left = left[(left > 0) & (place_after[before.parent[left]] >= 0)]
+    np.subtract.at(change, place_after[before.parent[left]], values.usage[left])
+    for lo, hi in reversed(list(zip(after.level_starts[1:-1], after.level_starts[2:], strict=True))):
+        here = slice(lo, hi)
+        brought = np.where(stayed[here], change[here], _less(usage[here], change[here]))
+        np.add.at(change, after.parent[here], brought)
+    return _less(usage, change), _less(group_usage, change)
+
+
+def _less(total: F8, change: F8) -> F8:
+    found: F8 = total + change
+    return np.where(found < _ROUNDING * total, 0.0, found)
+
+
+def simulate(
+    snapshot: ServedSnapshot | None, after: TreeColumns, *, algorithm: Mapping[str, Any]
+) -> PriorityResult | None:
+    """Priorities of a tree under an algorithm with the usage of a snapshot; None without one, or if it can't be."""
+    try:
+        return None if snapshot is None else simulate_or_refuse(snapshot, after, algorithm=algorithm)
+    except (Invalid, BadParameter):  # a package that is gone takes its algorithm along
+        return None
+
+
+def simulate_or_refuse(snapshot: ServedSnapshot, after: TreeColumns, *, algorithm: Mapping[str, Any]) -> PriorityResult:
+    """Compute priorities from totals; raises Invalid (`no_inherit`, `package_failed`) and BadParameter."""
+    if after.inherit.any():
+        refuse_inherited(after, algorithm)
+    usage, group_usage = carried_totals(snapshot, after)
+    return compute_from_totals(after.engine_tree(), usage, group_usage, algorithm=algorithm)
+
+
+def _as_keys(tree: TreeColumns) -> list[bytes]:
+    raw = tree.uid.tobytes()
+    return [raw[at : at + 16] for at in range(0, len(raw), 16)]
+
+
+# --- Preview of shares ------------------------------------------------------------------------------------------------
+_MOST_ROWS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewRow:
+    """One sibling, the changed entry included. Ranks are None without a snapshot and where there is none."""
+
+    uid: UUID
+    name: str
+    kind: str
+    is_changed: bool
+    shares_before: float | None
+    shares_after: float | None
+    target_before: float | None
+    target_after: float | None
+    actual: float | None
+    rank_before: int | None
+    rank_after: int | None
+
+
+@dataclass(frozen=True)
+class SharesPreview:
+    """The sibling group of the changed entry; `base_revision` is what the change would be made to."""
+
+    parent_name: str
+    rows: list[PreviewRow]
+    base_revision: int
+
+
+def preview_shares(*, policy_slug: str, entry_uid: UUID, shares: Any, actor: Actor) -> SharesPreview:
+    """Try one `set_shares`; raises what publishing it would raise for wrong shares."""
+    view = open_view(policy_slug=policy_slug, actor=actor)
+    changed = view.require(entry_uid)
+    after = apply(view.tree, [{"op": "set_shares", "entry": str(entry_uid), "shares": shares}])
+    refuse_misfit(after, view.settings.algorithm)
+    result = simulate(view.snapshot, after, algorithm=view.settings.algorithm)
+    parent = int(view.tree.parent[changed])
+    siblings = view.visible_children(parent) if parent >= 0 else [changed]
+    if changed in siblings[_MOST_ROWS:]:
+        siblings = [changed, *siblings]
+    return SharesPreview(
+        parent_name=view.tree.name[max(parent, 0)],
+        rows=[_row(view, after, result, i, is_changed=i == changed) for i in siblings[:_MOST_ROWS]],
+        base_revision=view.revision,
+    )
+
+
+def _row(
+    view: PolicyView, after: TreeColumns, result: PriorityResult | None, i: int, *, is_changed: bool
+) -> PreviewRow:
+    before = view.row(i, position=(1, 1))
+    prepared = prepare(after.engine_tree())
+    dissolved = bool(after.inherit[i])
+    return PreviewRow(
+        uid=before.uid,
+        name=before.name,
+        kind=before.kind,
+        is_changed=is_changed,
+        shares_before=before.shares,
+        shares_after=None if dissolved else float(after.shares[i]),
+        target_before=before.target,
+        target_after=None if dissolved else float(prepared.spread(prepared.target)[i]),
+        actual=before.actual,
+        rank_before=before.rank,
+        rank_after=int(result.rank[i]) if result is not None and result.has_rank[i] and view.told[i] else None,
+    )
+
+
+# --- Change sets ------------------------------------------------------------------------------------------------------
 _MOST = 200
 
 

@@ -12,7 +12,7 @@ from apps.core.errors import DomainError
 from apps.engine.algorithms.inputs import prepare
 from apps.policies.models import ChangeSet, Revision
 from apps.policies.operations.apply import Operation, work_out
-from apps.policies.requests.request_rules import OPEN, target_of
+from apps.policies.requests.inbox import OPEN, target_of
 from apps.policies.requests.share_requests import RequestState, Wish, offer_of, state_of_request, wish_of
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns

@@ -21,24 +21,22 @@ from apps.accounts.actor import Actor
 from apps.core import blobs
 from apps.core.errors import Conflict, DomainError, Invalid
 from apps.engine.errors import BadParameter, BadTree
-from apps.mapping.rules.placement import match_accounts
-from apps.mapping.rules.resolver import UNMAPPED
+from apps.mapping.rules.resolver import UNMAPPED, match_accounts
 from apps.mapping.rules.rule_set import load_rulebook
-from apps.policies.changesets.change_sets import settings_of
+from apps.policies.changesets.change_sets import outcome_on_head, settings_of
 from apps.policies.changesets.checks import Check
-from apps.policies.changesets.projected_tree import outcome_on_head
 from apps.policies.changesets.review import Review
 from apps.policies.models import ChangeSet, Policy
-from apps.policies.operations.adjustments import Adjusted, Revoked
 from apps.policies.operations.algorithm_fit import refuse_misfit
+from apps.policies.operations.tree_edits import Adjusted, Revoked
 from apps.policies.publishing.size_guard import Proposed
 from apps.policies.selectors import get_change_set
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.policies.tree.stored import load_tree
-from apps.priorities.change_effects.carry_totals import simulate, simulate_or_refuse
+from apps.priorities.change_effects.ranks import simulate, simulate_or_refuse
 from apps.priorities.models import ChangeSetEffect
-from apps.priorities.recompute.corrections import Correction
+from apps.priorities.recompute.inputs import Correction
 from apps.priorities.recompute.pipeline import Inputs, load_inputs, oldest
 from apps.priorities.recompute.projection import DEMAND_DAYS, HORIZONS_DAYS, Projection, Side, compare
 from apps.priorities.selectors.rows import newest_or_none

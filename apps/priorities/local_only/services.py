@@ -10,8 +10,8 @@ from uuid import UUID
 
 from django.db import transaction
 
+from apps.accounts import audit_log as audit
 from apps.accounts.actor import SYSTEM
-from apps.accounts.audit import log as audit
 from apps.policies.models import Policy
 from apps.policies.recompute_runs import nudge
 from apps.priorities.models import Fallback

@@ -14,34 +14,43 @@ import numpy.typing as npt
 from django.db import connection, transaction
 
 from apps import engine
-from apps.accounts.names.account_ids import AccountKey
-from apps.accounts.names.account_index import load_roll
+from apps.accounts.names.account_ids import AccountKey, load_roll
 from apps.engine import sweep
 from apps.engine.algorithms import PriorityResult
 from apps.engine.algorithms import compute as compute_priorities
-from apps.mapping.rules.placement import place_accounts, places_of
-from apps.mapping.rules.resolver import NOTHING_KNOWN, UNMAPPED, KnownAccounts
+from apps.mapping.rules.resolver import NOTHING_KNOWN, UNMAPPED, KnownAccounts, place_accounts, places_of
 from apps.mapping.rules.rule import Rule
 from apps.policies.models import Policy
 from apps.policies.operations.algorithm_fit import refusing_failed_packages
 from apps.policies.settings import PolicySettings
-from apps.policies.tree.stored import TreeColumns, load_tree
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.stored import load_tree
 from apps.priorities.local_only.services import uids_of
-from apps.priorities.metering.metric import JobClassRow, site_names, weighed
 from apps.priorities.metering.usage import (
     HOUR_S,
     AccountUsage,
+    JobClassRow,
     SourceRow,
+    site_names,
     usage_of_accounts,
     usage_of_scope,
+    weighed,
     window_of,
 )
 from apps.priorities.models import Snapshot, UnmappedUsage
-from apps.priorities.recompute.corrections import Correction, corrected, counted_now, counting, load_corrections
-from apps.priorities.recompute.fingerprint import Fingerprint, read_fingerprint
-from apps.priorities.recompute.past_inputs import known_later, state_at, state_of_now
-from apps.priorities.snapshots.blob import pack_snapshot, values_of
-from apps.priorities.snapshots.stored import write_data
+from apps.priorities.recompute.inputs import (
+    Correction,
+    Fingerprint,
+    corrected,
+    counted_now,
+    counting,
+    known_later,
+    load_corrections,
+    read_fingerprint,
+    state_at,
+    state_of_now,
+)
+from apps.priorities.snapshots.storage import pack_snapshot, values_of, write_data
 from apps.runs.models import Run
 from apps.usage.models import JobClass, Source
 from apps.usage.selectors import OpenRecords, UsageArrays, load_open_records, load_usage

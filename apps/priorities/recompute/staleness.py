@@ -9,8 +9,8 @@ from typing import Any
 from django.db import transaction
 from django.utils.translation import gettext as _
 
+from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
-from apps.accounts.audit import log as audit
 from apps.accounts.models import Token
 from apps.core.errors import FieldProblem, Invalid, NotAllowed
 from apps.policies.access.scope import Rights, Verb
@@ -19,8 +19,7 @@ from apps.policies.recompute_runs import ATTEMPTS, KIND, nudge, subject_of
 from apps.policies.selectors import get_policy
 from apps.priorities.models import Snapshot
 from apps.priorities.recompute import pipeline as assembly
-from apps.priorities.recompute.fingerprint import read_fingerprint, tick_of
-from apps.priorities.recompute.past_inputs import refuse_before_first
+from apps.priorities.recompute.inputs import read_fingerprint, refuse_before_first, tick_of
 from apps.runs.models import Run
 from apps.runs.services import Lease, enqueue_run
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from apps.policies.selectors import EntryChange
-from apps.priorities.records.moment import Moment
-from apps.priorities.selectors.changesets.differences import RevisionDiff, diff_revisions
-from apps.priorities.selectors.history import EntryHistory, HistoryLine, get_entry_history
+from apps.priorities.records import Moment
+from apps.priorities.selectors.history import EntryHistory, HistoryLine, RevisionDiff, diff_revisions, get_entry_history
 from apps.priorities.selectors.overview import Overview, Publish, get_overview
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.selectors.tree import Hit, MoreRow, TreePage, get_tree_page, search_entries
@@ -17,8 +16,7 @@ from apps.priorities.selectors.unmapped import (
     count_unmapped_of_source,
     unmapped_accounts,
 )
-from apps.priorities.selectors.visible.freshness import Freshness, InputAge, freshness
-from apps.priorities.selectors.visible.snapshot import list_snapshots
+from apps.priorities.selectors.visible_snapshot import Freshness, InputAge, freshness, list_snapshots
 
 __all__ = [
     "EntryChange",

@@ -15,8 +15,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Account
 from apps.accounts.names.account_ids import AccountKey
 from apps.core.errors import NotAllowed
-from apps.mapping.attachments import list_attachments
-from apps.mapping.claims import OpenClaim, list_claims
+from apps.mapping.attachments import OpenClaim, list_attachments, list_claims
 from apps.mapping.membership.activity import load_people
 from apps.mapping.membership.plan import Census, plan_joining
 from apps.mapping.models import Attachment
@@ -28,7 +27,7 @@ from apps.policies.access.authority import ActorGuard
 from apps.policies.access.scope import Verb
 from apps.policies.changesets.drafts import may_edit
 from apps.policies.models import ChangeSet, Entry, Revision
-from apps.policies.operations.rule_reach import record_reach
+from apps.policies.operations.tree_edits import record_reach
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.terms import Members
 from apps.policies.tree.working_tree import WorkingTree

@@ -16,8 +16,8 @@ from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import Unavailable
 from apps.engine.algorithms.inputs import prepare
-from apps.mapping.states import version_number_at
-from apps.mapping.visibility import see, see_then
+from apps.mapping.permissions import see, see_then
+from apps.mapping.versions import version_number_at
 from apps.policies.access.scope import Visibility, visible_entries
 from apps.policies.models import Policy, Revision
 from apps.policies.selectors import get_policy, get_revision
@@ -25,12 +25,17 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import SCOPES
 from apps.policies.tree.stored import TreeColumns, load_tree
 from apps.priorities.models import Snapshot
-from apps.priorities.records.tree import EntryRow as EntryRow
+from apps.priorities.records import EntryRow as EntryRow
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup_index import ServedSnapshot
 from apps.priorities.snapshots.ordering import out_of_tolerance, own_numbers, state_of
-from apps.priorities.visibility.daily_snapshot import settled_before, visible_numbers
-from apps.priorities.visibility.visible_entries import numbers_visible_in, own_queries, reads_sums
+from apps.priorities.visibility.visible_entries import (
+    numbers_visible_in,
+    own_queries,
+    reads_sums,
+    settled_before,
+    visible_numbers,
+)
 
 F8 = npt.NDArray[np.float64]
 

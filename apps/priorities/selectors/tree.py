@@ -1,19 +1,22 @@
-"""The tree page: rows in display order, opened where asked, never more than a page can hold."""
+"""The tree page: rows in display order, opened where asked; and the tree in one picture."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+import numpy as np
+
 from apps.accounts.actor import Actor
 from apps.policies.settings import PolicySettings
-from apps.priorities.records.moment import Moment
-from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
-from apps.priorities.selectors.visible.moments import moment_of
+from apps.priorities.records import IciclePage, Moment, Sector
+from apps.priorities.selectors.rows import F8, EntryRow, PolicyView, open_view
+from apps.priorities.selectors.visible_snapshot import local_only_among, moment_of, require_entry
 
+# --- Rows -------------------------------------------------------------------------------------------------------------
 PAGE = 100  # children shown of one entry before "more"
 OPENED_ROWS = 200  # rows to which a fresh page is opened
 MOST_MATCHES = 200
@@ -211,3 +214,140 @@ def _opened_by_level(view: PolicyView) -> frozenset[int]:
 
 def offset(cursor: str | None) -> int:
     return int(cursor) if cursor and cursor.isascii() and cursor.isdigit() and len(cursor) < 10 else 0
+
+
+# --- Picture ----------------------------------------------------------------------------------------------------------
+MOST_A_LEVEL = 50  # entries of one level; with what is drawn together a picture has at most 400 sectors
+SIZES = ("target", "actual")
+
+
+def get_icicle(
+    *,
+    policy_slug: str,
+    actor: Actor,
+    chosen_uid: UUID | None = None,
+    sizes: str = "target",
+    levels: int = 5,
+    smallest: float = 1 / 100,
+    at: int | datetime | None = None,
+) -> IciclePage:
+    """The entry with what is below it; one without children within its parent.
+
+    sizes: by target or by actual share. levels: how many, the entry's own first. smallest: the least part of the whole
+    shown that is drawn by itself. at: a revision or an instant.
+    """
+    view = open_view(policy_slug=policy_slug, actor=actor, at=at)
+    chosen = view.visibility.require(0) if chosen_uid is None else require_entry(view, chosen_uid)
+    top = _top_of(view, chosen)
+    picture = _Picture(view, top, sizes, levels, smallest)
+    drawn = picture.draw()
+    return IciclePage(
+        policy_slug=view.policy.slug,
+        policy_name=view.policy.name,
+        revision=view.revision,
+        as_of=view.as_of,
+        settings=view.settings,
+        top=drawn,
+        way=view.rows(above for above in view.tree.ancestors(top) if view.visibility.may_see(above)),
+        chosen=view.row(chosen, position=(1, 1)),
+        sizes=sizes,
+        n_entries=picture.n_entries,
+        n_shown=picture.n_shown,
+        moment=moment_of(view),
+        local_only=local_only_among(view, list(_uids(drawn))),
+    )
+
+
+def _top_of(view: PolicyView, chosen: int) -> int:
+    """What fills the picture: a leaf alone would be a picture of one box."""
+    parent = int(view.tree.parent[chosen])
+    if view.visible_children(chosen) or parent < 0 or not view.visibility.may_see(parent):
+        return chosen
+    return parent
+
+
+def _uids(sector: Sector) -> Iterator[UUID]:
+    """At most five levels deep."""
+    if sector.row is not None:
+        yield sector.row.uid
+    for child in sector.children:
+        yield from _uids(child)
+
+
+class _Picture:
+    """Sectors being put together, level by level, from the largest down."""
+
+    def __init__(self, view: PolicyView, top: int, sizes: str, levels: int, smallest: float) -> None:
+        self.view, self.top = view, top
+        self._depth, self._smallest = levels, smallest
+        self._levels = view.tree.subtree(top)
+        self._size = self._summed_up(self._actual() if sizes == "actual" else self._target())
+        self._whole = self._size[top] or 1.0
+        self.n_shown = 0
+
+    @property
+    def n_entries(self) -> int:
+        mask = self.view.visibility.mask
+        return sum(int(mask[level.start : level.stop].sum()) for level in self._levels)
+
+    def draw(self) -> Sector:
+        shown = {self.top}
+        for level in self._levels[1 : self._depth]:
+            shown |= self._largest([i for i in level if int(self.view.tree.parent[i]) in shown])
+        self.n_shown = len(shown)
+        return self._sector(self.top, shown, depth=1)
+
+    def _largest(self, candidates: list[int]) -> set[int]:
+        mask, size = self.view.visibility.mask, self._size
+        least = self._smallest * self._whole * (1 - 1e-9)
+        seen = [i for i in candidates if mask[i] and size[i] >= least]
+        return set(sorted(seen, key=lambda i: (-size[i], i))[:MOST_A_LEVEL])
+
+    def _sector(self, i: int, shown: set[int], depth: int) -> Sector:
+        """As deep as there are levels."""
+        size = float(self._size[i] / self._whole)
+        row = self.view.row(i, position=(1, 1))
+        children = self.view.tree.children(i)
+        if depth >= self._depth or not children:
+            return Sector(row, size)
+        below = [self._sector(child, shown, depth + 1) for child in children if child in shown]
+        rest = [child for child in children if child not in shown]
+        left = float(sum(self._size[child] for child in rest) / self._whole)
+        if rest and left >= self._smallest:
+            below.append(Sector(None, left, n_together=len(rest)))
+        return Sector(row, size, children=below)
+
+    def _target(self) -> F8:
+        """Products of targets from the top down: what is below an entry without a target has parts of it, too."""
+        tree, competes, among_siblings = self.view.tree, self.view.competes, self.view.target[0]
+        target = np.zeros(len(tree))
+        target[self.top] = 1.0
+        of_parent = target.copy()  # what the children of an entry are parts of: without shares of its own, its parent's
+        for level in self._levels[1:]:
+            here = slice(level.start, level.stop)
+            above = of_parent[tree.parent[here]]
+            target[here] = np.where(competes[here], among_siblings[here] * above, 0.0)
+            of_parent[here] = np.where(competes[here], target[here], above)
+        return target
+
+    def _actual(self) -> F8:
+        """Of the whole; 0 where it isn't known, or may not be shown."""
+        place, snapshot = self.view.place, self.view.snapshot
+        if snapshot is None:
+            return np.zeros(len(self.view.tree))
+        known = (place >= 0) & self.view.competes & self.view.told
+        found: F8 = np.where(known, snapshot.actual_global[place], 0.0)
+        found[0] = 1.0
+        return found
+
+    def _summed_up(self, size: F8) -> F8:
+        """Entries without shares of their own are as large as what is below them."""
+        dissolved = self.view.tree.inherit
+        for level in reversed(self._levels[1:]):
+            parents = self.view.tree.parent[level.start : level.stop]
+            sums = np.zeros(len(size))
+            np.add.at(sums, parents, size[level.start : level.stop])
+            above = np.unique(parents)
+            above = above[dissolved[above] & (above > 0)]
+            size[above] = sums[above]
+        return size

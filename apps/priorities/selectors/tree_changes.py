@@ -14,7 +14,7 @@ from apps.policies.tree.columns import Mask
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup_index import ServedSnapshot
-from apps.priorities.snapshots.blob import Values
+from apps.priorities.snapshots.storage import Values
 
 ENTRY_COLUMNS = (
     Column("path"),

@@ -5,15 +5,227 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from apps.priorities.sentences import advice, audience, contrasts, effects, forecasts, levels, past, verdicts
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
 
+from apps.priorities.sentences import walk
+
+# --- Advice -----------------------------------------------------------------------------------------------------------
+ADVICE = {
+    "advice.unmapped": _(
+        "%(policy)s doesn’t map %(account)s. Claim this account below, or send the name to your site’s "
+        "support; until then jobs have the fallback factor, %(factor)s."
+    ),
+    "advice.no_snapshot": _(
+        "%(policy)s has no priorities yet. Check again after the next recompute, usually within a minute."
+    ),
+    "advice.nothing_kept": _(
+        "%(policy)s has no stored numbers for that time. Choose a later one, or ask an administrator to "
+        "reconstruct them."
+    ),
+    "advice.newcomer": _("You are new here, and your rank is being computed. Check again in a moment."),
+    "advice.unranked": _(
+        "Jobs of this entry have the fallback factor. Ask a manager of %(parent)s for your own entry."
+    ),
+    "advice.stale": _("These numbers may be outdated: %(problems)s."),
+    "advice.other_account": _(
+        "Submit under %(account)s if the job may run there: that account is at rank %(other_rank)s of %(of)s, "
+        "this one at %(rank)s."
+    ),
+    "advice.front": ngettext_lazy(
+        "Fairshare does not delay your jobs: %(n)s of %(of)s is ahead. Check age, size, partition and limits instead.",
+        "Fairshare does not delay your jobs: only %(n)s of %(of)s are ahead. Check age, size, partition "
+        "and limits instead.",
+        "count",
+    ),
+    "advice.first": _(
+        "Fairshare does not delay your jobs: you have the highest rank. Check age, size, partition and limits instead."
+    ),
+    "advice.nothing_ran": _("You have no usage in the window, so there is none to reduce."),
+    "advice.group_waits": _(
+        "Your whole group waits: %(name)s used %(actual)s of %(parent)s; target %(target)s. Running less "
+        "helps only as much as it lowers the total of %(name)s."
+    ),
+    "advice.own_use": _(
+        "You used %(actual)s of %(parent)s; target %(target)s. Postpone non-urgent jobs: past usage "
+        "decays, new usage counts in full."
+    ),
+    "advice.not_over": _("You are not over your own target, and the order changes with every job."),
+    "advice.above": _("The decisive level is above those visible to you."),
+    "advice.other_order": _(
+        "You are not over your own target. Others come first at the level of %(name)s, and the order changes with "
+        "every job."
+    ),
+    "advice.wait_until": _("Wait until %(on)s: %(name)s is then back on target, at the pace of the last weeks."),
+    "advice.wait_between": _(
+        "Wait until %(on)s: %(name)s is then back on target, at the pace of the last weeks (%(earliest)s "
+        "to %(latest)s)."
+    ),
+    "advice.never_if_nobody_runs": _(
+        "Waiting alone changes nothing without usage in %(parent)s: all usage decays alike."
+    ),
+    "advice.not_at_this_pace": _(
+        "Waiting doesn’t help while %(name)s keeps its present pace: run less, or request a larger share."
+    ),
+    "advice.not_within_horizon": _("%(name)s doesn’t return to target within the forecast period."),
+}
+
+
+# --- Audience ---------------------------------------------------------------------------------------------------------
+AUDIENCE = {
+    "seen.open": _(
+        "%(policy)s is open: all signed-in users see the whole tree, with your name, share and usage. "
+        "Your jobs stay private."
+    ),
+    "seen.by_name_all": _(
+        "%(name)s is open: all signed-in users see your name, your share, your usage and your jobs there."
+    ),
+    "seen.jobs_by_name_all": _("All signed-in users see your name, your accounts and their jobs at %(name)s."),
+    "seen.name_alone_all": _("All signed-in users see your name and your share at %(name)s, but not your usage."),
+    "seen.in_sums_all": _(
+        "All signed-in users see group totals at %(name)s, but not your name. Totals need %(smallest)s "
+        "active users, none above four fifths."
+    ),
+    "seen.closed": _(
+        "Colleagues and other users without a role here see neither your name nor your numbers. Members "
+        "of your group see its total, and how many are ahead."
+    ),
+    "seen.by_name": ngettext_lazy(
+        "%(n)s person with the role %(role)s at %(name)s sees your name, share, usage and jobs.",
+        "%(n)s people with the role %(role)s at %(name)s see your name, share, usage and jobs.",
+        "count",
+    ),
+    "seen.by_name_group": _(
+        "Members of %(people)s, with the role %(role)s at %(name)s, see your name, share, usage and jobs."
+    ),
+    "seen.jobs_by_name": ngettext_lazy(
+        "%(n)s person with the role %(role)s at %(name)s sees your name, your accounts and their jobs.",
+        "%(n)s people with the role %(role)s at %(name)s see your name, your accounts and their jobs.",
+        "count",
+    ),
+    "seen.jobs_by_name_group": _(
+        "Members of %(people)s, with the role %(role)s at %(name)s, see your name, your accounts and their jobs."
+    ),
+    "seen.name_alone": ngettext_lazy(
+        "%(n)s person with the role %(role)s at %(name)s sees your name and share, but not your usage.",
+        "%(n)s people with the role %(role)s at %(name)s see your name and share, but not your usage.",
+        "count",
+    ),
+    "seen.name_alone_group": _(
+        "Members of %(people)s, with the role %(role)s at %(name)s, see your name and share, but not your usage."
+    ),
+    "seen.in_sums": ngettext_lazy(
+        "%(n)s person with the role %(role)s at %(name)s sees group totals only. Totals need "
+        "%(smallest)s active users, none above four fifths.",
+        "%(n)s people with the role %(role)s at %(name)s see group totals only. Totals need %(smallest)s "
+        "active users, none above four fifths.",
+        "count",
+    ),
+    "seen.in_sums_group": _(
+        "Members of %(people)s, with the role %(role)s at %(name)s, see group totals only. Totals need "
+        "%(smallest)s active users, none above four fifths."
+    ),
+    "seen.administrators": ngettext_lazy(
+        "%(n)s administrator of this site sees everything.",
+        "%(n)s administrators of this site see everything.",
+        "count",
+    ),
+    "seen.schedulers": _("Schedulers receive your factor, rank and levels, but no job data."),
+}
+
+
+# --- Forecasts --------------------------------------------------------------------------------------------------------
+FORECASTS = {
+    "forecast.on_target": _("%(name)s is on target."),
+    "forecast.within_tolerance": _(
+        "%(name)s is within tolerance of its target, at %(actual)s of %(parent)s; target %(target)s."
+    ),
+    "forecast.nothing_used": _("%(parent)s has no usage in the window."),
+    "forecast.recovers": _(
+        "At the recent pace, %(name)s is back on target in about %(in_s)s (%(soonest_s)s to %(latest_s)s)."
+    ),
+    "forecast.recovers_about": _("At the recent pace, %(name)s is back on target in about %(in_s)s."),
+    "forecast.recovers_or_not": _(
+        "At the recent pace, %(name)s is back on target in about %(in_s)s, in %(soonest_s)s at the "
+        "earliest. If %(parent)s stays as quiet as on its quietest days, it takes more than "
+        "%(horizon_s)s or never happens."
+    ),
+    "forecast.recovers_at_best": _(
+        "If %(parent)s is as busy as on its busiest days, %(name)s is back on target in about %(soonest_s)s."
+    ),
+    "forecast.gives_way": _(
+        "%(name)s is under its target. At the recent pace, it reaches its target in about %(in_s)s "
+        "(%(soonest_s)s to %(latest_s)s)."
+    ),
+    "forecast.gives_way_about": _(
+        "%(name)s is under its target. At the recent pace, it reaches its target in about %(in_s)s."
+    ),
+    "forecast.never_if_nobody_runs": _(
+        "Without usage in %(parent)s nothing changes: all usage decays alike, and %(name)s stays at "
+        "%(actual)s; target %(target)s."
+    ),
+    "forecast.never_within_window": _(
+        "Without usage in %(parent)s nothing changes: all usage decays alike, and %(name)s stays at "
+        "%(actual)s; target %(target)s, until its usage leaves the window of %(window_s)s."
+    ),
+    "forecast.quiet_days": _(
+        "On most of these days %(parent)s had no usage, and then nothing changes: all usage decays alike."
+    ),
+    "forecast.not_at_this_pace": _(
+        "Not at this pace: %(name)s takes %(share)s of the usage of %(parent)s, and its target is %(target)s."
+    ),
+    "forecast.stays_under": _(
+        "%(name)s is under its target, and stays so at this pace: it takes %(share)s of the usage of "
+        "%(parent)s, and its target is %(target)s."
+    ),
+    "forecast.not_within_horizon": _("%(name)s doesn’t return to its target within %(horizon_s)s at the recent pace."),
+    "forecast.tolerance": _("It is within tolerance in about %(in_s)s (%(soonest_s)s to %(latest_s)s)."),
+    "forecast.tolerance_about": _("It is within tolerance in about %(in_s)s."),
+    "forecast.factor_goes": _(
+        "The factor is %(factor)s now. At the pace of the last two weeks, it is %(week_factor)s in "
+        "%(in_s)s and %(month_factor)s in %(horizon_s)s."
+    ),
+    "forecast.factor_stays": _("At the pace of the last two weeks, the factor stays at %(factor)s for %(horizon_s)s."),
+    "forecast.factor_by_level": _(
+        "The level whose effect changes most is %(name)s: it has %(other_actual)s of the usage of %(parent)s now and "
+        "%(actual)s in %(horizon_s)s."
+    ),
+    "forecast.factor_too_many_hours": _("Too much usage to forecast the factor."),
+    "forecast.not_compared": _("%(name)s has no shares of its own: its members are compared one level up."),
+    "forecast.no_days": _("Daily usage of %(policy)s is not calculated yet: the forecast follows."),
+}
+
+
+# --- The past ---------------------------------------------------------------------------------------------------------
+PAST = {
+    "past.none": _("No stored numbers for that time: targets only."),
+    "past.as_computed": _("Usage as of %(at)s, as computed at the time."),
+    "past.reconstructed": _("Usage as of %(at)s, reconstructed from the records."),
+    "past.earlier_revision": _(
+        "Usage as of %(at)s, computed with revision %(revision)s: no numbers are stored for the newer revision."
+    ),
+    "past.usage_later": _("Usage from %(since_at)s on was reported or corrected after %(at)s; it is included."),
+    "past.later_unknown": _("No numbers of that time are stored, so late usage can’t be distinguished."),
+    "past.corrections_later": ngettext_lazy(
+        "%(n)s adjustment of earlier usage was published later; it is left out.",
+        "%(n)s adjustments of earlier usage were published later; they are left out.",
+        "count",
+    ),
+    "past.before_first_usage": _("The first usage is from %(at)s: there was none before."),
+    "past.no_usage": _("No usage is known at that time."),
+    "past.no_mapping": _("No account was mapped at that time, so no usage counts."),
+    "past.oldest_mapping": _("The mapping of that time isn’t stored; the oldest one, of %(at)s, is used."),
+}
+
+
+# --- All sentences ----------------------------------------------------------------------------------------------------
 TEXTS: Mapping[str, Any] = {
-    **levels.TEXTS,
-    **verdicts.TEXTS,
-    **advice.TEXTS,
-    **contrasts.TEXTS,
-    **effects.TEXTS,
-    **audience.TEXTS,
-    **forecasts.TEXTS,
-    **past.TEXTS,
+    **walk.LEVELS,
+    **walk.VERDICTS,
+    **ADVICE,
+    **walk.CONTRASTS,
+    **walk.EFFECTS,
+    **AUDIENCE,
+    **FORECASTS,
+    **PAST,
 }

@@ -1,21 +1,23 @@
-"""From the names that schedulers ask for to entries: everything that survives from snapshot to snapshot.
+"""From the names that schedulers ask for to entries, and what to send instead where there is none or several.
 
+From the names that schedulers ask for to entries: everything that survives from snapshot to snapshot.
 An index belongs to one tree, one set of rules and one list of known accounts; answers are remembered.
+
+What to send instead, where a look-up finds no entry or several: from the rules alone, never from the entries.
+So a missing entry and one hidden from the caller get one hint.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from apps.accounts.names.account_ids import AccountKey, canonical
-from apps.accounts.names.entry_names import is_reserved
-from apps.mapping.rules.placement import AccountPlaces
-from apps.mapping.rules.resolver import UNMAPPED, Match, Resolver
+from apps.accounts.names.account_ids import AccountKey, canonical, is_reserved
+from apps.mapping.rules.resolver import UNMAPPED, AccountPlaces, Match, Resolver
 from apps.policies.tree.stored import TreeColumns
 from apps.priorities.serving.named_entries import NamedEntries
 
@@ -286,3 +288,75 @@ def _query_of(key: AccountKey) -> AccountQuery:
 def _says_more(one: AccountKey, other: AccountKey) -> bool:
     """Whether one account has all that is said of the other."""
     return all(not text or text == has for has, text in zip(one, other, strict=True))
+
+
+# --- Hints ------------------------------------------------------------------------------------------------------------
+Json = dict[str, Any]
+_FIELDS = ("user", "group", "namespace", "dn", "fqan", "project")
+_MOST_NAMESPACES = 20
+_PLACES = (
+    "check the spelling, send other fields of the account, or attach it to an entry on the page Accounts "
+    "(POST /api/v1/policies/{policy}/mappings)"
+)
+_NO_RULES = (
+    "The policy has no mapping rule for such accounts: make one on the page Accounts, or with "
+    "manage.py import_policy --map."
+)
+
+
+class Hints:
+    """For the look-ups of one index."""
+
+    def __init__(self, index: LookupIndex, policy_slug: str) -> None:
+        self._index = index
+        self._places = _PLACES.format(policy=policy_slug)
+
+    def unmapped(self, query: Query, *, is_restricted: bool) -> Json:
+        """`tried`: the identities that the rules were asked for; `hint`. is_restricted: without names of namespaces."""
+        said = _said(query)
+        names = () if is_restricted or "namespace" in said else self._index.named.namespaces[:_MOST_NAMESPACES]
+        tried = [{**said, "namespace": name} for name in names] or [said]
+        if is_restricted:
+            hint = f"None of the entries that you see has this name: {self._places}."
+        elif not self._needed:
+            hint = _NO_RULES
+        elif (given := said.get("namespace")) and not self._index.knows_namespace(given):
+            hint = f"No account and no mapping rule has the namespace {given[:80]!r}: {self._of_namespaces}."
+        elif missing := [name for name in self._needed if name not in said and name not in ("user", "namespace")]:
+            hint = f"Send {' and '.join(missing)} too: mapping rules ask for it. Else {self._places}."
+        else:
+            hint = f"No mapping rule leads this account to an entry: {self._places}."
+        return {"tried": tried, "hint": hint}
+
+    def ambiguous(self, choices: list[Json]) -> Json:
+        names = list(dict.fromkeys(one["namespace"] for one in choices))
+        shown = " or ".join(names[:_MOST_NAMESPACES])
+        hint = f"This name has different entries in different namespaces. Send the namespace: {shown}."
+        return {"choices": choices, "hint": hint}
+
+    @cached_property
+    def _needed(self) -> tuple[str, ...]:
+        """Fields that some rule reads."""
+        found: dict[str, None] = {}
+        for rule in self._index.places.rules:
+            found["user"] = None
+            if rule.group_pattern or "{group}" in rule.suffix:
+                found["group"] = None
+            if "{project}" in rule.suffix:
+                found["project"] = None
+            if rule.fqan_pattern:
+                found["fqan"] = None
+            if rule.namespace:
+                found["namespace"] = None
+        return tuple(found)
+
+    @cached_property
+    def _of_namespaces(self) -> str:
+        names = self._index.namespaces[:_MOST_NAMESPACES]
+        return f"send namespace {' or '.join(names)}, or none" if names else "send none"
+
+
+def _said(query: Query) -> Json:
+    if isinstance(query, str):
+        return {"user": query}
+    return {name: text for name in _FIELDS if (text := getattr(query, name))}

@@ -22,14 +22,14 @@ from apps.core.errors import Invalid
 from apps.engine import codecs
 from apps.engine.algorithms import PriorityResult
 from apps.engine.algorithms.aequus import measure
+from apps.engine.codecs import lineage
 from apps.engine.errors import EngineError
 from apps.engine.tree import FairshareTree
-from apps.engine.vectors import lineage
 from apps.policies.tree.columns import TreeColumns
 from apps.priorities.recompute.projection import compute_from_totals
 from apps.priorities.serving.lookup import LookupIndex
-from apps.priorities.snapshots.blob import Values
 from apps.priorities.snapshots.ordering import Ordering
+from apps.priorities.snapshots.storage import Values
 
 logger = logging.getLogger(__name__)
 

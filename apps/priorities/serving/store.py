@@ -23,16 +23,15 @@ from django.db import DatabaseError, InterfaceError, connection
 from apps.accounts.request_cache import once_per_request
 from apps.core.blobs import CorruptBlob
 from apps.core.errors import NotFound, Unavailable
-from apps.mapping.rules.placement import unpack_places
+from apps.mapping.rules.resolver import unpack_places
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns, load_tree
 from apps.priorities.models import Snapshot
 from apps.priorities.serving.lookup import LookupIndex
 from apps.priorities.serving.lookup_index import AccountQuery, Query, ServedSnapshot
-from apps.priorities.snapshots import disk
-from apps.priorities.snapshots.blob import unpack_snapshot
-from apps.priorities.snapshots.stored import read_data
+from apps.priorities.snapshots import storage
+from apps.priorities.snapshots.storage import read_data, unpack_snapshot
 from apps.usage.models import Source
 
 __all__ = ["AccountQuery", "PolicyRow", "Query", "ServedSnapshot", "load_kept", "newest", "state"]
@@ -184,7 +183,7 @@ class _Served:
             if found is not None:
                 snapshots[slug] = found
         for slug in set(old.policies) - set(policies):
-            disk.drop(slug)
+            storage.drop(slug)
         names = ("slug", "name", "origin", "last_record_end_at", "last_received_at", "expected_every_s")
         sources = tuple(SourceAge(*row) for row in Source.objects.order_by("slug").values_list(*names))
         return State(policies, snapshots, damaged, sources, has_database=True, polled_s=time.monotonic())
@@ -218,7 +217,7 @@ def _renewed(policy: PolicyRow, snapshot_id: int | None, known: ServedSnapshot |
         "digest": row.digest,
         "tree_digest": tree.digest,
     }
-    disk.keep(head, data, tree)
+    storage.keep(head, data, tree)
     return served
 
 
@@ -226,7 +225,7 @@ def _newest_readable(policy: PolicyRow, newest_id: int, known: ServedSnapshot | 
     """The best one below a damaged newest snapshot: in memory, from an older row, or the copy on disk."""
     found = _older_row(policy, newest_id, known) or known
     with contextlib.suppress(CorruptBlob):
-        copy = disk.copy_of(policy.slug)
+        copy = storage.copy_of(policy.slug)
         if copy is not None and copy[0]["policy_id"] == policy.id:
             row, data, tree = copy
             if (found.snapshot_id if found else 0) < row["id"] <= newest_id:
@@ -298,7 +297,7 @@ def _served(
 def _from_disk(state: State) -> State:
     policies: dict[str, PolicyRow] = {}
     snapshots: dict[str, ServedSnapshot] = {}
-    for row, data, tree in disk.copies():
+    for row, data, tree in storage.copies():
         try:
             snapshots[row["slug"]] = _from_copy(row, data, tree)
         except CorruptBlob as error:

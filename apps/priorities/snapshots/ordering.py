@@ -18,7 +18,7 @@ from apps.engine import codecs
 from apps.engine.algorithms import Explanation, explanation_of, get_algorithm
 from apps.engine.algorithms.gridwide import TIE_POINTS
 from apps.engine.errors import BadParameter
-from apps.priorities.snapshots.blob import Values
+from apps.priorities.snapshots.storage import Values
 
 Mask = npt.NDArray[np.bool_]
 _TIE_RELATIVE = 1e-12

@@ -13,16 +13,15 @@ from datetime import datetime, timedelta
 
 from django.db import connection, transaction
 
+from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
-from apps.accounts.audit import log as audit
 from apps.accounts.models import Account
 from apps.accounts.names.account_ids import AccountKey, pseudonymous
 from apps.core.errors import FieldProblem, Invalid, NotAllowed
 from apps.mapping.models import Attachment
 from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule_set import load_rulebook
-from apps.mapping.states import Placement
-from apps.mapping.versions import keep_version
+from apps.mapping.versions import Placement, keep_version
 from apps.policies.changesets.change_sets import require_reason
 from apps.policies.models import Policy
 from apps.policies.publishing.revisions import lock_policy

@@ -1,21 +1,162 @@
-"""What of a snapshot an actor may see: the mask that look-ups are asked with."""
+"""What of a snapshot an actor may see: the mask of look-ups, and the daily snapshot for readers of sums.
+
+The snapshot for readers of sums only: the last one of a finished day, never one of an hour.
+Two sums an hour apart differ by the usage of that hour, which is often one person's. So readers of sums only see the
+last live snapshot of a finished UTC day, whichever instant they ask for; and of an entry only where the rule of five
+holds for three numbers that such a reader could derive: usage at that day's end, and usage added since each of the
+last days' snapshots. Any combination of visible numbers contains, of the youngest day in it, whole remainders (see
+`suppression`) to which five people or more added usage on that day; none leaves one person's. The visible numbers of
+a day never change afterwards.
+
+Added usage is computed from the two snapshots: an entry's usage beyond its aged usage of before. Where aging isn't
+exponential only growth counts as added; where metric, window or approach changed in between the first day is hidden.
+Both hide more, never less. Numbers visible in full are shown at once.
+"""
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections import OrderedDict
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import numpy.typing as npt
+from django.conf import settings
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
-from apps.mapping.visibility import own_keys
+from apps.mapping.permissions import own_keys
 from apps.policies.access.scope import Rights, Visibility, visible_entries
 from apps.policies.models import Grant, Policy
 from apps.policies.selectors import get_policy
+from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Mask, TreeColumns
+from apps.policies.tree.document_merge import indexes_of
+from apps.priorities.models import Snapshot
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.lookup_index import ServedSnapshot
-from apps.priorities.visibility.daily_snapshot import visible_numbers
+from apps.priorities.visibility.suppression import Amounts, shown_entries
 
+# --- Snapshot for readers of sums -------------------------------------------------------------------------------------
+F8 = npt.NDArray[np.float64]
+_UNTIL_KEPT = timedelta(minutes=10)  # a snapshot that was computed before midnight is stored by then
+_DAYS_BEFORE = 3
+_SLACK_S = 7200.0  # usage counts by whole hours: its age is known to an hour at either instant
+_LEAST = 1e-9  # of what was there: below it, rounding
+_MOST_REMEMBERED = 16
+
+
+def settled_before(policy: Policy, at: datetime) -> int | None:
+    """The last live snapshot of the last day that was over at an instant; None where there is none."""
+    day = (at - _UNTIL_KEPT).astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    stored = Snapshot.objects.filter(policy=policy, is_live=True, computed_at__lt=day)
+    return stored.order_by("-id").values_list("pk", flat=True).first()
+
+
+def is_settled(policy: Policy, snapshot: ServedSnapshot, at: datetime) -> bool:
+    """Whether it is the last one of a day that is over."""
+    last = settled_before(policy, min(at, snapshot.computed_at + timedelta(days=1) + _UNTIL_KEPT))
+    return last == snapshot.snapshot_id
+
+
+def visible_numbers(policy: Policy, snapshot: ServedSnapshot, visibility: Visibility, at: datetime) -> Mask:
+    """Entries of the snapshot's tree whose numbers the reader with `visibility` (on that tree) may see."""
+    seen, outright = visibility.mask, visibility.outright & visibility.mask
+    if not (seen & ~outright).any() or not is_settled(policy, snapshot, at):
+        return outright
+    amounts = _remembered.of(policy, snapshot)
+    smallest = int(settings.FAIRSHARE_SMALLEST_GROUP)
+    told = shown_entries(snapshot.tree, amounts, seen=seen, outright=visibility.outright, smallest=smallest)
+    mask: Mask = told & seen
+    return mask
+
+
+class _Remembered:
+    """Amounts of the last few settled snapshots: they never change."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[int, datetime, str], Amounts] = OrderedDict()
+
+    def of(self, policy: Policy, snapshot: ServedSnapshot) -> Amounts:
+        # A database that was restored may give a number again, to a snapshot of another tree.
+        key = (snapshot.snapshot_id, snapshot.computed_at, snapshot.tree.digest)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = _amounts(policy, snapshot)
+            while len(self._known) > _MOST_REMEMBERED:
+                self._known.popitem(last=False)
+        return found
+
+
+_remembered = _Remembered()
+
+
+def _amounts(policy: Policy, snapshot: ServedSnapshot) -> Amounts:
+    rows, before = [own_usage(snapshot)], snapshot
+    for nth in range(_DAYS_BEFORE):
+        day = before.computed_at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        pk = settled_before(policy, day + _UNTIL_KEPT)
+        if pk is None:
+            break
+        before = store.load_kept(policy.slug, pk)
+        if _counts_alike(snapshot.settings, before.settings):
+            rows.append(_added(snapshot, before))
+        elif nth == 0:
+            rows.append(np.zeros(len(snapshot.tree)))
+    return Amounts.of(snapshot.tree, np.array(rows), snapshot.values.is_ranked)
+
+
+def own_usage(snapshot: ServedSnapshot) -> F8:
+    """What entries have beside what is below them: leaves all they have; others what counts at the entry itself."""
+    tree, values = snapshot.tree, snapshot.values
+    below = np.zeros(len(tree))
+    for level in tree.engine_tree().levels:
+        below[level.parents] = np.add.reduceat(values.usage[level.lo : level.hi], level.starts)
+    is_leaf = tree.n_children == 0
+    beside = np.where(values.group_usage - below > _LEAST * values.group_usage, values.group_usage - below, 0.0)
+    own: F8 = np.where(is_leaf, values.usage, beside)
+    return own
+
+
+def _counts_alike(one: PolicySettings, other: PolicySettings) -> bool:
+    return (one.metric, one.window, one.approach) == (other.metric, other.window, other.approach)
+
+
+def _added(now: ServedSnapshot, before: ServedSnapshot) -> F8:
+    """What entries got, or lost other than by age, between two snapshots; 0 where indistinguishable from rounding."""
+    own, was = own_usage(now), _moved_over(own_usage(before), before.tree, now.tree)
+    least, most = _aged(now.settings, (now.as_of - before.as_of).total_seconds())
+    grown = own - most * was
+    shrunk = least * was - own
+    found = np.where(grown > _LEAST * own, own - (least + most) / 2 * was, 0.0)
+    added: F8 = np.where(shrunk > _LEAST * was, shrunk, np.maximum(found, 0.0))
+    return added
+
+
+def _aged(counted: PolicySettings, passed_s: float) -> tuple[float, float]:
+    """Lower and upper bound of usage left after a time; known for exponential decay alone."""
+    window = counted.window
+    if window["aging"] != "exponential":
+        return 0.0, 1.0
+    half_life_s = float(window["half_life_s"])
+    slack_s = _SLACK_S + float(window.get("granularity_s") or 0.0)
+    # Usage leaves the window hour by hour: half of a user's usage at once isn't due to age.
+    least = 2.0 ** (-(passed_s + slack_s) / half_life_s) * (0.5 if window.get("length_s") else 1.0)
+    return least, 2.0 ** (-max(passed_s - slack_s, 0.0) / half_life_s)
+
+
+def _moved_over(own: F8, there: TreeColumns, here: TreeColumns) -> F8:
+    """By the entries of another tree; what is no longer in it, at the nearest entry above that is."""
+    if there is here or there.digest == here.digest != "":
+        return own
+    place = indexes_of(there.uid, here)
+    for level in there.subtree(0)[1:]:
+        part = slice(level.start, level.stop)
+        place[part] = np.where(place[part] < 0, place[there.parent[part]], place[part])
+    return np.bincount(np.maximum(place, 0), weights=own, minlength=len(here)).astype(np.float64)
+
+
+# --- Visible entries --------------------------------------------------------------------------------------------------
 _READS = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ, Token.Scope.SELF_READ)
 
 

@@ -1,8 +1,10 @@
-"""Core-seconds by account and source between two hours, remembered by this process in pieces.
+"""Core-seconds by account and source between two hours, remembered by this process in pieces; and the held hours.
+
+Held hours arrived from two sources: where, whose, how much, and what was decided.
 
 A window of a year moves on by an hour, and what changes in it is mostly of the last days. So sums are kept of months of
 UTC that lie whole in what is asked for, of whole days beside them, and of the hours left at its ends. A piece is valid
-until an hour before its end may have changed (see `changed_hours`); then it is read again.
+until an hour before its end may have changed (see `buckets.hourly`); then it is read again.
 """
 
 from __future__ import annotations
@@ -15,13 +17,69 @@ from datetime import UTC, datetime, timedelta
 from itertools import count, pairwise
 
 import numpy as np
+from django.db import connection
 
-from apps.usage.buckets.changed_hours import earliest_change
-from apps.usage.buckets.held_hours import NOT_HELD
+from apps.accounts.actor import Actor
+from apps.usage.buckets.hourly import earliest_change
 from apps.usage.models import Overlap, Source
 from apps.usage.parsers.base import F8, I8
 from apps.usage.pgbinary import fetch_columns
 
+# --- Held hours -------------------------------------------------------------------------------------------------------
+# A condition of queries on buckets: hours that another source covers too don't count until a manager decides.
+NOT_HELD = """ AND (usage_bucket.source_id, usage_bucket.site, usage_bucket.hour_at) NOT IN (
+    SELECT held_id, site, generate_series(from_at, to_at - interval '1 hour', '1 hour') FROM usage_overlap
+    WHERE state IN ('held', 'dropped'))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldHours:
+    """Everything that two sources have in common at a site, in one state."""
+
+    site: str
+    kept: str
+    kept_name: str
+    held: str
+    held_name: str
+    state: str
+    from_at: datetime
+    to_at: datetime
+    n_hours: int
+    cpu_s: float  # of the held source in these hours
+    kept_cpu_s: float
+    found_at: datetime
+    decided_at: datetime | None
+    decided_by: str
+    reason: str
+
+
+_GROUPS = """
+SELECT overlap.site, kept.slug, kept.name, held.slug, held.name, overlap.state, min(from_at), max(to_at),
+    sum(extract(epoch FROM to_at - from_at) / 3600)::int8,
+    COALESCE(sum(theirs.cpu_s), 0), COALESCE(sum(ours.cpu_s), 0), min(found_at), max(decided_at),
+    COALESCE(max(person.username), ''), max(reason)
+FROM usage_overlap AS overlap
+JOIN usage_source AS kept ON kept.id = kept_id JOIN usage_source AS held ON held.id = held_id
+LEFT JOIN accounts_user AS person ON person.id = decided_by_id
+LEFT JOIN LATERAL (SELECT sum(cpu_s) AS cpu_s FROM usage_bucket AS bucket WHERE bucket.source_id = held_id
+    AND bucket.site = overlap.site AND hour_at >= from_at AND hour_at < to_at) AS theirs ON true
+LEFT JOIN LATERAL (SELECT sum(cpu_s) AS cpu_s FROM usage_bucket AS bucket WHERE bucket.source_id = kept_id
+    AND bucket.site = overlap.site AND hour_at >= from_at AND hour_at < to_at) AS ours ON true
+GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY overlap.state <> 'held', min(found_at) DESC, 1, 2, 4 LIMIT %s
+"""
+
+
+def list_held_hours(*, actor: Actor, limit: int = 200) -> list[HeldHours]:
+    """Undecided ones first, newest first; for every signed-in person, like other facts about sources. Names no jobs."""
+    if actor.user is not None and not actor.user.is_active:
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(_GROUPS, [limit])
+        return [HeldHours(*row) for row in cursor.fetchall()]
+
+
+# --- Sums by account and source ---------------------------------------------------------------------------------------
 _HOUR_US = 3_600_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_BYTES = 128 * 1024**2

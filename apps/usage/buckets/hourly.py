@@ -1,18 +1,23 @@
-"""Usage by account and hour. This module is the only writer of buckets.
+"""Usage by account and hour, and since when it changed. This module is the only writer of buckets.
 
 Amounts are whole multiples of 2⁻¹⁰ s: their sums are exact in double precision (below 2⁴³ s an hour), so that a
 correction subtracts exactly what was added, in any order of records.
+
+Each source has a short staircase of (watermark, first hour touched): what is derived from buckets by the hour (the
+daily series) asks from which hour on it has to be made again. A note of an earlier hour makes all notes of later ones
+superfluous, and there is one a day at most: a few hundred rows a year.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
+from django.db import connection
 
 from apps.runs.fault_points import fault_point
-from apps.usage.buckets import changed_hours
 from apps.usage.parsers.base import F8, I8, Bytes, Flags
 from apps.usage.pgbinary import (
     Float8Array,
@@ -28,7 +33,67 @@ from apps.usage.pgbinary import (
     timestamptz,
 )
 
+# --- Changed hours ----------------------------------------------------------------------------------------------------
 HOUR_US = 3_600_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+# The watermark that the caller's transaction will commit is at least the one it sees now and one more. Whatever note
+# of the same day of UTC or a later one there is, this one covers.
+_NOTE = """
+WITH covered AS (
+    DELETE FROM usage_changedhour
+    WHERE source_id = %(source)s AND from_hour_at >= date_trunc('day', %(from)s::timestamptz, 'UTC')
+    RETURNING from_hour_at)
+INSERT INTO usage_changedhour (source_id, watermark, from_hour_at)
+SELECT id, watermark + 1, LEAST(%(from)s::timestamptz, (SELECT min(from_hour_at) FROM covered))
+FROM usage_source WHERE id = %(source)s
+"""
+# A note made after its transaction counted up is one ahead: it can't be newer than what its source has come to.
+_EARLIEST = """
+SELECT min(changed.from_hour_at) FROM usage_changedhour AS changed
+JOIN usage_source AS source ON source.id = changed.source_id
+LEFT JOIN unnest(%s::text[], %s::int8[]) AS known(slug, watermark) ON known.slug = source.slug
+WHERE known.slug IS NULL OR LEAST(changed.watermark, source.watermark) > known.watermark
+"""
+_IS_GONE = """
+SELECT EXISTS (SELECT FROM unnest(%s::text[]) AS known(slug)
+    WHERE NOT EXISTS (SELECT FROM usage_source AS source WHERE source.slug = known.slug))
+"""
+
+
+def note_change(source_id: int, from_at: datetime) -> None:
+    """Buckets of hours from then on change; in the transaction that changes them, before it counts up the watermark."""
+    hour_at = _EPOCH + (from_at - _EPOCH) // timedelta(hours=1) * timedelta(hours=1)
+    with connection.cursor() as cursor:
+        cursor.execute(_NOTE, {"source": source_id, "from": hour_at})
+
+
+def note_hour(source_id: int, hour: int) -> None:
+    """Mark by the number of the hour since 1970."""
+    note_change(source_id, _EPOCH + timedelta(hours=hour))
+
+
+def note_all(source_ids: Iterable[int]) -> None:
+    """Of these sources every hour may count otherwise."""
+    for source_id in sorted(source_ids):
+        note_change(source_id, _EPOCH)
+
+
+def earliest_change(watermarks: Mapping[str, int]) -> datetime | None:
+    """The first hour whose usage may have changed since these watermarks were read, None where none has.
+
+    A source that they don't name is new: all its hours are. One that they name and that is gone has left all of them.
+    """
+    slugs = sorted(watermarks)
+    with connection.cursor() as cursor:
+        cursor.execute(_EARLIEST, [slugs, [watermarks[slug] for slug in slugs]])
+        found: datetime | None = cursor.fetchone()[0]
+        cursor.execute(_IS_GONE, [slugs])
+        is_gone: bool = cursor.fetchone()[0]
+    return _EPOCH if is_gone else found
+
+
+# --- Buckets ----------------------------------------------------------------------------------------------------------
 QUANTA = 1024  # to the second
 RESOURCES = ("cpu_s", "gpu_s", "mem_gb_s", "node_s", "billing")
 AMOUNTS = (*RESOURCES, "jobs")
@@ -122,7 +187,7 @@ def apply_delta(source_id: int, delta: Delta, *, since_hour: int | None = None) 
     """
     if len(delta.hour):
         first = int(delta.hour.min())
-        changed_hours.note_hour(source_id, first if since_hour is None else min(first, since_hour))
+        note_hour(source_id, first if since_hour is None else min(first, since_hour))
     takes = (delta.amounts < 0).any(axis=1)
     if takes.any():
         _update(source_id, delta, np.flatnonzero(takes))
@@ -170,7 +235,7 @@ def rewrite(source_id: int) -> int:
     with cursor() as found:
         n_wrong = found.execute(f"SELECT count(*), min(hour_at) FROM {_WRONG}").fetchone()  # noqa: S608 - constants only
         if n_wrong and n_wrong[0]:
-            changed_hours.note_change(source_id, n_wrong[1])
+            note_change(source_id, n_wrong[1])
         found.execute(_DROP_WRONG, [source_id])
         found.execute(_WRITE_RIGHT, [source_id])
     return int(n_wrong[0]) if n_wrong else 0

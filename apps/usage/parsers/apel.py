@@ -13,9 +13,8 @@ from typing import Any, BinaryIO
 
 from apps.core.errors import Invalid
 from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordRow, excerpt
-from apps.usage.parsers.field_checks import BadRecord, amount, checked, shown
+from apps.usage.parsers.field_values import BadRecord, amount, checked, epoch, shown
 from apps.usage.parsers.lines import Notes, Rows, parse_lines
-from apps.usage.parsers.times import epoch
 
 SEPARATOR = "%%"
 _HEADER = re.compile(r"APEL-([a-z-]+)-message:\s*v(\d+(?:\.\d+)?)\s*", re.IGNORECASE | re.ASCII)

@@ -13,9 +13,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordRow
-from apps.usage.parsers.field_checks import NUMBER, BadRecord, amount, checked, number, shown, whole
+from apps.usage.parsers.field_values import NUMBER, BadRecord, amount, checked, epoch, number, shown, whole
 from apps.usage.parsers.lines import Notes, Rows, SingleLines, parse_lines
-from apps.usage.parsers.times import epoch
 
 QUEUE, GROUP, OWNER, NAME, JOB, SUBMITTED, STARTED, ENDED = 0, 2, 3, 4, 5, 8, 9, 10
 FAILED, PROJECT, PE, SLOTS, TASK, CATEGORY = 11, 31, 33, 34, 35, 39

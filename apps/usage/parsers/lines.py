@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, Protocol
 
 from apps.core.errors import Invalid, TooLarge
 from apps.usage.parsers.base import Parsed, RecordBatch, RecordRow, Rejection, excerpt
-from apps.usage.parsers.field_checks import BadRecord
+from apps.usage.parsers.field_values import BadRecord
 
 MOST_LINE_BYTES = 64 * 1024
 MOST_EXPANSION = 200  # a log packs 5 to 30 times; a bomb 1000 times

@@ -15,9 +15,8 @@ from typing import Any, BinaryIO, NamedTuple
 from zoneinfo import ZoneInfo
 
 from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordRow
-from apps.usage.parsers.field_checks import BadRecord, amount, checked, shown, whole
+from apps.usage.parsers.field_values import BadRecord, amount, checked, clock_s, epoch, local, shown, whole
 from apps.usage.parsers.lines import Notes, Rows, SingleLines, parse_lines
-from apps.usage.parsers.times import clock_s, epoch, local
 
 _SIZE = re.compile(r"(\d{1,18})([kmgtpKMGTP]?)([bwBW]?)", re.ASCII)
 _WORD_BYTES = 8

@@ -28,7 +28,7 @@ from apps.usage.parsers.base import (
     Who,
     text_column,
 )
-from apps.usage.parsers.field_checks import MOST_CHARACTERS
+from apps.usage.parsers.field_values import MOST_CHARACTERS
 
 MOST_REQUESTED_S = 1e12
 NUMBERS = {

@@ -7,9 +7,9 @@ from apps.usage.parsers.apel import Apel
 from apps.usage.parsers.base import Collector
 from apps.usage.parsers.gridengine import GridEngine
 from apps.usage.parsers.gridengine_queue import GridEngineQueue
-from apps.usage.parsers.ndjson import Ndjson
 from apps.usage.parsers.ogf_ur import OgfUsageRecord
 from apps.usage.parsers.pbs import Pbs
+from apps.usage.parsers.records_json import Ndjson
 from apps.usage.parsers.sacct import Sacct
 from apps.usage.parsers.sacct_json import SacctJson
 from apps.usage.parsers.slurm_queue import SlurmQueue

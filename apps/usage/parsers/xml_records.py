@@ -10,7 +10,7 @@ from xml.parsers import expat
 
 from apps.core.errors import Invalid
 from apps.usage.parsers.base import Parsed, RecordBatch, RecordRow, Rejection, excerpt
-from apps.usage.parsers.field_checks import BadRecord
+from apps.usage.parsers.field_values import BadRecord
 from apps.usage.parsers.lines import Notes
 
 MOST_DEPTH = 32

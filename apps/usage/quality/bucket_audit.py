@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from django.db import connection, transaction
 from django.db.models import F
 
+from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
-from apps.accounts.audit import log as audit
 from apps.core.errors import FieldProblem, Invalid
 from apps.usage import pgbinary
 from apps.usage.authority import require_maker
@@ -17,8 +17,7 @@ from apps.usage.buckets import hourly as buckets
 from apps.usage.buckets.hourly import AMOUNTS
 from apps.usage.models import Source
 from apps.usage.records import overlaps
-from apps.usage.records.record_rows import FINISHED_COLUMNS, finished_rows
-from apps.usage.records.versions import lock_source
+from apps.usage.records.versions import FINISHED_COLUMNS, finished_rows, lock_source
 
 MOST_NAMED = 10
 _AT_A_TIME = 100_000

@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from django.db.models import Q
 
+from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
-from apps.accounts.audit import log as audit
 from apps.core.errors import DomainError, Invalid
 from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease, RunCancelled
@@ -21,7 +21,7 @@ from apps.usage.parsers.base import FINISHED, I8, Parsed, Reading, RecordBatch, 
 from apps.usage.parsers.registry import FORMATS
 from apps.usage.records import uploads
 from apps.usage.records.ingest import IMPORT, ingest_batch, with_defaults, without_ahead
-from apps.usage.records.late_records import is_too_late
+from apps.usage.records.retention import is_too_late
 from apps.usage.records.versions import COUNTED, Counts, Stored, comparable_end, earlier, find_stored, judge, key_hash
 
 

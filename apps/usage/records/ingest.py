@@ -1,4 +1,8 @@
-"""Records into the database, each counted exactly once in its latest version, whatever order they come in."""
+"""Records into the database, each counted exactly once in its latest version, whatever order they come in.
+
+Records of the future are rejected: the source's clock runs ahead of ours, and its skew is stored. Records of an import
+that were imported again since are noted: undoing it must not lose them.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +17,12 @@ from apps.accounts.names.account_ids import AccountKey, account_ids
 from apps.runs.fault_points import fault_point
 from apps.runs.models import Run
 from apps.usage.authority import refuse_peer
-from apps.usage.buckets import changed_hours
+from apps.usage.buckets import hourly
 from apps.usage.buckets import hourly as buckets
 from apps.usage.models import JobClass, Source
 from apps.usage.parsers.base import (
     I8,
+    NO_TIME,
     PENDING,
     RUNNING,
     Bytes,
@@ -31,11 +36,78 @@ from apps.usage.parsers.base import (
 )
 from apps.usage.pgbinary import Int8Array
 from apps.usage.pgbinary import cursor as binary_cursor
-from apps.usage.records import clock_skew, late_records, overlaps, reimported_records
-from apps.usage.records.clock_skew import CODE as AHEAD
-from apps.usage.records.record_rows import copy_records, finished_of, remove_versions, undo_records
-from apps.usage.records.versions import COUNTED, Counts, Stored, Verdict, find_stored, judge, lock_source
+from apps.usage.records import overlaps, retention
+from apps.usage.records.versions import (
+    COUNTED,
+    Counts,
+    Stored,
+    Verdict,
+    copy_records,
+    find_stored,
+    finished_of,
+    judge,
+    lock_source,
+    remove_versions,
+    undo_records,
+)
 
+# --- Clocks of sources ------------------------------------------------------------------------------------------------
+AHEAD = "ahead_of_clock"
+_TELLS_S = 86_400.0  # records older than a day say nothing about how their source's clock goes now
+_NAMES = ("submit", "start", "end")
+
+
+def ahead_of_clock(batch: RecordBatch, *, tolerance_s: int, at: datetime) -> Flags:
+    """Which records were submitted, started or ended further ahead of our clock than is tolerated."""
+    return _newest_us(batch) > microseconds(at) + tolerance_s * 1_000_000
+
+
+def refusals(batch: RecordBatch, ahead: Flags, *, at: datetime) -> list[Rejection]:
+    """Why each of them was rejected."""
+    found = []
+    for row in np.flatnonzero(ahead).tolist():
+        times = zip(_NAMES, (batch.submit_us[row], batch.start_us[row], batch.end_us[row]), strict=True)
+        name, us = max(times, key=lambda time: int(time[1]))
+        ahead_s = (int(us) - microseconds(at)) / 1e6
+        message = (
+            f"{name} ({instant(int(us))}) is {ahead_s:.0f} s ahead of our clock: check the source's clock and zone."
+        )
+        job = batch.job[row].decode("utf-8", "replace")
+        found.append(Rejection(int(batch.line[row]), AHEAD, message, f"job {job}"[:120]))
+    return found
+
+
+def skew_of(batch: RecordBatch, *, at: datetime) -> float | None:
+    """Seconds by which the newest instant lies ahead of our clock, 0 when it doesn't; None: too old to know."""
+    ahead_s = (int(_newest_us(batch).max(initial=NO_TIME // 2)) - microseconds(at)) / 1e6
+    return max(ahead_s, 0.0) if ahead_s > -_TELLS_S else None
+
+
+def _newest_us(batch: RecordBatch) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.maximum(np.maximum(batch.submit_us, batch.start_us), batch.end_us)
+
+
+# --- Records that were imported again ---------------------------------------------------------------------------------
+_NOTE = """
+INSERT INTO usage_repetition (run_id, by_run_id, n_records, last_at)
+SELECT run.id, %s::int8, given.n, %s::timestamptz FROM unnest(%s::int8[], %s::int8[]) AS given(run_id, n)
+JOIN runs_run AS run ON run.id = given.run_id WHERE run.kind = 'usage_import'
+ON CONFLICT (run_id, by_run_id) DO UPDATE SET n_records = usage_repetition.n_records + EXCLUDED.n_records,
+    last_at = EXCLUDED.last_at
+"""
+
+
+def note_reimported(stored_run_id: I8, *, run: Run | None, at: datetime) -> None:
+    """Another import repeated these stored records; repetitions within one import don't count."""
+    by_import = run.pk if run is not None and run.kind == "usage_import" else None
+    found, n = np.unique(stored_run_id, return_counts=True)
+    others = (found > 0) & (found != (run.pk if run else 0))
+    if others.any():
+        with connection.cursor() as cursor:
+            cursor.execute(_NOTE, [by_import, at, found[others].tolist(), n[others].tolist()])
+
+
+# --- Ingest -----------------------------------------------------------------------------------------------------------
 _COLUMNS = [*(f"n_{name}" for name in COUNTED), "n_ahead"]
 _ADD = f"""
 INSERT INTO usage_sourceday (source_id, received_on, {", ".join(_COLUMNS)}) VALUES (%s, %s, {", ".join(["%s"] * 7)})
@@ -107,10 +179,10 @@ def ingest_batch(
 
 def without_ahead(batch: RecordBatch, source: Source, at: datetime) -> tuple[RecordBatch, list[Rejection]]:
     """The records that our clock allows, and why the others are refused."""
-    ahead = clock_skew.ahead_of_clock(batch, tolerance_s=source.skew_tolerance_s, at=at)
+    ahead = ahead_of_clock(batch, tolerance_s=source.skew_tolerance_s, at=at)
     if not ahead.any():
         return batch, []
-    return batch.take(~ahead), clock_skew.refusals(batch, ahead, at=at)
+    return batch.take(~ahead), refusals(batch, ahead, at=at)
 
 
 def with_defaults(batch: RecordBatch, source: Source) -> RecordBatch:
@@ -122,7 +194,7 @@ def with_defaults(batch: RecordBatch, source: Source) -> RecordBatch:
 
 
 def _import_piece(source: Source, given: RecordBatch, at: datetime, run: Run | None, *, is_listing: bool) -> Counts:
-    skew_s = clock_skew.skew_of(given, at=at)
+    skew_s = skew_of(given, at=at)
     batch, rejections = without_ahead(given, source, at)
     counts = Counts(rejected=len(rejections), rejections=rejections)
     if len(batch):
@@ -174,11 +246,11 @@ def _set_aside(
     """Without what comes too late, which is listed."""
     if limits.sealed_us is None:
         return incoming
-    late = late_records.is_too_late(incoming.batch, incoming.stored, limits.sealed_us)
+    late = retention.is_too_late(incoming.batch, incoming.stored, limits.sealed_us)
     if not late.any():
         return incoming
     chosen = incoming.take(late)
-    late_records.list_too_late(source_id, chosen.batch, chosen.stored, chosen.account_id, run=run, at=at)
+    retention.list_too_late(source_id, chosen.batch, chosen.stored, chosen.account_id, run=run, at=at)
     counts.too_late = len(chosen.batch)
     counts.account_ids |= set(np.unique(chosen.account_id).tolist())
     return incoming.take(~late)
@@ -204,7 +276,7 @@ def _count_in(
     _advance(source, counts.new, last_end_at, last_submit_at, skew_s, at)
     if len(verdict.again):
         _note_seen(incoming, verdict, at)
-        reimported_records.note(incoming.stored.run_id[verdict.again], run=run, at=at)
+        note_reimported(incoming.stored.run_id[verdict.again], run=run, at=at)
 
 
 def _write(
@@ -224,7 +296,7 @@ def _write(
     waited_from = _first_hour_of_waiting(written.batch)
     if not len(change):
         if waited_from is not None:
-            changed_hours.note_hour(source.pk, waited_from)
+            hourly.note_hour(source.pk, waited_from)
         return 0.0, None
     delta = buckets.delta_of(change)
     buckets.apply_delta(source.pk, delta, since_hour=waited_from)

@@ -17,11 +17,11 @@ from typing import NamedTuple
 import numpy as np
 from django.db import connection, transaction
 
+from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
-from apps.accounts.audit import log as audit
 from apps.core.errors import FieldProblem, Invalid, NotFound
 from apps.usage.authority import require_maker
-from apps.usage.buckets import changed_hours
+from apps.usage.buckets import hourly
 from apps.usage.buckets.hourly import RESOURCES, Delta
 from apps.usage.models import Overlap, Source
 from apps.usage.parsers.base import I8, RecordBatch
@@ -147,7 +147,7 @@ def _hold(other_id: int, source_id: int, site: str, hours: set[int], at: datetim
         known.append(made)
     if not hours - covered:
         return 0
-    changed_hours.note_hour(held_id, min(hours - covered))
+    hourly.note_hour(held_id, min(hours - covered))
     return int(held_id)
 
 
@@ -183,7 +183,7 @@ def decide_overlap(
     n = rows.update(state=state, decided_at=at, decided_by=actor.user, reason=reason.strip())
     if not n:
         raise NotFound(f"{held_slug[:64]!r} and {kept_slug[:64]!r} don't overlap at {site[:64]!r}.")
-    changed_hours.note_change(held.pk, min(rows.values_list("from_at", flat=True)))
+    hourly.note_change(held.pk, min(rows.values_list("from_at", flat=True)))
     bump([held.pk])
     details = {"site": site, "kept": kept_slug, "counts": counts, "reason": reason.strip()}
     audit.record(actor=actor, verb="usage.overlap_decided", at=at, subject=held_slug, details=details)
@@ -224,7 +224,7 @@ def forget_hours(source_id: int, *, from_at: datetime, to_at: datetime) -> None:
         for held_id, since_at in plain.fetchall():
             settled[held_id] = min(settled.get(held_id, since_at), since_at)
     for held_id, since_at in sorted(settled.items()):
-        changed_hours.note_change(held_id, since_at)
+        hourly.note_change(held_id, since_at)
     bump(settled.keys() - {source_id})  # which the caller counts up itself
 
 

@@ -14,13 +14,13 @@ from datetime import datetime, timedelta
 import numpy as np
 from django.db import IntegrityError, connection, transaction
 
+from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
-from apps.accounts.audit import log as audit
-from apps.accounts.names.entry_names import ENTRY_NAMESPACE
+from apps.accounts.names.account_ids import ENTRY_NAMESPACE
 from apps.core.errors import Conflict, FieldProblem, Invalid
 from apps.runs.fault_points import fault_point
 from apps.usage import pgbinary
-from apps.usage.buckets import changed_hours
+from apps.usage.buckets import hourly
 from apps.usage.buckets import hourly as buckets
 from apps.usage.buckets.hourly import AMOUNTS, QUANTA, RESOURCES
 from apps.usage.models import JobClass, Overlap, Source
@@ -28,8 +28,7 @@ from apps.usage.parsers.base import F8, I8, NO_TIME, RUNNING, Flags, RecordBatch
 from apps.usage.pgbinary import Float8Array, Int8Array, TimestamptzArray
 from apps.usage.records import overlaps
 from apps.usage.records.ingest import read_limits
-from apps.usage.records.record_rows import copy_records
-from apps.usage.records.versions import lock_source
+from apps.usage.records.versions import copy_records, lock_source
 
 MOST_ORIGIN = 128
 _SLUG = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -88,7 +87,7 @@ def make_peer_source(*, slug: str, name: str, origin: str, site: str, at: dateti
             )
     except IntegrityError as error:
         raise Conflict(f"There is a usage source {slug!r} already.", code="source_exists") from error
-    changed_hours.note_all([source.pk])
+    hourly.note_all([source.pk])
     details = {"namespace": source.namespace, "origin": origin, "site": site}
     audit.record(actor=actor, verb="source.made", at=at, subject=slug, details=details)
     return source
@@ -112,7 +111,7 @@ def replace_sums(source: Source, *, told: I8, rows: HourSums, at: datetime) -> N
     totals = _totals(hours, used)
     _seal(source.pk, hours, totals)
     if len(changed):
-        changed_hours.note_hour(source.pk, int(changed.min()))
+        hourly.note_hour(source.pk, int(changed.min()))
         _note_presence(source, hours, totals, changed, at)
     fault_point("usage.sums.before_commit")
     _advance(source, at, is_changed=bool(len(changed)), last_end_at=_last_end(hours, totals, at))
@@ -152,7 +151,7 @@ def forget_peer(source: Source, *, at: datetime, actor: Actor) -> None:
     _refuse_others(source)
     lock_source(source.pk)
     for held_id, from_at in _held_by(source):
-        changed_hours.note_change(held_id, from_at)
+        hourly.note_change(held_id, from_at)
         overlaps.bump([held_id])
     buckets.drop_source(source.pk)
     with connection.cursor() as cursor:

@@ -1,6 +1,7 @@
 """How long records are kept. Their hours are sealed first; buckets stay, so no sum of usage changes.
 
-From a source's seal on, a record that ended before it is too late (see ingest). What removed records had added to each
+From a source's seal on, a record that ended before it is too late: records before it were removed, so it may have been
+counted already. Late ones are listed with their amount, and never counted. What removed records had added to each
 hour is kept as SealedHour: buckets can still be audited against records and sealed hours.
 """
 
@@ -14,8 +15,8 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Max, Min, QuerySet
 
+from apps.accounts import audit_log as audit
 from apps.accounts.actor import SYSTEM
-from apps.accounts.audit import log as audit
 from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease
 from apps.runs.models import Run
@@ -23,10 +24,65 @@ from apps.runs.services import enqueue_run
 from apps.usage import pgbinary
 from apps.usage.buckets import hourly as buckets
 from apps.usage.models import IdempotentAnswer, Record, Source
-from apps.usage.parsers.base import F8, I8
-from apps.usage.pgbinary import Float8Array, Int8Array, TimestamptzArray
-from apps.usage.records.versions import lock_source
+from apps.usage.parsers.base import F8, FINISHED, I8, NO_TIME, STATES, WITHDRAWN, Flags, RecordBatch
+from apps.usage.pgbinary import Float8Array, Int8Array, TextArray, TimestamptzArray, cursor
+from apps.usage.records.versions import Stored, lock_source
 
+# --- Records of sealed times ------------------------------------------------------------------------------------------
+NOTE = "too_late"  # of an open record whose end came too late
+_STATE_NAMES = np.array([name.encode() for name in STATES])
+
+
+def is_too_late(batch: RecordBatch, stored: Stored, sealed_us: int) -> Flags:
+    """Ended before the seal; or withdraws or corrects what began before it and is no longer stored.
+
+    A first report (revision 0) of a job that began before the seal and ended behind it is new, and counts.
+    """
+    ended = (batch.state == FINISHED) & (batch.end_us < sealed_us)
+    began = _began_us(batch) < sealed_us
+    changes = (batch.state == WITHDRAWN) | ((batch.state == FINISHED) & (batch.revision > 0))
+    late: Flags = ended | (began & changes & (stored.id == 0))
+    return late
+
+
+_LIST = """
+INSERT INTO usage_toolaterecord (source_id, run_id, received_at, cluster, job, array_task, submit_at, restart, revision,
+    state, account_id, end_at, cpu_s)
+SELECT %s::int8, %s::int8, %s::timestamptz, cluster, job, array_task, submit_at, restart, revision, state, account_id,
+    end_at, cpu_s
+FROM unnest(%s::text[], %s::text[], %s::text[], %s::timestamptz[], %s::int8[], %s::int8[], %s::text[], %s::int8[],
+        %s::timestamptz[], %s::float8[])
+    AS given(cluster, job, array_task, submit_at, restart, revision, state, account_id, end_at, cpu_s)
+ON CONFLICT DO NOTHING
+"""
+_CLOSE = """
+UPDATE usage_record SET state = 'withdrawn', end_at = NULL, note = %s
+WHERE id = ANY(%s::int8[]) AND state IN ('pending', 'running')
+"""
+
+
+def list_too_late(
+    source_id: int, batch: RecordBatch, stored: Stored, account_id: I8, *, run: Run | None, at: datetime
+) -> None:
+    """Keep them beside, once each; an open record that one of them ends is open no longer."""
+    began_us = _began_us(batch)
+    end_us = np.where(batch.end_us == NO_TIME, began_us, batch.end_us)
+    cpu_s = np.where(batch.state == FINISHED, (end_us - began_us) / 1e6 * batch.cpus, 0.0)
+    names = [TextArray(batch.cluster), TextArray(batch.job), TextArray(batch.array_task)]
+    times = [TimestamptzArray(batch.submit_us), Int8Array(batch.restart), Int8Array(batch.revision)]
+    rest = [TextArray(_STATE_NAMES[batch.state]), Int8Array(account_id), TimestamptzArray(end_us), Float8Array(cpu_s)]
+    with cursor() as found:
+        found.execute(_LIST, [source_id, run.pk if run else None, at, *names, *times, *rest])
+        known = stored.id[(stored.id > 0) & (batch.state == FINISHED)]
+        if len(known):
+            found.execute(_CLOSE, [NOTE, Int8Array(known)])
+
+
+def _began_us(batch: RecordBatch) -> I8:
+    return np.where(batch.start_us == NO_TIME, batch.submit_us, batch.start_us)
+
+
+# --- Sealing and removal ----------------------------------------------------------------------------------------------
 KIND = "usage_retention"
 ANSWERS_KEPT = timedelta(days=30)  # first answers to pushes, for retries
 _IDS_AT_A_TIME = 200_000

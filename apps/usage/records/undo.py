@@ -13,8 +13,8 @@ from uuid import uuid4
 from django.db import connection, transaction
 from django.db.models import F
 
+from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
-from apps.accounts.audit import log as audit
 from apps.core.errors import Conflict, NotFound
 from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease
@@ -26,8 +26,7 @@ from apps.usage.models import Import, Repetition, ReplacedRecord, Source, TooLat
 from apps.usage.parsers.base import instant
 from apps.usage.records.ingest import IMPORT
 from apps.usage.records.overlaps import forget_hours
-from apps.usage.records.record_rows import undo_records
-from apps.usage.records.versions import lock_source
+from apps.usage.records.versions import lock_source, undo_records
 
 KIND = "usage_undo"
 AT_A_TIME = 50_000  # each piece touches most of the same buckets: few large ones are faster

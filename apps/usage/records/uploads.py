@@ -1,21 +1,174 @@
-"""Files on their way into the database: kept in var/uploads, readable by this service alone."""
+"""Files on their way into the database: kept in var/uploads, readable by this service alone, unpacked as they are read.
+
+gzip and zstd are unpacked within bounds; archives are refused by name.
+"""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import IO, BinaryIO, NamedTuple
+from typing import IO, BinaryIO, NamedTuple, Protocol, cast
 from uuid import uuid4
 
+import zstandard
 from django.conf import settings
 
 from apps.core.errors import Invalid, TooLarge
-from apps.usage.parsers import packing
+from apps.usage.parsers.lines import FREE_EXPANSION_BYTES, MOST_EXPANSION, GzipCheck, is_gzip
 
+# --- Packed files -----------------------------------------------------------------------------------------------------
+MOST_WINDOW_BYTES = 32 * 1024**2  # what unpacking may hold in memory; zstd's levels up to 20 need at most this
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_ZSTD_STEP = 512  # four bytes may unpack to 128 KB: so much goes in that 16 MB come out at most
+_PACKED = "Unpack it and send its files one by one: plain, or packed with gzip or zstd."
+_MAGIC: tuple[tuple[int, bytes, str], ...] = (
+    (0, b"PK\x03\x04", "a zip archive, or a document of an office program"),
+    (0, b"PK\x05\x06", "an empty zip archive"),
+    (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+    (0, b"\xfd7zXZ\x00", "packed with xz"),
+    (0, b"BZh", "packed with bzip2"),
+    (0, b"Rar!\x1a\x07", "a rar archive"),
+    (0, b"\x1f\x9d", "packed with compress"),
+    (0, b"\x04\x22\x4d\x18", "packed with lz4"),
+    (0, b"LZIP", "packed with lzip"),
+    (257, b"ustar", "a tar archive"),
+)
+_OTHER: tuple[tuple[bytes, str], ...] = (
+    (b"\xff\xfe", "text in UTF-16: save it as UTF-8"),
+    (b"\xfe\xff", "text in UTF-16: save it as UTF-8"),
+    (b"SQLite format 3\0", "an SQLite database: export its jobs as text"),
+    (b"PAR1", "a Parquet file: export its jobs as text"),
+    (b"%PDF", "a PDF document: send the accounting file itself"),
+    (b"\x7fELF", "a program"),
+)
+
+
+class Check(Protocol):
+    """Unpacks a file as it flows by, keeps nothing, and says at which byte it stops being one."""
+
+    n_out: int
+
+    def feed(self, data: bytes) -> None: ...
+
+    def finish(self) -> None: ...
+
+
+def check_of(head: bytes) -> Check | None:
+    """The check for a file that begins so; None for one that isn't packed.
+
+    Raises:
+        Invalid: it is packed in a way that is not read, with its name and the remedy.
+    """
+    if is_gzip(head):
+        return GzipCheck()
+    if is_zstd(head):
+        return ZstdCheck()
+    refuse_archives(head)
+    return None
+
+
+def refuse_archives(head: bytes, *, inside: bool = False) -> None:
+    """
+    Raises:
+        Invalid: the file, or what is packed in it, is an archive or no text.
+    """
+    what = "What is packed in the file is" if inside else "The file is"
+    for offset, magic, name in _MAGIC:
+        if head.startswith(magic, offset) and not (magic == b"BZh" and head[4:10] != b"1AY&SY"):
+            raise Invalid(f"{what} {name}. {_PACKED} Nothing was imported.", code="archive")
+    if inside and (is_gzip(head) or is_zstd(head)):
+        raise Invalid(
+            f"{what} packed once more. Unpack it once and send it again. Nothing was imported.", code="archive"
+        )
+    for magic, name in _OTHER:
+        if head.startswith(magic):
+            raise Invalid(f"{what} {name}. Nothing was imported.", code="not_text")
+
+
+def is_zstd(head: bytes) -> bool:
+    return head.startswith(_ZSTD_MAGIC)
+
+
+def open_packed(path: Path) -> BinaryIO:
+    """The file, unpacked as it is read. It was checked to its end before (`check_of`)."""
+    with path.open("rb") as packed:
+        head = packed.read(len(_ZSTD_MAGIC))
+    if is_gzip(head):
+        return cast(BinaryIO, gzip.open(path, "rb"))
+    if is_zstd(head):
+        return cast(BinaryIO, _unpacker().stream_reader(path.open("rb"), read_across_frames=True, closefd=True))
+    return path.open("rb")
+
+
+class ZstdCheck:
+    """One or more zstd frames, whole, and not a bomb."""
+
+    def __init__(self) -> None:
+        self._frame = _unpacker().decompressobj()
+        self._n_in = 0
+        self.n_out = 0
+        self._in_frame = False
+
+    def feed(self, data: bytes) -> None:
+        """
+        Raises:
+            Invalid: the bytes are broken, with the position.
+            TooLarge: they unpack to far more than any log would.
+        """
+        for start in range(0, len(data), _ZSTD_STEP):
+            rest = data[start : start + _ZSTD_STEP]
+            while rest:
+                rest = self._step(rest)
+
+    def finish(self) -> None:
+        """
+        Raises:
+            Invalid: the file ends too early.
+        """
+        if self._in_frame:
+            raise self._broken("it ends in the middle")
+
+    def _step(self, data: bytes) -> bytes:
+        try:
+            self.n_out += len(self._frame.decompress(data))
+        except zstandard.ZstdError as error:
+            raise self._broken(_why(error)) from error
+        rest: bytes = self._frame.unused_data if self._frame.eof else b""
+        self._n_in += len(data) - len(rest)
+        self._in_frame = not self._frame.eof
+        if self.n_out > max(MOST_EXPANSION * self._n_in, FREE_EXPANSION_BYTES):
+            raise TooLarge(
+                f"The file unpacks to over {MOST_EXPANSION} times its size: no log does. Nothing was imported.",
+                code="expands_too_much",
+            )
+        if self._frame.eof:
+            self._frame = _unpacker().decompressobj()
+        return rest
+
+    def _broken(self, why: str) -> Invalid:
+        return Invalid(
+            f"The zstd file is broken near byte {self._n_in} ({why}). Nothing was imported; copy the file again.",
+            code="corrupt_zstd",
+        )
+
+
+def _unpacker() -> zstandard.ZstdDecompressor:
+    return zstandard.ZstdDecompressor(max_window_size=MOST_WINDOW_BYTES)
+
+
+def _why(error: zstandard.ZstdError) -> str:
+    text = str(error)
+    if "too much memory" in text:
+        return "it needs over 32 MB to unpack: pack it without --long and --ultra"
+    return text.rpartition(": ")[2]
+
+
+# --- Uploads ----------------------------------------------------------------------------------------------------------
 KEPT = timedelta(hours=24)  # after a dry run, so that it can be confirmed
 _READ = 256 * 1024
 _HEAD = 64 * 1024
@@ -45,7 +198,7 @@ def store(file: IO[bytes]) -> Stored:
         n_bytes, n_unpacked, digest = _copy(file, path)
         with open_unpacked(name) as unpacked:
             head = unpacked.read(_HEAD)
-        packing.refuse_archives(head, inside=True)
+        refuse_archives(head, inside=True)
     except BaseException:
         remove(name)
         raise
@@ -55,11 +208,11 @@ def store(file: IO[bytes]) -> Stored:
 def _copy(file: IO[bytes], path: Path) -> tuple[int, int, str]:
     digest = hashlib.sha256()
     n_bytes = 0
-    check: packing.Check | None = None
+    check: Check | None = None
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as copy:
         while data := file.read(_READ):
             if not n_bytes:
-                check = packing.check_of(data)
+                check = check_of(data)
             n_bytes += len(data)
             if n_bytes > settings.FAIRSHARE_UPLOAD_BYTES:
                 megabytes = settings.FAIRSHARE_UPLOAD_BYTES // 1024**2
@@ -79,7 +232,7 @@ def _copy(file: IO[bytes], path: Path) -> tuple[int, int, str]:
 
 def open_unpacked(name: str) -> BinaryIO:
     """The stored file, unpacked as it is read."""
-    return packing.open_unpacked(path_of(name))
+    return open_packed(path_of(name))
 
 
 def exists(name: str) -> bool:

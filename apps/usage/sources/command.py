@@ -1,21 +1,146 @@
-"""A scheduler's own commands: accounting asked for window by window, or a listing of what runs and waits now."""
+"""A scheduler's own commands: accounting asked for window by window, or a listing of what runs and waits now.
+
+Programs are run with arguments as a list, never through a shell, in bounded time and output.
+"""
 
 from __future__ import annotations
 
+import os
+import selectors
+import signal
+import subprocess
+import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, cast
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
 
-from apps.core.errors import Invalid
+from apps.core.errors import Invalid, TooLarge, Unavailable
 from apps.usage.models import Source
-from apps.usage.parsers.base import Reading
+from apps.usage.parsers.base import Reading, excerpt
 from apps.usage.parsers.registry import AUTO, format_of
 from apps.usage.sources.pieces import Clock, Cursor, Piece, Progress, listed, whole_listing
-from apps.usage.sources.programs import output_of
 
+# --- Programs ---------------------------------------------------------------------------------------------------------
+MOST_ARGUMENTS = 64
+MOST_CHARACTERS = 1024
+_READ = 256 * 1024
+_MOST_ERROR = 4096
+SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "csh", "tcsh", "fish", "busybox", "env", "sudo", "su", "doas", "xargs"}
+_PASSED_ON = ("SLURM_CONF", "SGE_ROOT", "SGE_CELL", "SGE_CLUSTER_NAME", "PBS_HOME", "PBS_EXEC", "KRB5CCNAME")
+
+
+def allowed_program(name: str) -> str:
+    """The whole path of a program that the operator named, by its path or its last part.
+
+    Raises:
+        Invalid: the operator didn't name it, it is a shell, or it isn't there.
+    """
+    for path in settings.FAIRSHARE_COLLECT_COMMANDS:
+        if name not in (path, Path(path).name):
+            continue
+        if not os.path.isabs(path) or Path(path).name in SHELLS:
+            message = (
+                f"FAIRSHARE_COLLECT_COMMANDS names {path}: whole paths of programs that are no shells belong there."
+            )
+            raise Invalid(message, code="command_not_allowed")
+        if not (os.path.isfile(path) and os.access(path, os.X_OK)):
+            raise Invalid(f"There is no program {path} on the machine of the worker.", code="no_command")
+        return path
+    there = ", ".join(settings.FAIRSHARE_COLLECT_COMMANDS) or "none so far"
+    message = f"{excerpt(name)!r} isn't among the programs of FAIRSHARE_COLLECT_COMMANDS ({there})."
+    raise Invalid(message, code="command_not_allowed")
+
+
+def output_of(arguments: Sequence[str], *, time_zone: str, timeout_s: float, most_bytes: int) -> BinaryIO:
+    """The program's output, in a file without a name; none of it if the program fails.
+
+    Raises:
+        Unavailable: it fails, or takes too long.
+        TooLarge: it writes more than that.
+    """
+    program = allowed_program(arguments[0])
+    name = Path(program).name
+    kept = cast(BinaryIO, tempfile.TemporaryFile(dir=settings.FILE_UPLOAD_TEMP_DIR))  # noqa: SIM115 - the caller's
+    try:
+        with subprocess.Popen(
+            [program, *arguments[1:]],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment(program, time_zone, os.environ),
+            cwd="/",
+            start_new_session=True,
+        ) as process:
+            try:
+                error = _read(process, kept, name, time.monotonic() + timeout_s, most_bytes)
+            finally:
+                with suppress(ProcessLookupError, PermissionError):  # whatever it started ends with it
+                    os.killpg(process.pid, signal.SIGKILL)
+        if process.returncode:
+            reason = excerpt(error.strip().splitlines()[-1]) if error.strip() else "it doesn't say why"
+            raise Unavailable(f"{name} ended with status {process.returncode}: {reason}", code="command_failed")
+        kept.seek(0)
+    except OSError as failure:
+        kept.close()
+        raise Unavailable(f"{name} can't be started: {failure.strerror}.", code="command_failed") from failure
+    except BaseException:
+        kept.close()
+        raise
+    return kept
+
+
+def environment(program: str, time_zone: str, ours: Mapping[str, str]) -> dict[str, str]:
+    """An empty environment but for the variables that locate the scheduler."""
+    return {
+        "PATH": f"{Path(program).parent}:/usr/bin:/bin",
+        "LC_ALL": "C.UTF-8",
+        "HOME": "/",
+        "TZ": time_zone,
+        "SLURM_TIME_FORMAT": "%s",
+        **{name: ours[name] for name in _PASSED_ON if name in ours},
+    }
+
+
+def _read(process: subprocess.Popen[bytes], kept: BinaryIO, name: str, end_s: float, most_bytes: int) -> bytes:
+    """Read until both ends are closed and the program has ended; returns the end of its error output."""
+    n_bytes, error = 0, b""
+    assert process.stdout is not None and process.stderr is not None  # noqa: S101, PT018 - both are pipes
+    with selectors.DefaultSelector() as waiting:
+        waiting.register(process.stdout, selectors.EVENT_READ)
+        waiting.register(process.stderr, selectors.EVENT_READ)
+        while waiting.get_map():
+            ready = waiting.select(max(0.0, end_s - time.monotonic()))
+            if not ready:
+                raise _too_slow(name)
+            for key, _events in ready:
+                data = os.read(key.fd, _READ)
+                if not data:
+                    waiting.unregister(key.fileobj)
+                elif key.fileobj is process.stderr:
+                    error = (error + data)[-_MOST_ERROR:]
+                else:
+                    n_bytes += len(data)
+                    if n_bytes > most_bytes:
+                        raise TooLarge(f"{name} writes over {most_bytes // 1024**2} MB: ask for a shorter time.")
+                    kept.write(data)
+    try:
+        process.wait(max(0.0, end_s - time.monotonic()))
+    except subprocess.TimeoutExpired as late:
+        raise _too_slow(name) from late
+    return error
+
+
+def _too_slow(name: str) -> Unavailable:
+    return Unavailable(f"{name} didn't end in its time, and was stopped.", code="command_too_slow")
+
+
+# --- Collection by command --------------------------------------------------------------------------------------------
 WIDEST = timedelta(days=1)  # of one question: bounds its answer when much has to be caught up with
 
 

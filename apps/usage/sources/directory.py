@@ -1,20 +1,246 @@
-"""A watched directory: files that appear whole, each read once; or files that grow, each read on from its cursor."""
+"""A watched directory: files that appear whole, each read once; or files that grow, each read on from its cursor.
+
+Accounting logs are appended to: they are read on from the byte after the last whole line. A file is identified by its
+inode and by the bytes at its beginning and before the cursor, so that it is followed when rotation renames or copies
+it, and begun anew when it was truncated or replaced.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import fnmatch
+import hashlib
+import io
+import os
+import stat
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
+from typing import IO, Any, BinaryIO, NamedTuple, cast
 
-from apps.core.errors import DomainError
+from django.conf import settings
+
+from apps.core.errors import DomainError, Invalid
 from apps.usage.models import Source
 from apps.usage.parsers.base import Reading
-from apps.usage.parsers.registry import format_of
+from apps.usage.parsers.lines import is_gzip
+from apps.usage.parsers.registry import FORMATS, format_of
 from apps.usage.records import uploads
-from apps.usage.sources.appended_files import Found, allowed_folder, files_of, found_as, grown_pieces, matches, opened
 from apps.usage.sources.command import listing_of
 from apps.usage.sources.pieces import Clock, Piece, Progress, listed, whole_listing, zone_of_source
 
+# --- Files that grow --------------------------------------------------------------------------------------------------
+MOST_FILES = 10_000
+_UNFINISHED = (".tmp", ".part", ".partial", ".filepart", ".swp", "~")
+
+
+class Found(NamedTuple):
+    """A regular file of a folder as it lies there."""
+
+    path: Path
+    inode: int
+    n_bytes: int
+    mtime_ns: int
+
+    @property
+    def state(self) -> list[int]:
+        return [self.inode, self.n_bytes, self.mtime_ns]
+
+
+def allowed_folder(name: str) -> Path:
+    """
+    Raises:
+        Invalid: it isn't below a folder that the operator named, or isn't there.
+    """
+    roots = [Path(root).resolve() for root in settings.FAIRSHARE_COLLECT_FOLDERS]
+    path = Path(name)
+    if not path.is_absolute():
+        raise Invalid("Give the whole path of the folder, beginning with /.", code="folder_not_allowed")
+    real = path.resolve()
+    if not any(real == root or root in real.parents for root in roots):
+        where = ", ".join(settings.FAIRSHARE_COLLECT_FOLDERS) or "none so far"
+        message = f"Folders must be below those in FAIRSHARE_COLLECT_FOLDERS ({where})."
+        raise Invalid(message, code="folder_not_allowed")
+    if not os.path.isdir(real):
+        raise Invalid(f"There is no folder {name}, or it can't be read.", code="no_folder")
+    return real
+
+
+def files_of(folder: Path, wanted: Callable[[str, int], bool]) -> list[Found]:
+    """Regular files, the oldest first; without hidden ones, and those that are still written under another name."""
+    found = []
+    with os.scandir(folder) as entries:
+        for n, entry in enumerate(entries):
+            if n >= MOST_FILES:
+                raise Invalid(f"The folder holds over {MOST_FILES} files: move old ones away.", code="too_many_files")
+            if not entry.is_file(follow_symlinks=False) or not wanted(entry.name, entry.inode()):
+                continue
+            status = entry.stat(follow_symlinks=False)
+            found.append(Found(folder / entry.name, status.st_ino, status.st_size, status.st_mtime_ns))
+    return sorted(found, key=lambda one: (one.mtime_ns, one.path.name))
+
+
+def matches(name: str, pattern: str) -> bool:
+    is_hidden = name.startswith(".") or name.endswith(_UNFINISHED)
+    return not is_hidden and fnmatch.fnmatchcase(name, pattern)
+
+
+def opened(path: Path) -> IO[bytes]:
+    """
+    Raises:
+        OSError: it is gone, a link, or no regular file.
+    """
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(f"{path.name} is no regular file")
+    return file
+
+
+def found_as(file: IO[bytes], path: Path) -> Found:
+    status = os.fstat(file.fileno())
+    return Found(path, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+MOST_GONE = 50  # of which the end may still turn up, as a copy
+_MARK = 4096
+_HEAD = 64 * 1024
+_ZSTD = b"\x28\xb5\x2f\xfd"
+
+Followed = dict[str, Any]  # name, inode, offset, resume, format, n_head, head, n_tail, tail
+
+
+def grown_pieces(folder: Path, terms: dict[str, Any], cursor: dict[str, Any], reading: Reading) -> Iterator[Piece]:
+    """What was appended since, whole lines only. Packed files are rotated ones, and known already."""
+    followed: list[Followed] = list(cursor.get("followed", []))
+    inodes = {one["inode"] for one in followed}
+    found = files_of(folder, lambda name, inode: matches(name, terms["pattern"]) or inode in inodes)
+    pairs = _matched(found, followed)
+    matched = [known for _one, known in pairs if known is not None]
+    gone = [
+        old for old in followed if all(old["offset"] != one["offset"] or old["tail"] != one["tail"] for one in matched)
+    ]
+    progress = Progress({**cursor, "followed": [*gone[-MOST_GONE:], *matched], "problems": {}})
+    for one, known in pairs:
+        try:
+            with opened(one.path) as file:
+                yield from _grown(file, found_as(file, one.path), known, terms, progress, reading)
+        except FileNotFoundError:
+            continue
+        except (DomainError, OSError) as error:
+            why = error.message if isinstance(error, DomainError) else f"it can't be opened ({type(error).__name__})"
+            yield progress.mark(problems={**progress.cursor["problems"], one.path.name: why[:300]})
+    if progress.cursor["problems"] != cursor.get("problems", {}):
+        yield progress.mark()
+
+
+def _matched(found: list[Found], followed: list[Followed]) -> list[tuple[Found, Followed | None]]:
+    """Each file with what is known of it: the same inode first, then copies of files that were cut off or left."""
+    known: dict[Path, Followed] = {}
+    left = list(followed)
+    for is_same in (lambda one, old: one.inode == old["inode"], lambda one, old: True):
+        for one in found:
+            if one.path in known:
+                continue
+            for old in left:
+                if is_same(one, old) and _continues(one, old):
+                    known[one.path] = {**old, "name": one.path.name, "inode": one.inode}
+                    left.remove(old)
+                    break
+    return [(one, known.get(one.path)) for one in found]
+
+
+def _continues(one: Found, old: Followed) -> bool:
+    if one.n_bytes < old["offset"]:
+        return False
+    try:
+        with opened(one.path) as file:
+            return _marks(file, old["offset"], old["n_head"]) == {key: old[key] for key in _marks_of}
+    except OSError:
+        return False
+
+
+_marks_of = ("n_head", "head", "n_tail", "tail")
+
+
+def _marks(file: IO[bytes], offset: int, n_head: int | None = None) -> dict[str, Any]:
+    n_head = min(offset, _MARK) if n_head is None else n_head
+    n_tail = min(offset, _MARK)
+    file.seek(0)
+    head = file.read(n_head)
+    file.seek(offset - n_tail)
+    tail = file.read(n_tail)
+    return {"n_head": n_head, "head": _digest(head), "n_tail": n_tail, "tail": _digest(tail)}
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:32]
+
+
+def _grown(
+    file: IO[bytes], one: Found, known: Followed | None, terms: dict[str, Any], progress: Progress, reading: Reading
+) -> Iterator[Piece]:
+    begin = known["offset"] if known else 0
+    end = _whole_lines_end(file, begin, one.n_bytes)
+    if end <= begin:
+        return
+    file.seek(0)
+    head = file.read(min(_HEAD, end))
+    if is_gzip(head) or head.startswith(_ZSTD):
+        return
+    collector = FORMATS.get(known["format"]) if known else None
+    collector = collector or format_of(terms["format"], head)
+    stream = cast(BinaryIO, io.BufferedReader(_UpTo(file, end)))
+    for parsed in collector.parse(stream, reading, resume=known["resume"] if known else None):
+        now: Followed = {"name": one.path.name, "inode": one.inode, "offset": parsed.offset, "resume": parsed.resume}
+        now |= {"format": collector.name, **_marks(file, parsed.offset)}
+        others = [old for old in progress.cursor["followed"] if old is not known and old["inode"] != one.inode]
+        known = now
+        yield progress.after(parsed, one.path.name, collector, followed=[*others, now])
+
+
+def _whole_lines_end(file: IO[bytes], begin: int, size: int) -> int:
+    """The byte behind the last line end in [begin, size): what follows is still being written."""
+    end = size
+    while end > begin:
+        start = max(begin, end - _HEAD)
+        file.seek(start)
+        place = file.read(end - start).rfind(b"\n")
+        if place >= 0:
+            return start + place + 1
+        end = start
+    return begin
+
+
+class _UpTo(io.RawIOBase):
+    """A file that ends earlier than it does."""
+
+    def __init__(self, file: IO[bytes], end: int) -> None:
+        self._file, self._end = file, end
+        self._place = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._place
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._end}[whence]
+        self._place = max(0, start + offset)
+        return self._place
+
+    def readinto(self, buffer: Any) -> int:
+        self._file.seek(self._place)
+        data = self._file.read(max(0, min(len(buffer), self._end - self._place)))
+        buffer[: len(data)] = data
+        self._place += len(data)
+        return len(data)
+
+
+# --- The directory ----------------------------------------------------------------------------------------------------
 MOST_REMEMBERED = 10_000  # digests of files that are gone: the same one under another name is not read again
 
 

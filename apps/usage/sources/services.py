@@ -10,17 +10,17 @@ from typing import Any
 
 from django.db import transaction
 
+from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
-from apps.accounts.audit import log as audit
-from apps.accounts.names.entry_names import refuse_reserved
+from apps.accounts.names.account_ids import refuse_reserved
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound, Stale
 from apps.runs.models import Run
 from apps.usage.authority import refuse_peer, require_maker, require_write
-from apps.usage.buckets.changed_hours import note_all
+from apps.usage.buckets.hourly import note_all
 from apps.usage.models import Source
 from apps.usage.selectors import get_source
 from apps.usage.services import make_source, zone_of
-from apps.usage.sources.schedule import KIND, ask_for, subject_of
+from apps.usage.sources.collection import KIND, ask_for, subject_of
 from apps.usage.sources.source_settings import checked_terms
 
 

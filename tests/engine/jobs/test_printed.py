@@ -19,7 +19,7 @@ from apps.engine.jobs.printed.check import (
     normalise,
     priorities,
 )
-from apps.engine.jobs.printed.rows import PENDING, RUNNING, PrintedJob
+from apps.engine.jobs.printed.listings import PENDING, RUNNING, PrintedJob
 
 WEIGHTS = {"weight_urgency": 0.3, "weight_ticket": 0.5, "weight_priority": 0.2}
 HEADER = "JOBID PARTITION USER ACCOUNT PRIORITY SITE AGE ASSOC FAIRSHARE JOBSIZE PARTITION QOSNAME QOS NICE TRES"

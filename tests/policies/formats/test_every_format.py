@@ -12,9 +12,8 @@ from apps.core.errors import Invalid, TooLarge
 from apps.policies.formats import __path__ as where_formats_are
 from apps.policies.formats.registry import FORMATS, dropped, get_format, guess_format, list_formats, read_file
 from apps.policies.tree.columns import Node, TreeColumns
-from apps.policies.tree.names import MAX_DEPTH
-from apps.policies.tree.reshape import columns_of
-from apps.policies.tree.uids import new_uid
+from apps.policies.tree.names import MAX_DEPTH, new_uid
+from apps.policies.tree.working_tree import columns_of
 from tests.examples import examples
 from tests.policies.formats.round_trip import asked, read, text_of_tree
 from tests.policies.share_trees import NASTY, trees

@@ -8,8 +8,8 @@ import pytest
 
 from apps.core.errors import Invalid
 from apps.policies.tree.columns import Node, TreeColumns
-from apps.policies.tree.reshape import columns_of
-from apps.policies.tree.uids import new_uid
+from apps.policies.tree.names import new_uid
+from apps.policies.tree.working_tree import columns_of
 from tests.policies.formats.round_trip import asked, read, said, text_of_tree
 
 

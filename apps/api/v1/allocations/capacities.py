@@ -12,9 +12,9 @@ from rest_framework.views import APIView
 
 from apps.api.authentication import Scopes, actor_of
 from apps.api.v1.allocations.views import IF_MATCH, READ_WRITE, ReasonFilterSerializer, seen_tag
-from apps.api.v1.lists import asked, list_of, listed, sent
+from apps.api.v1.shapes import asked, list_of, listed, sent
 from apps.core import clock
-from apps.mapping.visibility import see
+from apps.mapping.permissions import see
 from apps.policies.allocations import capacities
 from apps.policies.allocations.records import LONGEST_TEXT
 from apps.policies.models import Capacity

@@ -17,15 +17,13 @@ from rest_framework.views import APIView
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
-from apps.api.v1.lists import asked, decode_cursor, list_of, listed, sent
+from apps.api.v1.shapes import asked, decode_cursor, list_of, listed, sent
 from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid
-from apps.mapping.visibility import see
+from apps.mapping.permissions import see
 from apps.policies.allocations import services
-from apps.policies.allocations.conversion import RESTS
-from apps.policies.allocations.conversion_drafts import draft_shares, get_conversion
-from apps.policies.allocations.periods import FIRST_DAY, LAST_DAY, Period, day_of, whole_year
-from apps.policies.allocations.records import LONGEST_TEXT
+from apps.policies.allocations.conversion import RESTS, draft_shares, get_conversion
+from apps.policies.allocations.records import FIRST_DAY, LAST_DAY, LONGEST_TEXT, Period, day_of, whole_year
 from apps.policies.models import Allocation
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree

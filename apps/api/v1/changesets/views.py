@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 from apps.accounts.actor import Actor
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
-from apps.api.v1.lists import asked, list_of, listed, sent
+from apps.api.v1.shapes import asked, list_of, listed, sent
 from apps.core import clock
 from apps.core.errors import FieldProblem, NotFound
 from apps.policies import selectors, services

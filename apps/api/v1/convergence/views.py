@@ -12,14 +12,12 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.analytics.convergence.by_hour import get_convergence_by_hour
-from apps.analytics.convergence.period import DAILY_UP_TO, read_period, today_of
+from apps.analytics.convergence.query import DAILY_UP_TO, DAY_S, OFS, VIEWS, read_counting, read_period, today_of
 from apps.analytics.convergence.records import Convergence, by_weeks
 from apps.analytics.convergence.selectors import get_convergence, get_series_state
-from apps.analytics.convergence.shares import DAY_S, OFS, VIEWS, read_counting
 from apps.api.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
-from apps.api.v1.lists import asked, decode_cursor, encode_cursor
-from apps.api.v1.policies.places import entry_uid
 from apps.api.v1.priorities import NumberField
+from apps.api.v1.shapes import asked, decode_cursor, encode_cursor, entry_uid
 from apps.core import clock
 
 PAGE = 24

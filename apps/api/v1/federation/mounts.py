@@ -19,7 +19,7 @@ from apps.api.v1.federation.serializers import (
     split_settings,
     token_field,
 )
-from apps.api.v1.lists import list_of, listed, sent
+from apps.api.v1.shapes import list_of, listed, sent
 from apps.core import clock
 from apps.federation import control
 from apps.federation.mounts import services

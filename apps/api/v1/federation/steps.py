@@ -21,8 +21,8 @@ from apps.api.v1.federation.serializers import (
     PageSerializer,
     SubscriptionSerializer,
 )
-from apps.api.v1.lists import asked, decode_cursor, list_of, listed, sent
 from apps.api.v1.runs import RunSerializer
+from apps.api.v1.shapes import asked, decode_cursor, list_of, listed, sent
 from apps.core import clock
 from apps.federation import control
 from apps.federation.control import Kind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from apps.api.v1.federation import documents, mounts, overview, published, steps, subscriptions
+from apps.api.v1.federation import mounts, overview, published, steps, subscriptions
 from apps.federation.control import Kind
 
 _MOUNT = "federation/mounts/<int:mount>"
@@ -26,8 +26,8 @@ def _of_both(kind: Kind, where: str) -> list[URLPattern]:
 
 
 routes = [
-    path("publications/<str:name>", documents.PublicationDocumentView.as_view(), name="publication"),
-    path("feeds/<str:name>", documents.FeedDocumentView.as_view(), name="feed"),
+    path("publications/<str:name>", published.PublicationDocumentView.as_view(), name="publication"),
+    path("feeds/<str:name>", published.FeedDocumentView.as_view(), name="feed"),
     path("federation/publications", published.PublicationListView.as_view(), name="published-publications"),
     path("federation/publications/<str:name>", published.PublicationDetailView.as_view(), name="published-publication"),
     path("federation/feeds", published.FeedListView.as_view(), name="published-feeds"),

@@ -12,14 +12,13 @@ from rest_framework.request import Request
 
 from apps.accounts.names.account_ids import AccountKey
 from apps.api.errors import Refusal
-from apps.api.v1.policies.places import reach_json
+from apps.api.v1.shapes import reach_json
 from apps.core.errors import FieldProblem
 from apps.mapping.changes import MOST_ASSIGNED, MOST_RULES, Plan
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.resolver import UNMAPPED, reach_of
 from apps.mapping.rules.rule import KINDS, LONGEST_SUFFIX, MOST_SHARES, Rule
-from apps.mapping.selectors import RuleLine, UnmappedLine
-from apps.mapping.suggestions import Suggestion
+from apps.mapping.selectors import RuleLine, Suggestion, UnmappedLine
 from apps.mapping.versions import VersionLine
 
 IF_MATCH = OpenApiParameter(

@@ -11,12 +11,10 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.analytics.forecast import get_forecasts, get_my_forecasts
-from apps.analytics.forecast.payload import forecast_json
 from apps.analytics.what_if import read_asked, try_out
-from apps.analytics.what_if.payload import tried_json
+from apps.analytics.what_if.payload import forecast_json, tried_json
 from apps.api.authentication import POLICIES_READ, PRIORITIES_READ, SELF_READ, Scopes, actor_of
-from apps.api.v1.lists import asked
-from apps.api.v1.sentences import SaidSerializer
+from apps.api.v1.shapes import SaidSerializer, asked
 from apps.core import clock
 from apps.priorities.serving.lookup import AccountQuery
 

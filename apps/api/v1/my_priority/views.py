@@ -1,28 +1,94 @@
-"""The caller and their own priorities in numbers and words: for the terminal client, and for scripts."""
+"""The caller's priorities in numbers and words, the walk root→leaf, and two leaves side by side."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.analytics.forecast.level_forecast import outlook_of
-from apps.api.authentication import PRIORITIES_READ, SELF_READ, Scopes, actor_of
-from apps.api.v1.instants import MomentSerializer, moment_of
-from apps.api.v1.lists import asked
-from apps.api.v1.my_priority.walks import WalkStepSerializer
+from apps.api.authentication import POLICIES_READ, PRIORITIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.v1.priorities import AlgorithmField, NumberField, PrioritySerializer
-from apps.api.v1.sentences import SaidSerializer
-from apps.api.v1.usage.records import serializer_of
-from apps.explain.account_walk import explain
-from apps.explain.me import explain_me, get_me
+from apps.api.v1.shapes import MomentSerializer, SaidSerializer, ValuesField, asked, moment_of, serializer_of
+from apps.explain.account_walk import explain, explain_me, get_me
+from apps.explain.contrasts import compare_leaves, comparison_json
 from apps.explain.my_priority import PathJob
 
+# --- Walk -------------------------------------------------------------------------------------------------------------
+_NUMBER: dict[str, Any] = {
+    "oneOf": [{"type": "number"}, {"type": "string", "enum": ["Infinity", "-Infinity"]}],
+    "nullable": True,
+}
 
+
+@extend_schema_field({"type": "object", "additionalProperties": _NUMBER})
+class ColumnsField(serializers.DictField):
+    """The algorithm's own numbers, by its scheduler's names."""
+
+
+@extend_schema_field({"oneOf": [{"type": "number"}, {"type": "string", "enum": ["parent"]}]})
+class SharesField(serializers.CharField):
+    """A number, or `parent`."""
+
+
+class MessageSerializer(serializers.Serializer[Any]):
+    key = serializers.CharField()
+    numbers = ValuesField()
+
+
+class AdjustmentTellingSerializer(serializers.Serializer[Any]):
+    uid = serializers.CharField()
+    resource = serializers.CharField()
+    amount_s = serializers.FloatField()
+    at = serializers.DateTimeField()
+    note = serializers.CharField()
+    counted = serializers.FloatField(help_text="After aging")
+    sentence = serializers.CharField()
+
+
+class LevelEffectSerializer(serializers.Serializer[Any]):
+    """What one level does to F = 2^(−R / damping factor); the ratio R of the root is 1."""
+
+    ratio_above = serializers.FloatField(allow_null=True, help_text="R of the level above; null: it has no shares")
+    ratio = serializers.FloatField(allow_null=True, help_text="R of this level; null: it has no shares")
+    local_ratio = serializers.FloatField(allow_null=True, help_text="r_l, where the algorithm has it")
+    k = serializers.FloatField(allow_null=True, help_text="The exponent of r_l, where the formula applies")
+    factor_above = serializers.FloatField()
+    factor = serializers.FloatField()
+    log2_change = NumberField(help_text="Of log2 F by this level; -Infinity where F becomes 0")
+
+
+class WalkStepSerializer(serializers.Serializer[Any]):
+    entry = serializers.CharField()
+    name = serializers.CharField()
+    kind = serializers.CharField()
+    shares = SharesField()
+    target = serializers.FloatField(allow_null=True, help_text="Of its parent, 0..1")
+    target_global = serializers.FloatField(allow_null=True)
+    actual = serializers.FloatField(allow_null=True, help_text="Of what its siblings used together, 0..1")
+    deviation_points = serializers.FloatField(allow_null=True, help_text="(actual − target) · 100: above 0 is over")
+    priority = NumberField(allow_null=True)
+    columns = ColumnsField()
+    state = serializers.ChoiceField(["over", "under", "on", "idle", "unknown"])
+    n_ahead = serializers.IntegerField(allow_null=True, help_text="Of the others at this level")
+    n_siblings = serializers.IntegerField()
+    n_equal = serializers.IntegerField(allow_null=True, help_text="Of the others, those with the same component")
+    n_rounded = serializers.IntegerField(
+        allow_null=True, help_text="Of these, those that are equal only as whole numbers at the policy's resolution"
+    )
+    effect = LevelEffectSerializer(allow_null=True, help_text="Where the algorithm makes one number of the whole path")
+    message = MessageSerializer()
+    sentence = serializers.CharField()
+    sentences = SaidSerializer(many=True)
+    adjustments = AdjustmentTellingSerializer(many=True)
+    suppressed = serializers.BooleanField(help_text="true: its usage is hidden; its numbers are null")
+
+
+# --- Own priorities ---------------------------------------------------------------------------------------------------
 class TokenOfMineSerializer(serializers.Serializer[Any]):
     scopes = serializers.ListField(child=serializers.CharField())
     policy = serializers.CharField(allow_null=True, help_text="The one it is bound to")
@@ -176,3 +242,68 @@ class ExplainView(APIView):
         given = asked(ExplainFilterSerializer, request)
         at = moment_of(given.pop("at", None))
         return Response(explain(policy_slug=policy, **given, at=at, actor=actor_of(request)))
+
+
+# --- Two leaves -------------------------------------------------------------------------------------------------------
+class SideSerializer(serializers.Serializer[Any]):
+    entry = serializers.CharField()
+    name = serializers.CharField()
+    rank = serializers.IntegerField()
+    factor = serializers.FloatField()
+
+
+class TurnSerializer(serializers.Serializer[Any]):
+    """Single changes at the deciding level, each enough by itself; null: none of its kind is."""
+
+    ahead_gains_usage_s = serializers.FloatField(allow_null=True)
+    behind_sheds_usage_s = serializers.FloatField(allow_null=True)
+    ahead_shares_at_most = serializers.FloatField(allow_null=True)
+    behind_shares_at_least = serializers.FloatField(allow_null=True)
+
+
+class ComparisonSerializer(serializers.Serializer[Any]):
+    policy = serializers.CharField()
+    snapshot = serializers.IntegerField()
+    revision = serializers.IntegerField()
+    as_of = serializers.DateTimeField()
+    algorithm = AlgorithmField()
+    moment = MomentSerializer(allow_null=True, help_text="With `at`")
+    of = serializers.IntegerField(help_text="Ranked leaves")
+    one = SideSerializer()
+    other = SideSerializer()
+    ahead = serializers.CharField(allow_null=True, help_text="Its path; null: they tie")
+    behind = serializers.CharField(allow_null=True)
+    decided_by = serializers.ChoiceField(["level", "whole_path", "sibling_order", "own_order", "tie"])
+    level = serializers.IntegerField(allow_null=True, help_text="1 is the first below the root")
+    ahead_step = WalkStepSerializer(allow_null=True, help_text="Its entry on that level")
+    behind_step = WalkStepSerializer(allow_null=True)
+    turn = TurnSerializer(allow_null=True, help_text="null for a tie, and where it would reveal what few people used")
+    sentence = serializers.CharField()
+    sentences = SaidSerializer(many=True)
+
+
+class ComparisonFilterSerializer(serializers.Serializer[Any]):
+    one = serializers.CharField(
+        max_length=4096, required=False, default="", help_text="An account or a path; left out: one's own best"
+    )
+    other = serializers.CharField(max_length=4096, help_text="An account or a path")
+    at = serializers.CharField(max_length=64, required=False, help_text="A revision, or a time with its zone")
+
+
+class CompareView(APIView):
+    scopes: ClassVar[Scopes] = {"GET": frozenset({PRIORITIES_READ, POLICIES_READ, SELF_READ})}
+
+    @extend_schema(
+        operation_id="compare_priorities", parameters=[ComparisonFilterSerializer], responses=ComparisonSerializer
+    )
+    def get(self, request: Request, policy: str) -> Response:
+        """The first level at which two leaves differ, both entries there, and what would turn the order."""
+        given = asked(ComparisonFilterSerializer, request)
+        found = compare_leaves(
+            policy_slug=policy,
+            one=given["one"],
+            other=given["other"],
+            at=moment_of(given.get("at")),
+            actor=actor_of(request),
+        )
+        return Response(comparison_json(found))

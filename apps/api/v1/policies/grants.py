@@ -14,10 +14,10 @@ from rest_framework.views import APIView
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
-from apps.api.v1.lists import asked, list_of, listed, sent
+from apps.api.v1.shapes import asked, list_of, listed, sent
 from apps.core import clock
 from apps.core.errors import FieldProblem
-from apps.mapping.visibility import see
+from apps.mapping.permissions import see
 from apps.policies.access import delegation
 from apps.policies.access import holders as access
 from apps.policies.access.holders import GrantLine, GrantState

@@ -1,13 +1,14 @@
-"""Policies, their revisions, and a whole tree as a document."""
+"""Policies, a whole tree as a document, revisions side by side, and the history of one entry."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 from urllib.parse import quote
+from uuid import UUID
 
 from django.http import HttpResponse, HttpResponseBase
 from django.utils.cache import patch_vary_headers
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
@@ -16,16 +17,24 @@ from rest_framework.views import APIView
 
 from apps.api.authentication import POLICIES_READ, PRIORITIES_READ, Scopes, actor_of
 from apps.api.rendering import JSONRenderer
-from apps.api.v1.instants import moment_of
-from apps.api.v1.lists import asked, decode_cursor, list_of, listed
+from apps.api.v1.policies.tree import EntrySerializer, entry_of
+from apps.api.v1.shapes import asked, decode_cursor, encode_cursor, list_of, listed, moment_of, reach_json
 from apps.core import clock
-from apps.mapping.visibility import load_whole_tree
+from apps.mapping.permissions import load_whole_tree
+from apps.mapping.rules.rule_set import member_rules
 from apps.policies import selectors
-from apps.policies.files.exports import Export
+from apps.policies.files.import_export import Export
 from apps.policies.formats.base import Format
 from apps.policies.formats.registry import get_format, list_formats
+from apps.policies.models import ChangeSet
+from apps.policies.selectors import get_policy
 from apps.policies.settings import APPROACHES, RESOURCES, PolicySettings
+from apps.policies.tree.revision_diff import EntryDifference
+from apps.priorities.selectors import HistoryLine, diff_revisions, get_entry_history, open_view
+from apps.priorities.selectors.history import Correction
+from apps.priorities.selectors.rows import PolicyView
 
+# --- Policies ---------------------------------------------------------------------------------------------------------
 READ: Scopes = {"GET": frozenset({POLICIES_READ})}
 _PAGE = 100
 
@@ -183,3 +192,170 @@ class DocumentView(APIView):
         response["ETag"] = tag
         patch_vary_headers(response, ["Accept", "Authorization", "Cookie"])
         return response
+
+
+# --- Revisions --------------------------------------------------------------------------------------------------------
+class FieldChangeSerializer(serializers.Serializer[Any]):
+    field = serializers.CharField()
+    before = serializers.JSONField(allow_null=True)
+    after = serializers.JSONField(allow_null=True)
+
+
+class EntryDifferenceSerializer(serializers.Serializer[Any]):
+    entry = serializers.UUIDField(source="uid")
+    change = serializers.ChoiceField(["moved", "changed", "added", "removed", "kept"])
+    name = serializers.CharField()
+    kind = serializers.CharField()
+    path = serializers.CharField(allow_blank=True, help_text="Empty when it was removed")
+    path_before = serializers.CharField(allow_blank=True, help_text="Empty when it was added")
+    changes = serializers.SerializerMethodField()
+    n_below = serializers.IntegerField(help_text="Entries that came, or went, together with it")
+    target_before = serializers.FloatField(allow_null=True)
+    target_after = serializers.FloatField(allow_null=True)
+    target_global_before = serializers.FloatField(allow_null=True)
+    target_global_after = serializers.FloatField(allow_null=True)
+
+    @extend_schema_field(FieldChangeSerializer(many=True))
+    def get_changes(self, row: EntryDifference) -> list[dict[str, Any]]:
+        return _changes(row.fields)
+
+
+class CorrectionSerializer(serializers.Serializer[Any]):
+    entry = serializers.UUIDField()
+    name = serializers.CharField()
+    resource = serializers.CharField()
+    amount_s = serializers.FloatField()
+    at = serializers.DateTimeField()
+    note = serializers.CharField(allow_blank=True)
+    change = serializers.SerializerMethodField()
+
+    def get_change(self, correction: Correction) -> str:
+        return "added" if correction.is_new else "revoked"
+
+
+class DiffSerializer(serializers.Serializer[Any]):
+    policy = serializers.CharField()
+    to = serializers.IntegerField()
+    settings = FieldChangeSerializer(many=True)
+    entries = EntryDifferenceSerializer(many=True)
+    n_entries = serializers.IntegerField(help_text="In all pages; what came or went whole counts once")
+    next = serializers.CharField(allow_null=True)
+    effective = EntryDifferenceSerializer(many=True, help_text="Not edited, but with another target: the furthest 100")
+    counts = serializers.DictField(child=serializers.IntegerField(), help_text="Entries by kind of change")
+    corrections = CorrectionSerializer(many=True)
+    n_outside_view = serializers.IntegerField()
+
+    def get_fields(self) -> dict[str, Any]:
+        return {**super().get_fields(), "from": serializers.IntegerField()}  # a word of Python's own
+
+
+class DiffFilterSerializer(serializers.Serializer[Any]):
+    to = serializers.IntegerField(min_value=1, max_value=2**31 - 1, required=False, help_text="The head, if left out")
+    cursor = serializers.CharField(required=False, max_length=200)
+
+
+class RevisionDiffView(APIView):
+    scopes: ClassVar[Scopes] = READ
+
+    @extend_schema(operation_id="diff_revisions", parameters=[DiffFilterSerializer], responses=DiffSerializer)
+    def get(self, request: Request, policy: str, revision: int) -> Response:
+        """From this revision to another one, earlier or later. What you may not see of either is counted."""
+        given, actor = asked(DiffFilterSerializer, request), actor_of(request)
+        cursor = None if given.get("cursor") is None else str(decode_cursor(given["cursor"], int))
+        to = given.get("to") or get_policy(slug=policy, actor=actor).head_number
+        found = diff_revisions(
+            policy_slug=policy, before=revision, after=to, cursor=cursor, at=clock.now(), actor=actor
+        )
+        return Response(
+            {
+                "policy": found.policy.slug,
+                "from": found.before.number,
+                "to": found.after.number,
+                "settings": _changes(found.settings),
+                "entries": EntryDifferenceSerializer(found.rows, many=True).data,
+                "n_entries": found.n_rows,
+                "next": None if found.next_cursor is None else encode_cursor(int(found.next_cursor)),
+                "effective": EntryDifferenceSerializer(found.kept, many=True).data,
+                "counts": found.counts,
+                "corrections": CorrectionSerializer(found.corrections, many=True).data,
+                "n_outside_view": found.n_outside + found.n_kept_outside,
+            }
+        )
+
+
+class HistoryLineSerializer(serializers.Serializer[Any]):
+    revision = serializers.IntegerField()
+    at = serializers.DateTimeField()
+    author = serializers.CharField()
+    reason = serializers.CharField(allow_blank=True)
+    change_set = serializers.IntegerField()
+    origin = serializers.ChoiceField(ChangeSet.Origin.choices)
+    changes = serializers.SerializerMethodField()
+    reverted_by = serializers.IntegerField(allow_null=True, help_text="The revision that undid it")
+
+    @extend_schema_field(FieldChangeSerializer(many=True))
+    def get_changes(self, line: HistoryLine) -> list[dict[str, Any]]:
+        return _changes(line.fields)
+
+
+class MemberRuleSerializer(serializers.Serializer[Any]):
+    source = serializers.CharField(help_text="A source's slug")  # type: ignore[assignment]  # a field of this name
+    group = serializers.CharField()
+    fqan = serializers.CharField()
+    people = serializers.CharField(help_text="A group of sign-in")
+    shares = serializers.FloatField()
+    kind = serializers.CharField()
+    archive_after_days = serializers.IntegerField(allow_null=True)
+    reach = serializers.UUIDField(
+        allow_null=True, help_text="The entry below which it moves accounts of others; null: the whole policy"
+    )
+    reach_path = serializers.CharField(allow_null=True)
+
+
+class EntryDetailSerializer(serializers.Serializer[Any]):
+    policy = serializers.CharField()
+    revision = serializers.IntegerField()
+    as_of = serializers.DateTimeField(allow_null=True)
+    entry = EntrySerializer(allow_null=True, help_text="null when it is archived")
+    member_rules = MemberRuleSerializer(many=True, help_text="By which accounts become its children")
+    history = HistoryLineSerializer(many=True, help_text="Newest first; of a move the names of both parents")
+    next = serializers.CharField(allow_null=True)
+
+
+class EntryFilterSerializer(serializers.Serializer[Any]):
+    at = serializers.CharField(max_length=40, required=False, help_text="A revision's number, or a time")
+    cursor = serializers.CharField(required=False, max_length=200, help_text="Of the history")
+
+
+class EntryDetailView(APIView):
+    scopes: ClassVar[Scopes] = READ
+
+    @extend_schema(operation_id="get_entry", parameters=[EntryFilterSerializer], responses=EntryDetailSerializer)
+    def get(self, request: Request, policy: str, entry: UUID) -> Response:
+        """One entry with its numbers, and who changed what of it, when and why; archived ones have their history."""
+        given, actor = asked(EntryFilterSerializer, request), actor_of(request)
+        at, cursor = moment_of(given.get("at")), given.get("cursor")
+        before = None if cursor is None else decode_cursor(cursor, int)
+        history = get_entry_history(policy_slug=policy, uid=entry, before=before, actor=actor)
+        view = open_view(policy_slug=policy, actor=actor, at=at)
+        i = None if history.is_archived and at is None else view.require(entry)
+        return Response(
+            {
+                "policy": view.policy.slug,
+                "revision": view.revision,
+                "as_of": view.as_of,
+                "entry": None if i is None else entry_of(view, i),
+                "member_rules": [] if i is None else _member_rules(view, i),
+                "history": HistoryLineSerializer(history.lines, many=True).data,
+                "next": None if history.next_before is None else encode_cursor(history.next_before),
+            }
+        )
+
+
+def _member_rules(view: PolicyView, i: int) -> list[dict[str, Any]]:
+    found = member_rules(view.tree, i)
+    return [{**rule.to_json(), **reach_json(view.tree, reach)} for rule, reach in found]
+
+
+def _changes(fields: Any) -> list[dict[str, Any]]:
+    return [{"field": field, "before": before, "after": after} for field, before, after in fields]

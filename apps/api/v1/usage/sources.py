@@ -12,8 +12,8 @@ from rest_framework.views import APIView
 
 from apps.api.authentication import ANY, USAGE_WRITE, Scopes, actor_of
 from apps.api.v1.allocations.views import IF_MATCH, seen_tag
-from apps.api.v1.lists import list_of, listed, sent
 from apps.api.v1.runs import RunSerializer
+from apps.api.v1.shapes import list_of, listed, sent
 from apps.core import clock
 from apps.usage import selectors
 from apps.usage.models import Source

@@ -1,12 +1,15 @@
-"""Usage: records in; hourly sums out."""
+"""Usage: records in; hourly sums out; data issues by source."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from io import BytesIO
 from typing import IO, Any, ClassVar
+from zoneinfo import ZoneInfo
 
-from django.http import HttpResponseBase
+from django.conf import settings
+from django.http import HttpResponseBase, StreamingHttpResponse
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.parsers import BaseParser
@@ -14,19 +17,71 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from apps.accounts.actor import Actor
 from apps.api.authentication import ANY, SELF_READ, USAGE_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
-from apps.api.tables import TABLE_ANSWERS, TableFormatField
-from apps.api.v1.instants import InstantField
-from apps.api.v1.lists import asked, decode_cursor, list_of, listed
-from apps.api.v1.usage.bucket_tables import bucket_table, wanted_buckets
+from apps.api.figures import TABLE_ANSWERS, TableFormatField, table_response
+from apps.api.v1.shapes import InstantField, asked, decode_cursor, list_of, listed
 from apps.core import clock
-from apps.core.errors import FieldProblem
+from apps.core.errors import FieldProblem, Invalid
+from apps.core.tables import Column, Row
 from apps.priorities.selectors import count_unmapped_accounts
 from apps.usage import selectors, services
 from apps.usage.parsers.registry import list_formats
+from apps.usage.quality import findings as quality
+
+# --- Sums as a table --------------------------------------------------------------------------------------------------
+LONGEST = {"hour": timedelta(days=92), "day": timedelta(days=3_660)}
+_TABLE_PAGE = 10_000
+_NAMES = ("namespace", "user", "group", "dn", "fqan", "project")
+_AMOUNTS = ("cpu_s", "gpu_s", "mem_gb_s", "node_s", "billing", "jobs")
+COLUMNS = (
+    Column("at", "instant"),
+    Column("source"),
+    Column("site"),
+    *map(Column, _NAMES),
+    *(Column(name, "number") for name in _AMOUNTS),
+)
 
 
+def wanted_buckets(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is asked for, by the names of the selector."""
+    names = {"source": "source", "account": "account", "site": "site", "from": "from_at", "to": "to_at"}
+    return {theirs: given.get(ours) for ours, theirs in names.items()} | {"step": given["step"], "by": given["by"]}
+
+
+def bucket_table(given: Mapping[str, Any], actor: Actor) -> StreamingHttpResponse:
+    """Raises Refusal without both ends of a period, and Invalid for one that is too long for its steps."""
+    if "cursor" in given:
+        raise _wrong("cursor", "goes not with a table, which has all pages")
+    for end in ("from", "to"):
+        if end not in given:
+            raise _wrong(end, "is needed for a table: a time with its zone")
+    longest = LONGEST[given["step"]]
+    if not timedelta(0) < given["to"] - given["from"] <= longest:
+        message = f"must come after from, by {longest.days:,} days at most in steps of one {given['step']}"
+        raise Invalid(f"to {message}.", fields=[FieldProblem("to", message)])
+    return table_response("usage", COLUMNS, _rows(wanted_buckets(given), actor), given["format"])
+
+
+def _rows(wanted: dict[str, Any], actor: Actor) -> Iterator[Row]:
+    after: list[Any] | None = None
+    while True:
+        found = selectors.list_buckets(**wanted, after=after, limit=_TABLE_PAGE, actor=actor)
+        for row in found:
+            names = row.account or dict.fromkeys(_NAMES, "")
+            amounts = (getattr(row, name) for name in _AMOUNTS)
+            yield (row.at, row.source, row.site, *(names[name] for name in _NAMES), *amounts)
+        if len(found) < _TABLE_PAGE:
+            return
+        after = found[-1].place
+
+
+def _wrong(where: str, message: str) -> Refusal:
+    return Refusal(f"{where} {message}.", code="invalid", fields=[FieldProblem(where, message)])
+
+
+# --- Records and sums -------------------------------------------------------------------------------------------------
 class FormatFieldSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(help_text="As the format calls it")
     meaning = serializers.CharField(help_text="What it becomes in a record")
@@ -233,3 +288,59 @@ def _key(request: Request) -> str | None:
         message = "must have 1 to 128 printable characters"
         raise Refusal(f"Idempotency-Key {message}.", code="invalid", fields=[FieldProblem("Idempotency-Key", message)])
     return key
+
+
+# --- Data issues ------------------------------------------------------------------------------------------------------
+class QualityFilterSerializer(serializers.Serializer[Any]):
+    days = serializers.IntegerField(min_value=1, max_value=366, required=False, default=28)
+
+
+class ReceivedSerializer(serializers.Serializer[Any]):
+    new = serializers.IntegerField()
+    duplicate = serializers.IntegerField()
+    corrected = serializers.IntegerField()
+    late = serializers.IntegerField(help_text="Older than what was stored: changed nothing")
+    too_late = serializers.IntegerField(help_text="Ended before the days whose records are kept: not counted")
+    rejected = serializers.IntegerField()
+    ahead = serializers.IntegerField(help_text="Of the rejected: ended in the future by our clock")
+
+
+class QualitySerializer(serializers.Serializer[Any]):
+    source = serializers.CharField()  # type: ignore[assignment]
+    received = ReceivedSerializer()
+    missing_hours = serializers.IntegerField(help_text="Without usage, where the source's interval makes some expected")
+    changed = serializers.IntegerField(help_text="Jobs that changed after they had ended")
+    changed_core_s = serializers.FloatField(allow_null=True, help_text="null: for who reads all usage alone")
+    too_late_core_s = serializers.FloatField(allow_null=True, help_text="null: for who reads all usage alone")
+    held = serializers.IntegerField(help_text="Stretches of hours that another source brought too")
+    vanished = serializers.IntegerField(help_text="Running jobs that were closed because they were no longer listed")
+    skew_s = serializers.FloatField(allow_null=True, help_text="How far its newest end lay ahead of our clock")
+
+
+class QualityListView(APIView):
+    scopes: ClassVar[Scopes] = {"GET": ANY}
+
+    @extend_schema(
+        operation_id="list_data_quality", parameters=[QualityFilterSerializer], responses=list_of(QualitySerializer)
+    )
+    def get(self, request: Request) -> Response:
+        """Every source over the last days: is what came in complete and plausible."""
+        actor = actor_of(request)
+        span = timedelta(days=asked(QualityFilterSerializer, request)["days"])
+        sources = selectors.list_sources(actor=actor)
+        zone = ZoneInfo(settings.TIME_ZONE)
+        issues = quality.look_at(sources=sources, span=span, at=clock.now(), zone=zone, actor=actor)
+        rows = [{"source": one.slug, "skew_s": one.skew_s, **_counts(issues[one.slug])} for one in sources]
+        return listed(QualitySerializer(rows, many=True).data)
+
+
+def _counts(issues: quality.DataIssues) -> dict[str, Any]:
+    return {
+        "received": issues.received,
+        "missing_hours": sum(day.n_missing for day in issues.days),
+        "changed": issues.changed[0],
+        "changed_core_s": issues.changed[1],
+        "too_late_core_s": issues.too_late[1],
+        "held": issues.n_held,
+        "vanished": issues.n_vanished,
+    }

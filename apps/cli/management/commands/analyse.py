@@ -9,10 +9,8 @@ from typing import Any
 import orjson
 
 from apps.accounts.actor import COMMAND
-from apps.analytics.operators.figure_query import BOUNDS, NAMES, read_query
-from apps.analytics.operators.figures import FIGURES
-from apps.analytics.operators.records import FigureTable, OperatorChoice, as_json, columns_of
-from apps.analytics.operators.selectors import OperatorsPage, get_figure, get_operators_page
+from apps.analytics.operators.records import BOUNDS, NAMES, FigureTable, OperatorChoice, as_json, columns_of, read_query
+from apps.analytics.operators.selectors import FIGURES, OperatorsPage, get_figure, get_operators_page
 from apps.cli.commands import OperatorCommand
 from apps.core import tables
 from apps.priorities.serving import store

@@ -10,7 +10,7 @@ from apps.accounts.actor import COMMAND
 from apps.cli.commands import OperatorCommand
 from apps.core.clock import now
 from apps.core.errors import FieldProblem, Invalid
-from apps.policies.files.exports import export_policy
+from apps.policies.files.import_export import export_policy
 from apps.policies.formats.registry import FORMATS
 
 

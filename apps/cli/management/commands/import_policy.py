@@ -11,13 +11,13 @@ from apps.accounts.actor import COMMAND
 from apps.cli.commands import OperatorCommand
 from apps.core.clock import now
 from apps.core.errors import FieldProblem, Invalid
-from apps.onboarding.name_mapping import count_mapped, map_by_names
-from apps.policies.files.imports import ImportPlan, PolicyImport, import_policy, plan_import
+from apps.onboarding.services import count_mapped, map_by_names
+from apps.policies.files.import_export import ImportPlan, PolicyImport, import_policy, plan_import
 from apps.policies.formats.registry import FORMATS
 from apps.policies.models import Policy
 from apps.policies.selectors import list_policies
 from apps.policies.services import make_policy
-from apps.policies.tree.comparison import EntryChange
+from apps.policies.tree.difference import EntryChange
 from apps.policies.tree.stored import load_tree
 
 _MOST_LINES = 50

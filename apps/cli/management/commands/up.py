@@ -16,14 +16,11 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from apps.cli.stack import definitions
-from apps.cli.stack.child import GroupProgram
-from apps.cli.stack.first_run import SIGN_INS, sign_ins
-from apps.cli.stack.lock import VarLock, held
-from apps.cli.stack.logs import LogEcho
-from apps.cli.stack.paths import InsecureDirectory, broker_dirs, private_dir
-from apps.cli.stack.postgres import CannotStart, PostgresServer
-from apps.cli.stack.supervisor import Signals, Supervisor, say
+from apps.cli.stack import supervisor as stack
+from apps.cli.stack.paths import SIGN_INS, InsecureDirectory, broker_dirs, private_dir, sign_ins
+from apps.cli.stack.postgres import CannotStart, PostgresServer, VarLock, held
+from apps.cli.stack.processes import LogEcho
+from apps.cli.stack.supervisor import GroupProgram, Signals, Supervisor, say
 
 _OTHER_COMMAND_S = 60.0  # a `with_stack` command may hold the database that long before we fail
 _PORT_S = 2.0  # a killed predecessor's socket is closed by then
@@ -88,7 +85,7 @@ def _refuse_taken_port(port: int, signals: Signals) -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of a predecessor may linger
             try:
-                probe.bind((definitions.HOST, port))
+                probe.bind((stack.HOST, port))
             except OSError as error:
                 if time.monotonic() > deadline:
                     raise CannotStart(f"Port {port} is taken ({error.strerror}): set FAIRSHARE_PORT.") from error
@@ -100,9 +97,9 @@ def _refuse_taken_port(port: int, signals: Signals) -> None:
 def _serve(var: Path, port: int, server: PostgresServer | None, signals: Signals, *, no_sample: bool) -> None:
     log = private_dir(var / "log")
     _empty_broker(var)
-    workers = definitions.workers(port)
-    programs = [definitions.web(port), *workers, definitions.beat()]
-    environment = dict(definitions.environment(var, port))
+    workers = stack.workers(port)
+    programs = [stack.web(port), *workers, stack.beat()]
+    environment = dict(stack.environment(var, port))
     names = [*(["postgres"] if server else []), *(program.name for program in programs)]
     supervisor = Supervisor(signals, [LogEcho(log / f"{name}.log", name, say) for name in names])
     known = frozenset(sign_ins(var=var))
@@ -110,9 +107,9 @@ def _serve(var: Path, port: int, server: PostgresServer | None, signals: Signals
     try:
         if server is not None:
             supervisor.add_database(server)
-        prepare = definitions.python("-m", "apps.cli.stack.prepare", *(["--no-sample"] if no_sample else []))
+        prepare = stack.python("-m", "apps.cli.stack.prepare", *(["--no-sample"] if no_sample else []))
         supervisor.run_once(prepare, environment)
-        bell = GroupProgram(definitions.bell(), environment, log / "bell.log")
+        bell = GroupProgram(stack.bell(), environment, log / "bell.log")
         for program in programs:
             group = GroupProgram(program, environment, log / f"{program.name}.log")
             supervisor.add(group, bell=bell if program in workers else None)
@@ -135,7 +132,7 @@ class _Announcement:
 
     def __init__(self, var: Path, port: int, known: Collection[str]) -> None:
         self._var, self._known = var, known
-        self._address = f"http://{definitions.HOST}:{port}/"
+        self._address = f"http://{stack.HOST}:{port}/"
 
     def made(self) -> bool:
         if not self._answers():

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from apps.accounts.audit.check import check_chain
+from apps.accounts.audit_log import check_chain
 from apps.cli.commands import REFUSED, OperatorCommand
 from apps.core.clock import now
 

@@ -15,11 +15,10 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from apps.cli.stack import definitions
-from apps.cli.stack.lock import VarLock, held
-from apps.cli.stack.parent_watch import dying_with_parent
+from apps.cli.stack import supervisor
 from apps.cli.stack.paths import InsecureDirectory
-from apps.cli.stack.postgres import CannotStart, PostgresServer
+from apps.cli.stack.postgres import CannotStart, PostgresServer, VarLock, held
+from apps.cli.stack.processes import dying_with_parent
 
 _PATIENCE_S = 60.0
 
@@ -76,7 +75,7 @@ def _database(var: Path) -> Iterator[None]:
 def _own(server: PostgresServer, users: VarLock) -> Iterator[None]:
     server.start()
     try:
-        if not _has_tables(server) and _run(definitions.manage("migrate", "--no-input", "--verbosity", "0")) != 0:
+        if not _has_tables(server) and _run(supervisor.manage("migrate", "--no-input", "--verbosity", "0")) != 0:
             raise CannotStart("Making the tables failed; the lines above say why.")
         yield
     finally:

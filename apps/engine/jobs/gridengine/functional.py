@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from apps.engine.arrays import FloatArray
-from apps.engine.jobs.fields import plain
+from apps.engine.jobs.base import plain
 from apps.engine.jobs.gridengine.inputs.case import Job
 from apps.engine.jobs.gridengine.inputs.config import Config
 from apps.engine.jobs.gridengine.inputs.owners import Kind, Owner

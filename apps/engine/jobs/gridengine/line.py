@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.engine.arrays import FloatArray
-from apps.engine.jobs.fields import plain
+from apps.engine.jobs.base import plain
 from apps.engine.jobs.gridengine.inputs.case import Job
 from apps.engine.jobs.gridengine.inputs.owners import KINDS, Kind, Owner
 

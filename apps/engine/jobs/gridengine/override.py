@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from apps.engine.jobs.fields import plain
+from apps.engine.jobs.base import plain
 from apps.engine.jobs.gridengine.inputs.case import Job
 from apps.engine.jobs.gridengine.inputs.owners import KINDS, Owner
 from apps.engine.jobs.gridengine.line import Amount, Line, total_of

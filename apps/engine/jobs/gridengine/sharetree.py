@@ -10,11 +10,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from apps.engine.decay.functions import left_in_gridengine
-from apps.engine.jobs.fields import plain
+from apps.engine.decay import left_in_gridengine
+from apps.engine.jobs.base import plain
 from apps.engine.jobs.gridengine.inputs.case import Case, Job
-from apps.engine.jobs.gridengine.inputs.nodes import Directory, Node
-from apps.engine.jobs.gridengine.inputs.owners import Owner
+from apps.engine.jobs.gridengine.inputs.owners import Directory, Node, Owner
 from apps.engine.jobs.gridengine.line import Amount
 
 
@@ -22,7 +21,7 @@ from apps.engine.jobs.gridengine.line import Amount
 def decay_factor(age_s: float, half_life_s: float) -> float:
     """What Grid Engine leaves of usage: k^(age/60), k = 1 − 60·ln 2/half_life; ages ≥ 0 and half-lives in seconds.
 
-    A half-life of 0 or less keeps everything, one below 60·ln 2 s leaves nothing. Source: apps.engine.decay.functions.
+    A half-life of 0 or less keeps everything, one below 60·ln 2 s leaves nothing. Source: apps.engine.decay.
     """
     if age_s <= 0:
         return 1.0

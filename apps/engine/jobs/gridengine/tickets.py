@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from apps.engine.jobs.fields import plain
+from apps.engine.jobs.base import plain
 from apps.engine.jobs.gridengine import functional, override, sharetree
 from apps.engine.jobs.gridengine.functional import Functional
 from apps.engine.jobs.gridengine.inputs.case import Case, Job

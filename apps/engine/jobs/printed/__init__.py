@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from apps.engine.errors import BadCase
-from apps.engine.jobs.printed.qstat import is_qstat, read_qstat
-from apps.engine.jobs.printed.qstat_xml import read_qstat_xml
-from apps.engine.jobs.printed.rows import Printed, PrintedJob
-from apps.engine.jobs.printed.sprio import is_sprio, read_sprio
+from apps.engine.jobs.printed.listings import (
+    Printed,
+    PrintedJob,
+    is_qstat,
+    is_sprio,
+    read_qstat,
+    read_qstat_xml,
+    read_sprio,
+)
 
 __all__ = ["Printed", "PrintedJob", "read_printed"]
 

@@ -11,15 +11,15 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from apps.accounts.actor import Actor
-from apps.policies.allocations.allocation_sums import AllocationSums, add_up, allocated_in
 from apps.policies.allocations.capacities import capacities_of, core_hours, may_state
 from apps.policies.allocations.capacities import period_of as capacity_period
 from apps.policies.allocations.conversion import Step, walk_down
-from apps.policies.allocations.periods import HOUR, Period, uncovered
+from apps.policies.allocations.records import HOUR, Period, uncovered
 from apps.policies.allocations.services import allocations_of, givable, period_of
+from apps.policies.allocations.summary import AllocationSums, add_up, allocated_in
 from apps.policies.models import Allocation, Capacity
 from apps.policies.tree.terms import Dates
-from apps.priorities.delivered.entries import Delivered, load_delivered
+from apps.priorities.delivered_usage import Delivered, load_delivered
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.selectors.tree import offset
 

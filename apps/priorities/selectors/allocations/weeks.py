@@ -21,12 +21,12 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.core.errors import FieldProblem, Invalid
 from apps.policies.allocations.capacities import capacities_of
-from apps.policies.allocations.periods import HOUR, Period, begins_at, day_of
+from apps.policies.allocations.records import HOUR, Period, begins_at, day_of
 from apps.policies.allocations.services import allocations_of, givable
-from apps.policies.allocations.upcoming import Event, ending_soon, events_in
+from apps.policies.allocations.summary import Event, ending_soon, events_in
 from apps.policies.models import Allocation
-from apps.priorities.delivered.entries import DeliveredBySite, load_delivered_by_site
-from apps.priorities.records.core_hours import AllocationLeft, CoreHourWeeks, WeekAmounts
+from apps.priorities.delivered_usage import DeliveredBySite, load_delivered_by_site
+from apps.priorities.records import AllocationLeft, CoreHourWeeks, WeekAmounts
 from apps.priorities.selectors.allocations.table import TableSums, listed_entries
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.usage.models import Source

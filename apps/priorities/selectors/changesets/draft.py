@@ -13,7 +13,7 @@ import numpy as np
 
 from apps.accounts.actor import Actor
 from apps.core.errors import NotFound
-from apps.mapping.visibility import see
+from apps.mapping.permissions import see
 from apps.policies.access.scope import Visibility, visible_entries
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.changesets.draft_tree import DraftTree, Place, Status

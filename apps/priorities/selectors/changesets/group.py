@@ -17,19 +17,19 @@ from apps.core.errors import NotAllowed
 from apps.engine.algorithms.inputs import prepare
 from apps.policies.access.held_rights import Holding, Lineages
 from apps.policies.access.scope import Verb
-from apps.policies.changesets.decisions import Decider
 from apps.policies.operations.algorithm_fit import refuse_misfit
 from apps.policies.operations.apply import Operation, apply
-from apps.policies.operations.boosts import former_shares, is_boost
+from apps.policies.operations.dated_shares import former_shares, is_boost
 from apps.policies.requests.group_division import Members
+from apps.policies.requests.inbox import Decider
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Node
 from apps.policies.tree.stored import TreeColumns
 from apps.policies.tree.terms import Dates
-from apps.priorities.records.moment import LocalOnly
+from apps.priorities.records import LocalOnly
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.selectors.tree import offset
-from apps.priorities.selectors.visible.local_only import local_only_among
+from apps.priorities.selectors.visible_snapshot import local_only_among
 from apps.priorities.snapshots.ordering import State, state_of
 
 MOST_MEMBERS = 100

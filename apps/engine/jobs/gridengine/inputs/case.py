@@ -9,8 +9,10 @@ from typing import Any, Literal, get_args
 
 from apps.engine.case_text import read_id, shown
 from apps.engine.errors import BadCase
-from apps.engine.jobs.base import CaseField, Term, Variant
-from apps.engine.jobs.fields import (
+from apps.engine.jobs.base import (
+    CaseField,
+    Term,
+    Variant,
     finite,
     read_integer,
     read_jobs,
@@ -31,8 +33,7 @@ from apps.engine.jobs.gridengine.inputs.config import (
     read_config,
     read_object,
 )
-from apps.engine.jobs.gridengine.inputs.nodes import Node, read_share_tree
-from apps.engine.jobs.gridengine.inputs.owners import Kind, Owner, Owners
+from apps.engine.jobs.gridengine.inputs.owners import Kind, Node, Owner, Owners, read_share_tree
 
 State = Literal["pending", "running", "held", "suspended"]
 LOWEST_POSIX, HIGHEST_POSIX = -1023, 1024

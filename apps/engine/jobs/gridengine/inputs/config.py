@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from apps.engine.case_text import shown
 from apps.engine.errors import BadCase
-from apps.engine.jobs.fields import finite, read_integer, read_number, read_table, refuse_unknown
+from apps.engine.jobs.base import finite, read_integer, read_number, read_table, refuse_unknown
 
 LARGEST = 1e15  # of shares, tickets and weights: far beyond 32 bits, and products of three stay finite
 LARGEST_USAGE = 1e300

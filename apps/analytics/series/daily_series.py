@@ -1,0 +1,255 @@
+"""The daily series of some entries: as arrays, and as stored blobs.
+
+Where the series lies: entries in blocks of neighbouring slots, days by calendar month, each tile one blob.
+A tile holds every field of `DTYPES` as (days of the month from its first, slots of the block), or by the hour as
+(hours of a day of UTC, slots of the block): what siblings
+have in common and what stays from day to day lies at regular distances, and compresses well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+from django.db import connection
+
+from apps.core import blobs
+from apps.policies.models import Policy
+from apps.policies.tree.stored import TreeColumns
+from apps.usage import pgbinary
+
+# --- Arrays -----------------------------------------------------------------------------------------------------------
+F8 = npt.NDArray[np.float64]
+I4 = npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class SeriesDays:
+    """Columns with one number a day; arrays (days,). A day is one of FAIRSHARE_TIME_ZONE, cut to whole hours of UTC.
+
+    By the hour `on` has the instant at which each hour begins, in that zone, and a day is an hour in all that follows.
+    revision: current at the day's end; the first one where `is_before_first`, when nothing was published yet. ends_s:
+    the day's end, epoch seconds. root_used: of the whole tree on the day, in the scope the root's children are compared
+    by; root_decayed: counted at the day's end.
+    """
+
+    on: tuple[date, ...]
+    ends_s: F8
+    revision: I4
+    is_before_first: Mask
+    root_used: F8
+    root_decayed: F8
+
+
+@dataclass(frozen=True, eq=False)
+class DailySeries:
+    """Entries by days; arrays (entries, days), in the policy's metric of each day's revision, 0 where nothing was.
+
+    used: on the day, by the entry and all below, in the scope the entry is compared by, without adjustments;
+    peers_used: by all that compete with it, itself included. decayed, peers_decayed: as counted at the day's
+    end by the window then current, adjustments included: what a recompute as of that instant divides. Hence
+    actual = used / peers_used of any days summed, or decayed / peers_decayed at one; 0 where the peers have none.
+    target, target_global: of the day's revision, 0 where `competes` is false (not in the tree then, the root, or shares
+    that are *inherit*). exists: in the tree of that day. waited_core_s: requested by jobs that waited on that day;
+    knows_waiting: the sources that count report submit times. n_active: members below that used anything on
+    the day; largest: the most that one of them used.
+    """
+
+    uids: tuple[UUID, ...]
+    days: SeriesDays
+    used: F8
+    peers_used: F8
+    decayed: F8
+    peers_decayed: F8
+    target: F8
+    target_global: F8
+    exists: Mask
+    competes: Mask
+    waited_core_s: F8
+    knows_waiting: Mask
+    n_active: I4
+    largest: F8
+
+
+@dataclass(frozen=True)
+class SeriesState:
+    """How far a policy's series is built: `through_on` the last day that is there, None before the first build.
+
+    stale_from_on: the first day whose inputs have changed since, None where all are as they were. run_id: the build
+    that runs or waits; progress: 0..1 of it. local_since: since when the days of what is below an entry, by its uid,
+    are built of this site's usage alone. hours_from_at, hours_through_at: which hours there are, None before the first
+    build of them.
+    """
+
+    first_on: date | None = None
+    through_on: date | None = None
+    stale_from_on: date | None = None
+    run_id: int | None = None
+    progress: float | None = None
+    missing: tuple[str, ...] = field(default_factory=tuple)
+    local_since: Mapping[UUID, datetime] = field(default_factory=dict)
+    hours_from_at: datetime | None = None
+    hours_through_at: datetime | None = None
+
+
+# --- Fields -----------------------------------------------------------------------------------------------------------
+U1 = npt.NDArray[np.uint8]
+
+AMOUNTS = ("used", "peers_used", "decayed", "peers_decayed", "target", "target_global", "waited_core_s", "largest")
+EXISTS, COMPETES, KNOWS_WAITING = 1, 2, 4  # bits of `flags`
+DTYPES: dict[str, type[np.generic]] = {**dict.fromkeys(AMOUNTS, np.float64), "n_active": np.int32, "flags": np.uint8}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class DayValues:
+    """One day of all entries of the tree of that day, arrays (n,) in its order; see DailySeries.
+
+    what[name]: the fields of DTYPES.
+    """
+
+    what: dict[str, npt.NDArray[np.generic]]
+    root_used: float
+    root_decayed: float
+
+
+# --- Tiles ------------------------------------------------------------------------------------------------------------
+BLOCK = 256
+_UUID = 2950  # the type's number
+
+I8 = npt.NDArray[np.int64]
+Month = dict[str, npt.NDArray[Any]]
+
+_READ_SLOTS = "SELECT string_agg(uuid_send(uid), '' ORDER BY slot) FROM analytics_seriesslot WHERE policy_id = %s"
+_COPY_SLOTS = "COPY analytics_seriesslot (policy_id, uid, slot) FROM STDIN (FORMAT BINARY)"
+
+
+class Tiles(NamedTuple):
+    """Where tiles lie, and the column of the day with which each begins."""
+
+    table: str
+    begins_on: str
+
+    @property
+    def read(self) -> str:
+        return f"""
+SELECT block, {self.begins_on}, data, digest FROM {self.table}
+WHERE policy_id = %s AND {self.begins_on} = ANY(%s::date[]) AND (block = ANY(%s::int4[]) OR %s)
+"""  # noqa: S608 - constants only
+
+    @property
+    def copy(self) -> str:
+        return f"COPY {self.table} (policy_id, {self.begins_on}, block, data, digest) FROM STDIN (FORMAT BINARY)"
+
+    @property
+    def delete(self) -> str:
+        return f"DELETE FROM {self.table} WHERE policy_id = %s AND {self.begins_on} = %s"  # noqa: S608 - constants only
+
+
+MONTHS = Tiles("analytics_seriestile", "month_on")  # a row for each day of a month
+DAYS = Tiles("analytics_serieshourtile", "day_on")  # a row for each hour of a day of UTC
+
+
+class Slots:
+    """Which slot each entry has: given once, in the order of the tree in which it was seen first, and kept."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        with pgbinary.cursor() as found:
+            row = found.execute(_READ_SLOTS, [policy.pk], binary=True).fetchone()
+        raw = bytes(row[0]) if row is not None and row[0] is not None else b""
+        self._of_uid = {raw[at : at + 16]: at // 16 for at in range(0, len(raw), 16)}
+        self._new: list[bytes] = []
+
+    def __len__(self) -> int:
+        return len(self._of_uid)
+
+    def of(self, tree: TreeColumns) -> I8:
+        """(n,) of every entry of a tree; those that are new get the next ones."""
+        raw = tree.uid.tobytes()
+        uids = [raw[at : at + 16] for at in range(0, len(raw), 16)]
+        for uid in uids:
+            if uid not in self._of_uid:
+                self._of_uid[uid] = len(self._of_uid)
+                self._new.append(uid)
+        return np.fromiter((self._of_uid[uid] for uid in uids), np.int64, len(uids))
+
+    def store_new(self) -> None:
+        """In the caller's transaction."""
+        if self._new:
+            n = len(self._new)
+            cells = np.frombuffer(b"".join(self._new), np.uint8).reshape(n, 16)
+            slots = np.arange(len(self) - n, len(self), dtype=np.int64)
+            policy = pgbinary.constant_int8(self._policy.pk, n)
+            pgbinary.copy_in(_COPY_SLOTS, [policy, pgbinary.Column(_UUID, cells), pgbinary.int4(slots)])
+            self._new = []
+
+
+def empty_month(n_days: int, n_slots: int) -> Month:
+    """All fields 0: nothing exists."""
+    width = -(-n_slots // BLOCK) * BLOCK
+    return {name: np.zeros((n_days, width), dtype) for name, dtype in DTYPES.items()}
+
+
+def widened(month: Month, n_slots: int) -> Month:
+    """Enlarged for more slots."""
+    width = -(-n_slots // BLOCK) * BLOCK
+    here = next(iter(month.values())).shape[1]
+    if width <= here:
+        return month
+    return {name: np.pad(values, ((0, 0), (0, width - here))) for name, values in month.items()}
+
+
+def put_day(month: Month, at: int, slots: I8, values: DayValues) -> None:
+    """One day of all entries of a tree; at: its place in the month."""
+    for name, values_of in values.what.items():
+        month[name][at, slots] = values_of
+
+
+def read_month(policy: Policy, month_on: date, *, n_days: int, n_slots: int, tiles: Tiles = MONTHS) -> Month:
+    """The first days of a month, or hours of a day, as they are stored; 0 where nothing is."""
+    month = empty_month(n_days, n_slots)
+    for (block, _month_on), tile in read_tiles(policy, [month_on], None, tiles=tiles).items():
+        there = slice(block * BLOCK, (block + 1) * BLOCK)
+        for name, values in tile.items():
+            rows = min(n_days, len(values))
+            month[name][:rows, there] = values[:rows]
+    return month
+
+
+def write_month(policy: Policy, month_on: date, month: Month, *, tiles: Tiles = MONTHS) -> None:
+    """In the caller's transaction, in place of what is there."""
+    n_blocks = next(iter(month.values())).shape[1] // BLOCK
+    with connection.cursor() as plain:
+        plain.execute(tiles.delete, [policy.pk, month_on])
+    with pgbinary.cursor() as found, found.copy(tiles.copy) as copy:
+        copy.set_types(["int8", "date", "int4", "bytea", "varchar"])
+        for block in range(n_blocks):
+            there = slice(block * BLOCK, (block + 1) * BLOCK)
+            data, digest = blobs.pack({name: values[:, there] for name, values in month.items()})
+            copy.write_row((policy.pk, month_on, block, data, digest))
+
+
+def read_tiles(
+    policy: Policy, months: Sequence[date], blocks: Iterable[int] | None, *, tiles: Tiles = MONTHS
+) -> Mapping[tuple[int, date], Month]:
+    """By block and month; None for all blocks."""
+    wanted = [] if blocks is None else sorted(blocks)
+    with pgbinary.cursor() as found:
+        rows = found.execute(tiles.read, [policy.pk, list(months), wanted, blocks is None], binary=True).fetchall()
+    return {(block, month_on): blobs.unpack(data, digest)[0] for block, month_on, data, digest in rows}
+
+
+def find_slots(policy: Policy, uids: Sequence[UUID]) -> dict[UUID, int]:
+    """Of those that have one."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT uid, slot FROM analytics_seriesslot WHERE policy_id = %s AND uid = ANY(%s::uuid[])",
+            [policy.pk, list(uids)],
+        )
+        return dict(cursor.fetchall())

@@ -1,1 +1,0 @@
-"""Days of a series as rows and tiles."""

@@ -1,1 +1,0 @@
-"""What Prometheus reads of the site's state, by noun: sources, policies, their greatest groups, runs."""

@@ -1,0 +1,344 @@
+"""What Prometheus reads of the site's state, by noun: sources, policies, federation, background work."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from datetime import time as datetime_time
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from django.db.models import Count, Min, Q, Sum
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from apps.accounts.actor import SYSTEM
+from apps.accounts.models import Token
+from apps.analytics.models import Series
+from apps.analytics.series.calendar import site_zone
+from apps.analytics.series.runs import KIND as SERIES_BUILD
+from apps.analytics.series.runs import subject_of
+from apps.core import clock
+from apps.federation.models import HeldHour, Mount, Remote, Subscription
+from apps.federation.staleness import last_contact_at
+from apps.policies.models import Policy
+from apps.priorities.models import Snapshot, UnmappedUsage
+from apps.priorities.selectors import count_unmapped_by_source
+from apps.priorities.serving.lookup_index import ServedSnapshot
+from apps.priorities.snapshots.ordering import out_of_tolerance
+from apps.runs.models import Run
+from apps.usage.models import Source, SourceDay
+from apps.usage.quality import coverage as late
+
+
+def gauge(name: str, words: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, words, labels=labels)
+
+
+def counter(name: str, words: str, *labels: str) -> CounterMetricFamily:
+    return CounterMetricFamily(name, words, labels=labels)
+
+
+# --- Usage sources ----------------------------------------------------------------------------------------------------
+_UNMAPPED_EVERY_S = 300  # this one reads buckets: not at every scrape
+_OUTCOMES = ("new", "duplicate", "corrected", "late", "too_late", "rejected")
+
+
+def source_families() -> Iterator[Metric]:
+    sources, at = list(Source.objects.order_by("slug")), clock.now()
+    yield from _source_ages(sources, at.timestamp())
+    yield from _collecting(sources)
+    yield from _received({source.pk: source.slug for source in sources})
+    yield from _source_unmapped([source.slug for source in sources])
+
+
+def _source_ages(sources: list[Source], now_s: float) -> Iterator[Metric]:
+    records = gauge("fairshare_usage_records", "Records accepted", "source")
+    lag = gauge("fairshare_source_lag_seconds", "Since the end of the last reported job", "source")
+    silent = gauge("fairshare_source_silent_seconds", "Since it last sent anything", "source")
+    rhythm = gauge("fairshare_source_expected_seconds", "How often it should send, where that was said", "source")
+    lateness = gauge(
+        "fairshare_source_lateness_ratio", "Age of the newest record in intervals: above 2 is late", "source"
+    )
+    for source in sources:
+        label = [source.slug]
+        records.add_metric(label, source.n_records)
+        if source.last_record_end_at is not None:
+            lag.add_metric(label, now_s - source.last_record_end_at.timestamp())
+        since = source.last_received_at or source.created_at
+        silent.add_metric(label, now_s - since.timestamp())
+        if source.expected_every_s:
+            rhythm.add_metric(label, source.expected_every_s)
+            lateness.add_metric(label, late.lateness(source, datetime.fromtimestamp(now_s, UTC)) or 0.0)
+    yield from (records, lag, silent, rhythm, lateness)
+
+
+def _collecting(sources: list[Source]) -> Iterator[Metric]:
+    failing = gauge("fairshare_source_collect_failing", "1 when the last try to collect failed", "source")
+    paused = gauge("fairshare_source_paused", "1 while nothing is collected on purpose", "source")
+    for source in sources:
+        if source.is_collected:
+            failing.add_metric([source.slug], float(bool(source.collect_error)))
+            paused.add_metric([source.slug], float(source.is_paused))
+    yield from (failing, paused)
+
+
+def _received(slugs: dict[int, str]) -> Iterator[Metric]:
+    """Sums of the daily counts of ingest: no record is read."""
+    received = counter(
+        "fairshare_usage_received_records", "Records received, by what became of them", "source", "outcome"
+    )
+    ahead = counter("fairshare_usage_ahead_records", "Of the rejected, those that ended ahead of our clock", "source")
+    columns = [f"n_{name}" for name in (*_OUTCOMES, "ahead")]
+    sums = SourceDay.objects.values("source_id").annotate(**{f"all_{name}": Sum(name) for name in columns})
+    found = {row["source_id"]: row for row in sums.order_by()}
+    for pk, slug in slugs.items():
+        row = found.get(pk, {})
+        for outcome in _OUTCOMES:
+            received.add_metric([slug, outcome], row.get(f"all_n_{outcome}", 0))
+        ahead.add_metric([slug], row.get("all_n_ahead", 0))
+    yield from (received, ahead)
+
+
+class _Unmapped:
+    """The last count, for as long as it may be repeated."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, tuple[int, float]] = {}
+        self.until_s = 0.0
+
+    def fresh(self) -> dict[str, tuple[int, float]]:
+        if time.monotonic() >= self.until_s:
+            counted = count_unmapped_by_source(actor=SYSTEM)
+            self.found = {slug: (n, core_s or 0.0) for slug, (n, core_s) in counted.items()}
+            self.until_s = time.monotonic() + _UNMAPPED_EVERY_S
+        return self.found
+
+    def forget(self) -> None:
+        self.until_s = 0.0
+
+
+unmapped_of_sources = _Unmapped()
+
+
+def _source_unmapped(slugs: list[str]) -> Iterator[Metric]:
+    accounts = gauge("fairshare_source_unmapped_accounts", "Its accounts that no policy has an entry for", "source")
+    usage = gauge("fairshare_source_unmapped_core_seconds", "What those have used, ever", "source")
+    found = unmapped_of_sources.fresh()
+    for slug in slugs:
+        n, core_s = found.get(slug, (0, 0.0))
+        accounts.add_metric([slug], n)
+        usage.add_metric([slug], core_s)
+    yield from (accounts, usage)
+
+
+# --- Policies ---------------------------------------------------------------------------------------------------------
+Mask = npt.NDArray[np.bool_]
+_HEAD = ("policy_id", "computed_at", "duration_s", "n_ranked")
+
+
+def policy_families(served: Mapping[str, ServedSnapshot], damaged: Mapping[str, int]) -> Iterator[Metric]:
+    """From the database how fresh, from the snapshots in memory how good; damaged: the newest, which can't be read."""
+    policies = list(Policy.objects.order_by("slug"))
+    yield from _heads(policies)
+    is_damaged = gauge("fairshare_snapshot_damaged", "1 when the newest snapshot can't be read", "policy")
+    for policy in policies:
+        is_damaged.add_metric([policy.slug], float(policy.slug in damaged))
+    yield is_damaged
+    yield from _unmapped(policies)
+    yield from _series(policies)
+    yield from _standing({policy.slug: served[policy.slug] for policy in policies if policy.slug in served})
+
+
+def _heads(policies: list[Policy]) -> Iterator[Metric]:
+    age = gauge("fairshare_snapshot_age_seconds", "Since the newest snapshot was computed", "policy")
+    took = gauge("fairshare_recompute_duration_seconds", "Of the newest snapshot", "policy")
+    ranked = gauge("fairshare_ranked_leaves", "In the newest snapshot", "policy")
+    revision = gauge("fairshare_policy_revision", "Head revision", "policy")
+    newest = {row[0]: row[1:] for row in _newest().values_list(*_HEAD)}
+    for policy in policies:
+        revision.add_metric([policy.slug], policy.head_number)
+        if policy.pk in newest:
+            computed_at, duration_s, n_ranked = newest[policy.pk]
+            age.add_metric([policy.slug], (clock.now() - computed_at).total_seconds())
+            took.add_metric([policy.slug], duration_s)
+            ranked.add_metric([policy.slug], n_ranked)
+    yield from (age, took, ranked, revision)
+
+
+def _unmapped(policies: list[Policy]) -> Iterator[Metric]:
+    accounts = gauge("fairshare_unmapped_accounts", "Accounts with usage that no entry is for", "policy")
+    usage = gauge("fairshare_unmapped_usage", "What they used, in the policy's metric and window", "policy")
+    newest = dict(_newest().values_list("pk", "policy_id"))
+    sums = UnmappedUsage.objects.filter(snapshot_id__in=newest).values_list("snapshot_id")
+    found = {newest[pk]: (n, total) for pk, n, total in sums.annotate(n=Count("id"), total=Sum("usage")).order_by()}
+    for policy in policies:
+        if policy.pk in newest.values():
+            n, total = found.get(policy.pk, (0, 0.0))
+            accounts.add_metric([policy.slug], n)
+            usage.add_metric([policy.slug], total)
+    yield from (accounts, usage)
+
+
+def _series(policies: list[Policy]) -> Iterator[Metric]:
+    through = gauge("fairshare_series_through_timestamp_seconds", "End of the last day of the daily series", "policy")
+    progress = gauge("fairshare_series_build_ratio", "How far a build of it is that runs or waits", "policy")
+    zone = site_zone()
+    rows = Series.objects.filter(through_on__isnull=False).values_list("policy_id", "through_on")
+    built = {pk: through_on + timedelta(days=1) for pk, through_on in rows if through_on is not None}
+    builds = Run.objects.filter(kind=SERIES_BUILD, state__in=(Run.State.QUEUED, Run.State.RUNNING)).order_by("state")
+    found = {run.subject: run.progress_done / run.progress_total if run.progress_total else 0.0 for run in builds}
+    for policy in policies:
+        if policy.pk in built:
+            day = datetime.combine(built[policy.pk], datetime_time.min, tzinfo=zone)
+            through.add_metric([policy.slug], day.timestamp())
+        if subject_of(policy) in found:
+            progress.add_metric([policy.slug], found[subject_of(policy)])
+    yield from (through, progress)
+
+
+def _newest() -> Any:
+    """The live snapshot of each policy, without its bytes."""
+    return Snapshot.objects.filter(is_live=True).order_by("policy_id", "-id").distinct("policy_id")
+
+
+def _standing(served: Mapping[str, ServedSnapshot]) -> Iterator[Metric]:
+    entries = gauge("fairshare_policy_entries", "Entries of the tree, the root included", "policy")
+    states = gauge("fairshare_entries_out_of_band", "Entries outside their tolerance", "policy", "side")
+    deviation = gauge(
+        "fairshare_deviation_points", "Mean distance of actual from target, weighted by target of the total", "policy"
+    )
+    usage = gauge("fairshare_policy_usage", "Of the whole tree, in the policy's metric and window", "policy")
+    for slug, snapshot in served.items():
+        over, under = count_outside(snapshot)
+        entries.add_metric([slug], len(snapshot.tree))
+        states.add_metric([slug, "over"], over)
+        states.add_metric([slug, "under"], under)
+        usage.add_metric([slug], float(snapshot.values.usage[0]))
+        mean = mean_deviation_points(snapshot)
+        if mean is not None:
+            deviation.add_metric([slug], mean)
+    yield from (entries, states, deviation, usage)
+
+
+def count_outside(snapshot: ServedSnapshot) -> tuple[int, int]:
+    """Entries over and under, as the tree page counts them."""
+    values = snapshot.values
+    here = values.competes
+    target, actual = values.target[here], values.actual[here]
+    is_idle = (values.usage[here] == 0) & ~values.has_demand[here] & (target > 0)
+    outside = out_of_tolerance(target, actual, is_idle=is_idle, tolerance=snapshot.settings.tolerance)
+    return int((outside & (actual > target)).sum()), int((outside & (actual < target)).sum())
+
+
+def mean_deviation_points(snapshot: ServedSnapshot) -> float | None:
+    """100 · Σ target_global · |actual − target| / Σ target_global over entries whose group has any usage.
+
+    None without any usage: 0/0 is no deviation.
+    """
+    values = snapshot.values
+    measured = compared(snapshot)
+    weight = values.target_global[measured]
+    if not weight.sum() > 0:
+        return None
+    distance = np.abs(values.actual[measured] - values.target[measured])
+    return float(100 * (weight * distance).sum() / weight.sum())
+
+
+def compared(snapshot: ServedSnapshot) -> Mask:
+    """Entries whose actual share exists: their group has some usage."""
+    values, parent = snapshot.values, snapshot.tree.parent
+    found: Mask = values.competes & (values.group_usage[np.maximum(parent, 0)] > 0)
+    return found
+
+
+def entry_families(served: Mapping[str, ServedSnapshot], most: int) -> Iterator[Metric]:
+    """The `most` groups of each policy with the highest targets of the total; with 0 none."""
+    target = gauge("fairshare_entry_target_ratio", "Target within its group", "policy", "entry")
+    actual = gauge("fairshare_entry_actual_ratio", "Share of its group's usage that it had", "policy", "entry")
+    deviation = gauge("fairshare_entry_deviation_points", "Actual less target; above 0 is over", "policy", "entry")
+    for slug, snapshot in sorted(served.items()):
+        values, known = snapshot.values, compared(snapshot)
+        for i in greatest_groups(snapshot, most):
+            label = [slug, snapshot.tree.path(i)]
+            target.add_metric(label, float(values.target[i]))
+            if known[i]:
+                actual.add_metric(label, float(values.actual[i]))
+                deviation.add_metric(label, 100 * float(values.actual[i] - values.target[i]))
+    yield from (target, actual, deviation)
+
+
+def greatest_groups(snapshot: ServedSnapshot, most: int) -> list[int]:
+    """By target of the total, equals in the order of the tree. Entries that represent a person are left out: scraped
+    values are open to every reader of a dashboard.
+    """
+    groups = np.flatnonzero(snapshot.values.competes & snapshot.tree.is_group)
+    order = np.argsort(-snapshot.values.target_global[groups], kind="stable")
+    return [int(i) for i in groups[order][: max(most, 0)]]
+
+
+# --- Federation -------------------------------------------------------------------------------------------------------
+_LABELS = ("kind", "policy", "issuer", "name")
+_MOST = 500  # of each kind: the output stays bounded with any number of mounts
+
+
+def federation_families() -> Iterator[Metric]:
+    mounts = Mount.objects.select_related("policy").order_by("pk")[:_MOST]
+    subscriptions = Subscription.objects.select_related("policy").order_by("pk")[:_MOST]
+    told: list[tuple[list[str], Mount | Subscription]] = [
+        *((["mount", row.policy.slug, row.issuer, row.publication], row) for row in mounts),
+        *((["usage", row.policy.slug, row.issuer, row.feed], row) for row in subscriptions),
+    ]
+    yield from _ages(told, clock.now())
+    yield from _waiting(told)
+
+
+def _ages(told: list[tuple[list[str], Mount | Subscription]], at: datetime) -> Iterator[Metric]:
+    age = gauge("fairshare_peer_age_seconds", "Since its data was last confirmed", *_LABELS)
+    allowed = gauge("fairshare_peer_allowed_age_seconds", "How old that may become", *_LABELS)
+    failed = gauge("fairshare_peer_failed_fetches", "Failed fetches in a row", *_LABELS)
+    blocked = gauge("fairshare_peer_blocked", "1 while a manager has to decide: a fork, or another key", *_LABELS)
+    for labels, row in told:
+        age.add_metric(labels, (at - last_contact_at(row)).total_seconds())
+        allowed.add_metric(labels, row.max_age_s)
+        failed.add_metric(labels, row.n_failed)
+        blocked.add_metric(labels, float(row.state == Remote.State.BLOCKED))
+    yield from (age, allowed, failed, blocked)
+
+
+def _waiting(told: list[tuple[list[str], Mount | Subscription]]) -> Iterator[Metric]:
+    review = gauge("fairshare_mount_held_for_review", "1 while a document waits for a decision", *_LABELS[1:])
+    hours = gauge("fairshare_peer_held_hours", "Hours in which it reports more than its capacity", *_LABELS[1:])
+    counts = HeldHour.objects.values_list("subscription_id").annotate(n=Count("pk")).order_by()
+    held: dict[int, int] = dict(counts)
+    for (_kind, *labels), row in told:
+        if isinstance(row, Mount):
+            review.add_metric(labels, float(row.held_id is not None))
+        else:
+            hours.add_metric(labels, held.get(row.pk, 0))
+    yield from (review, hours)
+
+
+# --- Background work and keys -----------------------------------------------------------------------------------------
+def run_families() -> Iterator[Metric]:
+    runs = gauge("fairshare_runs", "Units of background work", "kind", "state")
+    waiting = gauge("fairshare_run_waiting_seconds", "How long the longest waiting run has been due", "kind")
+    lost = gauge("fairshare_runs_lost", "Runs whose worker has let its lease go by", "kind")
+    at = clock.now()
+    for kind, state, count in Run.objects.values_list("kind", "state").annotate(n=Count("id")).order_by():
+        runs.add_metric([kind, state], count)
+    is_due = Q(state=Run.State.QUEUED, due_at__lte=at)
+    is_lost = Q(state=Run.State.RUNNING, lease_until__lt=at)
+    open_runs = Run.objects.filter(state__in=(Run.State.QUEUED, Run.State.RUNNING)).values_list("kind")
+    queue = open_runs.annotate(due=Min("due_at", filter=is_due), lost=Count("id", filter=is_lost)).order_by()
+    for kind, due_at, n_lost in queue:
+        waiting.add_metric([kind], 0.0 if due_at is None else (at - due_at).total_seconds())
+        lost.add_metric([kind], n_lost)
+    yield from (runs, waiting, lost)
+
+
+def token_families() -> Iterator[Metric]:
+    valid = gauge("fairshare_tokens_valid", "Tokens neither expired nor revoked")
+    valid.add_metric([], Token.objects.filter(revoked_at=None, expires_at__gt=clock.now()).count())
+    yield valid

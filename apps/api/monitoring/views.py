@@ -1,0 +1,255 @@
+"""Is the process alive, is it ready, and how is it doing: answered without session; and what Prometheus reads."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.decorators import login_not_required
+from django.db import DatabaseError, InterfaceError, connection
+from django.db.migrations.executor import MigrationExecutor
+from django.db.models import Max, Q
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django_celery_beat.models import PeriodicTask
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from apps.accounts.actor import TokenBounds
+from apps.accounts.token_cache import tokens
+from apps.api import errors
+from apps.api.authentication import PRIORITIES_READ, bearer_text, require_scope
+from apps.api.monitoring.gauges import (
+    entry_families,
+    federation_families,
+    policy_families,
+    run_families,
+    source_families,
+    token_families,
+)
+from apps.api.rendering import dumps
+from apps.api.requests import client_address, has_uncounted_proxy
+from apps.core import clock
+from apps.core.disk_space import full_disks
+from apps.core.errors import DomainError, NotAllowed, Unauthenticated
+from apps.policies.models import Policy
+from apps.priorities.serving import store
+from apps.runs.models import Run
+from apps.usage.models import Source
+from apps.usage.quality.coverage import LATE_INTERVALS, lateness
+
+# --- Metrics ----------------------------------------------------------------------------------------------------------
+disable_created_metrics()  # type: ignore[no-untyped-call]  # one unused series more for each counter
+registry = CollectorRegistry(auto_describe=False)
+lookups = Counter("fairshare_lookups", "Look-ups answered from memory, by this process", ["status"], registry=registry)
+lookup_s = Histogram(
+    "fairshare_lookup_seconds",
+    "Time to answer a look-up, in this process",
+    buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1),
+    registry=registry,
+)
+_by_status: dict[int, Counter] = {}
+
+
+def count_lookup(status: int, took_s: float) -> None:
+    """Labels are resolved once: this is on the hot path."""
+    counter = _by_status.get(status)
+    if counter is None:
+        counter = _by_status[status] = lookups.labels(str(status))
+    counter.inc()
+    lookup_s.observe(took_s)
+
+
+class _Site(Collector):
+    def collect(self) -> Iterator[Metric]:
+        try:
+            found = list(_site_families())
+        except (DatabaseError, InterfaceError):
+            connection.close()
+            found = []
+        yield GaugeMetricFamily("fairshare_database_up", "1 when the database answers", value=float(bool(found)))
+        yield from found
+
+
+def _site_families() -> Iterator[Metric]:
+    state = store.state()
+    snapshots = state.snapshots
+    yield from policy_families(snapshots, state.damaged)
+    yield from entry_families(snapshots, settings.FAIRSHARE_METRICS_ENTRIES)
+    yield from source_families()
+    yield from federation_families()
+    yield from run_families()
+    yield from token_families()
+
+
+registry.register(_Site())
+ProcessCollector(registry=registry)
+
+
+def exposition() -> bytes:
+    return generate_latest(registry)
+
+
+# --- Health -----------------------------------------------------------------------------------------------------------
+_BEAT_SILENT = timedelta(minutes=10)  # beat notes its last run every three
+_SNAPSHOT_OLD = timedelta(minutes=15)
+
+
+def _pending_migrations() -> list[str]:
+    executor = MigrationExecutor(connection)
+    plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    return [f"{migration.app_label}.{migration.name}" for migration, _ in plan]
+
+
+@login_not_required
+def healthz(request: HttpRequest) -> HttpResponse:
+    """The process answers; nothing else is asked."""
+    return _json({"status": "ok"})
+
+
+@login_not_required
+def readyz(request: HttpRequest) -> HttpResponse:
+    """503 only where it can't work at all; what is merely late is named."""
+    try:
+        pending = _pending_migrations()
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        if pending:
+            return _json({"status": "unavailable", "reasons": [f"migration pending: {name}" for name in pending]}, 503)
+        degraded = list(_degraded(clock.now()))
+    except (DatabaseError, InterfaceError):
+        connection.close()
+        full = [f"{found['subject']} {found['message']}" for found in _full_disks()]
+        return _json({"status": "unavailable", "reasons": ["the database doesn't answer", *full]}, 503)
+    return _json({"status": "degraded" if degraded else "ok", "degraded": degraded})
+
+
+@login_not_required
+def metrics(request: HttpRequest) -> HttpResponse:
+    """For Prometheus: to addresses of the allow-list, else to a token that may read priorities."""
+    try:
+        text = bearer_text(request)
+        if text is not None:
+            _require_whole_site(tokens.verify(text, at=clock.now())[1])
+        elif not _is_allowed(request):
+            raise Unauthenticated(_why_not_by_address(request))
+    except DomainError as error:
+        return errors.domain_problem(request, error)
+    return HttpResponse(exposition(), content_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _why_not_by_address(request: HttpRequest) -> str:
+    if has_uncounted_proxy(request):
+        return "A proxy forwarded this, and FAIRSHARE_PROXY_COUNT is 0: send a token for priorities:read."
+    return "Send a token for priorities:read, or have your address added to the allow-list."
+
+
+def _require_whole_site(bounds: TokenBounds) -> None:
+    """A token for one policy or entry can't read the state of others."""
+    require_scope(bounds, frozenset({PRIORITIES_READ}))
+    if bounds.policy_slug or bounds.subtree_uid or bounds.source_slug:
+        message = "Metrics tell of the whole site, and the token is for one place only: make one without a policy."
+        raise NotAllowed(message, code="token_bound")
+
+
+def _json(data: dict[str, Any], status: int = 200) -> HttpResponse:
+    response = HttpResponse(dumps(data), status=status, content_type="application/json")
+    if status == 503:
+        response["Retry-After"] = str(errors.RETRY_AFTER_S)
+    return response
+
+
+def _is_allowed(request: HttpRequest) -> bool:
+    """By address. Behind a proxy that FAIRSHARE_PROXY_COUNT doesn't count, everybody has the address of the proxy."""
+    if has_uncounted_proxy(request):
+        return False
+    try:
+        mine = ipaddress.ip_address(client_address(request) or "")
+        return any(mine in ipaddress.ip_network(net, strict=False) for net in settings.FAIRSHARE_METRICS_ADDRESSES)
+    except ValueError:
+        return False
+
+
+def _degraded(at: datetime) -> Iterator[dict[str, str]]:
+    yield from _stale_policies(at)
+    yield from _damaged_snapshots()
+    yield from _late_sources(at)
+    yield from _silent_workers(at)
+    yield from _full_disks()
+
+
+def _stale_policies(at: datetime) -> Iterator[dict[str, str]]:
+    newest = Max("snapshots__computed_at", filter=Q(snapshots__is_live=True))
+    patience = max(_SNAPSHOT_OLD, timedelta(seconds=2 * settings.FAIRSHARE_TICK_S))
+    policies = Policy.objects.filter(head_number__gt=0).annotate(newest=newest).order_by("slug")
+    for slug, computed_at in policies.values_list("slug", "newest"):
+        if computed_at is None:
+            yield {"code": "no_snapshot", "subject": slug, "message": "has no snapshot yet"}
+        elif at - computed_at > patience:
+            yield {"code": "old_snapshot", "subject": slug, "message": f"was last computed at {computed_at:%FT%TZ}"}
+
+
+def _damaged_snapshots() -> Iterator[dict[str, str]]:
+    """As this process sees it: each process reads snapshots by itself."""
+    state = store.state()
+    for slug, newest_id in sorted(state.damaged.items()):
+        older = state.snapshots.get(slug)
+        instead = f"snapshot {older.snapshot_id} is served" if older else "no older one can be read"
+        message = f"snapshot {newest_id} is damaged and {instead}"
+        yield {"code": "damaged_snapshot", "subject": slug, "message": message}
+
+
+def _late_sources(at: datetime) -> Iterator[dict[str, str]]:
+    """By the age of the newest record, as pages, notices and the metric have it; a paused source never is."""
+    for source in Source.objects.filter(expected_every_s__isnull=False, is_paused=False).order_by("slug"):
+        if (lateness(source, at) or 0.0) > LATE_INTERVALS:
+            last = source.last_record_end_at
+            said = f"its newest record ended at {last:%FT%TZ}" if last else "it has sent no records"
+            yield {"code": "late_source", "subject": source.slug, "message": said}
+
+
+def _silent_workers(at: datetime) -> Iterator[dict[str, str]]:
+    patience = timedelta(seconds=settings.FAIRSHARE_LEASE_S)
+    waiting = Run.objects.filter(state=Run.State.QUEUED, due_at__lt=at - patience).count()
+    lost = Run.objects.filter(state=Run.State.RUNNING, lease_until__lt=at - patience).count()
+    if waiting or lost:
+        message = f"{waiting} runs wait and {lost} have lost their worker"
+        yield {"code": "silent_worker", "subject": "worker", "message": message}
+    beat = PeriodicTask.objects.filter(name="sweep-runs").values_list("last_run_at", flat=True).first()
+    if beat is not None and at - beat > _BEAT_SILENT:
+        yield {"code": "silent_beat", "subject": "beat", "message": f"has rung nothing since {beat:%FT%TZ}"}
+
+
+def _full_disks() -> Iterator[dict[str, str]]:
+    for disk in full_disks():
+        yield {"code": "full_disk", "subject": disk.path, "message": f"is on a disk with {disk.free_mb} MB left"}
+
+
+_VIEWS: dict[str, Callable[[HttpRequest], HttpResponse]] = {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics}
+
+
+class HealthMiddleware:
+    """Before sessions, so that a probe needs none."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        view = _VIEWS.get(request.path_info)
+        if view is None:
+            return self.get_response(request)
+        if request.method not in ("GET", "HEAD"):
+            return errors.problem(
+                request, 405, "method_not_allowed", "This is only read.", headers={"Allow": "GET, HEAD"}
+            )
+        return view(request)

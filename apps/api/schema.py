@@ -1,0 +1,175 @@
+"""The OpenAPI description: completed by hooks, made once a release, and sent as a file.
+
+Making it takes seconds of CPU and the route is open, so a process makes it in one thread at most.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from pathlib import Path
+from typing import Any
+
+from csp.decorators import csp_update
+from django.contrib.auth.decorators import login_not_required
+from django.http import FileResponse, HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.renderers import OpenApiJsonRenderer, OpenApiYamlRenderer
+
+from apps.api import errors
+from apps.api.rendering import is_known
+from apps.core.errors import Unavailable
+from apps.core.release import schema_file
+
+
+# --- What the code doesn't say ----------------------------------------------------------------------------------------
+class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    target_class = "apps.api.authentication.TokenAuthentication"
+    name = "bearer"
+
+    def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, Any]:
+        return {"type": "http", "scheme": "bearer", "bearerFormat": "fsh_<id>_<secret>"}
+
+
+_PROBLEM = {
+    "type": "object",
+    "description": "RFC 9457. `code` is stable; the sentences may change.",
+    "required": ["type", "title", "status", "code", "detail", "fields", "request_id"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "code": {"type": "string"},
+        "detail": {"type": "string"},
+        "fields": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["where", "message"],
+                "properties": {"where": {"type": "string"}, "message": {"type": "string"}},
+            },
+        },
+        "request_id": {"type": "string"},
+        "conflicts": {
+            "type": "array",
+            "description": "With 409: what was changed by both sides.",
+            "items": {
+                "type": "object",
+                "required": ["entry", "field", "base", "mine", "theirs"],
+                "properties": {
+                    "entry": {"type": "string", "nullable": True, "description": "uid; null for settings"},
+                    "path": {"type": "string"},
+                    "field": {"type": "string"},
+                    "base": {},
+                    "mine": {},
+                    "theirs": {},
+                },
+            },
+        },
+    },
+}
+_ANYWHERE = {
+    "400": "It can't be read: no JSON, or a name, type or bound is wrong; `fields` name the places",
+    "401": "No token or session, or one that doesn't hold",
+    "403": "You may see this, but not do that",
+    "404": "It doesn't exist, or you may not see it",
+    "405": "Not this method",
+    "406": "Not in this media type",
+    "413": "Over a limit",
+    "415": "Another media type or encoding is wanted",
+    "422": "It was read, and what it says is refused: nothing was stored; `fields` say what is possible",
+    "429": "Too often; see Retry-After",
+    "503": "Not now: no snapshot yet, or no database; see Retry-After",
+}
+_WITH_BODY = {
+    "409": "It changed meanwhile, or the state doesn't allow it",
+    "412": "If-Match is of an older version",
+    "428": "If-Match is missing",
+}
+_METHODS = {"get", "put", "post", "patch", "delete"}
+
+
+def add_problems(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
+    """Every operation may answer with a problem document."""
+    result.setdefault("components", {}).setdefault("schemas", {})["Problem"] = _PROBLEM
+    content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    for path in result["paths"].values():
+        for method, operation in path.items():
+            if method not in _METHODS:
+                continue
+            texts = _ANYWHERE if method == "get" else {**_ANYWHERE, **_WITH_BODY}
+            for status, text in texts.items():
+                operation["responses"].setdefault(status, {"description": text, "content": content})
+    return result
+
+
+# --- Views ------------------------------------------------------------------------------------------------------------
+@login_not_required
+@require_safe
+@csp_update({"img-src": ["data:"]})  # Swagger UI's own style sheet draws its arrows and locks that way
+def docs(request: HttpRequest) -> HttpResponse:
+    """Open, as the schema is: it says how to ask, and nothing about this site."""
+    return render(request, "api/docs.html")
+
+
+_RENDERERS: dict[str, Any] = {"yaml": OpenApiYamlRenderer, "json": OpenApiJsonRenderer}
+_SUFFIXES = {
+    "application/vnd.oai.openapi": "yaml",
+    "application/yaml": "yaml",
+    "application/vnd.oai.openapi+json": "json",
+    "application/json": "json",
+}
+
+_tags: dict[Path, str] = {}  # of the files that this process has read once
+_making = threading.Lock()
+
+
+@login_not_required
+def schema(request: HttpRequest) -> HttpResponseBase:
+    """The schema as YAML or JSON, equal for all callers. Parameters change nothing."""
+    if request.method not in ("GET", "HEAD"):
+        return errors.problem(request, 405, "method_not_allowed", "This is only read.", headers={"Allow": "GET, HEAD"})
+    media_type = request.get_preferred_type(list(_SUFFIXES))
+    if media_type is None:
+        message = f"It comes as {' or '.join(_SUFFIXES)}."
+        return errors.problem(request, 406, "not_acceptable", message)
+    path = schema_file(_SUFFIXES[media_type])
+    try:
+        tag = _tags.get(path) or _tag_of(path)
+    except Unavailable as refusal:
+        return errors.domain_problem(request, refusal)
+    response: HttpResponseBase
+    if is_known(request, tag):
+        response = HttpResponse(status=304)
+    else:
+        response = FileResponse(path.open("rb"), content_type=media_type, filename=f"Fairshare{path.suffix}")
+    response["ETag"] = f'"{tag}"'
+    response["Cache-Control"] = "public, no-cache"
+    response["Vary"] = "Accept"
+    return response
+
+
+def _tag_of(path: Path) -> str:
+    """After the file was made where the start of the stack has not left one: by one request, others are refused."""
+    if not _making.acquire(blocking=False):
+        raise Unavailable("The description is being made: ask again in a moment.", code="being_made")
+    try:
+        if not path.exists():
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            unfinished = path.with_suffix(".made")
+            unfinished.write_bytes(make_schema(path.suffix[1:]))
+            unfinished.replace(path)
+        return _tags.setdefault(path, hashlib.sha256(path.read_bytes()).hexdigest()[:32])
+    finally:
+        _making.release()
+
+
+def make_schema(suffix: str) -> bytes:
+    """suffix: yaml or json. Not thread-safe: generators share state of serializers."""
+    made = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
+    content: bytes = _RENDERERS[suffix]().render(made, renderer_context={})
+    return content

@@ -1,0 +1,266 @@
+"""Edits of a draft as sentences, and its entries as lines: shares to type over, target before and after."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from apps.dashboard.figures import bars
+from apps.dashboard.figures.bars import Bullet, Tolerance
+from apps.dashboard.review.words import date_words
+from apps.dashboard.shell import presentation
+from apps.policies.changesets.draft_tree import DraftTree
+from apps.policies.models import ChangeSet
+from apps.policies.tree.columns import Node
+from apps.priorities.selectors.changesets.draft import DraftRow
+
+# --- Edits as sentences -----------------------------------------------------------------------------------------------
+ICONS = {
+    "set_shares": ("chg", "pencil"),
+    "add": ("add", "plus"),
+    "rename": ("chg", "pencil"),
+    "move": ("mov", "arrows-move"),
+    "archive": ("del", "archive"),
+    "restore": ("add", "arrow-back-up"),
+    "lock": ("chg", "lock"),
+    "set_scope": ("chg", "stack-2"),
+    "set_dates": ("chg", "calendar"),
+    "set_kind": ("chg", "pencil"),
+    "set_members": ("chg", "user-plus"),
+    "set_policy": ("chg", "adjustments-horizontal"),
+    "adjust_usage": ("chg", "history"),
+    "mount": ("chg", "world-share"),
+}
+_SETTINGS = {
+    "algorithm": gettext_lazy("algorithm"),
+    "metric": gettext_lazy("metric"),
+    "window": gettext_lazy("usage window"),
+    "approach": gettext_lazy("approach"),
+    "fallback_factor": gettext_lazy("factor of unmapped accounts"),
+    "tolerance": gettext_lazy("tolerance"),
+    "review": gettext_lazy("review of large changes"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EditLine:
+    """One operation of the log; `uid` leads to its entry where that is still there."""
+
+    index: int
+    op: str
+    css: str
+    icon: str
+    words: str
+    uid: UUID | None
+
+
+def edit_lines(operations: Sequence[Mapping[str, Any]], tree: DraftTree, *, most: int = 50) -> list[EditLine]:
+    """The last ones, newest first."""
+    first = max(0, len(operations) - most)
+    found = []
+    for index in range(len(operations) - 1, first - 1, -1):
+        operation = operations[index]
+        css, icon = ICONS.get(operation["op"], ("chg", "pencil"))
+        named = operation.get("entry") or operation.get("uid")
+        uid = UUID(str(named)) if named else None
+        there = uid if uid is not None and tree.get(uid) is not None else None
+        found.append(EditLine(index, operation["op"], css, icon, words_of(operation, tree), there))
+    return found
+
+
+def words_of(operation: Mapping[str, Any], tree: DraftTree) -> str:
+    """One edit in words."""
+    kind = operation["op"]
+    name = _name(operation.get("entry"), tree)
+    if kind == "set_shares":
+        return _shares(name, operation["shares"], tree)
+    if kind == "add":
+        told = {"name": operation["name"], "parent": _name(operation["parent"], tree)}
+        return _("%(name)s added to %(parent)s with %(shares)s") % {**told, "shares": _amount(operation["shares"])}
+    if kind in ("move", "restore"):
+        text = _("%(name)s moved to %(parent)s") if kind == "move" else _("%(name)s restored in %(parent)s")
+        return text % {"name": name, "parent": _name(operation.get("parent"), tree)}
+    if kind == "set_policy":
+        return _("Settings: %(parts)s") % {
+            "parts": ", ".join(str(_SETTINGS.get(part, part)) for part in operation["settings"])
+        }
+    return _plain_words(kind, name, operation)
+
+
+def _plain_words(kind: str, name: str, operation: Mapping[str, Any]) -> str:
+    if kind == "rename":
+        return _("%(name)s renamed to %(new)s") % {"name": name, "new": operation["name"]}
+    if kind == "lock":
+        text = _("%(name)s locked") if operation.get("locked", True) else _("%(name)s unlocked")
+        return text % {"name": name}
+    texts = {
+        "archive": _("%(name)s archived"),
+        "set_scope": _("scope of %(name)s: %(scope)s"),
+        "set_kind": _("%(name)s becomes a %(kind)s"),
+        "set_members": _("rules for members of %(name)s"),
+        "mount": _("maintainer of the entries below %(name)s"),
+        "adjust_usage": _("usage of %(name)s corrected"),
+        "set_dates": _("dates of %(name)s: %(dates)s"),
+    }
+    more = {
+        "scope": operation.get("scope") or _("as above"),
+        "kind": operation.get("kind", ""),
+        "dates": date_words(operation.get("dates")),
+    }
+    return texts.get(kind, kind + " %(name)s") % {"name": name, **more}
+
+
+def _shares(name: str, shares: Any, tree: DraftTree) -> str:
+    if not isinstance(shares, Mapping):
+        return _("%(name)s gets %(shares)s") % {"name": name, "shares": _amount(shares)}
+    source = shares.get("from", "siblings")
+    if source == "siblings":
+        giver = _("its siblings in proportion")
+    elif source == "reserve":
+        giver = _("the reserve")
+    else:
+        giver = ", ".join(_name(uid, tree) for uid in source[:3])
+        if len(source) > 3:
+            giver = _("%(names)s and %(n)s more") % {"names": giver, "n": len(source) - 3}
+    told = {"name": name, "percent": presentation.percent(float(shares["percent"]) / 100, 2), "giver": giver}
+    return _("%(name)s gets %(percent)s of its parent, from %(giver)s") % told
+
+
+def _amount(shares: Any) -> str:
+    if not isinstance(shares, int | float):
+        return _("its parent’s shares")
+    return ngettext("%(n)s share", "%(n)s shares", 1 if shares == 1 else 2) % {"n": presentation.shares_short(shares)}
+
+
+def _name(uid: object, tree: DraftTree) -> str:
+    """As the draft calls it, else as it was called; only the root has no other name for itself."""
+    if uid is None:
+        return ""
+    try:
+        known = UUID(str(uid))
+    except ValueError:
+        return str(uid)
+    node: Node | None = tree.get(known) or tree.before(known)
+    return node.name if node is not None else _("an archived entry")
+
+
+def title_of(draft: ChangeSet) -> str:
+    """The first line of its reason is what a draft is called."""
+    first = draft.reason.strip().split("\n", 1)[0][:80]
+    return first or _("Draft %(number)s") % {"number": draft.pk}
+
+
+# --- Entries as lines -------------------------------------------------------------------------------------------------
+DRAFT_WIDTH = 136
+SHARES, PERCENT = "shares", "percent"
+
+
+@dataclass(frozen=True, slots=True)
+class DraftLine:
+    """One entry as the editor shows it."""
+
+    row: DraftRow
+    index: int
+    typed: str  # what stands in its field
+    exact: str
+    target: str
+    target_before: str  # "" where it is the same
+    change: str
+    actual: str
+    bar: Bullet | None
+    is_zero: bool
+
+    @property
+    def guides(self) -> int:
+        return self.row.level - 1
+
+    @property
+    def is_parent(self) -> bool:
+        return self.row.n_children > 0
+
+    @property
+    def css(self) -> str:
+        return "edited" if self.row.status else "shifted" if self.row.is_shifted else ""
+
+
+def draw_draft(
+    rows: Sequence[DraftRow],
+    *,
+    tolerance: Tolerance,
+    mode: str = SHARES,
+    width: int = DRAFT_WIDTH,
+    first_index: int = 2,
+) -> list[DraftLine]:
+    """Siblings share one scale."""
+    scales = _scales(rows, tolerance)
+    return [_line(row, index, scales, tolerance, mode, width) for index, row in enumerate(rows, start=first_index)]
+
+
+def typed_value(row: DraftRow, mode: str) -> str:
+    """The text of the field: six significant digits, or *inherit*."""
+    if mode == PERCENT and row.node.shares is not None:
+        return "" if row.target is None else presentation.shares_short(float(f"{row.target * 100:.6g}"))
+    return presentation.shares_short(row.node.shares)
+
+
+def sum_words(rows: Iterable[DraftRow]) -> str:
+    """What the shown targets come to; empty where somebody passes shares on or nobody has any."""
+    targets = [row.target for row in rows]
+    if not targets or any(target is None for target in targets):
+        return ""
+    total = sum(target or 0.0 for target in targets)
+    return presentation.percent(total) if total else ""
+
+
+def _line(
+    row: DraftRow, index: int, scales: dict[UUID | None, float], tolerance: Tolerance, mode: str, width: int
+) -> DraftLine:
+    is_root = row.node.parent_uid is None
+    moved = not is_root and _differs(row)
+    bar = None
+    if not is_root and row.target is not None:
+        state = presentation.balance(row.actual, row.target, has_usage=row.has_usage, tolerance=tolerance).state
+        bar = bars.draw(
+            actual=row.actual,
+            target=row.target,
+            maximum=scales.get(row.node.parent_uid, 1.0),
+            state=state,
+            width=width,
+            tolerance=tolerance,
+            before=row.target_before if moved else None,
+        )
+    before = presentation.percent(row.target_before) if row.target_before is not None else _("none")
+    return DraftLine(
+        row=row,
+        index=index,
+        typed="" if is_root else typed_value(row, mode),
+        exact=presentation.shares(row.node.shares),
+        target=presentation.percent(1.0 if is_root else row.target),
+        target_before=before.replace("\u00a0%", "") if moved else "",
+        change=presentation.change(row.target_before, row.target)
+        if moved and row.target_before is not None and row.target is not None
+        else "",
+        actual=presentation.percent(row.actual),
+        bar=bar,
+        is_zero=row.node.shares == 0,
+    )
+
+
+def _differs(row: DraftRow) -> bool:
+    if row.target is None or row.target_before is None:
+        return row.target is not row.target_before
+    return abs(row.target - row.target_before) > 1e-12
+
+
+def _scales(rows: Iterable[DraftRow], tolerance: Tolerance) -> dict[UUID | None, float]:
+    groups: dict[UUID | None, list[tuple[float, float]]] = defaultdict(list)
+    for row in rows:
+        highest = max(row.target or 0.0, row.target_before or 0.0)
+        groups[row.node.parent_uid].append((row.actual or 0.0, highest))
+    return {parent: bars.share_scale(pairs, tolerance) for parent, pairs in groups.items()}

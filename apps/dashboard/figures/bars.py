@@ -1,0 +1,143 @@
+"""Geometry of bars: the bullet bar of an entry, and the meter of what is handed out.
+
+The template draws them as SVG attributes. A bar of width W maps v to x(v) = 1 + v·(W − 2)/max, clipped to 0..max.
+Shares are fractions 0..1 here; words and percent signs are made in `presentation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+# --- Bullet bar -------------------------------------------------------------------------------------------------------
+HEIGHT = 16
+TREE_WIDTH = 120
+CARD_WIDTH = 200
+PANEL_WIDTH = 288
+AGAINST_TARGET = 1.6
+SHARE_STEPS = (0.01, 0.02, 0.05, 0.10, 0.15, 0.20, 0.25, 0.30, 0.40, 0.50, 0.60, 0.75, 1.0)
+_MIN_BAR = 1.5
+_MIN_BAND = 2.0
+
+
+class State(StrEnum):
+    """What the bar says; the value is its CSS class."""
+
+    ON = "on"
+    OVER = "over"
+    UNDER = "under"
+    IDLE = "idle"
+    NO_DATA = "nodata"
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """Half the width of the band: a part of the target, and at least so much of the whole."""
+
+    relative: float = 0.10
+    floor: float = 0.005
+
+    def around(self, target: float) -> float:
+        return max(self.relative * target, self.floor)
+
+
+USUAL_TOLERANCE = Tolerance()
+
+
+@dataclass(frozen=True, slots=True)
+class Bullet:
+    """Coordinates of one bar, rounded to a tenth of a pixel; None where a part is not drawn."""
+
+    state: State
+    width: int
+    track_width: float
+    band_x: float | None
+    band_width: float | None
+    bar_width: float | None
+    over_path: str | None
+    was_x: float | None
+    tick_x: float | None
+
+
+def share_scale(pairs: Iterable[tuple[float, float]], tolerance: Tolerance = USUAL_TOLERANCE) -> float:
+    """The smallest step that holds every (actual, target + tolerance) of one group of siblings."""
+    needed = max((max(actual, target + tolerance.around(target)) for actual, target in pairs), default=1.0)
+    return next((step for step in SHARE_STEPS if step >= needed - 1e-12), 1.0)
+
+
+def differ_tenfold(targets: Iterable[float]) -> bool:
+    """Whether one common scale would flatten the small ones of these targets."""
+    positive = [target for target in targets if target > 0]
+    return len(positive) > 1 and max(positive) > 10 * min(positive)
+
+
+def against_target(target: float) -> float:
+    """Scale on which every tick stands at the same place: the bar ends at 160 % of the target."""
+    return AGAINST_TARGET * target if target > 0 else SHARE_STEPS[0]
+
+
+def draw(
+    *,
+    actual: float | None,
+    target: float | None,
+    maximum: float,
+    state: State,
+    width: int = TREE_WIDTH,
+    before: float | None = None,
+    tolerance: Tolerance = USUAL_TOLERANCE,
+) -> Bullet:
+    """Coordinates for one bar; `before` is the target a draft started from."""
+    pixels = (width - 2) / maximum
+
+    def x(value: float) -> float:
+        return 1 + min(max(value, 0.0), maximum) * pixels
+
+    band_x = band_width = tick_x = bar_width = over_path = None
+    if target is not None:
+        slack = tolerance.around(target)
+        left, right = x(target - slack), x(target + slack)
+        band_x, band_width = _tenth(left), _tenth(max(right - left, _MIN_BAND))
+        band_x = min(band_x, _tenth(width - 1 - band_width))
+        tick_x = _tenth(x(target) - 1)
+    if actual is not None and state is not State.NO_DATA:
+        bar_width = _tenth(max(x(actual) - 1, _MIN_BAR))
+        if actual > maximum * (1 + 1e-9):
+            over_path = f"M{width - 6} 2L{width} 8L{width - 6} 14Z"
+    was_x = _tenth(x(before) - 1) if before is not None else None
+    return Bullet(state, width, width - 2, band_x, band_width, bar_width, over_path, was_x, tick_x)
+
+
+def _tenth(value: float) -> float:
+    return round(value, 1)
+
+
+# --- Meter ------------------------------------------------------------------------------------------------------------
+WIDTH = 64
+_REACH = 1.2  # the meter ends at 120 % of the limit
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """Coordinates of one meter; `more` is the part beyond the limit, None where there is none."""
+
+    width: int
+    track_width: int
+    bar_width: float
+    more_x: float
+    more_width: float | None
+    tick_x: float
+
+
+def draw_meter(part: float, *, width: int = WIDTH) -> Meter:
+    """part: of the limit, 1 where it is reached."""
+    pixels = (width - 2) / _REACH
+    within, beyond = min(max(part, 0.0), 1.0), min(max(part - 1, 0.0), _REACH - 1)
+    return Meter(
+        width=width,
+        track_width=width - 2,
+        bar_width=round(within * pixels, 1),
+        more_x=round(1 + pixels, 1),
+        more_width=round(max(beyond * pixels, 1.5), 1) if beyond > 0 else None,
+        tick_x=round(pixels, 1),
+    )

@@ -1,0 +1,202 @@
+"""Geometry of strips along the days: coverage of sources, and promises over the months."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from apps.policies.allocations.records import Period
+from apps.usage.quality.coverage import Coverage, Day
+
+# --- Coverage ---------------------------------------------------------------------------------------------------------
+WIDE, BESIDE, NARROW = 940, 740, 340
+WIDE_DAYS, NARROW_DAYS = 60, 28
+TICK_EVERY = 14
+_LABELS = 150
+_TOP = 22
+_ROW = 24
+_GAP = 2.0
+_LONGEST = 22
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    x: str
+    kind: Coverage
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    name: str
+    text_y: int
+    y: int
+    half_y: int
+    line_y: int
+    cells: Sequence[Cell]
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageFigure:
+    """Everything in pixels of the view box; widths as strings, so that no locale puts a comma into them."""
+
+    width: int
+    height: int
+    cell_width: str
+    hole_width: str
+    ticks: Sequence[tuple[str, str]]
+    strips: Sequence[Strip]
+
+
+def coverage_figure(
+    rows: Sequence[tuple[str, Sequence[Day]]], *, width: int, n_days: int, labels: dict[int, str]
+) -> CoverageFigure:
+    """`labels` are the day headings by index from the left; rows are cut to their last `n_days`.
+
+    One row alone needs no name beside it, so its cells take the whole width.
+    """
+    left = _LABELS if len(rows) > 1 else 0
+    step = (width - left) / n_days
+    return CoverageFigure(
+        width=width,
+        height=_TOP + _ROW * len(rows),
+        cell_width=_px(step - _GAP),
+        hole_width=_px(step - _GAP - 1.5),
+        ticks=[(_px(left + index * step), text) for index, text in labels.items()],
+        strips=[_strip(name, days[-n_days:], row, left, step) for row, (name, days) in enumerate(rows)],
+    )
+
+
+def _strip(name: str, days: Sequence[Day], row: int, left: int, step: float) -> Strip:
+    y = _TOP + row * _ROW
+    shown = name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
+    cells = [
+        Cell(_px(left + index * step + (0.75 if day.state is Coverage.HOLE else 0)), day.state)
+        for index, day in enumerate(days)
+    ]
+    return Strip(shown if left else "", y + 14, y, y + 9, y + 8, cells)
+
+
+def _px(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+# --- Calendar ---------------------------------------------------------------------------------------------------------
+WIDTH, LABELS, ROW, TOP = 1090, 190, 27, 22
+MONTHS = 15
+SOON = timedelta(days=60)
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One promise: the whole bar, the passed part of it, and an amber end where it ends soon without a successor."""
+
+    x: float
+    y: int
+    width: float
+    done_width: float | None
+    is_next: bool
+    soon_x: float | None
+    soon_top: int
+    soon_bottom: int
+    text: str
+    text_x: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRow:
+    label: str
+    text_y: int
+    bars: Sequence[Bar]
+
+
+@dataclass(frozen=True, slots=True)
+class Month:
+    x: float
+    text_x: float
+    label: str
+    is_year: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    width: int
+    height: int
+    bottom: int
+    months: Sequence[Month]
+    rows: Sequence[PlanRow]
+    now_x: float
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What a bar stands for: days, words, and whether something follows."""
+
+    period: Period
+    text: str
+    is_covered: bool
+
+
+def months_around(today: date) -> Period:
+    """Six months back, eight ahead, whole months."""
+    first = _month(today, -6)
+    return Period(first, _month(first, MONTHS) - timedelta(days=1))
+
+
+def draw_plan(
+    lines: Sequence[tuple[str, Sequence[Span]]], today: date, month_names: Sequence[tuple[date, str]]
+) -> Plan:
+    """lines: a label and its spans each. month_names: the first days of the shown months with how they are written."""
+    shown = months_around(today)
+    bottom = TOP + ROW * len(lines) + 6
+    pixels = (WIDTH - LABELS - 1) / shown.n_days
+
+    def x(day: date) -> float:
+        return round(LABELS + 1 + (day - shown.starts_on).days * pixels, 1)
+
+    rows = []
+    for number, (label, spans) in enumerate(lines):
+        y = TOP + 9 + ROW * number
+        bars = [bar for span in spans if (bar := _bar(span, shown, today, y, x)) is not None]
+        rows.append(PlanRow(_cut(label, 24), y + 12, bars))
+    months = [Month(x(day), round(x(day) + 5, 1), name, day.month == 1) for day, name in month_names]
+    return Plan(WIDTH, bottom + 4, bottom, months, rows, x(today))
+
+
+def _bar(span: Span, shown: Period, today: date, y: int, x: Callable[[date], float]) -> Bar | None:
+    part = span.period.overlap(shown)
+    if part is None:
+        return None
+    left, right = x(part.starts_on), x(part.ends_on + timedelta(days=1))
+    width = max(right - left - 1, 2.0)
+    done = min(max(x(today) - left, 0.0), width)
+    ends_soon = today - SOON / 2 <= span.period.ends_on <= today + SOON and not span.is_covered
+    fits = int(width // 6.5)
+    marks_end = ends_soon and part.ends_on == span.period.ends_on
+    return Bar(
+        x=left,
+        y=y,
+        width=round(width, 1),
+        done_width=round(done, 1) if done else None,
+        is_next=part.starts_on > today,
+        soon_x=round(right - 1, 1) if marks_end else None,
+        soon_top=y - 3,
+        soon_bottom=y + 19,
+        text=span.text if len(span.text) <= fits else "",
+        text_x=round(left + 6, 1),
+    )
+
+
+def _month(day: date, n: int) -> date:
+    """The first of the month, n months on."""
+    months = day.year * 12 + day.month - 1 + n
+    return date(months // 12, months % 12 + 1, 1)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def first_days(today: date) -> list[date]:
+    first = months_around(today).starts_on
+    return [_month(first, n) for n in range(MONTHS)]

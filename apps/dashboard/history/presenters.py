@@ -1,0 +1,341 @@
+"""A policy's history as pages show it: revisions by day, choices, and what differs between two, as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from typing import Any
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import formats, timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from apps.core import clock
+from apps.core.errors import FieldProblem, Invalid
+from apps.dashboard.review import words as change_words
+from apps.dashboard.shell import lines, presentation
+from apps.dashboard.shell.requests import actor_of
+from apps.policies.changesets import drafts
+from apps.policies.changesets.change_sets import ChangeSetAccess
+from apps.policies.models import Policy, Revision
+from apps.policies.publishing.revert import revisions_reverted
+from apps.policies.selectors import list_revisions
+from apps.policies.tree.revision_diff import EntryDifference
+from apps.priorities.selectors import RevisionDiff
+from apps.priorities.selectors.history import PLACE, Correction, HistoryLine
+
+# --- Differences ------------------------------------------------------------------------------------------------------
+# Class, icon, and what it is for somebody who sees neither.
+MARKS = {
+    "added": ("add", "plus", gettext_lazy("Added")),
+    "removed": ("del", "archive", gettext_lazy("Archived")),
+    "moved": ("mov", "arrows-move", gettext_lazy("Moved")),
+    "changed": ("chg", "pencil", gettext_lazy("Changed")),
+    "kept": ("keep", "on", gettext_lazy("Indirect")),
+}
+FIELDS = {
+    "shares": gettext_lazy("shares"),
+    "name": gettext_lazy("name"),
+    "kind": gettext_lazy("kind"),
+    "scope": gettext_lazy("scope"),
+    "scope_sources": gettext_lazy("sources"),
+    "locked": gettext_lazy("lock"),
+    "dates": gettext_lazy("dates"),
+    "members": gettext_lazy("members by rule"),
+    "is_group": gettext_lazy("may have children"),
+    PLACE: gettext_lazy("parent"),
+    "archived": gettext_lazy("state"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DiffLine:
+    """One field of one entry; the lines of an entry after its first say only the field."""
+
+    css: str
+    icon: str
+    label: str
+    name: str
+    where: str
+    url: str
+    field: str
+    before: str
+    after: str
+    effect: str
+    is_first: bool
+
+
+def diff_lines(diff: RevisionDiff, rows: Sequence[EntryDifference], *, now: int) -> Iterator[DiffLine]:
+    """Links lead to the entry as it was in the later of the revisions that has it."""
+
+    def moment(row: EntryDifference) -> str:
+        there = diff.before.number if row.change == "removed" else diff.after.number
+        return "" if there == now else f"?at={there}"
+
+    return entry_lines(rows, policy_slug=diff.policy.slug, moment=moment)
+
+
+def entry_lines(
+    rows: Sequence[EntryDifference], *, policy_slug: str, moment: Callable[[EntryDifference], str] = lambda row: ""
+) -> Iterator[DiffLine]:
+    """moment: what the address of an entry ends with."""
+    for row in rows:
+        css, icon, label = MARKS[row.change]
+        for at, (field, before, after) in enumerate(_fields(row)):
+            yield DiffLine(
+                css=css,
+                icon=icon,
+                label=str(label),
+                name=row.name,
+                where=_where(row),
+                url=lines.entry_url(policy_slug, row.uid, row.name, moment(row)),
+                field=field,
+                before=before,
+                after=after,
+                effect="" if at else effect(row),
+                is_first=not at,
+            )
+
+
+def settings_rows(diff: RevisionDiff) -> list[tuple[str, str, str]]:
+    """Name, before and after of each setting."""
+    return [(setting_name(name), *_setting_values(name, before, after)) for name, before, after in diff.settings]
+
+
+def setting_name(name: str) -> str:
+    """usage window: half life, for window.half_life_s."""
+    part, _dot, keys = name.partition(".")
+    words = keys.removesuffix("_s").replace("_", " ").replace(".", ", ")
+    return f"{change_words.PARTS.get(part, part)}: {words}" if words else str(change_words.PARTS.get(part, part))
+
+
+def _setting_values(name: str, before: Any, after: Any) -> tuple[str, str]:
+    key = "" if name.startswith("metric.weights.") else name.rpartition(".")[2]  # a weight of core-seconds is no time
+    return change_words.value_words(before, key), change_words.value_words(after, key)
+
+
+def correction_words(correction: Correction) -> str:
+    """+12 core-hours."""
+    sign = "+" if correction.amount_s > 0 else presentation.MINUS
+    unit = change_words.UNITS.get(correction.resource, correction.resource)
+    return f"{sign}{presentation.core_hours(abs(correction.amount_s))} {unit}"
+
+
+def effect(row: EntryDifference) -> str:
+    """By how many points of its group its target moves: +7.5 pts."""
+    before, after = row.target_before, row.target_after
+    if before is None and after is None:
+        return ""
+    return _("%(n)s pts") % {"n": presentation.change(before or 0.0, after or 0.0)}
+
+
+def field_key(field: str, before: Any, after: Any) -> str:
+    """Which phrase `field_words` makes: the field, or what happened to the entry."""
+    if field == "archived":
+        return "archived" if after else "restored" if before else "added"
+    return "moved" if field == PLACE else field
+
+
+def field_words(field: str, before: Any, after: Any) -> str:
+    """One change of an entry's history as a phrase: shares 20 to 30, moved from physics to biology, archived."""
+    if field == "archived":
+        return _("archived") if after else _("restored") if before else _("added")
+    if field == PLACE:
+        elsewhere = _("elsewhere")
+        return _("moved from %(before)s to %(after)s") % {"before": before or elsewhere, "after": after or elsewhere}
+    if field == "locked":
+        return _("locked") if after else _("unlocked")
+    name, was, is_now = str(FIELDS.get(field, field)), value_words(field, before), value_words(field, after)
+    if before in (None, "", []):
+        return f"{name} {is_now}"
+    return _("%(field)s %(before)s to %(after)s") % {"field": name, "before": was, "after": is_now}
+
+
+def history_row(line: HistoryLine) -> dict[str, Any]:
+    """For the list of what changed an entry."""
+    words = [{"key": field_key(*each), "text": field_words(*each)} for each in line.fields]
+    return {"line": line, "words": words, "origin": origin_words(line.origin)}
+
+
+def value_words(field: str, value: Any) -> str:
+    """A field of an entry as people write it."""
+    if field == "shares":
+        return "" if value is None else presentation.shares(value if isinstance(value, int | float) else None)
+    if field == "dates":
+        return change_words.date_words(value if isinstance(value, Mapping) else None)
+    if field == "members":
+        n = len(value or ())
+        return ngettext("%(n)s rule", "%(n)s rules", n) % {"n": n} if n else _("none")
+    if field == "scope":
+        return str(value) if value else _("as above")
+    if field == "locked":
+        return _("locked") if value else _("open")
+    return change_words.value_words(value)
+
+
+def origin_words(origin: str) -> str:
+    """Where a change set came from, unless somebody wrote it by hand."""
+    return {
+        "import": _("from a file"),
+        "rule": _("by a membership rule"),
+        "dates": _("by date"),
+        "revert": _("undoes"),
+        "request": _("requested from below"),
+        "mount": _("from another site"),
+    }.get(origin, "")
+
+
+def verdict(diff: RevisionDiff) -> str:
+    """12 entries changed, 3 added, 2 settings differ."""
+    told = [
+        ngettext("%(n)s entry changed", "%(n)s entries changed", n) % {"n": presentation.count(n)}
+        for n in [diff.counts["changed"]]
+        if n
+    ]
+    counts = {_("moved"): diff.counts["moved"], _("added"): diff.counts["added"], _("archived"): diff.counts["removed"]}
+    told += [f"{presentation.count(n)} {word}" for word, n in counts.items() if n]
+    if diff.settings:
+        n = len(diff.settings)
+        told.append(ngettext("%(n)s setting changed", "%(n)s settings changed", n) % {"n": n})
+    if diff.corrections:
+        n = len(diff.corrections)
+        told.append(ngettext("%(n)s usage adjustment", "%(n)s usage adjustments", n) % {"n": n})
+    if not told:
+        return _("No visible differences") if diff.n_outside else _("No differences")
+    text = ", ".join(told)
+    return text[:1].upper() + text[1:]
+
+
+def _fields(row: EntryDifference) -> list[tuple[str, str, str]]:
+    """(field, before, after) in words; the place of what moved comes first."""
+    if row.change in ("added", "removed"):
+        kind, shares = (dict((name, (old, new)) for name, old, new in row.fields).get(f) for f in ("kind", "shares"))
+        which = 1 if row.change == "added" else 0
+        said = change_words.amount(_weight(shares[which] if shares else None))
+        if row.n_below:
+            n = row.n_below
+            more = ngettext("and %(n)s below it", "and %(n)s below it", n) % {"n": presentation.count(n)}
+            said = f"{said}, {more}"
+        sides = (_("none"), said) if which else (said, _("archived"))
+        return [(str(kind[which]) if kind else row.kind, *sides)]
+    found = []
+    if row.change == "moved":
+        found.append((str(FIELDS[PLACE]), _above(row.path_before), _above(row.path)))
+    if row.change == "kept":
+        return [(_("target"), presentation.percent(row.target_before), presentation.percent(row.target_after))]
+    for field, before, after in row.fields:
+        found.append((str(FIELDS.get(field, field)), value_words(field, before), value_words(field, after)))
+    return found
+
+
+def _weight(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _above(path: str) -> str:
+    """The path of the parent, without the slash it begins with."""
+    return path.rpartition("/")[0].removeprefix("/").replace("/", " / ") or _("the root")
+
+
+def _where(row: EntryDifference) -> str:
+    path = row.path or row.path_before
+    return path.rpartition("/")[0].removeprefix("/").replace("/", " / ")
+
+
+# --- Revisions --------------------------------------------------------------------------------------------------------
+PAGE = 50
+_MOST_OPTIONS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionRow:
+    """One line of the list. `change_url` is empty for who may not see the change set."""
+
+    revision: Revision
+    title: str
+    note: str
+    origin: str
+    change_url: str
+    reverted_by: int | None
+
+
+def revision_rows(
+    request: HttpRequest, policy: Policy, *, before: int | None, query: str
+) -> tuple[list[RevisionRow], int | None]:
+    """A page of the list, and with which revision the next one goes on."""
+    found = list_revisions(policy=policy, before=before, query=query, limit=PAGE + 1)
+    older = found[PAGE - 1].number if len(found) > PAGE else None
+    shown = found[:PAGE]
+    undone = revisions_reverted(policy, [revision.number for revision in shown])
+    access = ChangeSetAccess(policy, actor_of(request), clock.now())
+    return [_row(revision, undone, access.may_see(revision.change_set)) for revision in shown], older
+
+
+def _row(revision: Revision, undone: dict[int, int], may_see: bool) -> RevisionRow:
+    change_set = revision.change_set
+    n = revision.n_changed
+    note = ngettext("%(n)s entry changed", "%(n)s entries changed", n) % {"n": presentation.count(n)} if n else ""
+    origin = origin_words(change_set.origin)
+    if change_set.reverts_number:
+        origin = _("undoes revision %(n)s") % {"n": change_set.reverts_number}
+    return RevisionRow(
+        revision=revision,
+        title=revision.reason.strip().split("\n", 1)[0] or change_words.title_of(change_set),
+        note=note or _("settings or usage adjustments"),
+        origin=origin,
+        change_url=reverse("dashboard:change", kwargs={"change_set": change_set.pk}) if may_see else "",
+        reverted_by=undone.get(revision.number),
+    )
+
+
+def by_day(rows: Sequence[RevisionRow]) -> list[tuple[str, list[RevisionRow]]]:
+    """Under headings such as Thu 26 November."""
+
+    def key(row: RevisionRow) -> str:
+        return day_heading(row.revision.published_at)
+
+    return [(day, list(some)) for day, some in groupby(rows, key)]
+
+
+def day_heading(at: datetime) -> str:
+    here = timezone.localtime(at)
+    is_this_year = here.year == timezone.localtime(clock.now()).year
+    return formats.date_format(here, "D j F" if is_this_year else "D j F Y")
+
+
+def options(policy: Policy) -> list[dict[str, Any]]:
+    """Revisions to choose from, newest first."""
+    now = clock.now()
+    label = _("Rev %(n)s, %(day)s: %(reason)s")
+    return [
+        {
+            "number": revision.number,
+            "label": label
+            % {
+                "n": revision.number,
+                "day": presentation.day(revision.published_at, now),
+                "reason": revision.reason.split("\n", 1)[0][:60],
+            },
+        }
+        for revision in list_revisions(policy=policy, limit=_MOST_OPTIONS)
+    ]
+
+
+def may_draft(request: HttpRequest, policy: Policy) -> bool:
+    """Whether this person changes anything here: others are offered no way back."""
+    return drafts.may_edit(policy, actor_of(request), clock.now())
+
+
+def number_asked(request: HttpRequest, name: str) -> int | None:
+    """A revision's number from the address; what is none is refused, not guessed at."""
+    text = request.GET.get(name, "")
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        problem = _("is not a revision number")
+        raise Invalid(f"{name}: {problem}.", fields=[FieldProblem(name, problem)])
+    return int(text)

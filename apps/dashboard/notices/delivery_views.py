@@ -1,0 +1,232 @@
+"""The ways notices go out: mail as somebody wants it, and webhooks with the log of their deliveries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from apps.accounts.actor import Actor
+from apps.core import clock
+from apps.core.errors import Conflict, Invalid, NotAllowed, Stale
+from apps.dashboard.notices.forms import MailForm, WebhookForm
+from apps.dashboard.notices.rule_views import divided_policies, entry_uid
+from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
+from apps.notices import digests
+from apps.notices import webhooks as room
+from apps.notices.kinds import kinds
+from apps.notices.models import Delivery
+from apps.notices.rules import place_of
+from apps.notices.webhooks import WebhookLine
+
+
+# --- Mail -------------------------------------------------------------------------------------------------------------
+@require_http_methods(["GET", "HEAD", "POST"])
+def mail(request: HttpRequest) -> HttpResponse:
+    """Mail leads here to be stopped: one choice, one button."""
+    actor = actor_of(request)
+    found = digests.get_mail_settings(actor=actor)
+    chosen = found.preference
+    wanted = [name for name in kinds() if name not in chosen.muted]
+    form = MailForm(request.POST or None, initial={"interval": chosen.interval, "hour": chosen.hour, "kinds": wanted})
+    if request.method == "POST" and form.is_valid():
+        given = form.cleaned_data
+        try:
+            digests.set_preference(interval=given["interval"], hour=given["hour"], muted=form.muted(), actor=actor)
+        except Invalid as error:
+            form.add_refusal(error)
+        else:
+            messages.success(request, _("Saved"))
+            return SeeOther(reverse("dashboard:notice-mail"))
+    notices = reverse("dashboard:notices")
+    context = {
+        "form": form,
+        "found": found,
+        "zone": settings.TIME_ZONE,
+        "crumbs": [{"label": _("Notices"), "url": notices}, {"label": _("E-mail")}],
+    }
+    return render(request, "dashboard/notices/mail.html", context, status=422 if form.errors else 200)
+
+
+# --- Webhooks ---------------------------------------------------------------------------------------------------------
+_BADGES = {"sent": "ok", "failed": "bad", "waiting": "warn", "dropped": ""}
+
+
+def page_url(webhook: int, **_kwargs: Any) -> str:
+    return reverse("dashboard:webhook", kwargs={"webhook": webhook})
+
+
+@require_safe
+def webhooks(request: HttpRequest) -> HttpResponse:
+    actor, now = actor_of(request), clock.now()
+    lines = room.list_webhooks(at=now, actor=actor)
+    context = {
+        "rows": [(line, place_words(line)) for line in lines],
+        "may_add": actor.is_admin or bool(divided_policies(actor)),
+        **_crumbs(),
+    }
+    return render(request, "dashboard/notices/webhooks.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def new(request: HttpRequest) -> HttpResponse:
+    """The answer to the form shows the secret, once."""
+    actor = actor_of(request)
+    form = _form(request, actor)
+    if not (actor.is_admin or divided_policies(actor)):
+        raise NotAllowed(_("Webhooks are created by administrators and by managers of a group."))
+    if request.method == "POST" and form.is_valid():
+        given = form.cleaned_data
+        try:
+            uid = entry_uid(given["policy"], given["entry"], actor) if given["policy"] else None
+            made, secret = room.make_webhook(
+                name=given["name"],
+                url=given["url"],
+                kinds=given["kinds"],
+                at=clock.now(),
+                actor=actor,
+                place=place_of(policy_slug=given["policy"], entry_uid=uid, actor=actor),
+            )
+        except (Invalid, Conflict, NotAllowed) as error:
+            form.add_refusal(error)
+        else:
+            return _shown(request, made.pk, secret=secret)
+    context = {"form": form, "kinds": kinds().values(), **_crumbs(_("New webhook"))}
+    return render(request, "dashboard/notices/webhook_new.html", context, status=422 if form.errors else 200)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def webhook(request: HttpRequest, webhook: int) -> HttpResponse:
+    """Its settings, and what it was told."""
+    actor, now = actor_of(request), clock.now()
+    line = room.get_webhook(id=webhook, at=now, actor=actor)
+    if request.method != "POST":
+        return _shown(request, webhook)
+    form = _form(request, actor, line)
+    if form.is_valid():
+        given = form.cleaned_data
+        try:
+            room.change_webhook(
+                id=webhook,
+                version=given["version"] or 0,
+                name=given["name"],
+                url=given["url"],
+                kinds=given["kinds"],
+                at=now,
+                actor=actor,
+            )
+        except (Invalid, Conflict, Stale) as error:
+            form.add_refusal(error)
+        else:
+            messages.success(request, _("Saved"))
+            return SeeOther(page_url(webhook))
+    return _shown(request, webhook, form=form, status=412 if form.is_stale else 422)
+
+
+@require_safe
+@fragment(page_url)
+def log(request: HttpRequest, webhook: int) -> HttpResponse:
+    """What became of the newest deliveries; asks again while one is on its way."""
+    return render(request, "dashboard/notices/_log.html", _log(webhook, actor_of(request)))
+
+
+@require_POST
+def act(request: HttpRequest, webhook: int) -> HttpResponse:
+    """Test it, turn it on or off, give it a new secret, remove it."""
+    actor, now, step = actor_of(request), clock.now(), request.POST.get("step", "")
+    text = request.POST.get("version", "")
+    given: dict[str, Any] = {
+        "id": webhook,
+        "version": int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0,
+        "at": now,
+        "actor": actor,
+    }
+    try:
+        if step == "test":
+            room.send_test(id=webhook, at=now, actor=actor)
+            messages.success(request, _("Test sent; the result appears below."))
+        elif step in ("on", "off"):
+            room.turn(**given, is_on=step == "on")
+        elif step == "renew":
+            return _shown(request, webhook, secret=room.renew_secret(**given)[1])
+        elif step == "remove":
+            room.remove_webhook(**given)
+            messages.success(request, _("Webhook removed."))
+            return SeeOther(reverse("dashboard:webhooks"))
+        else:
+            raise Invalid(_("Unknown action. Reload the page."))
+    except (Conflict, Stale) as error:
+        messages.warning(request, error.message)
+    return SeeOther(page_url(webhook))
+
+
+def place_words(line: WebhookLine) -> str:
+    webhook = line.webhook
+    if webhook.policy is None:
+        return _("the whole site")
+    if line.path == "/":
+        return webhook.policy.name
+    return _("%(policy)s, at and below %(path)s") % {"policy": webhook.policy.name, "path": line.path}
+
+
+def _shown(
+    request: HttpRequest, id: int, *, secret: str = "", form: WebhookForm | None = None, status: int = 200
+) -> HttpResponse:
+    actor = actor_of(request)
+    line = room.get_webhook(id=id, at=clock.now(), actor=actor)
+    context = {
+        "line": line,
+        "webhook": line.webhook,
+        "place": place_words(line),
+        "secret": secret,
+        "form": form or _form(None, actor, line),
+        "kinds": kinds().values(),
+        **_log(id, actor),
+        **_crumbs(line.webhook.name),
+    }
+    answer = render(request, "dashboard/notices/webhook.html", context, status=status)
+    if secret:
+        answer["Cache-Control"] = "no-store"
+    return answer
+
+
+def _log(id: int, actor: Actor) -> dict[str, Any]:
+    deliveries = room.list_deliveries(id=id, at=clock.now(), actor=actor)
+    rows = [{"one": each, "css": _BADGES[each.state], "what": _what(each)} for each in deliveries]
+    is_moving = any(each.state == Delivery.State.WAITING and each.attempts == 0 for each in deliveries)
+    return {"rows": rows, "is_moving": is_moving, "webhook_id": id}
+
+
+def _what(delivery: Delivery) -> str:
+    if delivery.notice is None:
+        return _("Test")
+    return str(kinds()[delivery.notice.kind].title) if delivery.notice.kind in kinds() else delivery.notice.kind
+
+
+def _form(request: HttpRequest | None, actor: Actor, line: WebhookLine | None = None) -> WebhookForm:
+    initial: dict[str, Any] = {}
+    if line is not None:
+        found = line.webhook
+        initial = {"name": found.name, "url": found.url, "kinds": found.kinds, "version": found.version}
+    data = request.POST if request is not None and request.method == "POST" else None
+    form = WebhookForm(data, initial=initial, policies=divided_policies(actor), is_admin=actor.is_admin)
+    if line is not None:
+        del form.fields["policy"], form.fields["entry"]  # another place is another webhook
+    return form
+
+
+def _crumbs(last: str = "") -> dict[str, Any]:
+    crumbs: list[dict[str, Any]] = [
+        {"label": _("Notices"), "url": reverse("dashboard:notices")},
+        {"label": _("Webhooks")},
+    ]
+    if last:
+        crumbs[-1]["url"] = reverse("dashboard:webhooks")
+        crumbs.append({"label": last})
+    return {"crumbs": crumbs}

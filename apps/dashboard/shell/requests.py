@@ -1,0 +1,78 @@
+"""What every view does with a request: who asks, whole page or fragment, a table as a download."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import wraps
+from typing import Any, cast
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
+from django_htmx.middleware import HtmxDetails
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import User
+from apps.core.tables import harmless
+
+__all__ = ["SeeOther", "View", "actor_of", "csv_response", "fragment", "harmless", "is_htmx"]
+
+
+def actor_of(request: HttpRequest) -> Actor:
+    """The signed-in person, through a page. Views need a sign-in, so there always is one."""
+    return Actor(
+        user=cast(User, request.user),
+        via="page",
+        request_id=request.headers.get("X-Request-ID", "")[:64],
+        address=request.META.get("REMOTE_ADDR") or None,
+    )
+
+
+View = Callable[..., HttpResponse]
+
+
+class SeeOther(HttpResponseRedirect):
+    """303: go there with GET, whatever brought you here."""
+
+    status_code = 303
+
+
+def is_htmx(request: HttpRequest) -> bool:
+    return bool(cast("HtmxDetails | None", getattr(request, "htmx", None)))
+
+
+def fragment(page: Callable[..., str]) -> Callable[[View], View]:
+    """Mark a view that answers with a part of a page; `page(**kwargs)` names the whole one."""
+
+    def decorate(view: View) -> View:
+        @wraps(view)
+        def answer(request: HttpRequest, **kwargs: Any) -> HttpResponse:
+            if request.method in {"GET", "HEAD"} and not is_htmx(request):
+                return SeeOther(page(**kwargs))
+            return view(request, **kwargs)
+
+        return answer
+
+    return decorate
+
+
+def csv_response(file_name: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> StreamingHttpResponse:
+    """Streamed, so that a million lines need no memory. Numbers stay numbers; text is made harmless."""
+    response = StreamingHttpResponse(_lines([header], rows), content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="{file_name}"'
+    response["Cache-Control"] = "private, no-store"
+    return response
+
+
+class _Echo:
+    """What csv writes to: it hands every line straight on."""
+
+    def write(self, line: str) -> str:
+        return line
+
+
+def _lines(first: Iterable[Sequence[Any]], rest: Iterable[Sequence[Any]]) -> Iterator[str]:
+    writer = csv.writer(_Echo(), quoting=csv.QUOTE_NONNUMERIC)
+    for rows in (first, rest):
+        for row in rows:
+            cells = [harmless(cell) if isinstance(cell, str) else cell for cell in row]
+            yield str(writer.writerow(cells))

@@ -1,0 +1,252 @@
+"""Usage sources set up and kept by administrators, and how each comes in, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from apps.accounts.actor import Actor
+from apps.core import clock
+from apps.core.errors import Conflict, Invalid, NotAllowed, Stale
+from apps.dashboard.shell import presentation
+from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
+from apps.dashboard.sources.forms import SourceForm, first_values, initial_of, typed_command
+from apps.runs.models import Run
+from apps.usage import selectors
+from apps.usage.authority import refuse_peer
+from apps.usage.models import Source
+from apps.usage.sources import services as sources
+from apps.usage.sources.services import newest_collection
+
+# --- Collection in words ----------------------------------------------------------------------------------------------
+KINDS: Sequence[tuple[str, Any, Any, str]] = (
+    (
+        Source.Kind.PUSH,
+        gettext_lazy("Push (API or upload)"),
+        gettext_lazy("A collector sends records with a token, or people upload files."),
+        "send",
+    ),
+    (
+        Source.Kind.DIRECTORY,
+        gettext_lazy("A watched folder"),
+        gettext_lazy("Accounting files in a folder that the worker can read."),
+        "folder",
+    ),
+    (
+        Source.Kind.COMMAND,
+        gettext_lazy("A command of the scheduler"),
+        gettext_lazy("sacct, squeue, qstat or another program permitted by the operator, run on a schedule."),
+        "server-2",
+    ),
+    (
+        Source.Kind.SLURM_REST,
+        gettext_lazy("Slurm's REST daemon"),
+        gettext_lazy("Finished jobs from its accounting database, and current jobs."),
+        "plug-connected",
+    ),
+)
+LABELS = {kind: label for kind, label, _text, _icon in KINDS}
+PEER_LABEL = gettext_lazy("A peer’s feed: nothing to collect or to upload here")
+
+
+@dataclass(frozen=True, slots=True)
+class CollectingLine:
+    """badge: of the kinds ok, bad, warn and none. error is for administrators only."""
+
+    label: str
+    is_collected: bool
+    what: str
+    rhythm: str
+    key: str  # of the state: paused, at_work, not_yet, works, failed or in_part
+    badge: str
+    state: str
+    next: str
+    error: str
+    is_at_work: bool
+
+
+def collecting_line(source: Source, newest: Run | None, now: datetime, *, tells_all: bool) -> CollectingLine:
+    is_at_work = newest is not None and newest.state in (Run.State.QUEUED, Run.State.RUNNING)
+    key, badge, state = _state(source, newest, is_at_work)
+    return CollectingLine(
+        label=str(LABELS.get(source.kind, PEER_LABEL)),
+        is_collected=source.is_collected,
+        what=_what(source) if tells_all else "",
+        rhythm=_rhythm(source),
+        key=key,
+        badge=badge,
+        state=state,
+        next=_next(source, now),
+        error=source.collect_error if tells_all else "",
+        is_at_work=is_at_work,
+    )
+
+
+def _state(source: Source, newest: Run | None, is_at_work: bool) -> tuple[str, str, str]:
+    """Key, badge and words."""
+    if source.is_paused:
+        return "paused", "", _("paused")
+    if is_at_work:
+        return "at_work", "", _("collecting now")
+    works = ("works", "ok", _("works"))
+    if newest is None or newest.state == Run.State.CANCELLED:
+        return ("not_yet", "", _("not collected yet")) if source.collected_at is None else works
+    if newest.state == Run.State.FAILED:
+        return "failed", "bad", _("failed")
+    return ("in_part", "warn", _("partly works")) if source.collect_error else works
+
+
+def _what(source: Source) -> str:
+    terms = source.collecting
+    if source.kind == Source.Kind.DIRECTORY:
+        return f"{terms['folder']}/{terms['pattern']}"
+    if source.kind == Source.Kind.COMMAND:
+        return typed_command(terms["command"])
+    return str(terms.get("address", ""))
+
+
+def _rhythm(source: Source) -> str:
+    if not source.collect_every_s:
+        return _("manual")
+    return _("every %(time)s") % {"time": presentation.duration(source.collect_every_s)}
+
+
+def _next(source: Source, now: datetime) -> str:
+    if source.is_paused:
+        return _("after you resume it")
+    if source.collect_due_at is None:
+        return _("manual")
+    seconds = presentation.seconds_between(now, source.collect_due_at)
+    return _("at once") if seconds <= 0 else _("in %(time)s") % {"time": presentation.age(seconds)}
+
+
+# --- Views ------------------------------------------------------------------------------------------------------------
+_REFUSALS = (Invalid, Conflict, Stale)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def new(request: HttpRequest) -> HttpResponse:
+    """First how it comes in, then what that kind must be told."""
+    actor = _administrator(request)
+    kind = request.GET.get("kind", "")
+    if kind not in LABELS:
+        return render(
+            request, "dashboard/usage/source_kinds.html", {"kinds": KINDS, "crumbs": _crumbs(_("New source"))}
+        )
+    if request.method != "POST":
+        return _page(request, SourceForm(initial=first_values(kind), kind=kind, is_new=True))
+    form = SourceForm(request.POST, kind=kind, is_new=True)
+    if form.is_valid():
+        try:
+            made = sources.set_up_source(
+                slug=form.cleaned_data["slug"], given=form.given(), at=clock.now(), actor=actor
+            )
+        except _REFUSALS as refusal:
+            form.add_refusal(refusal)
+        else:
+            messages.success(request, _("The source is set up."))
+            return SeeOther(_url(made.slug))
+    return _page(request, form, status=422)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def settings(request: HttpRequest, slug: str) -> HttpResponse:
+    """What it is told; the tag says which state of it was read."""
+    actor = _administrator(request)
+    found = selectors.get_source(slug=slug, actor=actor)
+    refuse_peer(found)
+    if request.method != "POST":
+        return _page(request, SourceForm(initial=initial_of(found), kind=found.kind, is_new=False), found)
+    form = SourceForm(request.POST, kind=found.kind, is_new=False)
+    if form.is_valid():
+        try:
+            tag = request.POST.get("tag", "")
+            sources.change_source(slug=slug, tag=tag, given=form.given(), at=clock.now(), actor=actor)
+        except _REFUSALS as refusal:
+            form.add_refusal(refusal)
+        else:
+            messages.success(request, _("Settings saved."))
+            return SeeOther(_url(slug))
+    return _page(request, form, found, status=412 if form.is_stale else 422)
+
+
+@require_POST
+def pause(request: HttpRequest, slug: str) -> HttpResponse:
+    sources.pause_source(slug=slug, at=clock.now(), actor=actor_of(request))
+    messages.success(request, _("Paused: nothing is collected until you resume it."))
+    return SeeOther(_url(slug))
+
+
+@require_POST
+def resume(request: HttpRequest, slug: str) -> HttpResponse:
+    sources.resume_source(slug=slug, at=clock.now(), actor=actor_of(request))
+    messages.success(request, _("Resumed; collection continues where it stopped."))
+    return SeeOther(_url(slug))
+
+
+@require_POST
+def collect(request: HttpRequest, slug: str) -> HttpResponse:
+    sources.collect_now(slug=slug, at=clock.now(), actor=actor_of(request))
+    return SeeOther(_url(slug) + "#collecting")
+
+
+def _url(slug: str) -> str:
+    return reverse("dashboard:source", kwargs={"slug": slug})
+
+
+@fragment(page=_url)
+@require_safe
+def collecting(request: HttpRequest, slug: str) -> HttpResponse:
+    """Polled while a collection is at work; once it has ended, the answer carries no trigger any more."""
+    found = selectors.get_source(slug=slug, actor=actor_of(request))
+    return render(request, "dashboard/usage/_collecting.html", collecting_context(found, actor_of(request)))
+
+
+def collecting_context(source: Source, actor: Actor) -> dict[str, Any]:
+    """For the card on the page of a source, and for the fragment."""
+    newest = newest_collection(source=source, actor=actor)
+    may_set_up = sources.may_set_up(actor)
+    line = collecting_line(source, newest, clock.now(), tells_all=may_set_up)
+    return {"source": source, "collecting": line, "newest": newest, "may_set_up": may_set_up}
+
+
+def _administrator(request: HttpRequest) -> Actor:
+    actor = actor_of(request)
+    if not sources.may_set_up(actor):
+        raise NotAllowed(_("Administrators set up usage sources."))
+    return actor
+
+
+def _page(request: HttpRequest, form: SourceForm, found: Source | None = None, *, status: int = 200) -> HttpResponse:
+    context = {
+        "form": form,
+        "kind": form.kind,
+        "kind_label": LABELS[form.kind],
+        "source": found,
+        "tag": sources.tag_of(found) if found else "",
+        "own_fields": [form[name] for name in form.fields if name in _ABOUT and name != "names_people"],
+        "rhythm_fields": [form[name] for name in form.fields if name in _RHYTHM],
+        "crumbs": _crumbs(_("Settings"), found) if found else _crumbs(_("New source")),
+    }
+    return render(request, "dashboard/usage/source_form.html", context, status=status)
+
+
+_ABOUT = ("name", "slug", "origin", "time_zone", "cluster", "site", "namespace")
+_RHYTHM = ("collect_every", "expected_every", "overlap", "look_back", "timeout", "skew_tolerance_s")
+
+
+def _crumbs(last: str, found: Source | None = None) -> list[dict[str, str]]:
+    crumbs = [{"label": _("Usage sources"), "url": reverse("dashboard:sources")}]
+    if found is not None:
+        crumbs.append({"label": found.name, "url": _url(found.slug)})
+    return [*crumbs, {"label": last}]

@@ -1,0 +1,359 @@
+"""Algorithms that other packages bring: tried out before use, computed with checked results; their properties.
+
+Which properties an algorithm keeps on fixed small trees: what a package declares of its algorithm, tried out.
+A property that fails here is disproved by an example. One that holds here may still fail on another tree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from random import Random
+from typing import Any, TypeVar
+
+import numpy as np
+
+from apps.engine.algorithms.base import Algorithm, Column, Explanation, PriorityResult
+from apps.engine.algorithms.inputs import Compared, Prepared, compare_usage, prepare
+from apps.engine.arrays import BoolArray, FloatArray, IntArray
+from apps.engine.errors import PackageFailed
+from apps.engine.installed import require_name, require_texts
+from apps.engine.operators import Properties, on_target
+from apps.engine.parameters import Parameter, Settings, read_settings
+from apps.engine.tree import FairshareTree
+
+Inputs = TypeVar("Inputs", Prepared, Compared)
+_NUMBERS = ("usage", "group_usage", "target", "actual", "priority", "target_global", "factor")
+_COUNTS = ("rank", "scalar")
+_MASKS = ("competes", "has_rank", "has_factor", "is_ranked")
+
+
+def run_foreign(
+    package: str, algorithm: Algorithm, prepared: Prepared, compared: Compared, settings: Settings
+) -> PriorityResult:
+    """The result, or PackageFailed: the algorithm raised, or gave what a snapshot can't hold."""
+    shown = _read_only(prepared)
+    given = replace(_read_only(compared), prepared=shown)
+    try:
+        result: object = algorithm.compute(shown, given, settings)
+    except PackageFailed:  # of another package, whose operator it uses
+        raise
+    except (Exception, SystemExit) as error:  # whatever a package does in its methods
+        raise PackageFailed(package, "algorithm", algorithm.name, f"{type(error).__name__}: {error}") from error
+    wrong = what_is_wrong(result, prepared, compared)
+    if wrong:
+        raise PackageFailed(package, "algorithm", algorithm.name, wrong)
+    return result  # type: ignore[return-value]  # just checked
+
+
+def what_is_wrong(result: object, prepared: Prepared, compared: Compared) -> str:
+    """Why this can't be the result of a tree, in words; "" where it can."""
+    if not isinstance(result, PriorityResult):
+        return f"its method compute must give a PriorityResult, not a {type(result).__name__}"
+    n = prepared.tree.n_entries
+    if result.tree is not prepared.tree:
+        return "its result is of another tree"
+    for name in (*_NUMBERS, *_COUNTS, *_MASKS):
+        found = _wrong_array(getattr(result, name), n, "f" if name in _NUMBERS else "i" if name in _COUNTS else "b")
+        if found:
+            return f"its {name} {found}"
+    for name, column in result.columns.items():
+        found = _wrong_column(column, n)
+        if found:
+            return f"its column {name} {found}"
+    if not (np.array_equal(result.usage, compared.usage) and np.array_equal(result.group_usage, compared.group_usage)):
+        return "its usage must be what it was given"
+    if not ((result.factor >= 0) & (result.factor <= 1)).all():
+        return "its factors must be from 0 to 1"
+    if (result.rank[result.has_rank] < 1).any():
+        return "its ranks must be 1 or more where it has some"
+    if result.n_ranked != int(np.count_nonzero(result.is_ranked)):
+        return f"its n_ranked is {result.n_ranked}, and is_ranked has {int(np.count_nonzero(result.is_ranked))} leaves"
+    return ""
+
+
+def _wrong_array(values: object, n: int, kind: str) -> str:
+    if not isinstance(values, np.ndarray) or values.shape != (n,):
+        return f"must be an array of {n}, not {_shape_of(values)}"
+    if values.dtype.kind != kind and not (kind == "i" and values.dtype.kind == "u"):
+        return f"must be of {'numbers' if kind == 'f' else 'integers' if kind == 'i' else 'booleans'}"
+    if kind == "f" and np.isnan(values).any():
+        return f"is NaN for entry {int(np.argmax(np.isnan(values)))}"
+    return ""
+
+
+def _wrong_column(column: object, n: int) -> str:
+    if not isinstance(column, Column):
+        return f"must be a Column, not a {type(column).__name__}"
+    return _wrong_array(column.values, n, "f") or ("" if column.exists is None else _wrong_array(column.exists, n, "b"))
+
+
+def _shape_of(values: object) -> str:
+    return f"one of shape {values.shape}" if isinstance(values, np.ndarray) else f"a {type(values).__name__}"
+
+
+def _read_only(given: Inputs) -> Inputs:
+    """With read-only views; what was one array stays one."""
+    views: dict[int, Any] = {}
+    for each in fields(given):
+        value = getattr(given, each.name)
+        if isinstance(value, np.ndarray) and id(value) not in views:
+            views[id(value)] = value.view()
+            views[id(value)].flags.writeable = False
+    found = {each.name: views.get(id(getattr(given, each.name))) for each in fields(given)}
+    return replace(given, **{name: view for name, view in found.items() if view is not None})
+
+
+# --- Trial at loading -------------------------------------------------------------------------------------------------
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+# Parents, shares and usage: two leaves; two groups, one of them idle and with a leaf without shares.
+_TREES = (
+    ((-1, 0, 0), (1.0, 2.0, 1.0), (0.0, 3.0, 0.0)),
+    ((-1, 0, 0, 1, 1, 2, 2), (1.0, 3.0, 1.0, 1.0, 2.0, 0.0, 5.0), (0.0, 0.0, 0.0, 7.0, 1.0, 0.0, 0.0)),
+)
+
+
+def check_algorithm(name: str, given: object) -> Algorithm:
+    """The algorithm, or ValueError: what it says of itself is complete, and a small tree comes out well."""
+    if not _NAME.fullmatch(name):
+        raise ValueError("its name must be of a–z, 0–9 and single hyphens")
+    require_name(given, name)
+    require_texts(given, ("label", "formula", "component", "reference"))
+    for listed, kind in (("parameters", Parameter), ("fields", str)):
+        value = getattr(given, listed, None)
+        if not isinstance(value, tuple) or not all(isinstance(each, kind) for each in value):
+            raise ValueError(f"its {listed} must be a tuple of {kind.__name__}")
+    if not isinstance(getattr(given, "takes_inherit", None), bool):
+        raise ValueError("its takes_inherit must be True or False")
+    for method in ("properties", "compute"):
+        if not callable(getattr(given, method, None)):
+            raise ValueError(f"it has no method {method}")
+    algorithm: Algorithm = given  # type: ignore[assignment]  # just checked, member by member
+    _try_out(algorithm)
+    return algorithm
+
+
+def _try_out(algorithm: Algorithm) -> None:
+    try:
+        settings = read_settings(algorithm.name, algorithm.parameters, {})
+        properties = algorithm.properties(settings)
+    except Exception as error:  # whatever a package does in its methods
+        raise ValueError(f"its properties can't be read: {type(error).__name__}: {error}") from error
+    if not isinstance(properties, Properties):
+        raise ValueError("its method properties must give Properties")
+    for parent, shares, used in _TREES:
+        is_leaf = [row not in parent for row in range(len(parent))]
+        tree, _ = FairshareTree.from_columns(parent, shares, is_user=is_leaf)
+        prepared = prepare(tree)
+        compared = compare_usage(prepared, np.array(used), None)
+        try:
+            result = run_foreign("", algorithm, prepared, compared, settings)
+        except PackageFailed as error:
+            raise ValueError(f"a small tree can't be computed: {error.reason}") from error
+        _check_explanation(algorithm, result)
+
+
+def _check_explanation(algorithm: Algorithm, result: PriorityResult) -> None:
+    explanation = getattr(algorithm, "explanation", None)
+    if explanation is None:
+        return
+    if not isinstance(explanation, Explanation):
+        raise ValueError("its explanation must be an Explanation")
+    named = (explanation.component, explanation.used, explanation.due, explanation.own_ratio, explanation.exponent)
+    missing = [name for name in named if name and name not in result.columns]
+    if missing:
+        raise ValueError(f"its explanation names the column {missing[0]!r}, which its result doesn't have")
+
+
+# --- Properties -------------------------------------------------------------------------------------------------------
+_N_DRAWN, _N_ENTRIES = 10, 11
+# Priorities nearer to each other than this count as equal, so that rounding is no disagreement.
+_EQUAL = 1e-9
+_STEPS, _ACTIVE, _NEAR = 200, 5 / 8, 0.01  # of the active share 5 : 3, the idle 2 left out
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """A tree in breadth-first order, row 0 the root: usage at leaves alone, and these are users."""
+
+    parent: tuple[int, ...]
+    shares: tuple[float, ...]
+    usage: tuple[float, ...]
+
+    def groups(self) -> Iterator[list[int]]:
+        for parent in sorted(set(self.parent[1:])):
+            yield [row for row, above in enumerate(self.parent) if above == parent]
+
+    def is_below(self, row: int, ancestor: int) -> bool:
+        while row > 0 and row != ancestor:
+            row = self.parent[row]
+        return row == ancestor
+
+    def with_more(self, row: int, *, shares: float = 0.0, usage: float = 0.0) -> _Rows:
+        more_shares = tuple(each + shares * (at == row) for at, each in enumerate(self.shares))
+        return replace(
+            self, shares=more_shares, usage=tuple(u + usage * (at == row) for at, u in enumerate(self.usage))
+        )
+
+
+_Solve = Callable[[_Rows], PriorityResult]
+# Two tied accounts: what order they are listed in decides under Slurm's own ties.
+_TIED = _Rows((-1, 0, 0, 1, 1, 2, 2), (1, 1, 1, 1, 0, 1, 0), (0.0,) * 7)
+_IDLE = _Rows((-1, 0, 0, 1, 1, 1, 2), (1, 1, 1, 5, 3, 2, 1), (0, 0, 0, 1, 1, 0, _STEPS))
+
+
+def measure_properties(algorithm: Algorithm, settings: Settings) -> Properties:
+    """What held on all trees. Raises PackageFailed where the algorithm fails on one of them."""
+
+    def solve(rows: _Rows) -> PriorityResult:
+        parent = np.array(rows.parent)
+        is_leaf = ~np.isin(np.arange(len(parent)), parent)
+        prepared = prepare(FairshareTree.from_columns(parent, rows.shares, is_user=is_leaf)[0])
+        return run_foreign("", algorithm, prepared, compare_usage(prepared, np.array(rows.usage), None), settings)
+
+    trees = [_TIED, _IDLE, *_drawn()]
+    return Properties(
+        isolation=all(_is_isolated(solve, rows) for rows in trees),
+        proportional_redistribution=_hands_on_in_proportion(solve),
+        scale_invariance=all(_keeps_under_scaling(solve, rows) for rows in trees),
+        boundaries=_has_boundaries([solve(rows) for rows in trees]),
+        order_in_groups=all(_keeps_order_in_groups(solve, rows) for rows in trees),
+        monotone=all(_is_monotone(solve, rows) for rows in trees),
+        order_independent=all(_ignores_order(solve, rows) for rows in trees),
+        sign=all(_has_sign(solve(rows)) for rows in trees),
+    )
+
+
+def disproved(measured: Properties, declared: Properties) -> tuple[str, ...]:
+    """Names of properties that are declared to hold, and that an example disproves."""
+    names = [each.name for each in fields(Properties)]
+    return tuple(name for name in names if getattr(declared, name) and not getattr(measured, name))
+
+
+def _drawn() -> Iterator[_Rows]:
+    """Deterministic: small whole shares and usage, so that some are 0 and some tie."""
+    for seed in range(_N_DRAWN):
+        draw = Random(seed)
+        parent = [-1, *sorted(draw.randrange(0, max(1, row // 2)) for row in range(1, _N_ENTRIES))]
+        usage = [0.0 if row in parent else float(draw.choice((0, 1, 3, 40, 900))) for row in range(_N_ENTRIES)]
+        yield _Rows(tuple(parent), tuple(float(draw.randrange(0, 7)) for _ in parent), tuple(usage))
+
+
+def _elsewhere(rows: _Rows) -> Iterator[tuple[list[int], _Rows]]:
+    """Each group, and the tree with more usage at a leaf that isn't below its parent."""
+    leaves = [row for row in range(1, len(rows.parent)) if row not in rows.parent]
+    for group in rows.groups():
+        parent = rows.parent[group[0]]
+        for row in [leaf for leaf in leaves if not rows.is_below(leaf, parent)][:2]:
+            yield group, rows.with_more(row, usage=500.0)
+
+
+def _is_isolated(solve: _Solve, rows: _Rows) -> bool:
+    before = solve(rows)
+    return all(
+        np.array_equal(before.priority[group], solve(after).priority[group]) for group, after in _elsewhere(rows)
+    )
+
+
+def _keeps_order_in_groups(solve: _Solve, rows: _Rows) -> bool:
+    before = solve(rows)
+    for group, after in ((group, solve(more)) for group, more in _elsewhere(rows)):
+        leaves = [row for row in group if before.is_ranked[row]]
+        if _turned(before.priority[group], after.priority[group]) or _turned(-before.rank[leaves], -after.rank[leaves]):
+            return False
+    return True
+
+
+def _turned(before: FloatArray | IntArray, after: FloatArray | IntArray) -> bool:
+    """Whether one that was above another is below it now."""
+    was, now = np.subtract.outer(before, before) > _EQUAL, np.subtract.outer(after, after) < -_EQUAL
+    return bool((was & now).any())
+
+
+def _keeps_under_scaling(solve: _Solve, rows: _Rows) -> bool:
+    """By powers of two, which round nothing: all usage, and the shares of one group after the other."""
+    before = solve(rows)
+    scaled = [replace(rows, usage=tuple(0.25 * each for each in rows.usage))]
+    for group in rows.groups():
+        scaled.append(
+            replace(rows, shares=tuple(s * (8.0 if at in group else 1.0) for at, s in enumerate(rows.shares)))
+        )
+    return all(_are_alike(before, solve(each), np.arange(len(rows.parent))) for each in scaled)
+
+
+def _ignores_order(solve: _Solve, rows: _Rows) -> bool:
+    """Siblings listed backwards; the order of groups stays, so that rows stay breadth-first."""
+    place = np.arange(len(rows.parent))  # new row i was row place[i]
+    for group in rows.groups():
+        place[group] = group[::-1]
+    new_row = np.argsort(place)
+    # Children follow their parents: sorted by the new row of the parent, then as in `place`.
+    order: list[int] = sorted(
+        place.tolist(), key=lambda old: (-1 if old == 0 else int(new_row[rows.parent[old]]), int(new_row[old]))
+    )
+    at = np.argsort(order)
+    turned = _Rows(
+        tuple(-1 if old == 0 else int(at[rows.parent[old]]) for old in order),
+        tuple(rows.shares[old] for old in order),
+        tuple(rows.usage[old] for old in order),
+    )
+    return _are_alike(solve(rows), solve(turned), at)
+
+
+def _are_alike(one: PriorityResult, other: PriorityResult, at: IntArray) -> bool:
+    """Whether the entries, at index `at` of the other, have equal ranks and priorities."""
+    same_rank = np.array_equal(one.rank, other.rank[at])
+    return same_rank and bool((np.abs(one.priority - other.priority[at]) <= _EQUAL).all())
+
+
+def _is_monotone(solve: _Solve, rows: _Rows) -> bool:
+    before = solve(rows)
+    for row in range(1, len(rows.parent)):
+        richer = solve(rows.with_more(row, shares=3.0))
+        busier = solve(rows.with_more(row, usage=50.0))
+        if richer.priority[row] < before.priority[row] - _EQUAL or busier.priority[row] > before.priority[row] + _EQUAL:
+            return False
+        siblings = [
+            leaf for leaf, above in enumerate(rows.parent) if above == rows.parent[row] and before.is_ranked[leaf]
+        ]
+        if before.is_ranked[row] and (
+            _is_overtaken(before.rank, richer.rank, row, siblings)
+            or _is_overtaken(-before.rank, -busier.rank, row, siblings)
+        ):
+            return False
+    return True
+
+
+def _is_overtaken(before: IntArray, after: IntArray, row: int, among: Sequence[int]) -> bool:
+    """Whether a leaf that had a larger number than the row's has a smaller one now."""
+    return any(before[each] > before[row] and after[each] < after[row] for each in among)
+
+
+def _has_sign(result: PriorityResult) -> bool:
+    """Above 0 below the target, below 0 above it, 0 on it; entries with neither shares nor usage are left out."""
+    target, actual = result.target[1:], result.actual[1:]
+    expected = np.where(on_target(target, actual), 0.0, np.sign(target - actual))
+    counts: BoolArray = (target > 0) | (actual > 0)
+    return bool((np.sign(result.priority[1:]) == expected)[counts].all())
+
+
+def _has_boundaries(results: Iterable[PriorityResult]) -> bool:
+    """Whether nothing used has the one highest priority of all trees, and use without a target the lowest."""
+    priority, highest, lowest = (np.concatenate(each) for each in zip(*map(_ends, results), strict=True))
+    return bool((priority[highest] == priority.max()).all() and (priority[lowest] == priority.min()).all())
+
+
+def _ends(result: PriorityResult) -> tuple[FloatArray, BoolArray, BoolArray]:
+    used, target = result.actual[1:] > 0, result.target[1:]
+    return result.priority[1:], ~used & (result.target_global[1:] > 0), used & (target == 0)
+
+
+def _hands_on_in_proportion(solve: _Solve) -> bool:
+    """Of two with shares 5 and 3 the one ahead gets the next job, while a third with 2 is idle: 5 of 8 in the end."""
+    rows = _IDLE
+    for _ in range(_STEPS):
+        result = solve(rows)
+        first, second = ((result.rank[row], -result.priority[row]) for row in (3, 4))
+        rows = rows.with_more(3 if first <= second else 4, usage=1.0)
+    return abs(rows.usage[3] / (rows.usage[3] + rows.usage[4]) - _ACTIVE) <= _NEAR

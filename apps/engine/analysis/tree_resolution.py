@@ -1,0 +1,396 @@
+"""What a resolution does to a whole tree: leaves that collide, pairs ordered otherwise, bits that a job needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from apps.engine import codecs, sweep
+from apps.engine.algorithms.aequus import puts_zero_shares_last
+from apps.engine.algorithms.base import PriorityResult
+from apps.engine.algorithms.inputs import prepare
+from apps.engine.analysis.job_size import FEWEST_BITS, MOST_BITS, PLAIN_CORRECTED, Reading, job_fraction
+from apps.engine.arrays import BoolArray, FloatArray, IntArray
+from apps.engine.operators import ON_TARGET_TOLERANCE, Operator
+from apps.engine.tree import FairshareTree
+
+
+def changed_pairs(before: IntArray, after: IntArray) -> tuple[int, int]:
+    """(pairs that differ before and tie after, pairs that change places) of two rankings of some leaves.
+
+    before, after: (n,) ranks, equal ones tie. O(n log² n), a merge sort that counts level by level.
+    """
+    most = int(after.max(initial=0)) + 1
+    _, both = np.unique(before * most + after, return_counts=True)
+    _, tied = np.unique(after, return_counts=True)
+    order = np.lexsort((after, before))
+    return int(_pairs(tied) - _pairs(both)), _inversions(after[order])
+
+
+def _out_of_order(values: IntArray) -> BoolArray:
+    """Those with a larger value before or a smaller one after them: all others are in no inversion."""
+    largest_before = np.maximum.accumulate(values)
+    smallest_after = np.minimum.accumulate(values[::-1])[::-1]
+    found: BoolArray = (values < largest_before) | (values > smallest_after)
+    return found
+
+
+def _pairs(sizes: IntArray) -> int:
+    return int((sizes * (sizes - 1) // 2).sum())
+
+
+def _inversions(values: IntArray) -> int:
+    """Pairs of places whose values are in falling order."""
+    values = values[_out_of_order(values)]
+    _, dense = np.unique(values, return_inverse=True)
+    n = len(dense)
+    span = 1 << max(n - 1, 0).bit_length()
+    row = np.full(span, n, dtype=np.int64)  # what is filled up is larger than all, at the end: no inversion
+    row[:n] = dense
+    found, width = 0, 1
+    while width < span:
+        blocks = row.reshape(-1, 2, width)
+        apart = np.arange(len(blocks), dtype=np.int64)[:, None] * (n + 1)
+        left, right = (blocks[:, 0] + apart).ravel(), (blocks[:, 1] + apart).ravel()
+        upto = np.searchsorted(left, right, side="right").reshape(-1, width) - apart // (n + 1) * width
+        found += int((width - upto).sum())
+        row = np.sort(row.reshape(-1, 2 * width), axis=1).ravel()
+        width *= 2
+    return found
+
+
+# --- Collisions -------------------------------------------------------------------------------------------------------
+_MOST_BITS = 31
+_SCANNED = 1 << 16
+_CLOSEST_PAIRS = 256
+
+
+@dataclass(frozen=True)
+class Collisions:
+    """What a resolution does to the ranked leaves of a tree, or to the chosen ones among themselves.
+
+    n_distinct: different vectors. n_sharing: leaves whose vector another leaf has, too; largest: most leaves on one.
+    n_lost: leaves that share a vector with one whose unrounded priorities differ: distinctions that were lost.
+    n_misplaced: leaves whose rank is another one than that of unrounded priorities. A lost distinction high up hands
+    the decision to the level below, so leaves may be misplaced though all vectors are distinct. n_pairs: pairs of
+    leaves with another order; n_tied_pairs of them tie only by rounding, n_turned_pairs change places.
+    """
+
+    resolution: int
+    n_leaves: int
+    n_distinct: int
+    n_sharing: int
+    largest: int
+    n_lost: int
+    n_misplaced: int
+    n_tied_pairs: int
+    n_turned_pairs: int
+
+    @property
+    def n_pairs(self) -> int:
+        return self.n_tied_pairs + self.n_turned_pairs
+
+
+def collisions(result: PriorityResult, resolution: int, *, leaves: BoolArray | None = None) -> Collisions:
+    """Count what priorities −1..1 of `result` lose at a resolution, 2..2^31. O(n log² n).
+
+    leaves: (n,) entries of the tree; ranked leaves beyond them are left out, and ranks are those among the rest.
+    Source: operators paper, §2.2 and figure 5.
+    """
+    return collisions_at(result, [resolution], leaves=leaves)[0]
+
+
+def collisions_at(
+    result: PriorityResult, resolutions: Iterable[int], *, leaves: BoolArray | None = None
+) -> list[Collisions]:
+    """Collisions at several resolutions, in their order; exact parts are computed once."""
+    chosen = _chosen(result, leaves)
+    exact = ranks_among(exact_ahead(result)[chosen])
+    return [_count(exact, ranks_among(rounded_ahead(result, each)[chosen]), each) for each in resolutions]
+
+
+def _count(exact: IntArray, rounded: IntArray, resolution: int) -> Collisions:
+    _, vector, size = np.unique(rounded, return_inverse=True, return_counts=True)
+    is_misplaced = exact != rounded
+    n_tied, n_turned = changed_pairs(exact, rounded) if is_misplaced.any() else (0, 0)
+    return Collisions(
+        resolution=resolution,
+        n_leaves=len(rounded),
+        n_distinct=len(size),
+        n_sharing=int((size[vector] > 1).sum()),
+        largest=int(size.max(initial=0)),
+        n_lost=int(_is_lost(exact, rounded).sum()),
+        n_misplaced=int(is_misplaced.sum()),
+        n_tied_pairs=n_tied,
+        n_turned_pairs=n_turned,
+    )
+
+
+def ranks_among(ahead: IntArray) -> IntArray:
+    """1 + how many of these leaves are strictly ahead of each, from counts over a larger set."""
+    ranks: IntArray = np.searchsorted(np.sort(ahead), ahead, side="left").astype(np.int64) + 1
+    return ranks
+
+
+def _chosen(result: PriorityResult, leaves: BoolArray | None) -> BoolArray:
+    """Of the ranked leaves, in the order of the tree, those that are among `leaves`."""
+    ranked = result.tree.is_ranked
+    return np.ones(int(ranked.sum()), dtype=np.bool_) if leaves is None else leaves[ranked]
+
+
+@dataclass(frozen=True)
+class LeastResolution:
+    """bits: the fewest with which 2^bits loses nothing, None beyond 31. resolution: the least that loses nothing.
+
+    A resolution that isn't a power of two may be smaller, and a larger one may lose a distinction again:
+    bucket edges move. All up to 65,536 are tried; beyond, `resolution` is 2^bits.
+    """
+
+    bits: int | None
+    resolution: int | None
+
+
+def least_resolution(result: PriorityResult, *, leaves: BoolArray | None = None) -> LeastResolution:
+    """The least resolution at which no two leaves share a vector unless their unrounded priorities tie throughout.
+
+    leaves: (n,) entries of the tree; ranked leaves beyond them are left out.
+    """
+    chosen = _chosen(result, leaves)
+    exact = exact_ahead(result)[chosen]
+
+    def is_enough(resolution: int) -> bool:
+        return not _is_lost(exact, rounded_ahead(result, resolution)[chosen]).any()
+
+    bits = next((bits for bits in range(1, _MOST_BITS + 1) if is_enough(2**bits)), None)
+    if bits is None:
+        return LeastResolution(None, None)
+    candidates = np.arange(2, min(2**bits, _SCANNED + 1))
+    for resolution in candidates[_tell_apart(_closest_siblings(result, chosen), candidates)].tolist():
+        if is_enough(resolution):
+            return LeastResolution(bits, resolution)
+    return LeastResolution(bits, 2**bits)
+
+
+@dataclass(frozen=True)
+class SafeBits:
+    """Fewest bits 1..31 of a component; None where even 31 aren't enough.
+
+    distinct: 2^bits loses no distinction. same_ranks: from here on every 2^bits gives each leaf its exact rank.
+    """
+
+    distinct: int | None
+    same_ranks: int | None
+
+
+def safe_bits(result: PriorityResult, *, leaves: BoolArray | None = None) -> SafeBits:
+    """From which power of two on nothing is lost, and no leaf is misplaced. leaves: (n,) entries that count."""
+    chosen = _chosen(result, leaves)
+    exact = ranks_among(exact_ahead(result)[chosen])
+    distinct: int | None = None
+    same_ranks: int | None = None
+    is_same = True
+    for bits in range(_MOST_BITS, 0, -1):
+        rounded = ranks_among(rounded_ahead(result, 2**bits)[chosen])
+        is_same = is_same and bool((exact == rounded).all())
+        same_ranks = bits if is_same else same_ranks
+        if _is_lost(exact, rounded).any():
+            break  # fewer bits lose it, too: their components hold whole ones of these
+        distinct = bits
+    return SafeBits(distinct, same_ranks)
+
+
+def exact_ahead(result: PriorityResult) -> IntArray:
+    """Leaves ahead of each ranked leaf by unrounded priorities, level by level, ties within the tolerance."""
+    prepared = prepare(result.tree)
+    classify = sweep.classes_of_numbers(
+        result.priority[prepared.entry], ON_TARGET_TOLERANCE, is_root_listed=prepared.is_root_listed
+    )
+    return sweep.count_ahead(prepared.contest, classify, prepared.ends)[prepared.seat[result.tree.is_ranked]]
+
+
+def rounded_ahead(result: PriorityResult, resolution: int) -> IntArray:
+    """Leaves ahead of each ranked leaf by components at this resolution."""
+    prepared = prepare(result.tree)
+    scalars = codecs.scalar(result.priority[prepared.entry], resolution)
+    if puts_zero_shares_last(result.settings):
+        scalars = np.where(prepared.target == 0, 0, np.maximum(scalars, 1))
+    classify = sweep.classes_of_scalars(scalars, resolution)
+    return sweep.count_ahead(prepared.contest, classify, prepared.ends)[prepared.seat[result.tree.is_ranked]]
+
+
+def _is_lost(exact: IntArray, rounded: IntArray) -> BoolArray:
+    """Leaves in a class of `rounded` that holds more than one class of `exact`."""
+    _, vector = np.unique(rounded, return_inverse=True)
+    least = np.full(int(vector.max(initial=-1)) + 1, np.iinfo(np.int64).max)
+    most = np.full_like(least, -1)
+    np.minimum.at(least, vector, exact)
+    np.maximum.at(most, vector, exact)
+    is_mixed: BoolArray = (least != most)[vector]
+    return is_mixed
+
+
+def _closest_siblings(result: PriorityResult, chosen: BoolArray) -> FloatArray:
+    """Pairs of priorities of chosen leaves in one group that are nearest to each other without a tie, (pairs, 2).
+
+    Siblings without children on both sides differ in this component alone, so it must distinguish them.
+    """
+    prepared = prepare(result.tree)
+    contest = prepared.contest
+    is_chosen = np.zeros(contest.n_entries, dtype=np.bool_)
+    is_chosen[prepared.seat[result.tree.is_ranked][chosen]] = True
+    leaves = np.flatnonzero(contest.is_ranked & (prepared.ends == 1) & is_chosen)
+    priority = result.priority[prepared.entry]
+    order = leaves[np.lexsort((priority[leaves], contest.parent[leaves]))]
+    gap = np.diff(priority[order])
+    is_pair = (np.diff(contest.parent[order]) == 0) & (gap > ON_TARGET_TOLERANCE)
+    at = np.flatnonzero(is_pair)
+    at = at[np.argsort(gap[at], kind="stable")[:_CLOSEST_PAIRS]]
+    return np.stack([priority[order[at]], priority[order[at + 1]]], axis=1)
+
+
+def _tell_apart(pairs: FloatArray, resolutions: IntArray) -> BoolArray:
+    """For each resolution: does it distinguish all pairs?"""
+    is_apart = np.ones(len(resolutions), dtype=np.bool_)
+    for low, high in pairs:
+        is_apart &= codecs.components(low, resolutions) != codecs.components(high, resolutions)
+    return is_apart
+
+
+# --- Bits -------------------------------------------------------------------------------------------------------------
+_FINEST_BITS = 31  # codecs.MAX_RESOLUTION
+
+
+@dataclass(frozen=True)
+class LevelBits:
+    """One level. bits: the most that any of its entries needs. n_unseen: entries for which no number of bits is enough.
+
+    An entry that has no shares, or that alone used everything, stays as it is whatever it runs.
+    """
+
+    level: int
+    n_entries: int
+    bits: int
+    n_unseen: int
+
+
+@dataclass(frozen=True)
+class TreeBits:
+    """levels: one by one, from below the root. A vector has one component for each, `depth` of them."""
+
+    levels: tuple[LevelBits, ...]
+
+    @property
+    def depth(self) -> int:
+        return len(self.levels)
+
+    @property
+    def bits(self) -> int:
+        """Bits of one component, if all levels have one resolution 2^bits."""
+        return max((level.bits for level in self.levels), default=0)
+
+    @property
+    def total_bits(self) -> int:
+        """A vector at one resolution: depth · bits."""
+        return self.depth * self.bits
+
+    @property
+    def fewest_total_bits(self) -> int:
+        """A vector whose levels have each their own resolution."""
+        return sum(level.bits for level in self.levels)
+
+
+def vector_bits(depth: int, resolution: int) -> int:
+    """Bits of a vector of `depth` components at a resolution: depth · ⌈log₂ r⌉."""
+    return depth * (resolution - 1).bit_length()
+
+
+def bits_now(
+    result: PriorityResult, operator: Operator, job_usage: float, *, entries: BoolArray | None = None
+) -> TreeBits:
+    """Bits at which one job of this usage, by whichever leaf, shows on every level, given the usage of `result`.
+
+    Exact: for each entry with ranked leaves below, F(t, s) and F(t, (u + job)/(g + job)) are made components at 2^b;
+    the fewest b at which they differ counts. Powers of two nest, so more bits show the job, too. job_usage: > 0, in the
+    unit of the result's usage; u and g are the entry's and its group's. entries: (n,) those of the tree that count.
+    """
+    prepared = prepare(result.tree)
+    contest = prepared.contest
+    counts = _has_leaves(contest, prepared.ends)
+    if entries is not None:
+        counts &= entries[prepared.entry]
+    usage = result.usage[prepared.entry]
+    group = sweep.sibling_sum(contest, usage)[np.maximum(contest.parent, 0)]
+    after = (usage + job_usage) / (group + job_usage)
+    now, then = operator(prepared.target, result.actual[prepared.entry]), operator(prepared.target, after)
+    needed = np.zeros(contest.n_entries, dtype=np.int64)
+    for bits in range(_FINEST_BITS, 0, -1):
+        needed[codecs.scalar(now, 2**bits) != codecs.scalar(then, 2**bits)] = bits
+    return _by_level(contest, needed, counts, prepared.depth)
+
+
+def bits_planned(
+    tree: FairshareTree,
+    operator: Operator,
+    *,
+    pool_usage: float,
+    job_usage: float,
+    region: tuple[float, float] = (-0.25, 0.25),
+    reading: Reading = PLAIN_CORRECTED,
+) -> TreeBits:
+    """Bits that let a job show on every level while priorities are in the region, before there is any usage.
+
+    pool_usage: what a full window holds: capacity times its length (600 nodes for a year: 5,256,000 node-hours). Each
+    group is assumed to have used its part of it, the pool times its target_global. By `job_fraction` at each entry's
+    own target, to three digits. job_usage in the same unit.
+    """
+    prepared = prepare(tree)
+    contest = prepared.contest
+    pool = pool_usage * prepared.target_global[np.maximum(contest.parent, 0)]
+    counts = _has_leaves(contest, prepared.ends)
+    counts[0] = False
+    allowed = np.full(contest.n_entries, np.inf)
+    np.divide(job_usage, pool, out=allowed, where=pool > 0)
+    needed = np.zeros(contest.n_entries, dtype=np.int64)
+    rounded = _three_digits(prepared.target)
+    for target in np.unique(rounded[counts & (rounded > 0)]).tolist():
+        alike = np.flatnonzero(counts & (rounded == target))
+        needed[alike] = _fewest_bits(operator, target, allowed[alike], region, reading)
+    return _by_level(contest, needed, counts, prepared.depth)
+
+
+def _fewest_bits(
+    operator: Operator, target: float, allowed: FloatArray, region: tuple[float, float], reading: Reading
+) -> IntArray:
+    """For each allowed fraction the fewest bits with a smaller one; 0 where even the most aren't enough."""
+    found = np.zeros(len(allowed), dtype=np.int64)
+    for bits in range(FEWEST_BITS, MOST_BITS + 1):
+        fraction = job_fraction(operator, bits=bits, region=region, reading=reading, targets=(target,))
+        if fraction is not None:
+            found[(found == 0) & (fraction <= allowed)] = bits
+        if found.all():
+            break
+    return found
+
+
+def _three_digits(values: FloatArray) -> FloatArray:
+    with np.errstate(divide="ignore"):
+        magnitude = np.where(values > 0, np.floor(np.log10(values)), 0.0)
+    step = 10.0 ** (magnitude - 2)
+    rounded: FloatArray = np.minimum(np.round(values / step) * step, 1.0)
+    return rounded
+
+
+def _has_leaves(contest: FairshareTree, ends: IntArray) -> BoolArray:
+    below, _ = sweep.sum_up(contest, ends.astype(np.float64))
+    return below > 0
+
+
+def _by_level(contest: FairshareTree, needed: IntArray, counts: BoolArray, depth: int) -> TreeBits:
+    def levels() -> Iterable[LevelBits]:
+        for number, level in enumerate(contest.levels[:depth], start=1):
+            here = needed[level.lo : level.hi][counts[level.lo : level.hi]]
+            yield LevelBits(number, len(here), int(here.max(initial=0)), int((here == 0).sum()))
+
+    return TreeBits(tuple(levels()))

@@ -1,1 +1,0 @@
-"""Documents of peers, fetched on a schedule."""

@@ -1,1 +1,0 @@
-"""What this site publishes of its policies."""

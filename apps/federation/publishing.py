@@ -1,0 +1,391 @@
+"""Published subtrees: the series of signed documents of each, who may read them, and who read them last.
+
+No two names under which this site publishes may be confused by readers.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import zstandard
+from cachetools import LRUCache
+from django.conf import settings
+from django.db import transaction
+
+from apps.accounts import audit_log as audit
+from apps.accounts.actor import Actor
+from apps.accounts.models import Token
+from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
+from apps.core.signing import digest_of, sign_document
+from apps.federation.documents.trust import OwnKeys, load_keys
+from apps.federation.documents.wire import MOST_ISSUERS, Head, write_policy
+from apps.federation.models import Mount, Publication, PublishedDocument, Reading, SiteKey, UsageFeed
+from apps.policies.models import Policy
+from apps.policies.selectors import get_policy
+from apps.policies.tree.look_alikes import skeleton
+from apps.policies.tree.mounts import mount_of
+from apps.policies.tree.stored import TreeColumns, load_tree
+from apps.policies.tree.terms import clean_authority
+
+
+# --- Publications and their documents ---------------------------------------------------------------------------------
+def refuse_name(name: str) -> None:
+    """Raises Invalid for what can't be a name of a publication or a feed: says which character, and what to do."""
+    try:
+        clean_authority(name)
+    except ValueError as error:
+        raise Invalid(f"The name {error}.", fields=[FieldProblem("name", str(error))]) from error
+
+
+def refuse_look_alike(name: str, others: Iterable[str]) -> None:
+    """Raises Conflict where one of the other names looks alike, as vo-1 and vo-l do."""
+    alike = next((other for other in others if other != name and skeleton(other) == skeleton(name)), None)
+    if alike is not None:
+        message = f"looks like {alike!r}, which is published already: choose one that can't be taken for it"
+        raise Conflict(f"The name {name!r} {message}.", code="name_taken", fields=[FieldProblem("name", message)])
+
+
+_KEPT = 100  # versions of a publication
+_LEAST_S, _MOST_S = 3_600, 366 * 86_400
+SUFFIX = ".fairshare"
+SAMPLE_NAME = "nordgrid.example"
+
+
+@dataclass(frozen=True)
+class Issued:
+    """The current document of a publication; is_new: made just now."""
+
+    publication: Publication
+    document: PublishedDocument
+    is_new: bool
+
+    @property
+    def data(self) -> bytes:
+        """The signed document as it is sent."""
+        return zstandard.ZstdDecompressor().decompress(bytes(self.document.data))
+
+
+@transaction.atomic
+def make_publication(
+    *,
+    policy_slug: str,
+    entry: str,
+    name: str,
+    expires_after_s: int = 7 * 86_400,
+    is_open: bool = False,
+    at: datetime,
+    actor: Actor,
+) -> Publication:
+    """Publish an entry (a path) and all below it, under a name.
+
+    Raises:
+        NotAllowed: only administrators decide what leaves the site.
+        Invalid, NotFound, Conflict: the name, the entry, or the name exists already.
+    """
+    _require_admin(actor)
+    refuse_name(name)
+    if not _LEAST_S <= expires_after_s <= _MOST_S:
+        message = f"must be from {_LEAST_S} to {_MOST_S} seconds"
+        raise Invalid(f"expires_after_s {message}.", fields=[FieldProblem("expires_after_s", message)])
+    policy = get_policy(slug=policy_slug, actor=actor, scope="federation")
+    tree = load_tree(policy)
+    i = tree.index_of_path(entry)
+    if i is None:
+        raise NotFound(f"There is no entry {entry[:200]!r} in {policy.slug}.")
+    same = Publication.objects.filter(name=name).first()
+    if same is not None and (same.policy_id, same.entry_uid) != (policy.pk, tree.uuid(i)):
+        raise Conflict(f"The name {name!r} is that of another publication: choose one of its own.", code="name_taken")
+    others = Publication.objects.exclude(policy=policy, entry_uid=tree.uuid(i))
+    refuse_look_alike(name, others.values_list("name", flat=True))
+    values = {"name": name, "expires_after_s": expires_after_s, "is_open": is_open}
+    found, is_new = Publication.objects.update_or_create(
+        policy=policy, entry_uid=tree.uuid(i), defaults=values, create_defaults={**values, "made_at": at}
+    )
+    verb = "federation.published" if is_new else "federation.publication_changed"
+    audit.record(actor=actor, verb=verb, at=at, policy_slug=policy.slug, subject=name, details={"entry": entry})
+    return found
+
+
+def issue(publication: Publication, *, at: datetime) -> Issued:
+    """The current document; a new version where the tree has changed, or half of the last one's lifetime is over.
+
+    Nothing is built and no tree is loaded while its inputs are unchanged.
+
+    Raises:
+        NotFound: its entry has left the tree. Invalid: the site has no name (code no_issuer).
+    """
+    row = Publication.objects.select_related("policy").get(pk=publication.pk)
+    last = _last(row)
+    if last is not None and last.basis == _basis(row) and _is_in_time(last, at):
+        return Issued(row, last, is_new=False)
+    return _issue_anew(publication, at)
+
+
+@transaction.atomic
+def _issue_anew(publication: Publication, at: datetime) -> Issued:
+    row = Publication.objects.select_for_update(of=("self",)).select_related("policy").get(pk=publication.pk)
+    keys = load_keys(at=at)
+    last, basis = _last(row), _basis(row)
+    tree = load_tree(row.policy)
+    i = tree.index_of_uid(row.entry_uid)
+    if i is None:
+        raise NotFound(f"The entry of {row.name} is no longer in {row.policy.slug}.", code="entry_gone")
+    document = write_policy(_head(row, last, issuers_below(row.policy, tree, i), at), tree, i)
+    content = digest_of({name: document[name] for name in ("issuer", "publication", "issuers", "root")})
+    if last is not None and _still_holds(last, content, keys, at):
+        last.basis, last.revision_number = basis, tree.number
+        last.save(update_fields=["basis", "revision_number"])
+        return Issued(row, last, is_new=False)
+    n_entries = sum(len(level) for level in tree.subtree(i))
+    made = PublishedDocument.objects.create(
+        publication=row,
+        version=document["version"],
+        digest=digest_of(document),
+        content_digest=content,
+        revision_number=tree.number,
+        n_entries=n_entries,
+        issued_at=at,
+        expires_at=at + timedelta(seconds=row.expires_after_s),
+        key_fingerprint=keys.key.public.fingerprint,
+        basis=basis,
+        data=zstandard.ZstdCompressor(level=3).compress(sign_document(document, keys.key, keys.chain)),
+    )
+    PublishedDocument.objects.filter(publication=row, version__lte=made.version - _KEPT).delete()
+    return Issued(row, made, is_new=True)
+
+
+def issuers_below(policy: Policy, tree: TreeColumns, entry: int) -> tuple[str, ...]:
+    """Authorities behind the published entry: of what is mounted at, around or below it, and of what those mount in
+    turn. The mounting site finds loops of any length by them.
+    """
+    below = tree.subtree_mask(entry)
+    mounted = [i for i in tree.mount if below[i]]
+    around = mount_of(tree, entry)
+    found = {tree.mount[i].issuer for i in mounted} | ({tree.mount[around].issuer} if around is not None else set())
+    uids = [tree.uuid(i) for i in mounted]
+    nested = Mount.objects.filter(policy=policy, entry_uid__in=uids).order_by("pk").values_list("issuers", flat=True)
+    for names in sorted(nested, key=len):  # one that names more than there is room for is left out alone
+        if len(found.union(names)) <= MOST_ISSUERS:
+            found.update(names)
+    return tuple(sorted(found))
+
+
+@transaction.atomic
+def drop_publication(*, name: str, reason: str = "", at: datetime, actor: Actor) -> None:
+    """Stop publishing and delete all versions. Sites that mounted it keep theirs, with its age.
+
+    Raises:
+        NotAllowed, NotFound.
+    """
+    _require_admin(actor)
+    named = Publication.objects.select_for_update(of=("self",)).select_related("policy")
+    found = None if "\0" in name else named.filter(name=name).first()
+    if found is None:
+        raise NotFound(f"There is no publication {name[:128]!r}.")
+    audit.record(
+        actor=actor,
+        verb="federation.unpublished",
+        at=at,
+        policy_slug=found.policy.slug,
+        entry_uid=found.entry_uid,
+        subject=name,
+        reason=reason,
+    )
+    found.delete()
+
+
+def issue_into(folder: Path, publications: Sequence[Publication], *, at: datetime) -> list[tuple[Path, Issued]]:
+    """Write each document as a file for any web server; a reader never sees half of one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for publication in publications:
+        issued = issue(publication, at=at)
+        path = folder / f"{publication.name}{SUFFIX}"
+        if not path.is_file() or path.read_bytes() != issued.data:
+            _replace(path, issued.data)
+        written.append((path, issued))
+    return written
+
+
+def list_publications(*, actor: Actor) -> list[Publication]:
+    _require_admin(actor)
+    return list(Publication.objects.select_related("policy").order_by("name"))
+
+
+def own_name() -> str:
+    """Raises Invalid where the site hasn't been given a name that others know it by."""
+    try:
+        return clean_authority(given_name())
+    except ValueError as error:
+        message = f"Set FAIRSHARE_ISSUER to the name under which others know this authority: it {error}."
+        raise Invalid(message, code="no_issuer", fields=[FieldProblem("FAIRSHARE_ISSUER", str(error))]) from error
+
+
+def given_name() -> str:
+    """FAIRSHARE_ISSUER; without one, the sample grid's own name on a site that has the sample; else ""."""
+    given: str = settings.FAIRSHARE_ISSUER
+    return given or (SAMPLE_NAME if Policy.objects.filter(is_sample=True).exists() else "")
+
+
+def _head(row: Publication, last: PublishedDocument | None, issuers: tuple[str, ...], at: datetime) -> Head:
+    return Head(
+        issuer=own_name(),
+        publication=row.name,
+        version=last.version + 1 if last else 1,
+        previous=last.digest if last else None,
+        issued_at=at,
+        expires_at=at + timedelta(seconds=row.expires_after_s),
+        issuers=issuers,
+    )
+
+
+def _last(row: Publication) -> PublishedDocument | None:
+    """Without its bytes, which a caller who knows them already doesn't need."""
+    return PublishedDocument.objects.filter(publication=row).order_by("-version").defer("data").first()
+
+
+def _basis(row: Publication) -> str:
+    """Everything a document depends on besides the time, as one digest: cheap to compare on each fetch."""
+    mounts = Mount.objects.filter(policy=row.policy).order_by("pk").values_list("entry_uid", "issuers")
+    key = SiteKey.objects.order_by("-number").values_list("fingerprint", flat=True).first()
+    told = [own_name(), row.name, str(row.entry_uid), row.policy_id, row.policy.head_number, key or ""]
+    return digest_of({"told": told, "mounts": [[str(uid), issuers] for uid, issuers in mounts]})
+
+
+def _still_holds(last: PublishedDocument, content: str, keys: OwnKeys, at: datetime) -> bool:
+    same_key = last.key_fingerprint == keys.key.public.fingerprint
+    return last.content_digest == content and same_key and _is_in_time(last, at)
+
+
+def _is_in_time(last: PublishedDocument, at: datetime) -> bool:
+    return last.issued_at <= at < last.issued_at + (last.expires_at - last.issued_at) / 2
+
+
+def _replace(path: Path, data: bytes) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)  # a web server reads it
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _require_admin(actor: Actor) -> None:
+    if not actor.is_admin:
+        raise NotAllowed("Only administrators decide what this site publishes.")
+
+
+# --- Readers ----------------------------------------------------------------------------------------------------------
+_NOTED_EVERY = timedelta(minutes=1)
+_MOST_REMEMBERED = 10_000
+
+
+def get_publication(*, name: str, actor: Actor, at: datetime) -> Publication:
+    """For everybody where it is open, else for administrators and tokens that were made for it.
+
+    Raises:
+        NotFound: there is none, or none that this actor may read.
+    """
+    found = Publication.objects.select_related("policy").filter(name=_name(name)).first()
+    if found is None or not (found.is_open or _may_read(found.policy, found.entry_uid, actor)):
+        raise NotFound(f"There is no publication {name[:128]!r}.")
+    return found
+
+
+def get_feed(*, name: str, actor: Actor, at: datetime) -> UsageFeed:
+    """As `get_publication`.
+
+    Raises:
+        NotFound: there is none, or none that this actor may read.
+    """
+    found = UsageFeed.objects.select_related("policy").filter(name=_name(name)).first()
+    if found is None or not (found.is_open or _may_read(found.policy, found.entry_uid, actor)):
+        raise NotFound(f"There is no feed {name[:128]!r}.")
+    return found
+
+
+def note_reading(of: Publication | UsageFeed, *, number: int, actor: Actor, at: datetime) -> None:
+    """Log who read how far, at most once a minute for each reader and number.
+
+    Administrators who view it themselves are no readers.
+    """
+    if actor.token is None and (actor.is_system or actor.is_admin):
+        return
+    prefix = actor.token.prefix if actor.token else ""
+    if not _noted.is_due((type(of).__name__, of.pk, prefix, number), at):
+        return
+    reader = _name_of_token(prefix)
+    Reading.objects.update_or_create(**_which(of), reader=reader, defaults={"version": number, "at": at})
+
+
+def list_readings(of: Publication | UsageFeed) -> list[Reading]:
+    """Newest first; the caller has asked whether the actor may see them."""
+    return list(Reading.objects.filter(**_which(of)).order_by("-at", "reader"))
+
+
+def _which(of: Publication | UsageFeed) -> dict[str, Any]:
+    return {"publication": of} if isinstance(of, Publication) else {"feed": of}
+
+
+def _may_read(policy: Policy, entry_uid: UUID, actor: Actor) -> bool:
+    """An administrator, or a token of the scope `federation`, which only administrators give; within its bounds."""
+    token = actor.token
+    if not actor.is_admin and (token is None or Token.Scope.FEDERATION not in token.scopes):
+        return False
+    if token is None:
+        return True
+    if token.policy_slug not in ("", policy.slug):
+        return False
+    return token.subtree_uid in (None, entry_uid) or _lies_below(policy, entry_uid, token.subtree_uid)
+
+
+def _lies_below(policy: Policy, entry_uid: UUID, top: UUID | None) -> bool:
+    tree = load_tree(policy)
+    entry = tree.index_of_uid(entry_uid)
+    return entry is not None and any(tree.uuid(i) == top for i in tree.ancestors(entry))
+
+
+def _name(text: str) -> str:
+    try:
+        return clean_authority(text)
+    except ValueError:
+        return ""  # no publication has it
+
+
+def _name_of_token(prefix: str) -> str:
+    if not prefix:
+        return ""
+    name = Token.objects.filter(public_id=prefix.removeprefix("fsh_")).values_list("name", flat=True).first()
+    return name or prefix
+
+
+class _Noted:
+    """What this process has noted last, so that a peer that asks all the time costs no writing."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._at: LRUCache[tuple[str, int, str, int], datetime] = LRUCache(_MOST_REMEMBERED)
+
+    def is_due(self, what: tuple[str, int, str, int], at: datetime) -> bool:
+        with self._lock:
+            last = self._at.get(what)
+            if last is not None and last <= at < last + _NOTED_EVERY:
+                return False
+            self._at[what] = at
+            return True
+
+
+_noted = _Noted()

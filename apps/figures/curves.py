@@ -1,0 +1,388 @@
+"""Curves of a policy's settings: weight of usage over its age, and F over actual for one target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from django.http import QueryDict
+from django.utils.translation import gettext as _
+
+from apps.core.errors import FieldProblem, Invalid
+from apps.engine.decay import DECAY_FUNCTIONS, Window, weights
+from apps.engine.errors import BadParameter, PackageFailed
+from apps.engine.operators import DEFAULT_K, Operator, all_operators, get_operator
+from apps.figures import axes, traces
+from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Slider, Table, changed
+from apps.policies.settings import PolicySettings
+from apps.priorities.metering.usage import window_of
+from apps.priorities.sentences.numbers import MINUS, percent, signed
+
+# --- Decay ------------------------------------------------------------------------------------------------------------
+DAY_S = 86_400
+HORIZONS_DAYS = (7, 30, 90, 365)
+USUAL_DAYS = 30
+_POINTS_A_DAY = {7: 24, 30: 8, 90: 3, 365: 1}
+_TABLE_STEP = {7: 6, 30: 8, 90: 9, 365: 7}  # points: six hours, a day, three days, a week
+_USUAL = ("slurm", "gridengine", "lsf")
+_OWN = "own"
+
+
+@dataclass(frozen=True, slots=True)
+class DecayAsked:
+    """days: how far back; laws: names beside the policy's own law."""
+
+    days: int
+    laws: tuple[str, ...]
+
+
+def read_decay(query: QueryDict) -> DecayAsked:
+    """`?age=30&law=slurm&law=lsf`; `law=none-but-own` shows the policy's own alone.
+
+    Raises Invalid, with the name in the address, for a law or an age that doesn't exist.
+    """
+    text = query.get("age", str(USUAL_DAYS))
+    if text not in {str(days) for days in HORIZONS_DAYS}:
+        message = _("“%(text)s” is not a range of this figure; choose %(known)s days.")
+        message %= {"text": text[:40], "known": ", ".join(map(str, HORIZONS_DAYS))}
+        raise Invalid(message, fields=[FieldProblem("age", message)])
+    laws = tuple(dict.fromkeys(query.getlist("law"))) if "law" in query else _USUAL
+    for name in laws:
+        if name not in DECAY_FUNCTIONS and name != _OWN:
+            message = _("Unknown decay function “%(name)s”.") % {"name": name[:40]}
+            raise Invalid(message, fields=[FieldProblem("law", message)])
+    return DecayAsked(int(text), tuple(name for name in laws if name != _OWN))
+
+
+def decay_of(settings: PolicySettings, policy: str, query: QueryDict, *, as_of_s: float) -> Figure:
+    """The figure for a policy with these settings: each law with the parameters stated for it, else the usual ones."""
+    stated = {
+        name: PolicySettings.from_json({"window": {**settings.window, "aging": name}}) for name in DECAY_FUNCTIONS
+    }
+    windows = {name: window_of(one.window) for name, one in stated.items()}
+    asked = read_decay(query)
+    return decay_figure(window_of(settings.window), windows, asked, query, policy=policy, as_of_s=as_of_s)
+
+
+def decay_figure(
+    own: Window, windows: Mapping[str, Window], asked: DecayAsked, query: QueryDict, *, policy: str, as_of_s: float
+) -> Figure:
+    """own: the window of the policy; windows: one for each law of the registry, with the policy's or usual parameters.
+
+    Ages in days from now, weights in percent of what was used; laws that decay at fixed instants are as of `as_of_s`.
+    """
+    ages_s = np.linspace(0.0, asked.days * DAY_S, asked.days * _POINTS_A_DAY[asked.days] + 1)
+    days = [round(float(age) / DAY_S, 4) for age in ages_s]
+    shown = {_OWN: own, **{name: windows[name] for name in asked.laws if name != own.aging}}
+    labels = {name: _("this policy") if name == _OWN else DECAY_FUNCTIONS[name].label for name in shown}
+    left = {name: weights(ages_s, window, as_of_s) * 100 for name, window in shown.items()}
+    colors = {name: _color(own, name) for name in shown}
+    drawn = [
+        traces.line(
+            days,
+            [round(float(one), 2) for one in left[name]],
+            name=labels[name],
+            color=colors[name],
+            words=[_words(day, float(one)) for day, one in zip(days, left[name], strict=True)],
+            width=2.25 if name == _OWN else 1.75,
+        )
+        for name in reversed(shown)
+    ]
+    return Figure(
+        name="decay",
+        title=_("Weight of usage over its age"),
+        note=_("percent of what was used"),
+        sentence=_sentence(own, asked.days, float(left[_OWN][-1]), as_of_s),
+        traces=drawn,
+        layout={
+            "margin": axes.margin(44, 158, 26, 24),
+            **_window_end(own, asked.days),
+            "xaxis": {
+                "range": [0, asked.days],
+                **_ages(asked.days),
+                "unifiedhovertitle": {"text": _("%{x:.1f} days old")},
+            },
+            "yaxis": axes.share_axis([100.0], whole=True),
+        },
+        table=_table(days, left, labels, _TABLE_STEP[asked.days]),
+        labels=[EndLabel(float(left[name][-1]), labels[name], colors[name]) for name in shown],
+        controls=_controls(own, asked, query),
+        file=f"fairshare_{policy}_decay_{asked.days}d",
+        caption=policy,
+    )
+
+
+def _listed(own: Window) -> list[str]:
+    """Laws that can be beside the policy's own."""
+    return [name for name in DECAY_FUNCTIONS if name != own.aging]
+
+
+def _color(own: Window, name: str) -> str:
+    """A law keeps its colour whatever else is shown; the policy's own is the accent, what is near to it comes last."""
+    return "$accent" if name == _OWN else traces.series_color(1 + _listed(own).index(name))
+
+
+def _window_end(own: Window, days: int) -> dict[str, Any]:
+    """A rule where the policy's window ends, if it does within the picture."""
+    if own.length_s is None or own.length_s > days * DAY_S:
+        return {}
+    at = own.length_s / DAY_S
+    line = {"color": "$line-strong", "width": 1, "dash": "1.5px,2px"}
+    text = {"text": _("window ends"), "font": {"color": "$ink-3"}, "showarrow": False}
+    return {
+        "shapes": [
+            {"type": "line", "x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1, "layer": "below", "line": line}
+        ],
+        "annotations": [{"x": at, "yref": "paper", "y": 1, "yanchor": "bottom", "yshift": 3, **text}],
+    }
+
+
+def _ages(days: int) -> dict[str, Any]:
+    marks = axes.ticks(0, days, 6)
+    return {
+        "tickvals": marks,
+        "ticktext": [_("now") if one == 0 else _("%(n)s d") % {"n": f"{one:g}"} for one in marks],
+    }
+
+
+def _words(day: float, left: float) -> str:
+    return _("%(left)s %% left") % {"left": f"{left:.1f}"}
+
+
+def _sentence(own: Window, days: int, left: float, as_of_s: float) -> str:
+    week = float(weights([7 * DAY_S], own, as_of_s)[0]) * 100
+    said = {"week": f"{week:.1f}", "left": f"{left:.1f}", "days": days}
+    if days == HORIZONS_DAYS[0]:
+        return _("Usage of 7 days ago counts %(week)s %%.") % said
+    return _("Usage of 7 days ago counts %(week)s %%, of %(days)s days ago %(left)s %%.") % said
+
+
+def _table(days: list[float], left: Mapping[str, Any], labels: Mapping[str, str], step: int) -> Table:
+    rows = range(0, len(days), step)
+    return Table(
+        columns=(Column(_("Age, days")), *(Column(f"{label}, %") for label in labels.values())),
+        rows=[[f"{days[at]:g}", *(f"{float(one[at]):.1f}" for one in left.values())] for at in rows],
+        raw=[[days[at], *(round(float(one[at]), 4) for one in left.values())] for at in range(len(days))],
+        header=("age_days", *(f"left_percent_{name}" for name in left)),
+    )
+
+
+def _controls(own: Window, asked: DecayAsked, query: QueryDict) -> list[Control]:
+    horizons = [
+        Choice(
+            f"age-{days}",
+            _("%(n)s d") % {"n": days} if days < 365 else _("1 y"),
+            changed(query, age=str(days)),
+            asked.days == days,
+        )
+        for days in HORIZONS_DAYS
+    ]
+    laws = []
+    for name in _listed(own):
+        others = [one for one in asked.laws if one != name]
+        picked = others if name in asked.laws else [*others, name]
+        laws.append(
+            Choice(
+                f"law-{name}",
+                DECAY_FUNCTIONS[name].label,
+                changed(query, law=picked or [_OWN]),
+                name in asked.laws,
+                swatch=_color(own, name),
+                alone=changed(query, law=name),
+            )
+        )
+    return [Control(_("Age"), horizons), Control(_("Decay functions compared with this policy’s"), laws, kind="chips")]
+
+
+# --- Operators --------------------------------------------------------------------------------------------------------
+F8 = npt.NDArray[np.float64]
+NAME, TARGET = "profile", "profile_target"  # names in the query of the page
+USUAL_TARGET = 20.0
+_USUAL_OPERATORS = ("absolute", "sigmoid-2")
+_NO_OTHER = "own"
+_N_POINTS = 201
+_PROFILE_STEP = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileAsked:
+    """target: percent, 0 < target < 100. others: operators beside the policy's own, at most eight."""
+
+    target: float
+    others: tuple[str, ...]
+
+
+def read_profile(query: QueryDict, own: str) -> ProfileAsked:
+    """`?profile_target=20&profile=absolute&profile=slurm`; `profile=own` shows the policy's own operator alone.
+
+    own: the policy's operator, which is always shown. Raises Invalid, with the name in the address, for a target or
+    an operator that doesn't exist.
+    """
+    names = query.getlist(NAME) if NAME in query else list(_USUAL_OPERATORS)
+    for name in names:
+        if name != _NO_OTHER:
+            _operator(name, DEFAULT_K)
+    others = [name for name in dict.fromkeys(names) if name not in (own, _NO_OTHER)]
+    return ProfileAsked(_target(query.get(TARGET, f"{USUAL_TARGET:g}")), tuple(others[: traces.MOST_SERIES]))
+
+
+def profile_of(algorithm: Mapping[str, Any], policy: str, query: QueryDict) -> Figure:
+    """The figure for a policy with these settings of its algorithm; `relative` where that has no operator."""
+    own = str(algorithm.get("operator", "relative"))
+    asked = read_profile(query, own)
+    return profile_figure(own, asked, query, policy=policy, k=float(algorithm.get("k", DEFAULT_K)))
+
+
+def _target(text: str) -> float:
+    try:
+        target = float(text[:40].replace(",", ".", 1))
+    except ValueError:
+        target = -1.0
+    if not 0 < target < 100:  # NaN is neither
+        message = _("“%(text)s” is not a valid target: enter percent above 0 and below 100.") % {"text": text[:40]}
+        raise Invalid(message, fields=[FieldProblem(TARGET, message)])
+    return target
+
+
+def _operator(name: str, k: float) -> Operator:
+    try:
+        return get_operator(name, k=k)
+    except BadParameter:
+        message = _("Unknown operator “%(name)s”.") % {"name": name[:40]}
+        raise Invalid(message, fields=[FieldProblem(NAME, message)]) from None
+
+
+def profile_figure(own: str, asked: ProfileAsked, query: QueryDict, *, policy: str, k: float = DEFAULT_K) -> Figure:
+    """own: the operator to compare with, k: of `combined`. Actuals and the target in percent, priorities −1..1."""
+    shown = {name: _operator(name, k) for name in (own, *asked.others)}
+    target = asked.target / 100
+    actuals = np.unique(np.append(np.linspace(0.0, 1.0, _N_POINTS), target))
+    curves = {name: _values(operator, target, actuals) for name, operator in shown.items()}
+    colors = _colors(own, shown)
+    at = [round(float(one) * 100, 6) for one in actuals]
+    lines = [
+        traces.line(
+            at,
+            [round(float(one), 6) for one in curves[name]],
+            name=name,
+            color=colors[name],
+            words=[signed(float(one), 3) for one in curves[name]],
+            width=2.25 if name == own else 1.75,
+        )
+        for name in reversed(shown)
+    ]
+    marks = axes.ticks(0, 100, 5)
+    return Figure(
+        name="operator",
+        title=_("Priority over actual"),
+        note=_("above 0 is served earlier, below 0 later"),
+        sentence=_profile_sentence(shown[own], asked.target),
+        traces=[
+            traces.target([asked.target, asked.target], [-1, 1]),
+            *lines,
+            traces.end_dot(asked.target, 0.0, color="$ink"),
+        ],
+        layout={
+            "margin": axes.margin(44, 158, 8, 40),
+            "xaxis": {
+                "range": [0, 100],
+                "tickvals": marks,
+                "ticktext": [f"{one:g}" for one in marks[:-1]] + ["100\u00a0%"],
+                "title": {"text": _("actual share")},
+                "unifiedhovertitle": {"text": _("actual %{x:.1f} %")},
+            },
+            "yaxis": {
+                "range": [-1.06, 1.06],
+                "tickvals": [-1, -0.5, 0, 0.5, 1],
+                "ticktext": [f"{MINUS}1", f"{MINUS}0.5", "0", "+0.5", "+1"],
+            },
+        },
+        table=_profile_table(at, curves),
+        labels=[EndLabel(float(curves[name][-1]), name, colors[name]) for name in shown],
+        controls=_profile_controls(own, asked, query, colors),
+        file=f"fairshare_{policy}_operator_{own}_{asked.target:g}",
+        caption=_("%(policy)s, target %(target)s") % {"policy": policy, "target": percent(target)},
+        extra={"slides": TARGET},
+    )
+
+
+def _values(operator: Operator, target: float, actuals: F8) -> F8:
+    try:
+        return operator(np.full(len(actuals), target), actuals)
+    except PackageFailed as error:
+        message = _("The operator “%(name)s” can’t be drawn: its package fails.") % {"name": operator.name}
+        raise Invalid(message, fields=[FieldProblem(NAME, message)]) from error
+
+
+def _colors(own: str, shown: Mapping[str, Any]) -> dict[str, str]:
+    """An operator keeps its colour whatever else is shown; the policy's own is the accent."""
+    return {name: "$accent" if name == own else traces.series_color(_place(own, name)) for name in shown}
+
+
+def _listed_operators(own: str) -> list[str]:
+    return [operator.name for operator in all_operators() if operator.name != own]
+
+
+def _place(own: str, name: str) -> int:
+    """Of a series colour: the first one is near to the accent, so it is the last to be given."""
+    listed = _listed_operators(own)
+    return 1 + (listed.index(name) if name in listed else len(listed))
+
+
+def _profile_sentence(own: Operator, target: float) -> str:
+    part = target / 100
+    half, double = _values(own, part, np.array([part / 2, min(2 * part, 1.0)]))
+    said = {
+        "target": percent(part),
+        "name": own.name,
+        "half": signed(float(half), 2),
+        "double": signed(float(double), 2),
+    }
+    if 2 * part <= 1:
+        text = _(
+            "At a target of %(target)s, %(name)s gives %(half)s to an entry that used half of it, %(double)s to one "
+            "that used twice as much."
+        )
+        return text % said
+    text = _(
+        "At a target of %(target)s, %(name)s gives %(half)s to an entry that used half of it, %(double)s to one "
+        "that used everything."
+    )
+    return text % said
+
+
+def _profile_table(at: list[float], curves: Mapping[str, F8]) -> Table:
+    wanted = {round(n * 100 * _PROFILE_STEP / (_N_POINTS - 1), 6) for n in range(_N_POINTS // _PROFILE_STEP + 1)}
+    rows = [n for n, one in enumerate(at) if one in wanted]
+    return Table(
+        columns=(Column(_("Actual, %")), *(Column(name) for name in curves)),
+        rows=[[f"{at[n]:g}", *(signed(float(curve[n]), 3) for curve in curves.values())] for n in rows],
+        raw=[[at[n], *(float(curve[n]) for curve in curves.values())] for n in range(len(at))],
+        header=("actual_percent", *(f"priority_{name}" for name in curves)),
+    )
+
+
+def _profile_controls(own: str, asked: ProfileAsked, query: QueryDict, colors: Mapping[str, str]) -> list[Control]:
+    chips = []
+    for name in dict.fromkeys([*_listed_operators(own), *asked.others]):
+        others = [one for one in asked.others if one != name]
+        picked = others if name in asked.others else [*others, name]
+        chips.append(
+            Choice(
+                f"profile-{name}",
+                name,
+                changed(query, **{NAME: picked or [_NO_OTHER]}),
+                name in asked.others,
+                swatch=colors.get(name, traces.series_color(_place(own, name))),
+                alone=changed(query, **{NAME: name}),
+            )
+        )
+    rest = [(name, value) for name, values in query.lists() for value in values if name != TARGET]
+    slider = Slider(TARGET, asked.target, 1, 99, 1, percent(asked.target / 100), rest)
+    return [
+        Control(_("Target"), [], kind="range", slider=slider),
+        Control(_("Operators compared with this policy’s"), chips, kind="chips"),
+    ]

@@ -1,0 +1,304 @@
+"""A policy as a file, and a file as a change set.
+
+Any revision is exported, with a list of what the format has no place for. An imported file becomes a change set
+against the current tree: never a wipe, and never more than the file describes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from uuid import UUID
+
+import numpy as np
+
+from apps.accounts.actor import Actor
+from apps.core.errors import FieldProblem, Invalid, NotAllowed, TooLarge
+from apps.policies.access.scope import visible_entries
+from apps.policies.changesets.change_sets import require_reason, settings_of
+from apps.policies.changesets.drafts import check
+from apps.policies.changesets.review import outcome_of
+from apps.policies.files.parsed_document import Declared
+from apps.policies.formats import csv_table
+from apps.policies.formats.base import Format
+from apps.policies.formats.registry import dropped, get_format, read_file, write_file
+from apps.policies.models import ChangeSet, Entry, Policy, Revision
+from apps.policies.operations.apply import MOST_OPERATIONS, Operation, Outcome
+from apps.policies.operations.whole_trees import is_document
+from apps.policies.publishing.direct import propose_tree, publish_tree
+from apps.policies.selectors import get_change_set, get_policy, get_revision
+from apps.policies.services import make_change_set, publish_change_set
+from apps.policies.settings import PolicySettings
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.difference import Comparison, changed_entries, compare, difference
+from apps.policies.tree.document_merge import adopt, refuse_new_names
+from apps.policies.tree.stored import load_archived, load_tree
+
+
+# --- Export -----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Export:
+    """One revision in one format."""
+
+    format: Format
+    tree: TreeColumns
+    settings: PolicySettings
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.tree.policy_slug}-{self.tree.number}{self.format.suffix}"
+
+    @cached_property
+    def dropped(self) -> list[str]:
+        """In words: what, of how many entries, and the first of them."""
+        return dropped(self.format, self.tree)
+
+    def pieces(self) -> Iterator[str]:
+        return write_file(self.format, self.tree, self.settings)
+
+    def text(self) -> str:
+        return "".join(self.pieces())
+
+
+def export_policy(
+    *, policy_slug: str, format: str, moment: int | datetime | None = None, at: datetime, actor: Actor
+) -> Export:
+    """For viewers who see all of it: an import of a partial file would archive entries. `moment`: a revision, or an
+    instant.
+    """
+    found = get_format(format)
+    policy = get_policy(slug=policy_slug, actor=actor)
+    revision = get_revision(policy=policy, at=moment)
+    tree = load_tree(policy, revision.number)
+    if not visible_entries(policy=policy, tree=tree, actor=actor, at=at).all_visible:
+        raise NotAllowed("You see a part of this policy only: ask for the tree of that part.", code="partial_view")
+    return Export(found, tree, PolicySettings.from_stored(revision.settings))
+
+
+# --- Import -----------------------------------------------------------------------------------------------------------
+MOST_CHARACTERS = 4_000_000
+_COLUMNS = ("path", "shares", "kind")  # of a table without a head line
+_LINE = re.compile(r"\bline (\d+)\b")
+
+
+@dataclass(frozen=True)
+class PastePlan:
+    """What a table would add to a draft; `outcome` is the draft with it, None where it changes nothing."""
+
+    operations: list[Operation]
+    outcome: Outcome | None
+
+
+def plan_paste(draft: ChangeSet, text: str, *, at: datetime, actor: Actor) -> PastePlan:
+    """Entries by path or uid; what the table leaves out stays. Invalid names every wrong line at once."""
+    if len(text) > MOST_CHARACTERS:
+        raise TooLarge("That is more than can be pasted at once: import it as a file.")
+    if is_document(draft):
+        raise Invalid("This draft replaces the whole tree: import the file again with the change in it.", code="whole")
+    headed, added = _with_head(text.replace("\r\n", "\n").replace("\r", "\n"))
+    before = check(draft, draft.operations, actor, at)
+    try:
+        declared = read_file(csv_table.FORMAT, headed.encode())
+        fitted = csv_table.FORMAT.fit(before.tree)
+        tree = adopt(declared, before.tree, fitted=fitted, keep_missing=True, was_here=lambda uids: set())
+        refuse_new_names(declared, before.tree, tree)
+    except Invalid as error:
+        raise _shifted(error, added) from None
+    operations = difference(before.tree, tree, archived=lambda uid: load_archived(draft.policy, uid, draft.base_number))
+    if not operations:
+        return PastePlan([], None)
+    if len(draft.operations) + len(operations) > MOST_OPERATIONS:
+        raise TooLarge(f"A draft holds at most {MOST_OPERATIONS:,} edits: import the table as a file.")
+    outcome = check(draft, [*draft.operations, *operations], actor, at)
+    return PastePlan(outcome.operations[len(draft.operations) :], outcome)
+
+
+def _with_head(text: str) -> tuple[str, int]:
+    """A table that begins with a path has no head: paths, shares and kinds are what its columns mean."""
+    first = next((line for line in text.split("\n") if line.strip()), "")
+    if not first.lstrip("\"' ").startswith("/"):
+        return text, 0
+    mark = max(",;\t", key=first.count)
+    n = min(first.count(mark) + 1, len(_COLUMNS))
+    return f"{mark.join(_COLUMNS[:n])}\n{text}", 1
+
+
+def _shifted(error: Invalid, by: int) -> Invalid:
+    """Lines as they were pasted."""
+    if not by:
+        return error
+
+    def renumbered(text: str) -> str:
+        return _LINE.sub(lambda match: f"line {max(int(match[1]) - by, 1)}", text)
+
+    fields = [FieldProblem(renumbered(each.where), renumbered(each.message)) for each in error.fields]
+    return Invalid(renumbered(error.message), code=error.code, fields=fields)
+
+
+@dataclass(frozen=True)
+class ImportPlan:
+    """What a file would change of the head, which stays as it is.
+
+    operations: None where there are more than a change set holds, which then has the whole tree. ignored: content of
+    the file that is no policy's.
+    """
+
+    policy: Policy
+    format: Format
+    head: TreeColumns
+    tree: TreeColumns
+    settings: PolicySettings
+    changed_settings: tuple[str, ...]
+    operations: list[Operation] | None
+    comparison: Comparison
+    ignored: tuple[str, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        return self.comparison.is_empty and not self.changed_settings
+
+
+@dataclass(frozen=True)
+class PolicyImport:
+    """The plan, and what became of it: nothing where there was nothing to change."""
+
+    plan: ImportPlan
+    change_set: ChangeSet | None = None
+    revision: Revision | None = None
+
+
+def plan_import(
+    *, policy_slug: str, format: str, content: bytes, keep_missing: bool = False, at: datetime, actor: Actor
+) -> ImportPlan:
+    """Read the file and lay it over the head. keep_missing: entries that it leaves out stay, else they are archived.
+
+    For who sees the whole tree: what the file leaves out could be what its author doesn't see.
+    """
+    found = get_format(format)
+    policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
+    head, settings = load_tree(policy), settings_of(policy, policy.head_number)
+    if not visible_entries(policy=policy, tree=head, actor=actor, at=at).all_visible:
+        raise NotAllowed("You see a part of this policy only, and a file is compared with all.", code="partial_view")
+    declared = read_file(found, content)
+    tree = adopt(
+        declared, head, fitted=found.fit(head), keep_missing=keep_missing, was_here=lambda uids: _was_here(policy, uids)
+    )
+    refuse_new_names(declared, head, tree)
+    wanted = _settings(declared, settings)
+    before, after = settings.to_json(), wanted.to_json()
+    changed = tuple(part for part in after if after[part] != before[part])
+    return ImportPlan(
+        policy=policy,
+        format=found,
+        head=head,
+        tree=tree,
+        settings=wanted,
+        changed_settings=changed,
+        operations=_operations(policy, head, tree, {part: after[part] for part in changed}),
+        comparison=compare(head, tree),
+        ignored=declared.ignored,
+    )
+
+
+def import_policy(
+    *,
+    policy_slug: str,
+    format: str,
+    content: bytes,
+    keep_missing: bool = False,
+    publish: bool = False,
+    reason: str = "",
+    at: datetime,
+    actor: Actor,
+) -> PolicyImport:
+    """A draft of the file's changes; with `publish` it is published. If that is refused, the draft stays.
+
+    More changes than a change set holds are published as a whole tree, and leave no draft if that is refused.
+    """
+    if publish:
+        reason = require_reason(reason)
+    plan = plan_import(
+        policy_slug=policy_slug, format=format, content=content, keep_missing=keep_missing, at=at, actor=actor
+    )
+    if plan.is_empty:
+        return PolicyImport(plan)
+    number, origin = plan.policy.head_number, ChangeSet.Origin.IMPORT
+    if plan.operations is not None:
+        change_set = make_change_set(
+            policy_slug=policy_slug,
+            base_revision=number,
+            operations=plan.operations,
+            reason=reason,
+            origin=origin,
+            at=at,
+            actor=actor,
+        )
+    elif publish:
+        revision = publish_tree(
+            policy_slug=policy_slug,
+            tree=plan.tree,
+            settings=plan.settings,
+            base_revision=number,
+            reason=reason,
+            origin=origin,
+            at=at,
+            actor=actor,
+        )
+        return PolicyImport(plan, revision.change_set, revision)
+    else:
+        change_set = propose_tree(
+            policy_slug=policy_slug,
+            tree=plan.tree,
+            settings=plan.settings,
+            base_revision=number,
+            reason=reason,
+            origin=origin,
+            at=at,
+            actor=actor,
+        )
+    if not publish:
+        return PolicyImport(plan, change_set)
+    published = publish_change_set(id=change_set.pk, version=change_set.version, reason=reason, at=at, actor=actor)
+    return PolicyImport(plan, change_set, published)
+
+
+def compare_change_set(*, id: int, at: datetime, actor: Actor) -> tuple[ChangeSet, Comparison]:
+    """A change set and what it does to its base, for who sees the whole tree."""
+    change_set = get_change_set(id=id, actor=actor, at=at)
+    base = load_tree(change_set.policy, change_set.base_number)
+    if not visible_entries(policy=change_set.policy, tree=base, actor=actor, at=at).all_visible:
+        raise NotAllowed("You see a part of this policy only.", code="partial_view")
+    return change_set, compare(base, outcome_of(change_set, base).tree)
+
+
+def _operations(
+    policy: Policy, head: TreeColumns, tree: TreeColumns, settings: dict[str, object]
+) -> list[Operation] | None:
+    changed, _ = changed_entries(head, tree)
+    if int(np.count_nonzero(changed)) > MOST_OPERATIONS:
+        return None
+    found = difference(head, tree, archived=lambda uid: load_archived(policy, uid))
+    if settings:
+        found.append({"op": "set_policy", "settings": settings})
+    return None if len(found) > MOST_OPERATIONS else found
+
+
+def _settings(declared: Declared, settings: PolicySettings) -> PolicySettings:
+    if not declared.settings:
+        return settings
+    try:
+        return PolicySettings.from_json(declared.settings, base=settings)
+    except Invalid as error:
+        fields = [FieldProblem(problem.where, problem.message) for problem in error.fields]
+        raise Invalid(error.message, code="bad_document", fields=fields) from None
+
+
+def _was_here(policy: Policy, uids: Sequence[UUID]) -> set[UUID]:
+    known: set[UUID] = set()
+    for start in range(0, len(uids), 10_000):
+        some = Entry.objects.filter(policy=policy, uid__in=uids[start : start + 10_000])
+        known |= set(some.values_list("uid", flat=True))
+    return known

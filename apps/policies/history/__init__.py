@@ -1,1 +1,0 @@
-"""The past of a policy, limited to what its reader may see."""

@@ -1,0 +1,94 @@
+"""Shares for a limited time (boosts), and the tree that results when the dates of changed entries begin and end.
+
+A boost is more until a day, and what there was before by itself on the day after. What is planned is decided about now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+from typing import Any
+
+from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid
+from apps.policies.operations.apply import Operation, apply
+from apps.policies.tree.columns import Node, TreeColumns
+from apps.policies.tree.names import PARENT
+from apps.policies.tree.terms import Dates
+from apps.policies.tree.working_tree import Changes
+
+
+# --- Future trees -----------------------------------------------------------------------------------------------------
+def trees_to_come(after: TreeColumns, changes: Changes) -> Iterator[TreeColumns]:
+    """The tree when dates that this change sets begin, and when they end."""
+    dated = [
+        node
+        for before, node in changes.values()
+        if node is not None and node.dates is not None and (before is None or before.dates != node.dates)
+    ]
+    for operations in ([*_at_start(dated)], [*_at_end(dated)]):
+        if operations:
+            try:
+                yield apply(after, operations)
+            except DomainError:
+                continue  # such an end can't come about as things are
+
+
+def _at_start(dated: list[Node]) -> Iterator[Operation]:
+    for node in dated:
+        if node.dates is not None and node.dates.shares is not None:
+            yield {"op": "set_shares", "entry": str(node.uid), "shares": node.dates.shares}
+
+
+def _at_end(dated: list[Node]) -> Iterator[Operation]:
+    for node in dated:
+        end = node.dates.at_end if node.dates is not None and node.dates.ends_on is not None else "keep"
+        if end == "archive":
+            yield {"op": "archive", "entry": str(node.uid)}
+        elif end != "keep":
+            yield {"op": "set_shares", "entry": str(node.uid), "shares": 0 if end == "zero" else end}
+
+
+# --- Boosts -----------------------------------------------------------------------------------------------------------
+def is_boost(dates: Dates | None) -> bool:
+    """Whether these dates do nothing but give the former shares back after a day."""
+    if dates is None or dates.ends_on is None:
+        return False
+    return dates.starts_on is None and dates.shares is None and isinstance(dates.at_end, float | int)
+
+
+def former_shares(node: Node) -> float | None:
+    """An entry's shares without a current boost; None is *inherit*."""
+    if node.dates is not None and is_boost(node.dates):
+        return float(node.dates.at_end)
+    return node.shares
+
+
+def shares_operations(node: Node, shares: float | None, until: date | None, *, where: str = "") -> list[Operation]:
+    """Operations that give an entry these shares; until: the last day of them, None for no end.
+
+    Empty when it has them on these terms already. `where` names the place for refusals.
+    """
+    entry = str(node.uid)
+    operations: list[Operation] = []
+    if shares != node.shares:
+        operations.append({"op": "set_shares", "entry": entry, "shares": PARENT if shares is None else shares})
+    dates = _dates(node, shares, until, where)
+    if dates != (node.dates.to_json() if node.dates else None):
+        operations.append({"op": "set_dates", "entry": entry, "dates": dates})
+    return operations
+
+
+def _dates(node: Node, shares: float | None, until: date | None, where: str) -> dict[str, Any] | None:
+    """Those it keeps, those of the boost, or none any more."""
+    if node.dates is not None and not is_boost(node.dates):
+        if until is not None:
+            message = "has dates of its own already: change those on its page"
+            raise Conflict(f"{node.name} {message}.", code="has_dates", fields=[FieldProblem(where, message)])
+        return node.dates.to_json()
+    if until is None:
+        return None
+    former = former_shares(node)
+    if former is None or shares is None:
+        message = "passes its parent’s shares on: give it a number without an end first"
+        raise Invalid(f"{node.name} {message}.", code="inherits", fields=[FieldProblem(where, message)])
+    return Dates(ends_on=until, at_end=former).to_json()

@@ -1,0 +1,275 @@
+"""Publishing in one step: a few operations, a first revision, a whole tree, effects of rules and dates.
+
+Each is a change set, listed in the history like any other. A whole tree is for more changes than single operations
+allow, and for mounts; effects of rules and dates have no author.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import date, datetime
+from functools import partial
+from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from django.db import transaction
+
+from apps.accounts.actor import SYSTEM, Actor
+from apps.accounts.audit_log import record
+from apps.core.errors import DomainError, FieldProblem, Invalid, Stale
+from apps.policies.changesets.change_sets import clean_reason, require_reason, settings_of
+from apps.policies.files.parsed_document import Declared
+from apps.policies.formats.base import Format
+from apps.policies.models import ChangeSet, Policy, Revision
+from apps.policies.operations.algorithm_fit import refuse_misfit
+from apps.policies.operations.apply import work_out
+from apps.policies.operations.tree_edits import Archived, record_reach_of_tree
+from apps.policies.operations.whole_trees import keep_tree, summary
+from apps.policies.publishing.revisions import NextRevision, lock_policy, publish
+from apps.policies.selectors import get_policy
+from apps.policies.services import (
+    make_change_set,
+    move_on,
+    new_change_set,
+    publish_change_set,
+    publish_locked,
+    replace_tree,
+    require_admin,
+    slug_problems,
+    unless_slug_exists,
+)
+from apps.policies.settings import PolicySettings
+from apps.policies.tree.columns import Node, TreeColumns
+from apps.policies.tree.document_merge import adopt, next_revision, refuse_new_names
+from apps.policies.tree.names import clean_name, new_uid
+from apps.policies.tree.stored import load_archived, load_tree
+from apps.policies.tree.terms import Dates
+from apps.policies.tree.working_tree import columns_of
+
+
+# --- A few operations -------------------------------------------------------------------------------------------------
+def publish_operations(
+    *, policy_slug: str, operations: Sequence[Mapping[str, Any]], reason: str, at: datetime, actor: Actor
+) -> Revision:
+    """Make and publish on the head as it is now; a refusal leaves neither change set nor revision."""
+    said = require_reason(reason)
+    policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
+    with transaction.atomic():
+        head = lock_policy(policy.pk).head_number
+        made = make_change_set(
+            policy_slug=policy_slug, base_revision=head, operations=list(operations), reason=said, at=at, actor=actor
+        )
+        return publish_change_set(id=made.pk, version=made.version, at=at, actor=actor)
+
+
+# --- A first revision -------------------------------------------------------------------------------------------------
+def first_tree(declared: Declared, format: Format) -> TreeColumns:
+    """What a file declares as a tree of its own, all uids known, in no policy yet."""
+    nothing = columns_of([Node(new_uid(), None, declared.policy or "root")])
+    tree = adopt(declared, nothing, fitted=format.fit(nothing))
+    refuse_new_names(declared, nothing, tree)
+    return tree
+
+
+def begin_policy(
+    *, slug: str, name: str, tree: TreeColumns, settings: PolicySettings, reason: str, at: datetime, actor: Actor
+) -> Policy:
+    """The policy, with this tree as its first revision. Its users see their own path, until a manager opens it."""
+    require_admin(actor, slug)
+    problems = slug_problems(slug)
+    try:
+        name = clean_name(name)
+    except ValueError as error:
+        problems.append(FieldProblem("name", str(error)))
+    if problems:
+        raise Invalid(f"{problems[0].where} {problems[0].message}.", fields=problems)
+    refuse_misfit(tree, settings.algorithm)
+    said = require_reason(reason)
+    whole = replace(tree, name=[slug, *tree.name[1:]], policy_slug=slug, digest="")
+    following = NextRevision(whole, settings, [], whole.nodes(), len(whole), len(whole))
+    with unless_slug_exists(slug):
+        policy = Policy.objects.create(slug=slug, name=name, created_at=at)
+        change_set = new_change_set(policy, 0, summary(following), said, None, actor, at, ChangeSet.Origin.IMPORT)
+        publish(policy=policy, change_set=change_set, following=following, actor=actor, reason=said, at=at)
+        return policy
+
+
+# --- A whole tree -----------------------------------------------------------------------------------------------------
+def publish_tree(
+    *,
+    policy_slug: str,
+    tree: TreeColumns,
+    settings: PolicySettings,
+    base_revision: int,
+    reason: str,
+    origin: str,
+    at: datetime,
+    actor: Actor,
+) -> Revision:
+    """Publish at once, in place of the tree of `base_revision`, which must still be the head."""
+    require_admin(actor, policy_slug)
+    policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
+    with transaction.atomic():
+        policy = lock_policy(policy.pk)
+        if policy.head_number != base_revision:
+            raise Stale(f"{policy.slug} is at revision {policy.head_number} by now, not {base_revision}: do it again.")
+        head = load_tree(policy)
+        tree = record_reach_of_tree(tree, head, at)
+        return replace_tree(policy, next_revision(head, tree, settings), reason, origin, actor, at)
+
+
+def propose_tree(
+    *,
+    policy_slug: str,
+    tree: TreeColumns,
+    settings: PolicySettings,
+    base_revision: int,
+    reason: str,
+    origin: str,
+    at: datetime,
+    actor: Actor,
+) -> ChangeSet:
+    """A draft of the same: it can be published while `base_revision` is the head."""
+    require_admin(actor, policy_slug)
+    policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
+    base = load_tree(policy, base_revision)
+    tree = record_reach_of_tree(tree, base, at)
+    following = next_revision(base, tree, settings)
+    refuse_misfit(tree, settings.algorithm)
+    said = clean_reason(reason)
+    with transaction.atomic():
+        change_set = new_change_set(policy, base_revision, summary(following), said, None, actor, at, origin)
+        keep_tree(change_set, tree, settings)
+        record(
+            actor=actor,
+            verb="changeset.drafted",
+            at=at,
+            policy_slug=policy.slug,
+            reason=said,
+            subject=f"change set {change_set.pk}",
+            details={"base": base_revision, "n_changed": following.n_changed},
+        )
+    return change_set
+
+
+def land_mounted(*, policy: Policy, tree: TreeColumns, reason: str, at: datetime) -> Revision:
+    """Publish at once, in the system's name: within limits that managers set. The caller has locked the policy."""
+    settings = settings_of(policy, policy.head_number)
+    following = next_revision(load_tree(policy), tree, settings)
+    return replace_tree(policy, following, reason, ChangeSet.Origin.MOUNT, SYSTEM, at)
+
+
+def hold_mounted(*, policy: Policy, tree: TreeColumns, mount_uid: UUID, reason: str, at: datetime) -> ChangeSet:
+    """Propose, for managers who may mount there. The caller has locked the policy."""
+    settings = settings_of(policy, policy.head_number)
+    following = next_revision(load_tree(policy), tree, settings)
+    refuse_misfit(tree, settings.algorithm)
+    said = [{**operation, "mount": str(mount_uid)} for operation in summary(following)]
+    change_set = new_change_set(
+        policy, policy.head_number, said, clean_reason(reason), None, SYSTEM, at, ChangeSet.Origin.MOUNT
+    )
+    keep_tree(change_set, tree, settings)
+    return move_on(change_set, ChangeSet.State.PROPOSED, SYSTEM, at, "changeset.proposed")
+
+
+# --- Without an author ------------------------------------------------------------------------------------------------
+_MOST_LEFT_OUT = 20  # that the log names one by one
+Operation = Mapping[str, Any]
+
+
+def publish_automatic(
+    *, policy_id: int, operations: Sequence[Mapping[str, Any]], origin: str, reason: str, at: datetime
+) -> Revision | None:
+    """Publish operations in the system's name, skipping those that fail; None when none is left.
+
+    Skipped ones (a name used meanwhile, an entry archived meanwhile) are logged with the reason.
+    """
+    with transaction.atomic():
+        policy = lock_policy(policy_id)
+        tree, settings = load_tree(policy), settings_of(policy, policy.head_number)
+        archived = partial(load_archived, policy)
+        fitting, left_out = _fitting(tree, operations, settings, archived)
+        for operation, error in left_out[:_MOST_LEFT_OUT]:
+            record(
+                actor=SYSTEM,
+                verb="policy.automatic",
+                at=at,
+                policy_slug=policy.slug,
+                outcome="failed",
+                reason=error.message,
+                details={"operation": dict(operation), "n_left_out": len(left_out)},
+            )
+        if not fitting:
+            return None
+        outcome = work_out(tree, fitting, settings=settings, archived=archived)
+        if outcome.is_empty:
+            return None
+        change_set = new_change_set(
+            policy, policy.head_number, outcome.operations, reason, None, SYSTEM, at, origin=origin
+        )
+        return publish_locked(change_set, SYSTEM, at)
+
+
+def _fitting(
+    tree: TreeColumns, operations: Sequence[Operation], settings: PolicySettings, archived: Archived
+) -> tuple[list[Operation], list[tuple[Operation, DomainError]]]:
+    """Those that can be done after one another, and the others with what is wrong with them.
+
+    All are tried together, and halves where that fails: a thousand that fit are worked out once, not one by one.
+    """
+    fitting: list[Operation] = []
+    left_out: list[tuple[Operation, DomainError]] = []
+    waiting = [list(operations)]
+    while waiting:
+        some = waiting.pop()
+        try:
+            work_out(tree, [*fitting, *some], settings=settings, archived=archived)
+            fitting += some
+        except DomainError as error:
+            if len(some) == 1:
+                left_out.append((some[0], error))
+            elif some:
+                waiting += [some[len(some) // 2 :], some[: len(some) // 2]]
+    return fitting, left_out
+
+
+def apply_dates(*, at: datetime, zone: ZoneInfo) -> list[Revision]:
+    """What begins or ends today, in every policy, one change set each. A second run finds nothing left to do."""
+    today = at.astimezone(zone).date()
+    published = []
+    for policy in Policy.objects.filter(head_number__gt=0).order_by("pk"):
+        operations = list(_due(load_tree(policy), today))
+        if not operations:
+            continue
+        revision = publish_automatic(
+            policy_id=policy.pk,
+            operations=operations,
+            origin=ChangeSet.Origin.DATES,
+            at=at,
+            reason=f"Dates of shares reached on {today.isoformat()}.",
+        )
+        if revision is not None:
+            published.append(revision)
+    return published
+
+
+def _due(tree: TreeColumns, today: date) -> Iterator[dict[str, Any]]:
+    """Operations for every entry whose first day has come, or whose last day is over."""
+    for i, dates in sorted(tree.dates.items()):
+        uid = str(tree.uuid(i))
+        if dates.ends_on is not None and dates.ends_on < today and dates.at_end != "keep":
+            if dates.at_end == "archive":
+                yield {"op": "archive", "entry": uid}
+                continue
+            yield {"op": "set_shares", "entry": uid, "shares": 0 if dates.at_end == "zero" else dates.at_end}
+            yield {"op": "set_dates", "entry": uid, "dates": None}
+        elif dates.shares is not None and dates.starts_on is not None and dates.starts_on <= today:
+            yield {"op": "set_shares", "entry": uid, "shares": dates.shares}
+            yield {"op": "set_dates", "entry": uid, "dates": replace(dates, shares=None).to_json()}
+
+
+def is_over(dates: Dates, today: date) -> bool:
+    """The last day has passed, and the entry has kept its shares."""
+    return dates.ends_on is not None and dates.ends_on < today

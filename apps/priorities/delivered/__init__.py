@@ -1,1 +1,0 @@
-"""Core-seconds delivered, as recorded."""

@@ -1,0 +1,281 @@
+"""What was delivered to entries and by which site: core-seconds as recorded.
+
+What was delivered to entries between two instants: all their usage, as it was recorded.
+Raw core-seconds of every source, but for hours that are held: no aging, no metric, no scope, no adjustments. Accounts
+belong to entries by the policy's mapping, as in the recompute. A bucket counts in the stretch of time in which its hour
+begins.
+
+What each site delivered to the entries of a policy: core-seconds as recorded, by where the records come from.
+As `delivered` counts them: no aging, no metric, no scope; hours that are held don't count. A site is an origin of
+sources: "" is this one, all its sources together; any other is a peer.
+
+Asked again, it is worked out anew only where something of what it depends on is otherwise: an hour of usage, an
+account, a rule, the tree, or whose a source is.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from itertools import chain, groupby
+from operator import itemgetter
+
+import numpy as np
+import numpy.typing as npt
+from cachetools import LRUCache
+from django.db import connection
+
+from apps.accounts.models import Account
+from apps.accounts.names.account_ids import AccountKey, Roll, load_roll
+from apps.engine import sweep
+from apps.mapping.rules.resolver import UNMAPPED, place_accounts
+from apps.mapping.rules.rule_set import Rulebook, load_rulebook
+from apps.policies.models import Policy
+from apps.policies.tree.stored import TreeColumns
+from apps.priorities.metering.usage import places_among
+from apps.priorities.recompute.pipeline import one_view
+from apps.usage.buckets import account_sums
+from apps.usage.buckets.account_sums import NOT_HELD, Piece, first_hour, hour_from
+from apps.usage.models import Source
+
+# --- By entry ---------------------------------------------------------------------------------------------------------
+F8 = npt.NDArray[np.float64]
+
+_USED = f"""
+SELECT account_id, width_bucket(hour_at, %(edges)s::timestamptz[]) AS stretch, sum(cpu_s)
+FROM usage_bucket WHERE hour_at >= %(from_at)s AND hour_at < %(to_at)s{NOT_HELD} GROUP BY account_id, stretch
+"""  # noqa: S608 - constants only
+
+_USED_BY_SOURCE = f"""
+SELECT account_id, source_id, width_bucket(hour_at, %(edges)s::timestamptz[]) AS stretch, sum(cpu_s)
+FROM usage_bucket WHERE hour_at >= %(from_at)s AND hour_at < %(to_at)s{NOT_HELD} GROUP BY account_id, source_id, stretch
+"""  # noqa: S608 - constants only
+
+
+@dataclass(frozen=True, eq=False)
+class Delivered:
+    """Core-seconds. edges: ascending instants, n + 1 of them. below: (n, entries asked for), at or below each.
+
+    unmapped: (n,), of accounts that no rule has a place for. has_any: some usage is known at all, whenever it was.
+    """
+
+    edges: Sequence[datetime]
+    place: Mapping[int, int]  # which column of `below` an entry has
+    below: F8
+    unmapped: F8
+    has_any: bool
+
+    def between(self, i: int, from_at: datetime, to_at: datetime) -> float:
+        """Of one entry, between two of the edges (or instants beyond the outer ones)."""
+        first, last = bisect_left(self.edges, from_at), bisect_left(self.edges, to_at)
+        return float(self.below[first:last, self.place[i]].sum())
+
+
+def load_delivered(
+    *, policy: Policy, tree: TreeColumns, entries: Sequence[int], edges: Sequence[datetime]
+) -> Delivered:
+    """For the stretches between consecutive edges; the caller has checked what of the tree may be seen."""
+    cut, wanted = sorted(set(edges)), sorted(set(entries))
+    n = max(len(cut) - 1, 0)
+    rows, has_any = _used(cut)
+    entry_of = _places(policy, tree, {account_id for account_id, _, _ in rows})
+    below, unmapped = np.zeros((n, len(wanted))), np.zeros(n)
+    for at, used in groupby(rows, key=itemgetter(1)):
+        own = np.zeros(len(tree))
+        for account_id, _, cpu_s in used:
+            if entry_of[account_id] == UNMAPPED:
+                unmapped[at - 1] += cpu_s
+            else:
+                own[entry_of[account_id]] += cpu_s
+        below[at - 1] = sweep.sum_up(tree.engine_tree(), own)[0][wanted]
+    return Delivered(cut, {i: at for at, i in enumerate(wanted)}, below, unmapped, has_any)
+
+
+@dataclass(frozen=True, eq=False)
+class DeliveredBySite(Delivered):
+    """origins: "" is this site, then peers by name. by_site: (n, origins), of the entries in `whole` together."""
+
+    origins: Sequence[str]
+    by_site: F8
+
+
+def load_delivered_by_site(
+    *, policy: Policy, tree: TreeColumns, entries: Sequence[int], whole: Sequence[int], edges: Sequence[datetime]
+) -> DeliveredBySite:
+    """As `load_delivered`, and what each site delivered to `whole`, entries none of which is below another."""
+    cut, wanted = sorted(set(edges)), sorted(set(entries))
+    n = max(len(cut) - 1, 0)
+    origin_of = dict(Source.objects.values_list("pk", "origin"))
+    origins = ("", *sorted({origin for origin in origin_of.values() if origin}))
+    rows, has_any = _used_by_origin(cut, {pk: origins.index(origin) for pk, origin in origin_of.items()})
+    entry_of = _places(policy, tree, {account_id for account_id, *_ in rows})
+    below, unmapped, by_site = np.zeros((n, len(wanted))), np.zeros(n), np.zeros((n, len(origins)))
+    for (at, origin), used in groupby(rows, key=itemgetter(1, 2)):
+        own = np.zeros(len(tree))
+        for account_id, _stretch, _origin, cpu_s in used:
+            if entry_of[account_id] == UNMAPPED:
+                unmapped[at - 1] += cpu_s
+            else:
+                own[entry_of[account_id]] += cpu_s
+        total = sweep.sum_up(tree.engine_tree(), own)[0]
+        below[at - 1] += total[wanted]
+        by_site[at - 1, origin] = total[list(whole)].sum()
+    return DeliveredBySite(cut, {i: at for at, i in enumerate(wanted)}, below, unmapped, has_any, origins, by_site)
+
+
+def _used_by_origin(
+    cut: Sequence[datetime], origin_of: Mapping[int, int]
+) -> tuple[list[tuple[int, int, int, float]], bool]:
+    """(account, stretch counted from 1, place of the origin, core-seconds) by stretch, origin and account."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT EXISTS (SELECT 1 FROM usage_bucket)")
+        has_any = bool(cursor.fetchone()[0])
+        if len(cut) < 2 or not has_any:
+            return [], has_any
+        cursor.execute(_USED_BY_SOURCE, {"edges": list(cut), "from_at": cut[0], "to_at": cut[-1]})
+        found = [(account, at, origin_of.get(source, 0), cpu_s) for account, source, at, cpu_s in cursor.fetchall()]
+    return sorted(found, key=itemgetter(1, 2, 0)), has_any
+
+
+def _used(cut: Sequence[datetime]) -> tuple[list[tuple[int, int, float]], bool]:
+    """(account, stretch counted from 1, core-seconds) by stretch and account: sums of doubles depend on their order."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT EXISTS (SELECT 1 FROM usage_bucket)")
+        has_any = bool(cursor.fetchone()[0])
+        if len(cut) < 2 or not has_any:
+            return [], has_any
+        cursor.execute(_USED, {"edges": list(cut), "from_at": cut[0], "to_at": cut[-1]})
+        return sorted(cursor.fetchall(), key=itemgetter(1, 0)), has_any
+
+
+def _places(policy: Policy, tree: TreeColumns, account_ids: set[int]) -> dict[int, int]:
+    """The entry of each of these accounts by the rules of now."""
+    accounts = list(Account.objects.filter(pk__in=account_ids).values_list("id", *AccountKey._fields))
+    resolver = load_rulebook(policy, tree).on(tree)
+    entries = resolver.resolve_many([AccountKey(*row[1:]) for row in accounts])
+    return dict(zip((row[0] for row in accounts), entries.tolist(), strict=True))
+
+
+# --- By site ----------------------------------------------------------------------------------------------------------
+_MOST_BYTES = 128 * 1024**2
+
+
+@dataclass(frozen=True, eq=False)
+class BySite:
+    """Core-seconds. origins: "" first, then by name. own: (stretches, origins, entries), of the entry itself.
+
+    first_at: the first hour in which a site delivered anything at all, mapped or not.
+    """
+
+    tree: TreeColumns = field(repr=False)
+    origins: tuple[str, ...]
+    own: F8
+    first_at: Mapping[str, datetime]
+
+    @cached_property
+    def below(self) -> F8:
+        """(origins, entries), of each entry and all below it, over the whole time."""
+        own, tree = self.own.sum(axis=0), self.tree.engine_tree()
+        return np.stack([sweep.sum_up(tree, row)[0] for row in own])
+
+    @property
+    def n_bytes(self) -> int:
+        return int(self.own.nbytes + self.own[0].nbytes)
+
+
+def load_by_site(
+    *, policy: Policy, tree: TreeColumns, from_at: datetime | None, to_at: datetime, cuts: Sequence[datetime] = ()
+) -> BySite:
+    """Hours that begin at `from_at` or later (None: ever) and before `to_at`, in stretches between the cuts.
+
+    The caller has checked which entries the reader may see.
+    """
+    sums = account_sums.remembered
+    with sums.lock, one_view() as is_settled:
+        edges = _edges(from_at, to_at, cuts)
+        stretches = sums.between(edges, remembers=is_settled)
+        origin_of = dict(Source.objects.values_list("pk", "origin"))
+        book, roll = load_rulebook(policy, tree), load_roll(remembers=is_settled)
+    return _remembered.of(_Asked(tree, book, roll, stretches, origin_of), keeps=is_settled and bool(tree.digest))
+
+
+def _edges(from_at: datetime | None, to_at: datetime, cuts: Sequence[datetime]) -> list[int]:
+    inner = {cut for cut in cuts if cut < to_at and (from_at is None or cut > from_at)}
+    end = hour_from(to_at)
+    begin = first_hour(end) if from_at is None else min(hour_from(from_at), end)
+    return [begin, *sorted(min(max(hour_from(cut), begin), end) for cut in inner), end]
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """All that an answer depends on, read in one transaction."""
+
+    tree: TreeColumns
+    book: Rulebook
+    roll: Roll
+    stretches: Sequence[Sequence[Piece]]
+    origin_of: Mapping[int, str]
+
+    @cached_property
+    def key(self) -> Hashable:
+        """Of pieces by their numbers, which never come again; of the roll by its keys, see _Remembered."""
+        numbers = tuple(tuple(piece.number for piece in stretch) for stretch in self.stretches)
+        known = self.tree.digest, self.book.rules, self.book.known.digest
+        return *known, id(self.roll.keys), numbers, tuple(sorted(self.origin_of.items()))
+
+    def work_out(self) -> BySite:
+        entry, _joins = place_accounts(self.tree, self.book.rules, self.book.known, self.roll.keys)
+        origins = ("", *sorted({origin for origin in self.origin_of.values() if origin}))
+        own = np.zeros((len(self.stretches), len(origins), len(self.tree)))
+        first: dict[str, int] = {}
+        for stretch, pieces in enumerate(self.stretches):
+            own[stretch] = self._own(pieces, entry, origins)
+            for source_id, hour in chain.from_iterable(
+                zip(piece.first_sources.tolist(), piece.first_hours.tolist(), strict=True) for piece in pieces
+            ):
+                origin = self.origin_of.get(source_id, "")
+                first[origin] = min(hour, first.get(origin, hour))
+        first_at = {origin: datetime.fromtimestamp(hour * 3600, UTC) for origin, hour in first.items()}
+        return BySite(self.tree, origins, own, first_at)
+
+    def _own(self, pieces: Sequence[Piece], entry: npt.NDArray[np.int32], origins: tuple[str, ...]) -> F8:
+        """(origins, entries). Sums of whole 2⁻¹⁰ s are exact in any order."""
+        shape, cells, amounts = (len(origins), len(self.tree)), [np.zeros(0, np.int64)], [np.zeros(0)]
+        for piece in pieces:
+            sources = piece.first_sources
+            row = np.array([origins.index(self.origin_of.get(one, "")) for one in sources.tolist()], np.int64)
+            at = entry[places_among(self.roll.ids, piece.account_id)]
+            counts = np.flatnonzero(at != UNMAPPED)
+            cells.append(row[np.searchsorted(sources, piece.source_id[counts])] * shape[1] + at[counts])
+            amounts.append(piece.cpu_s[counts])
+        found = np.bincount(np.concatenate(cells), weights=np.concatenate(amounts), minlength=shape[0] * shape[1])
+        return found.astype(np.float64, copy=False).reshape(shape)
+
+
+def _n_bytes(kept: tuple[Roll, BySite]) -> int:
+    return kept[1].n_bytes
+
+
+class _Remembered:
+    """The last answers, bounded by their bytes; each holds on to its roll, so that no other gets its identity."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: LRUCache[Hashable, tuple[Roll, BySite]] = LRUCache(_MOST_BYTES, getsizeof=_n_bytes)
+
+    def of(self, asked: _Asked, *, keeps: bool) -> BySite:
+        if not keeps:
+            return asked.work_out()
+        with self._lock:  # concurrent requests for it wait
+            known = self._known.get(asked.key)
+            found = known[1] if known is not None else asked.work_out()
+            if known is None and found.n_bytes <= self._known.maxsize:
+                self._known[asked.key] = asked.roll, found
+        return found
+
+
+_remembered = _Remembered()

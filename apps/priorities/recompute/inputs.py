@@ -1,0 +1,276 @@
+"""Inputs of a recompute: what was current at an instant, corrections, and the fingerprint of it all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+from django.conf import settings as site_settings
+from django.db import connection
+from django.db.models import Q
+from django.utils.translation import gettext as _
+
+from apps import engine
+from apps.accounts.models import Account
+from apps.accounts.names.account_ids import AccountKey, canonical
+from apps.core.errors import FieldProblem, Invalid
+from apps.engine import decay
+from apps.mapping.models import MappingVersion
+from apps.mapping.rules.resolver import KnownAccounts
+from apps.mapping.rules.rule_set import Rulebook, load_rulebook, people_digest, rulebook_of
+from apps.mapping.versions import MappingState, state_of, version_number_at, version_of
+from apps.policies.models import Adjustment, Policy, Revision
+from apps.policies.selectors import get_revision
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.stored import load_tree
+from apps.priorities.local_only.services import LocalOnlyEntry, list_local_only_entries
+from apps.priorities.models import Snapshot
+from apps.usage.buckets.hourly import earliest_change
+from apps.usage.selectors import watermarks
+
+# --- Corrections ------------------------------------------------------------------------------------------------------
+F8 = npt.NDArray[np.float64]
+_HOUR_S = decay.BUCKET_S
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """One active adjustment: seconds of a resource, a refund below 0, as if used in the hour of `at_s`."""
+
+    uid: UUID
+    entry_uid: UUID
+    resource: str
+    amount_s: float
+    at_s: float
+    note: str = ""
+
+
+def load_corrections(policy: Policy, revision: int) -> tuple[Correction, ...]:
+    """Adjustments active in a revision, in an order that doesn't depend on the database."""
+    rows = Adjustment.objects.filter(policy=policy, since__lte=revision).filter(Q(until=None) | Q(until__gt=revision))
+    found = rows.values_list("uid", "entry_uid", "resource", "amount_s", "at", "note")
+    ordered = sorted(found, key=lambda row: str(row[0]))
+    return tuple(
+        Correction(uid, entry, what, amount, at.timestamp(), note) for uid, entry, what, amount, at, note in ordered
+    )
+
+
+def counted_now(
+    corrections: Sequence[Correction], *, metric: Mapping[str, Any], window: decay.Window, as_of_s: float
+) -> F8:
+    """What each correction comes to at `as_of_s`, in the metric's unit: amount × weight of its resource × aging.
+
+    One that lies in the future counts from its hour on.
+    """
+    if not corrections:
+        return np.zeros(0)
+    hour_s = np.array([each.at_s // _HOUR_S * _HOUR_S for each in corrections])
+    amount = np.array([metric["weights"].get(each.resource, 0.0) * each.amount_s for each in corrections])
+    amount[np.array([each.at_s for each in corrections]) > as_of_s] = 0.0
+    counted: F8 = amount * decay.bucket_weights(hour_s, as_of_s, window) + 0.0  # no −0
+    return counted
+
+
+def counting(tree: TreeColumns, corrections: Sequence[Correction], counted: F8) -> list[dict[str, Any]]:
+    """What a snapshot remembers of the corrections that count in it, as JSON; `counted` is in the metric's unit."""
+    return [
+        {
+            "uid": str(each.uid),
+            "entry": str(each.entry_uid),
+            "resource": each.resource,
+            "amount_s": each.amount_s,
+            "at_s": each.at_s,
+            "note": each.note,
+            "counted": amount,
+        }
+        for each, amount in zip(corrections, counted.tolist(), strict=True)
+        if amount and tree.index_of_uid(each.entry_uid) is not None
+    ]
+
+
+def corrected(tree: TreeColumns, own: F8, corrections: Sequence[Correction], counted: F8) -> F8:
+    """Own usage (n,) of every entry after the corrections; never below 0.
+
+    Added usage counts at the entry itself, as usage of a group's own. A refund reduces the entry and all below it
+    in proportion to their usage, so that shares among members stay; deeper entries first, never below 0.
+    """
+    net: dict[int, float] = {}
+    for each, amount in zip(corrections, counted.tolist(), strict=True):
+        at = tree.index_of_uid(each.entry_uid)
+        if at is not None and amount:
+            net[at] = net.get(at, 0.0) + amount
+    if not net:
+        return own
+    own = own.copy()
+    for at, amount in net.items():
+        own[at] += max(amount, 0.0)
+    for at in sorted((at for at, amount in net.items() if amount < 0), reverse=True):
+        below = tree.subtree(at)
+        total = sum(float(own[level.start : level.stop].sum()) for level in below)
+        left = max(total + net[at], 0.0)
+        for level in below:
+            own[level.start : level.stop] *= left / total if total > 0 else 1.0
+    return own
+
+
+# --- Current at an instant --------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class PolicyState:
+    """What of a policy decides its priorities besides usage. mapping: None is the one that the tables hold now."""
+
+    revision: int
+    settings: Mapping[str, Any]
+    mapping_version: int
+    mapping: MappingState | None = None
+
+    def rulebook(self, policy: Policy, tree: TreeColumns) -> Rulebook:
+        """Membership in groups of sign-in is today's: its past is not kept."""
+        if self.mapping is None:
+            return load_rulebook(policy, tree)
+        book = rulebook_of(policy, tree, self.mapping.rules)
+        return Rulebook(book.rules, KnownAccounts(_places(self.mapping), book.known.persons))
+
+
+def state_of_now(policy: Policy) -> PolicyState:
+    """The head revision and the newest mapping."""
+    revision = Revision.objects.filter(policy=policy).order_by("-number").values("number", "settings").first()
+    if revision is None:
+        raise LookupError(f"{policy.slug} has nothing published")
+    return PolicyState(revision["number"], revision["settings"], version_of(policy))
+
+
+def state_at(policy: Policy, instant: datetime) -> PolicyState:
+    """What was current at an instant; `refuse_before_first` has been asked before."""
+    revision = get_revision(policy=policy, at=instant)
+    number = version_number_at(policy, instant)
+    mapping = state_of(policy, number) if number else MappingState((), {})
+    return PolicyState(revision.number, revision.settings, number, mapping)
+
+
+def refuse_before_first(policy: Policy, instant: datetime) -> None:
+    """Raises Invalid `before_first_revision`: before it a policy has no tree and no priorities."""
+    published = Revision.objects.filter(policy=policy).order_by("number").values_list("published_at", flat=True)
+    first_at = published.first()
+    if first_at is None or instant < first_at:
+        message = _(
+            "Policy %(policy)s had no revision then: the first was published at %(at)s. Choose a later instant."
+        )
+        said = {"policy": policy.slug, "at": "-" if first_at is None else written(first_at)}
+        problem = FieldProblem("as_of", _("is before the first revision"))
+        raise Invalid(message % said, code="before_first_revision", fields=[problem])
+
+
+def known_later(policy: Policy, state: PolicyState, book: Rulebook, instant: datetime) -> dict[str, Any]:
+    """What a reconstruction has to say about itself, as JSON; `moments.notes_of` makes sentences of it.
+
+    reported_after: when the last live snapshot up to the instant was computed; null where none is kept. usage_from: the
+    first hour before the instant of which usage was reported or corrected since; it is included. corrections: how many
+    adjustments dated up to the instant were published later; they are left out. first_usage_at: of the first usage,
+    where that is later than the instant. has_mapping: by stored rules, attached accounts or rules for members.
+    mapping_at: of the oldest kept mapping, where that of then is not kept.
+    """
+    live = Snapshot.objects.filter(policy=policy, is_live=True, as_of__lte=instant).defer("data").order_by("-as_of")
+    before = live.first()
+    changed_at = None if before is None else earliest_change(before.watermarks)
+    first_at = _first_usage_at()
+    if changed_at is not None and first_at is not None:
+        changed_at = max(changed_at, first_at)
+    later = Adjustment.objects.filter(policy=policy, at__lte=instant, since__gt=state.revision)
+    versions = MappingVersion.objects.filter(policy=policy, number=state.mapping_version, at__gt=instant)
+    mapping_at = versions.values_list("at", flat=True).first()
+    return {
+        "reported_after": None if before is None else written(before.computed_at),
+        "usage_from": None if changed_at is None or changed_at >= instant else written(changed_at),
+        "corrections": later.count(),
+        "first_usage_at": None if first_at is not None and first_at < instant else _or_null(first_at),
+        "has_usage": first_at is not None and first_at < instant,
+        "has_mapping": bool(book.rules or book.known.places),
+        "mapping_at": _or_null(mapping_at),
+    }
+
+
+def written(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _or_null(at: datetime | None) -> str | None:
+    return None if at is None else written(at)
+
+
+def _first_usage_at() -> datetime | None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT min(hour_at) FROM usage_bucket")
+        found: datetime | None = cursor.fetchone()[0]
+    return found
+
+
+def _places(mapping: MappingState) -> dict[AccountKey, Any]:
+    """Where each attached account counts, by its names and by their usual spelling."""
+    fields: Sequence[str] = AccountKey._fields
+    rows = Account.objects.filter(pk__in=list(mapping.attached)).order_by("pk").values_list("pk", *fields)
+    places = {AccountKey(*row[1:]): mapping.attached[row[0]] for row in rows}
+    return places | {canonical(key): uid for key, uid in places.items() if canonical(key) not in places}
+
+
+# --- Fingerprint ------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Fingerprint:
+    """Revision, rules, usage, settings, engine, entries in fallback, and the instant."""
+
+    policy_slug: str
+    revision: int
+    mapping_version: int
+    watermarks: Mapping[str, int]
+    settings: Mapping[str, Any]
+    engine_version: str
+    as_of: datetime
+    people: str = ""  # who is in the groups that rules for members name
+    fallen: tuple[LocalOnlyEntry, ...] = ()  # where this site's usage alone counts for now
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **({"people": self.people} if self.people else {}),
+            **({"fallbacks": [one.to_json() for one in self.fallen]} if self.fallen else {}),
+            "policy": self.policy_slug,
+            "revision": self.revision,
+            "mapping_version": self.mapping_version,
+            "watermarks": dict(self.watermarks),
+            "settings": dict(self.settings),
+            "engine_version": self.engine_version,
+            "as_of": self.as_of.astimezone(UTC).isoformat(),
+        }
+
+    @cached_property
+    def digest(self) -> str:
+        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def read_fingerprint(policy: Policy, *, as_of: datetime, state: PolicyState | None = None) -> Fingerprint:
+    """As the database is now. state: what was current at a past instant; the head and today's mapping by default."""
+    state = state or state_of_now(policy)
+    return Fingerprint(
+        policy_slug=policy.slug,
+        revision=state.revision,
+        mapping_version=state.mapping_version,
+        watermarks=watermarks(),
+        settings=state.settings,
+        engine_version=engine.VERSION,
+        as_of=as_of,
+        people=people_digest(load_tree(policy, state.revision)),
+        fallen=tuple(one for one in list_local_only_entries(policy) if tick_of(one.since) <= as_of),
+    )
+
+
+def tick_of(at: datetime) -> datetime:
+    """The instant for which priorities are computed at `at`: whole ticks, so that workers agree on it."""
+    tick_s = site_settings.FAIRSHARE_TICK_S
+    return datetime.fromtimestamp(at.timestamp() // tick_s * tick_s, UTC)

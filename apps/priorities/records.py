@@ -1,0 +1,238 @@
+"""Numbers as selectors return them: what pages and figures show without reading data themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from apps.policies.allocations.records import Period
+from apps.policies.selectors import read_instant
+from apps.policies.settings import PolicySettings
+from apps.priorities.sentences import Message, say
+from apps.priorities.snapshots.ordering import State
+
+
+# --- Moments ----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class LocalOnly:
+    """An entry in local-only fallback. Readers who don't see it get neither its path nor the reason.
+
+    was_then: it is about the past.
+    """
+
+    uid: UUID
+    path: str
+    since: datetime
+    reason: str
+    was_then: bool = False
+
+    @property
+    def said(self) -> Message:
+        """The one sentence for it beside numbers of an instant."""
+        key = "fallback.below" if self.path else "fallback.above"
+        named = {"name": self.path, "reason": self.reason} if self.path else {}
+        return say(f"{key}_then" if self.was_then else key, **named, at=self.since)
+
+    @property
+    def title(self) -> Message:
+        """Without the reason, for a line above it."""
+        return say("fallback.since", name=self.path, at=self.since)
+
+    @property
+    def key(self) -> str:
+        return self.said.key
+
+    def __str__(self) -> str:
+        return self.said.text
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A revision, from when to when it was current (None: it is), and its numbers; without `as_of` there are none.
+
+    snapshot_revision: the revision of the numbers, which may be an earlier one. is_reconstructed: computed later
+    for that instant, from today's records.
+    """
+
+    asked: int | datetime
+    revision: int
+    reason: str
+    author: str
+    since: datetime
+    until: datetime | None
+    head: int
+    as_of: datetime | None
+    snapshot_revision: int | None
+    is_reconstructed: bool
+    stops: tuple[tuple[int, datetime], ...]  # revisions and when each was published, the newest few hundred
+    known_later: Mapping[str, Any] | None = None  # of a reconstruction, see past_inputs.known_later
+
+    @property
+    def is_now(self) -> bool:
+        """The revision is the current one."""
+        return self.until is None
+
+    @property
+    def notes(self) -> list[Message]:
+        """The origin of past numbers, and what became known later, for pages, REST and the terminal client."""
+        if self.as_of is None:
+            return [say("past.none")]
+        is_other = self.snapshot_revision != self.revision
+        earlier = [say("past.earlier_revision", at=self.as_of, revision=self.snapshot_revision)] if is_other else []
+        if not self.is_reconstructed:
+            return earlier or [say("past.as_computed", at=self.as_of)]
+        return [*earlier, say("past.reconstructed", at=self.as_of), *notes_of(self.known_later)]
+
+
+def notes_of(later: Mapping[str, Any] | None) -> Iterator[Message]:
+    """What `recompute.inputs.known_later` found. None: of snapshots that were stored without it."""
+    if later is None:
+        return
+    reported_after, usage_from, first_at, mapping_at = (
+        None if later[name] is None else read_instant(later[name])
+        for name in ("reported_after", "usage_from", "first_usage_at", "mapping_at")
+    )
+    if first_at is not None:
+        yield say("past.before_first_usage", at=first_at)
+    elif not later["has_usage"]:
+        yield say("past.no_usage")
+    elif reported_after is None:
+        yield say("past.later_unknown")
+    elif usage_from is not None:
+        yield say("past.usage_later", since_at=usage_from, at=reported_after)
+    if later["corrections"]:
+        yield say("past.corrections_later", n=later["corrections"])
+    if not later["has_mapping"]:
+        yield say("past.no_mapping")
+    elif mapping_at is not None:
+        yield say("past.oldest_mapping", at=mapping_at)
+
+
+# --- Trees ------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class EntryRow:
+    """One entry as pages and REST show it. Fractions 0..1; None where something doesn't exist."""
+
+    uid: UUID
+    parent_uid: UUID | None
+    path: str
+    name: str
+    kind: str
+    level: int  # 1 is the root
+    pos_in_set: int
+    set_size: int
+    n_children: int  # that the actor may see
+    hidden_children: int
+    is_open: bool
+    shares: float | None  # None: inherit
+    target: float | None
+    target_global: float | None
+    actual: float | None
+    actual_global: float | None
+    deviation_points: float | None  # (actual − target) · 100
+    state: State
+    priority: float | None
+    rank: int | None
+    factor: float | None
+    usage_core_s: float | None  # None where it is hidden
+    has_usage: bool
+    locked: bool
+    may_change: bool
+    columns: dict[str, float | None] = field(default_factory=dict)  # the algorithm's own, by its scheduler's names
+    adjusted: float = 0.0  # what adjustments at it come to in its usage; below 0: given back
+    suppressed: bool = False  # it has numbers, hidden from this reader
+    scope: str = ""  # by whose usage its children are compared, where it says so itself
+    scope_sources: tuple[str, ...] = ()  # by these sources alone
+
+
+@dataclass(frozen=True)
+class Sector:
+    """One entry, or (`row` None) some children of one that are drawn together; `size` is a part of the whole shown."""
+
+    row: EntryRow | None
+    size: float
+    n_together: int = 0
+    children: list[Sector] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class IciclePage:
+    """`top` fills the picture; `way` leads from the root to it. chosen: the entry asked for, `top` or a child of it.
+
+    n_entries: `top` and what is below it, as far as the actor may see it; n_shown: how many of them are drawn.
+    """
+
+    policy_slug: str
+    policy_name: str
+    revision: int
+    as_of: datetime | None
+    settings: PolicySettings
+    top: Sector
+    way: list[EntryRow]
+    chosen: EntryRow
+    sizes: str
+    n_entries: int
+    n_shown: int
+    moment: Moment | None = None
+    local_only: list[LocalOnly] = field(default_factory=list)  # by whose usage what is drawn is compared
+
+
+# --- Core-hours -------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class WeekAmounts:
+    """Core-hours of each week. place: among its siblings or sites, so that a colour stays whatever else is shown."""
+
+    key: str
+    name: str
+    place: int
+    core_h: tuple[float, ...]
+
+    @property
+    def total_core_h(self) -> float:
+        return sum(self.core_h)
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationLeft:
+    """at: its first instant in the period, then each end of a week up to now or its end; left_core_h: allocated less
+    delivered at each. due_core_h: by now, spread evenly over its days."""
+
+    uid: UUID
+    name: str
+    place: tuple[int, int]  # level below the root, place among its siblings: for its colour
+    days: Period
+    allocated_core_h: float
+    due_core_h: float
+    at: tuple[datetime, ...]
+    left_core_h: tuple[float, ...]
+
+    @property
+    def delivered_core_h(self) -> float:
+        return self.allocated_core_h - self.left_core_h[-1]
+
+
+@dataclass(frozen=True)
+class CoreHourWeeks:
+    """edges: begin of each week (the first one of the period), then the end of the last; empty before the period.
+
+    entries: the largest children whose amounts the actor may see, else the group itself. rest: of the group beside
+    them, or of further children; zeros where there is nothing. n_hidden: visible children without amounts. promises:
+    the largest. n_promises: all that could be drawn.
+    """
+
+    policy_slug: str
+    name: str
+    period: Period
+    zone: ZoneInfo
+    now: datetime
+    edges: tuple[datetime, ...]
+    entries: tuple[WeekAmounts, ...]
+    rest: WeekAmounts | None
+    sites: tuple[WeekAmounts, ...]
+    n_hidden: int
+    promises: tuple[AllocationLeft, ...]
+    n_promises: int

@@ -1,1 +1,0 @@
-"""Numbers as selectors return them: what figures draw without reading data themselves."""

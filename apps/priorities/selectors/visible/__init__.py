@@ -1,1 +1,0 @@
-"""Snapshots as one reader may see them, now or in the past."""

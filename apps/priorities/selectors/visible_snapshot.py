@@ -1,0 +1,285 @@
+"""One policy as one reader sees it, now or in the past: snapshot, visible entries, moment and age."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+from uuid import UUID
+
+import numpy as np
+from django.conf import settings
+from django.db.models import Max, Min
+from django.utils.translation import gettext as _
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import Token
+from apps.core import clock
+from apps.core.errors import DomainError, FieldProblem, Invalid, NotFound
+from apps.mapping.permissions import see_then
+from apps.policies.models import Entry, Policy, Revision
+from apps.policies.selectors import get_policy
+from apps.policies.tree.columns import Mask
+from apps.policies.tree.stored import load_tree
+from apps.priorities.local_only.services import LocalOnlyEntry
+from apps.priorities.models import Snapshot
+from apps.priorities.records import LocalOnly, Moment
+from apps.priorities.selectors.rows import PolicyView, open_view
+from apps.priorities.serving import store
+from apps.priorities.serving.lookup_index import ServedSnapshot, instant
+from apps.priorities.serving.store import SourceAge, State
+from apps.priorities.visibility.visible_entries import numbers_visible_in
+from apps.usage.quality.coverage import LATE_INTERVALS
+
+# --- Moments ----------------------------------------------------------------------------------------------------------
+_MOST_STOPS = 400
+
+
+def moment_of(view: PolicyView) -> Moment | None:
+    """None while the page shows now."""
+    if view.asked is None:
+        return None
+    revisions = Revision.objects.filter(policy=view.policy).defer("tree", "settings")
+    shown = revisions.get(number=view.revision)
+    after = revisions.filter(number=view.revision + 1).values_list("published_at", flat=True).first()
+    snapshot = view.snapshot
+    live = snapshot and Snapshot.objects.filter(pk=snapshot.snapshot_id).values_list("is_live", flat=True).first()
+    return Moment(
+        asked=view.asked,
+        revision=view.revision,
+        reason=shown.reason,
+        author=shown.author_name,
+        since=shown.published_at,
+        until=after,
+        head=view.policy.head_number,
+        as_of=view.as_of,
+        snapshot_revision=snapshot.revision if snapshot else None,
+        is_reconstructed=live is False,
+        known_later=snapshot.meta.get("known_later") if snapshot else None,
+        stops=tuple(revisions.order_by("-number").values_list("number", "published_at")[:_MOST_STOPS])[::-1],
+    )
+
+
+# --- Local-only fallbacks ---------------------------------------------------------------------------------------------
+def list_local_only(view: PolicyView) -> list[LocalOnly]:
+    """All entries that the actor sees below which it is so in the numbers of the view, by path."""
+    tops = view.snapshot.fallen_tops if view.snapshot is not None else ()
+    return sorted((one for one in (_told(view, top) for top in tops) if one.path), key=lambda one: one.path)
+
+
+def local_only_among(view: PolicyView, uids: Iterable[UUID]) -> list[LocalOnly]:
+    """What decides by whose usage these entries are compared, and those right below them; each once, by path."""
+    snapshot = view.snapshot
+    if snapshot is None or not snapshot.fallen:
+        return []
+    found: dict[UUID, LocalOnlyEntry] = {}
+    for uid in uids:
+        i = snapshot.tree.index_of_uid(uid)
+        for place in () if i is None else (i, int(snapshot.tree.parent[i])):
+            if place in snapshot.fallen:
+                found[snapshot.fallen[place].uid] = snapshot.fallen[place]
+    return sorted((_told(view, each) for each in found.values()), key=lambda one: (one.path, one.since))
+
+
+def _told(view: PolicyView, fallen: LocalOnlyEntry) -> LocalOnly:
+    i = view.tree.index_of_uid(fallen.uid)
+    was_then = view.asked is not None
+    if i is None or not view.visibility.may_see(i):
+        return LocalOnly(fallen.uid, "", fallen.since, "", was_then)
+    return LocalOnly(fallen.uid, view.tree.path(i), fallen.since, fallen.reason, was_then)
+
+
+# --- Snapshot ---------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False)
+class VisibleSnapshot:
+    """A snapshot, and a mask of the entries whose usage is visible. A visible entry's ancestors are visible, too.
+    moment: of the past.
+    """
+
+    policy: Policy
+    snapshot: ServedSnapshot
+    told: Mask
+    moment: Moment | None
+
+
+def open_snapshot(
+    *, policy_slug: str, actor: Actor, at: int | datetime | None = None, scope: str = "policies:read"
+) -> VisibleSnapshot:
+    """The newest snapshot, or the one of then; rights are those of now.
+
+    Raises:
+        NotFound: there is no such policy, or no revision then.
+        Unavailable: `no_snapshot`, nothing has been computed yet.
+        Invalid: `nothing_kept`, there are no numbers of then.
+    """
+    if at is not None:
+        return open_past_snapshot(open_view(policy_slug=policy_slug, actor=actor, at=at, scope=scope, is_live=True))
+    policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
+    snapshot, now = store.newest(policy_slug), clock.now()
+    return VisibleSnapshot(
+        policy, snapshot, numbers_visible_in(policy=policy, snapshot=snapshot, at=now, actor=actor), None
+    )
+
+
+def open_past_snapshot(view: PolicyView) -> VisibleSnapshot:
+    """Visible entries of a past snapshot."""
+    snapshot = view.snapshot
+    if snapshot is None:
+        raise _nothing_kept(view)
+    told = np.zeros(len(snapshot.tree), dtype=np.bool_)
+    place = view.place
+    told[place[np.flatnonzero(view.told & (place >= 0))]] = True
+    return VisibleSnapshot(view.policy, snapshot, told, moment_of(view))
+
+
+def _nothing_kept(view: PolicyView) -> Invalid:
+    oldest = oldest_kept(view.policy.slug)
+    since = _("the oldest are from %(at)s") % {"at": instant(oldest)} if oldest else _("nothing has been computed yet")
+    message = _("names a time without stored numbers; %(since)s") % {"since": since}
+    return Invalid(f"at {message}.", code="nothing_kept", fields=[FieldProblem("at", message)])
+
+
+def list_snapshots(*, policy_slug: str, actor: Actor, before_id: int | None = None, limit: int = 50) -> list[Snapshot]:
+    """Newest first."""
+    scope = Token.Scope.PRIORITIES_READ if actor.has_scope(Token.Scope.PRIORITIES_READ) else Token.Scope.POLICIES_READ
+    policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
+    found = Snapshot.objects.filter(policy=policy).defer("data").order_by("-pk")
+    if before_id is not None:
+        found = found.filter(pk__lt=before_id)
+    return list(found[: min(limit, 500)])
+
+
+def oldest_kept(policy_slug: str) -> datetime | None:
+    """As of when the oldest numbers are that a look back can show; no secret to who signs in."""
+    kept = Snapshot.objects.filter(policy__slug=policy_slug).order_by("as_of")
+    return kept.values_list("as_of", flat=True).first()
+
+
+def require_entry(view: PolicyView, uid: UUID) -> int:
+    """The entry's index.
+
+    Raises:
+        NotFound: there is no such entry, or the actor may not see it.
+        Invalid: `entry_not_in_revision`, the actor sees it in another revision than the one that is shown.
+    """
+    i = view.tree.index_of_uid(uid)
+    if i is None and view.asked is not None:
+        raise _not_in_revision(view, uid)
+    return view.visibility.require(i)
+
+
+def require_path(view: PolicyView, path: str) -> int:
+    """By a path, which may be one of the head."""
+    i = view.tree.index_of_path(path)
+    head = load_tree(view.policy) if i is None and view.asked is not None else None
+    there = None if head is None else head.index_of_path(path)
+    if head is not None and there is not None:
+        return require_entry(view, head.uuid(there))
+    return view.visibility.require(i)
+
+
+def _not_in_revision(view: PolicyView, uid: UUID) -> DomainError:
+    """Names a revision that has the entry to who may see it there; for others it doesn't exist."""
+    plain = NotFound("There is no such entry in this policy.")
+    spans = Entry.objects.filter(policy=view.policy, uid=uid)
+    known = spans.aggregate(first=Min("since"), left=Max("until"))
+    if known["first"] is None:
+        return plain
+    is_here = spans.filter(until=None).exists()
+    last = view.policy.head_number if is_here else known["left"] - 1
+    tree = load_tree(view.policy, last)
+    i = tree.index_of_uid(uid)
+    if i is None or not see_then(policy=view.policy, tree=tree, at=view.now, actor=view.actor).may_see(i):
+        return plain
+    said = {"n": view.revision, "name": tree.name[i], "first": known["first"], "last": last}
+    if known["first"] > view.revision:
+        message = _("Revision %(n)d has no entry %(name)s: revision %(first)d added it.") % said
+    else:
+        message = _("Revision %(n)d has no entry %(name)s: revision %(last)d was the last with it.") % said
+    return Invalid(message, code="entry_not_in_revision", fields=[FieldProblem("at", message)])
+
+
+# --- Freshness --------------------------------------------------------------------------------------------------------
+Health = Literal["ok", "warn", "bad"]
+_LATE_TICKS = 3  # priorities older than this many ticks are worth a word
+_BAD_TICKS = 30
+
+
+@dataclass(frozen=True)
+class InputAge:
+    """One input and how old it is; None where nothing is known."""
+
+    label: str
+    state: Health
+    at: datetime | None
+    age_s: float | None
+
+
+@dataclass(frozen=True)
+class Freshness:
+    """The chip of every page. Of several policies the oldest snapshot counts."""
+
+    as_of: datetime | None
+    revision: int | None
+    computed_at: datetime | None
+    snapshot_age_s: float | None
+    state: Health
+    problems: list[str]
+    keys: list[str]  # of the problems, in the same order
+    inputs: list[InputAge]
+
+
+def freshness(*, policy_slug: str | None = None, actor: Actor | None = None) -> Freshness:
+    """Never raises and never queries the database. Every signed-in `actor` may see ages."""
+    state, now = store.state(), clock.now()
+    snapshots = _wanted(state, policy_slug, actor)
+    oldest = min(snapshots, key=lambda one: one.as_of, default=None)
+    age_s = oldest.age_s(now) if oldest else None
+    inputs = [InputAge(_("Priorities"), _health_of_snapshot(age_s), oldest.as_of if oldest else None, age_s)]
+    inputs += [_source_age(source, now) for source in state.sources]
+    found = [] if state.has_database else [("no_database", _("the database is unavailable"))]
+    if oldest is None:
+        found.append(("nothing_computed", _("nothing computed yet")))
+    elif inputs[0].state != "ok":
+        found.append(("priorities_late", _("priorities are late")))
+    late = [one for one in inputs[1:] if one.state != "ok"]
+    found += [("source_late", _("%(source)s is late") % {"source": one.label}) for one in late]
+    return Freshness(
+        as_of=oldest.as_of if oldest else None,
+        revision=oldest.revision if oldest else None,
+        computed_at=oldest.computed_at if oldest else None,
+        snapshot_age_s=age_s,
+        state=_worst([*(one.state for one in inputs), "ok" if state.has_database else "warn"]),
+        problems=[text for _key, text in found],
+        keys=[key for key, _text in found],
+        inputs=inputs,
+    )
+
+
+def _wanted(state: State, policy_slug: str | None, actor: Actor | None) -> Sequence[ServedSnapshot]:
+    bound = actor.token.policy_slug if actor and actor.token else ""
+    return [
+        snapshot
+        for slug, snapshot in state.snapshots.items()
+        if (policy_slug is None or slug == policy_slug) and bound in ("", slug)
+    ]
+
+
+def _health_of_snapshot(age_s: float | None) -> Health:
+    if age_s is None or age_s > _BAD_TICKS * settings.FAIRSHARE_TICK_S:
+        return "bad"
+    return "warn" if age_s > _LATE_TICKS * settings.FAIRSHARE_TICK_S else "ok"
+
+
+def _source_age(source: SourceAge, now: datetime) -> InputAge:
+    """A source is late after twice its stated sending interval."""
+    if source.last_record_end_at is None:
+        return InputAge(source.name, "warn" if source.expected_every_s else "ok", None, None)
+    age_s = max((now - source.last_record_end_at) / timedelta(seconds=1), 0.0)
+    is_late = source.expected_every_s is not None and age_s > LATE_INTERVALS * source.expected_every_s
+    return InputAge(source.name, "warn" if is_late else "ok", source.last_record_end_at, age_s)
+
+
+def _worst(states: Sequence[Health]) -> Health:
+    return "bad" if "bad" in states else "warn" if "warn" in states else "ok"

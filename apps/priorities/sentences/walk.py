@@ -1,0 +1,305 @@
+"""Sentences about a walk: each level, its effect on the factor, contrasts, and the place as a whole."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
+
+# --- Levels -----------------------------------------------------------------------------------------------------------
+LEVELS = {
+    "walk.over": _("%(name)s used %(actual)s of %(parent)s; target %(target)s: over by %(points)s."),
+    "walk.over_you": _("You used %(actual)s of %(parent)s; target %(target)s: over by %(points)s."),
+    "walk.under": _("%(name)s used %(actual)s of %(parent)s; target %(target)s: under by %(points)s."),
+    "walk.under_you": _("You used %(actual)s of %(parent)s; target %(target)s: under by %(points)s."),
+    "walk.on": _("%(name)s used %(actual)s of %(parent)s; target %(target)s: on target."),
+    "walk.on_you": _("You used %(actual)s of %(parent)s; target %(target)s: on target."),
+    "walk.on_decides": _(
+        "%(name)s used %(actual)s of %(parent)s; target %(target)s. This is within tolerance, but still "
+        "the main reason."
+    ),
+    "walk.on_decides_you": _(
+        "You used %(actual)s of %(parent)s; target %(target)s. This is within tolerance, but still the main reason."
+    ),
+    "walk.idle": _("%(name)s has a target of %(target)s of %(parent)s, and no usage in the window."),
+    "walk.idle_you": _("You have a target of %(target)s of %(parent)s, and no usage in the window."),
+    "walk.unknown": _("%(name)s has a target of %(target)s of %(parent)s. Its usage is not known yet."),
+    "walk.unknown_you": _("You have a target of %(target)s of %(parent)s. Your usage is not known yet."),
+    "walk.dissolved": _("%(name)s has no shares of its own; its members compete one level up, in %(parent)s."),
+    "walk.dissolved_you": _("You have no shares of your own in %(parent)s: you compete one level up."),
+    "walk.suppressed": _("%(name)s has a target of %(target)s of %(parent)s. Its usage is not shown: too few members."),
+    "walk.local_only": _("Compared by local usage only since %(at)s: %(reason)s"),
+    "walk.local_only_above": _("Compared by local usage only since %(at)s, because peers were unreachable."),
+    "fallback.since": _("Below %(name)s only local usage counts since %(at)s"),
+    "fallback.below": _("Below %(name)s only local usage counts since %(at)s: %(reason)s"),
+    "fallback.below_then": _("Below %(name)s only local usage counted then, since %(at)s: %(reason)s"),
+    "fallback.above": _("Only local usage counts here since %(at)s, because peers are unreachable."),
+    "fallback.above_then": _("Only local usage counted here then, since %(at)s, because peers were unreachable."),
+    "ahead.alone": _("There are no others at this level."),
+    "ahead.suppressed": _("How many others are ahead is not shown."),
+    "ahead.nobody": _("No sibling is ahead."),
+    "ahead.some": ngettext_lazy(
+        "The only other one is ahead of it.",
+        "%(n_ahead)s of %(n_siblings)s others are ahead of it.",
+        "count",
+    ),
+    "ahead.nobody_yours": _("None is ahead of yours."),
+    "ahead.some_yours": ngettext_lazy(
+        "The only other one is ahead of yours.",
+        "%(n_ahead)s of %(n_siblings)s others are ahead of yours.",
+        "count",
+    ),
+    "ahead.nobody_you": _("None is ahead of you."),
+    "ahead.some_you": ngettext_lazy(
+        "The only other one is ahead of you.",
+        "%(n_ahead)s of %(n_siblings)s others are ahead of you.",
+        "count",
+    ),
+    "ahead.factor": ngettext_lazy(
+        "The only other one has a higher factor.",
+        "%(n_ahead)s of %(n_siblings)s others have a higher factor.",
+        "count",
+    ),
+    "ahead.factor_highest": ngettext_lazy(
+        "The only other one has no higher factor.",
+        "None of %(n_siblings)s others has a higher factor.",
+        "count",
+    ),
+    "ahead.priority": ngettext_lazy(
+        "The only other one has a higher priority.",
+        "%(n_ahead)s of %(n_siblings)s others have a higher priority.",
+        "count",
+    ),
+    "ahead.priority_highest": ngettext_lazy(
+        "The only other one has no higher priority.",
+        "None of %(n_siblings)s others has a higher priority.",
+        "count",
+    ),
+    "ahead.equal": ngettext_lazy("%(n)s other is equal here.", "%(n)s others are equal here.", "count"),
+    "ahead.rounded": ngettext_lazy(
+        "%(n)s of them has another priority, but the same integer after rounding. Lower levels decide "
+        "between them; without any, the rank is the same.",
+        "%(n)s of them have other priorities, but the same integer after rounding. Lower levels decide "
+        "between them; without any, the rank is the same.",
+        "count",
+    ),
+}
+
+
+# --- Effects on the factor --------------------------------------------------------------------------------------------
+EFFECTS = {
+    "effect.lowers": _(
+        "This level lowers the factor from %(other_factor)s to %(factor)s: the ratio R rises from %(above)s to "
+        "%(ratio)s."
+    ),
+    "effect.raises": _(
+        "This level raises the factor from %(other_factor)s to %(factor)s: the ratio R falls from %(above)s to "
+        "%(ratio)s."
+    ),
+    "effect.same": _("This level leaves the factor at %(factor)s: the ratio R stays at %(ratio)s."),
+    "effect.no_shares": _("It has no shares of the whole, so the factor is %(factor)s."),
+    "effect.no_shares_above": _("A level above has no shares, so the factor stays at %(factor)s."),
+    "effect.bent": _(
+        "Its own ratio r_l is %(own_ratio)s, on the other side of 1 than R = %(above)s above it, so it counts with the "
+        "exponent k = %(k)s."
+    ),
+    "factor.you_lowers": _(
+        "Main effect on your factor: you used %(actual)s of %(parent)s; target %(target)s. This lowers "
+        "the factor from %(other_factor)s to %(factor)s."
+    ),
+    "factor.you_raises": _(
+        "Main effect on your factor: you used %(actual)s of %(parent)s; target %(target)s. This raises "
+        "the factor from %(other_factor)s to %(factor)s."
+    ),
+    "factor.group_lowers": _(
+        "Main effect on your factor: %(name)s as a whole used %(actual)s of %(parent)s; target "
+        "%(target)s. This lowers the factor from %(other_factor)s to %(factor)s."
+    ),
+    "factor.group_raises": _(
+        "Main effect on your factor: %(name)s as a whole used %(actual)s of %(parent)s; target "
+        "%(target)s. This raises the factor from %(other_factor)s to %(factor)s."
+    ),
+    "factor.you_no_shares": _("You have no shares of %(parent)s, so your factor is %(factor)s."),
+    "factor.group_no_shares": _("%(name)s has no shares of %(parent)s, so your factor is %(factor)s."),
+    "reason.factor_same": _("No level changes your factor."),
+    "reason.number": _("%(algorithm)s computes one number from the whole path; no single level is the main reason."),
+    "rank.factor": _("Rank %(rank)s of %(of)s. Level with the largest effect on the factor: %(name)s."),
+    "advice.factor_group": _(
+        "%(name)s lowers your factor from %(other_factor)s to %(factor)s: it used %(actual)s of "
+        "%(parent)s; target %(target)s. Running less helps only as much as it lowers the total of "
+        "%(name)s."
+    ),
+    "advice.no_shares": _(
+        "%(name)s has no shares, so the factor is 0 regardless of usage. Request shares of %(parent)s."
+    ),
+    "forecast.factor_at_target": _(
+        "With %(name)s on target and all else unchanged, the factor would be %(factor)s instead of %(other_factor)s."
+    ),
+}
+
+
+# --- Contrasts --------------------------------------------------------------------------------------------------------
+CONTRASTS = {
+    "contrast.ahead": _("%(ahead)s is ahead of %(behind)s: rank %(rank)s and rank %(other_rank)s of %(of)s."),
+    "contrast.tie": _("%(ahead)s and %(behind)s are equal: both have rank %(rank)s of %(of)s."),
+    "contrast.level": _("Level %(level)s decides: there %(ahead)s is ahead of %(behind)s."),
+    "contrast.ended": _(
+        "Level %(level)s decides: one of the two paths ends above it, which counts there as exactly on target."
+    ),
+    "contrast.whole_path": _(
+        "%(algorithm)s computes one number from the whole path. The paths split at level %(level)s, with "
+        "%(ahead)s and %(behind)s."
+    ),
+    "contrast.one_number": _("%(algorithm)s computes one number from the whole path."),
+    "contrast.sibling_order": _(
+        "At level %(level)s %(ahead)s and %(behind)s are equal; %(algorithm)s then uses their order in the tree."
+    ),
+    "contrast.own_order": _("%(algorithm)s orders them by its own rule."),
+    "contrast.rounded": _(
+        "At level %(level)s %(ahead)s and %(behind)s have different priorities, %(priority)s and "
+        "%(other_priority)s, but the same integer %(part)s after rounding."
+    ),
+    "contrast.rounded_tie": _("No other level separates them, so they share a rank."),
+    "contrast.factors": _(
+        "Along its path the factor of %(ahead)s becomes %(factor)s, that of %(behind)s %(other_factor)s."
+    ),
+    "contrast.one.over": _("%(name)s used %(actual)s of %(parent)s; target %(target)s: over by %(points)s."),
+    "contrast.one.under": _("%(name)s used %(actual)s of %(parent)s; target %(target)s: under by %(points)s."),
+    "contrast.one.on": _("%(name)s used %(actual)s of %(parent)s; target %(target)s: on target."),
+    "contrast.one.idle": _("%(name)s has a target of %(target)s of %(parent)s, and no usage."),
+    "contrast.one.suppressed": _(
+        "%(name)s has a target of %(target)s of %(parent)s. Its usage is not shown: too few members."
+    ),
+    "turn.ahead_gains": _("The order would flip if %(name)s used %(hours)s more %(unit)s."),
+    "turn.behind_sheds": _("The order would flip if %(name)s had used %(hours)s fewer %(unit)s."),
+    "turn.ahead_shares": _(
+        "The order would flip if %(name)s had at most %(wished_shares)s shares instead of %(shares)s."
+    ),
+    "turn.behind_shares": _(
+        "The order would flip if %(name)s had at least %(wished_shares)s shares instead of %(shares)s."
+    ),
+    "turn.none": _("No single change of usage or shares at this level would flip the order."),
+    "turn.suppressed": _("What would flip the order is not shown: it would reveal the usage of few users."),
+}
+
+
+# --- Verdicts ---------------------------------------------------------------------------------------------------------
+_FALLBACK = _("Schedulers receive the fallback factor of the policy.")
+
+_UNRANKED = {
+    "unranked.reserve": _("%(name)s is a reserve: it has no jobs, so it has no rank."),
+    "unranked.group": _("%(algorithm)s ranks leaves only, and %(name)s has entries below it."),
+    "unranked.empty": _("%(name)s is a group without members, so it has no rank."),
+    "unranked.not_user": _("%(algorithm)s ranks entries of kind user only, and %(name)s is of kind %(kind)s."),
+    "unranked.later": _("The rank is being computed; check again in a moment."),
+}
+
+VERDICTS = {
+    **_UNRANKED,
+    "unranked.fallback": _FALLBACK,
+    "rank.none": _("It has no rank yet."),
+    "rank.place": _("Rank %(rank)s of %(of)s."),
+    "rank.decided": _("Rank %(rank)s of %(of)s. Decisive level: %(name)s."),
+    "rank.unmapped": _("%(policy)s has no entry for this account: schedulers receive the factor %(factor)s."),
+    "rank.no_snapshot": _("%(policy)s has no priorities yet."),
+    "verdict.only": _("You are the only one: rank 1 of 1"),
+    "verdict.ahead": _("Higher than most: rank %(rank)s of %(of)s"),
+    "verdict.middle": _("In the middle: rank %(rank)s of %(of)s"),
+    "verdict.behind": _("Lower than most: rank %(rank)s of %(of)s"),
+    "verdict.unranked": _("Not ranked"),
+    "verdict.newcomer": _("Being computed"),
+    "verdict.unmapped": _("No entry in %(policy)s"),
+    "verdict.no_snapshot": _("No priorities yet"),
+    "verdict.nothing_kept": _("No data for that time"),
+    "reason.you": _("Main reason: you used %(actual)s of %(parent)s; target %(target)s."),
+    "reason.group": _("Main reason: %(name)s as a whole used %(actual)s of %(parent)s; target %(target)s."),
+    "reason.you_under": _("Main reason: you used %(actual)s of %(parent)s; target %(target)s. You are under target."),
+    "reason.group_under": _(
+        "Main reason: %(name)s as a whole used %(actual)s of %(parent)s; target %(target)s. It is under target."
+    ),
+    "reason.you_less": _(
+        "Main reason: others come first at this level. You used %(actual)s of %(parent)s; target %(target)s."
+    ),
+    "reason.group_less": _(
+        "Main reason: others come first at the level of %(name)s, which as a whole used %(actual)s of "
+        "%(parent)s; target %(target)s."
+    ),
+    "reason.you_first": _("You have the highest rank. You used %(actual)s of %(parent)s; target %(target)s."),
+    "reason.group_first": _(
+        "You have the highest rank. %(name)s as a whole used %(actual)s of %(parent)s; target %(target)s."
+    ),
+    "reason.you_listed": _(
+        "Main reason: others are equal to you inside %(parent)s, and %(algorithm)s takes them first by its own rule."
+    ),
+    "reason.group_listed": _(
+        "Main reason: others are equal to %(name)s inside %(parent)s, and %(algorithm)s takes them first "
+        "by its own rule."
+    ),
+    "reason.ended": _(
+        "Main reason: others are equal to you inside %(parent)s. The levels below decide, where yours "
+        "counts as on target."
+    ),
+    "reason.no_own_shares": _(
+        "Main reason: you have no shares of your own inside %(parent)s. You count there as on target, "
+        "and others come first."
+    ),
+    "reason.no_level": _("Neither you nor the entries above you have their own shares: there is no level to compare."),
+    "reason.above": _("The main reason is at a level above those visible to you."),
+    "reason.alone": _("There are no other ranks to compare."),
+    "reason.equal": _("All ranks are equal: no level decides."),
+    "own.over": _("Your own usage inside %(parent)s is above your target as well."),
+    "own.over_alone": _("Your own usage inside %(parent)s is above your target."),
+    "own.under": _("Your own usage inside %(parent)s is below your target."),
+    "own.idle": _("You had no usage in the window."),
+    "own.on": _("Your own usage inside %(parent)s is on target."),
+    "fresh.behind": _("These numbers may be outdated: %(problems)s."),
+    "number.fallback": _(
+        "This entry is not ranked, so schedulers receive the fallback factor of the policy, %(factor)s."
+    ),
+    "number.unranked": _("This entry is not ranked. Schedulers receive the factor %(factor)s."),
+    "number.vector": _(
+        "Levels are compared top-down; the first difference decides. Your priorities are %(vector)s, as "
+        "integers up to %(resolution)s %(parts)s: rank %(rank)s of %(of)s. As a number between 0 and 1, "
+        "by rank, this is %(factor)s."
+    ),
+    "number.vector_key": _(
+        "Levels are compared top-down; the first difference decides. Your priorities are %(vector)s, as "
+        "integers up to %(resolution)s %(parts)s: rank %(rank)s of %(of)s. Joined as decimal digits, "
+        "these integers give the factor %(factor)s."
+    ),
+    "number.deviations": _(
+        "Levels are compared top-down by target − actual, in points: yours are %(deviations)s. The first "
+        "difference decides: rank %(rank)s of %(of)s. As a number between 0 and 1, by rank, this is "
+        "%(factor)s."
+    ),
+    "number.fair_tree": _(
+        "Slurm’s Fair Tree walks the tree top-down, at each level in order of shares ÷ usage, and "
+        "numbers users as it meets them: rank %(rank)s of %(of)s. The fraction of users not ahead of you "
+        "is the factor, %(factor)s."
+    ),
+    "number.flux": _(
+        "Flux walks the tree top-down, at each level in order of shares ÷ usage: rank %(rank)s of "
+        "%(of)s. The fraction of users not ahead of you is the factor, %(factor)s."
+    ),
+    "number.classic": _(
+        "Slurm’s classic factor compares your effective usage with your share of the policy. It is 1 "
+        "without usage, and halves whenever usage grows by %(damping)s times that share. Yours is "
+        "%(factor)s: rank %(rank)s of %(of)s."
+    ),
+    "number.depth_oblivious": _(
+        "Slurm’s depth-oblivious factor multiplies usage ÷ share of all levels; a deeper level on the "
+        "other side of its target counts less. It is 1 without usage, and halves whenever that ratio "
+        "grows by %(damping)s. Yours is %(factor)s: rank %(rank)s of %(of)s."
+    ),
+    "number.one": _(
+        "%(algorithm)s computes one number from shares and usage of the whole path: rank %(rank)s of "
+        "%(of)s. As a number between 0 and 1 this is %(factor)s."
+    ),
+    "number.walk": _(
+        "%(algorithm)s walks the tree top-down, at each level in order of shares ÷ usage: rank %(rank)s "
+        "of %(of)s. As a number between 0 and 1 this is %(factor)s."
+    ),
+    "number.levels": _(
+        "Levels are compared top-down; the first difference decides. Your priorities are %(vector)s: "
+        "rank %(rank)s of %(of)s. As a number between 0 and 1 this is %(factor)s."
+    ),
+}
