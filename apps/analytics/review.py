@@ -25,7 +25,7 @@ from apps.policies.tree.revision_diff import TargetMoves
 from apps.priorities.change_effects.runs import Effect, check_groups, effect_ahead
 from apps.priorities.recompute.projection import Projection
 from apps.priorities.selectors.rows import newest_or_none
-from apps.priorities.serving.lookup_index import ServedSnapshot
+from apps.priorities.serving.served_snapshot import ServedSnapshot
 
 Reason = Literal[
     "new", "archived", "moved", "own_shares", "above_rises", "above_falls", "diluted", "enlarged", "settings", "others"

@@ -17,7 +17,7 @@ from apps.priorities.records import Moment
 from apps.priorities.selectors.visible_snapshot import VisibleSnapshot, open_snapshot
 from apps.priorities.sentences import Message, say, text_of
 from apps.priorities.serving.lookup import AccountQuery
-from apps.priorities.serving.lookup_index import instant
+from apps.priorities.serving.served_snapshot import instant
 from apps.priorities.snapshots.ordering import json_number
 
 

@@ -21,7 +21,7 @@ from apps.priorities.recompute.projection import needing_the_algorithm
 from apps.priorities.selectors.visible_snapshot import VisibleSnapshot, open_snapshot
 from apps.priorities.sentences import Message, say, text_of, unit_of_metric
 from apps.priorities.serving.lookup import AccountQuery
-from apps.priorities.serving.lookup_index import ServedSnapshot, instant
+from apps.priorities.serving.served_snapshot import ServedSnapshot, instant
 from apps.priorities.visibility.visible_entries import own_queries
 
 _MOST_HITS = 20

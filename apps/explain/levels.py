@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from apps.engine.algorithms import Explanation, PriorityResult
 from apps.priorities.sentences import Message, say
-from apps.priorities.serving.lookup_index import ServedSnapshot
+from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshots.storage import Values
 
 # --- Siblings ahead ---------------------------------------------------------------------------------------------------

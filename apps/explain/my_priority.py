@@ -38,7 +38,7 @@ from apps.priorities.selectors.visible_snapshot import freshness, moment_of, ope
 from apps.priorities.sentences import Message, say
 from apps.priorities.sentences.numbers import job_hours, unit_of_metric
 from apps.priorities.serving.lookup import AccountQuery
-from apps.priorities.serving.lookup_index import ServedSnapshot
+from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.visibility.visible_entries import own_queries
 
 

@@ -13,7 +13,7 @@ from apps.explain.levels import Beside, Effect, deciding_level, effect_said, eff
 from apps.policies.tree.columns import Mask
 from apps.priorities.local_only.services import LocalOnlyEntry
 from apps.priorities.sentences import Message, adjustment_sentence, say, text_of
-from apps.priorities.serving.lookup_index import ServedSnapshot, instant
+from apps.priorities.serving.served_snapshot import ServedSnapshot, instant
 from apps.priorities.snapshots.ordering import State, json_number, own_numbers, state_of
 
 _COMPARES: dict[Kind, Literal["level", "factor", "priority"]] = {

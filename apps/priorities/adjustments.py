@@ -22,7 +22,7 @@ from apps.priorities.metering.usage import window_of
 from apps.priorities.recompute.inputs import Correction, counted_now
 from apps.priorities.recompute.projection import compute_from_totals, needing_the_algorithm
 from apps.priorities.selectors.rows import PolicyView, open_view
-from apps.priorities.serving.lookup_index import ServedSnapshot
+from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshots.ordering import State, state_of
 
 F8 = npt.NDArray[np.float64]

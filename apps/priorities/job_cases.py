@@ -23,7 +23,7 @@ from apps.engine.jobs.benefits import all_benefits
 from apps.policies.selectors import get_policy
 from apps.priorities.metering.usage import weighed
 from apps.priorities.serving import store
-from apps.priorities.serving.lookup_index import ServedSnapshot
+from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.visibility.visible_entries import numbers_visible_in
 
 MOST_JOBS = 10_000

@@ -30,7 +30,6 @@ _PERMISSIONS = (
     "policies/access/authority.py",
     "policies/access/delegation.py",
     "policies/access/holders.py",
-    "policies/access/holdings.py",
     "policies/access/held_rights.py",
     "policies/access/scope.py",
     "policies/audit_reading.py",

@@ -22,7 +22,7 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
 from apps.priorities.change_effects.ranks import carried_totals, preview_shares, simulate, simulate_change_set
 from apps.priorities.serving import newcomer, store
-from apps.priorities.serving.lookup_index import AccountQuery, ServedSnapshot
+from apps.priorities.serving.served_snapshot import AccountQuery, ServedSnapshot
 from apps.usage.services import make_source
 from tests.example_package.wheel import build_wheel
 from tests.priority_site import AS_OF, Site

@@ -17,8 +17,8 @@ from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.names import new_uid
 from apps.policies.tree.working_tree import columns_of
 from apps.priorities.serving.lookup import LookupIndex
-from apps.priorities.serving.lookup_index import ServedSnapshot
 from apps.priorities.serving.newcomer import beside
+from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshots.storage import pack_snapshot, unpack_snapshot, values_of
 from tests.engine.random_cases import ALGORITHMS, Case, random_case, renamed
 

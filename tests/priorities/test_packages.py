@@ -34,7 +34,7 @@ from apps.priorities.change_effects.ranks import simulate_change_set
 from apps.priorities.checks import check_packages
 from apps.priorities.models import Snapshot
 from apps.priorities.serving import store
-from apps.priorities.serving.lookup_index import AccountQuery
+from apps.priorities.serving.served_snapshot import AccountQuery
 from apps.runs.services import work_run_now
 from tests.conftest import REPOSITORY
 from tests.engine.random_cases import ALGORITHMS

@@ -19,7 +19,7 @@ from apps.core.errors import NotFound, Unavailable
 from apps.priorities.models import Snapshot
 from apps.priorities.selectors import freshness
 from apps.priorities.serving import store
-from apps.priorities.serving.lookup_index import AccountQuery, Query
+from apps.priorities.serving.served_snapshot import AccountQuery, Query
 from apps.priorities.snapshots import storage
 from tests.priority_site import AS_OF, PROJECTS, Site
 
@@ -458,7 +458,7 @@ def test_a_policy_younger_than_the_last_poll_is_looked_for_at_most_four_times_a_
 def test_pieces_are_bounded(site: Site) -> None:
     site.recompute()
     got = replace(store.newest("grid"))
-    with patch("apps.priorities.serving.lookup_index._MOST_PIECES", 3):
+    with patch("apps.priorities.serving.served_snapshot._MOST_PIECES", 3):
         for number in range(10):
             got.lookup_json([f"stranger{number}", "alice"])
     assert len(got._ready) <= 4

@@ -30,7 +30,7 @@ from apps.analytics.series.daily_series import F8, Mask, SeriesDays
 from apps.core.errors import FieldProblem, Invalid
 from apps.policies.selectors import READ
 from apps.priorities.selectors.rows import PolicyView
-from apps.priorities.serving.lookup_index import ServedSnapshot
+from apps.priorities.serving.served_snapshot import ServedSnapshot
 
 # --- Newest snapshot --------------------------------------------------------------------------------------------------
 _INSIDE = 1 + 1e-9

@@ -20,7 +20,7 @@ from apps.policies.models import Policy
 from apps.policies.tree.columns import Node
 from apps.priorities.metering.usage import window_of
 from apps.priorities.selectors.changesets.draft import DraftRow, DraftView
-from apps.priorities.serving.lookup_index import ServedSnapshot
+from apps.priorities.serving.served_snapshot import ServedSnapshot
 
 DAYS_AHEAD = 30
 DAYS_BACK = 14

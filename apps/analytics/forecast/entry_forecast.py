@@ -41,7 +41,7 @@ from apps.policies.models import Policy
 from apps.priorities.recompute.projection import Side, project
 from apps.priorities.sentences import Message, say
 from apps.priorities.sentences.numbers import factor as written
-from apps.priorities.serving.lookup_index import ServedSnapshot
+from apps.priorities.serving.served_snapshot import ServedSnapshot
 
 # --- Return to target -------------------------------------------------------------------------------------------------
 F8 = npt.NDArray[np.float64]

@@ -29,7 +29,7 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns
 from apps.priorities.metering.usage import HOUR_S, amounts, window_of
 from apps.priorities.recompute.pipeline import Inputs, load_inputs
-from apps.priorities.serving.lookup_index import ServedSnapshot
+from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.usage.selectors import OpenRecords
 
 F8 = npt.NDArray[np.float64]

@@ -36,7 +36,7 @@ from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.sentences import Message, say
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
-from apps.priorities.serving.lookup_index import ServedSnapshot
+from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.visibility.visible_entries import numbers_visible_in, own_queries
 
 HORIZON_S = HORIZON_DAYS * DAY_S

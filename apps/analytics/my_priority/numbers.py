@@ -48,7 +48,7 @@ from apps.policies.tree.stored import TreeColumns, load_tree
 from apps.priorities.models import Snapshot
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery, LookupIndex
-from apps.priorities.serving.lookup_index import ServedSnapshot
+from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshots.storage import read_data, unpack_snapshot
 from apps.priorities.visibility.visible_entries import numbers_visible_in, own_queries
 from apps.usage.models import Record

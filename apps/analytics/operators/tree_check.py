@@ -29,7 +29,7 @@ from apps.policies.tree.columns import Mask, TreeColumns
 from apps.priorities.change_effects.ranks import simulate_or_refuse
 from apps.priorities.metering.usage import HOUR_S
 from apps.priorities.sentences.numbers import count
-from apps.priorities.serving.lookup_index import ServedSnapshot
+from apps.priorities.serving.served_snapshot import ServedSnapshot
 
 Settings = Mapping[str, Any]
 F8 = npt.NDArray[np.float64]

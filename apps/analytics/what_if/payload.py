@@ -11,7 +11,7 @@ from apps.analytics.forecast.selectors import Forecast, ForecastLevel, days_to_d
 from apps.analytics.what_if.trial import Place, Tried
 from apps.engine.explain import Recovery, RecoveryRange
 from apps.priorities.sentences import text_of
-from apps.priorities.serving.lookup_index import instant
+from apps.priorities.serving.served_snapshot import instant
 
 # --- Forecasts --------------------------------------------------------------------------------------------------------
 _QUARTILES = ("soonest", "middle", "latest")

@@ -18,7 +18,7 @@ from apps.policies.tree.columns import TreeColumns
 from apps.priorities.metering.usage import APPROACHES, AccountUsage, steady_use_s, window_of
 from apps.priorities.recompute.pipeline import Inputs, compute_from
 from apps.priorities.recompute.projection import accounts_ahead, compute_from_totals, demand_of
-from apps.priorities.serving.lookup_index import ServedSnapshot
+from apps.priorities.serving.served_snapshot import ServedSnapshot
 
 F8 = npt.NDArray[np.float64]
 DAYS_AHEAD = 7

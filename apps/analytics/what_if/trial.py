@@ -31,7 +31,7 @@ from apps.priorities.metering.usage import steady_use_s, window_of
 from apps.priorities.recompute.projection import compute_from_totals, needing_the_algorithm
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
-from apps.priorities.serving.lookup_index import ServedSnapshot
+from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.visibility.visible_entries import numbers_visible_in, own_queries
 
 __all__ = [

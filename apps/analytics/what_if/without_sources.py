@@ -22,7 +22,7 @@ from apps.policies.tree.columns import Mask, TreeColumns
 from apps.priorities.metering.usage import AccountUsage, demanded
 from apps.priorities.recompute.pipeline import Computed, Inputs, compute_from, load_inputs, oldest, used_by_accounts
 from apps.priorities.selectors.rows import PolicyView, open_view
-from apps.priorities.serving.lookup_index import ServedSnapshot
+from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.usage.models import Source
 
 MOST_BUCKETS = 2_000_000  # read within the request

@@ -25,7 +25,7 @@ from apps.federation.staleness import last_contact_at
 from apps.policies.models import Policy
 from apps.priorities.models import Snapshot, UnmappedUsage
 from apps.priorities.selectors import count_unmapped_by_source
-from apps.priorities.serving.lookup_index import ServedSnapshot
+from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshots.ordering import out_of_tolerance
 from apps.runs.models import Run
 from apps.usage.models import Source, SourceDay

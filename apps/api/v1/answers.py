@@ -15,7 +15,7 @@ from apps.api.parsing import loads, read_bounded
 from apps.api.rendering import dumps
 from apps.core.errors import FieldProblem, NotFound, TooLarge
 from apps.priorities.serving import store
-from apps.priorities.serving.lookup_index import AccountQuery, Query, ServedSnapshot
+from apps.priorities.serving.served_snapshot import AccountQuery, Query, ServedSnapshot
 
 MOST_ACCOUNTS = 10_000
 _FIELDS = frozenset({"user", "group", "namespace", "dn", "fqan", "project"})

@@ -26,7 +26,7 @@ from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_archived
 from apps.priorities.recompute.projection import compute_from_totals
 from apps.priorities.selectors.rows import PolicyView, open_view
-from apps.priorities.serving.lookup_index import ServedSnapshot
+from apps.priorities.serving.served_snapshot import ServedSnapshot
 
 # --- Totals carried over ----------------------------------------------------------------------------------------------
 F8 = npt.NDArray[np.float64]

@@ -40,7 +40,7 @@ from apps.priorities.recompute.inputs import Correction
 from apps.priorities.recompute.pipeline import Inputs, load_inputs, oldest
 from apps.priorities.recompute.projection import DEMAND_DAYS, HORIZONS_DAYS, Projection, Side, compare
 from apps.priorities.selectors.rows import newest_or_none
-from apps.priorities.serving.lookup_index import ServedSnapshot
+from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshots.ordering import ordering_of
 from apps.runs.models import Run
 from apps.runs.services import Lease, enqueue_run

@@ -27,7 +27,7 @@ from apps.policies.tree.stored import TreeColumns, load_tree
 from apps.priorities.models import Snapshot
 from apps.priorities.records import EntryRow as EntryRow
 from apps.priorities.serving import store
-from apps.priorities.serving.lookup_index import ServedSnapshot
+from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshots.ordering import out_of_tolerance, own_numbers, state_of
 from apps.priorities.visibility.visible_entries import (
     numbers_visible_in,

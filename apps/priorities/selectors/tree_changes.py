@@ -13,7 +13,7 @@ from apps.core.tables import Column, Row
 from apps.policies.tree.columns import Mask
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.serving import store
-from apps.priorities.serving.lookup_index import ServedSnapshot
+from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshots.storage import Values
 
 ENTRY_COLUMNS = (

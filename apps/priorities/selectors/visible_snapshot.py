@@ -27,7 +27,7 @@ from apps.priorities.models import Snapshot
 from apps.priorities.records import LocalOnly, Moment
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.serving import store
-from apps.priorities.serving.lookup_index import ServedSnapshot, instant
+from apps.priorities.serving.served_snapshot import ServedSnapshot, instant
 from apps.priorities.serving.store import SourceAge, State
 from apps.priorities.visibility.visible_entries import numbers_visible_in
 from apps.usage.quality.coverage import LATE_INTERVALS

@@ -29,7 +29,7 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns, load_tree
 from apps.priorities.models import Snapshot
 from apps.priorities.serving.lookup import LookupIndex
-from apps.priorities.serving.lookup_index import AccountQuery, Query, ServedSnapshot
+from apps.priorities.serving.served_snapshot import AccountQuery, Query, ServedSnapshot
 from apps.priorities.snapshots import storage
 from apps.priorities.snapshots.storage import read_data, unpack_snapshot
 from apps.usage.models import Source

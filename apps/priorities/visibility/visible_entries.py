@@ -34,7 +34,7 @@ from apps.policies.tree.document_merge import indexes_of
 from apps.priorities.models import Snapshot
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
-from apps.priorities.serving.lookup_index import ServedSnapshot
+from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.visibility.suppression import Amounts, shown_entries
 
 # --- Snapshot for readers of sums -------------------------------------------------------------------------------------

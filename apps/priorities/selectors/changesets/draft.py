@@ -25,7 +25,7 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Mask, Node, TreeColumns
 from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.selectors.tree import MOST_MATCHES, MOST_ROWS, OPENED_ROWS, PAGE, MoreRow, offset
-from apps.priorities.serving.lookup_index import ServedSnapshot
+from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.visibility.visible_entries import numbers_visible_in
 
 _SAME = 1e-12
