@@ -14,7 +14,7 @@ from apps.dashboard.audit.presenters import SENTENCES, TOPICS, WANTED
 
 _KINDS = (ast.Call, ast.Assign, ast.AnnAssign, ast.FunctionDef)
 _VERB = re.compile(r"[a-z_]+\.[a-z_]+")
-_WORDS = "dashboard/audit/words.py"  # names every verb, and writes none
+_WORDS = "dashboard/audit/presenters.py"  # names every verb, and writes none
 
 
 class Verbs:

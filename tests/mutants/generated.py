@@ -26,7 +26,6 @@ _PERMISSIONS = (
     "accounts/services.py",
     "accounts/token_cache.py",
     "mapping/permissions.py",
-    "mapping/visibility.py",
     "policies/access/authority.py",
     "policies/access/delegation.py",
     "policies/access/holders.py",
@@ -34,7 +33,6 @@ _PERMISSIONS = (
     "policies/access/scope.py",
     "policies/audit_reading.py",
     "policies/requests/inbox.py",
-    "priorities/visibility/daily_snapshot.py",
     "priorities/visibility/visible_entries.py",
     "priorities/visibility/suppression.py",
 )
