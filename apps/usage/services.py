@@ -25,7 +25,7 @@ from apps.usage.parsers.base import NO_TIME, RecordBatch
 from apps.usage.parsers.records_json import Records, parse_records
 from apps.usage.parsers.registry import format_of
 from apps.usage.records import uploads
-from apps.usage.records.imports import KIND
+from apps.usage.records.imports import KIND, Preview, preview
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.versions import Counts, lock_source
 
@@ -58,8 +58,7 @@ def make_source(
     names_people: they are sign-in names, so that a person owns the account of that name.
     """
     require_maker(actor, slug)
-    if not _SLUG.fullmatch(slug):
-        raise _invalid("slug", "A slug has 1 to 64 letters, digits, - and _.")
+    _refuse_slug(slug)
     if not name.strip() or len(name) > 128:
         raise _invalid("name", "Give the source a name of 1 to 128 characters.")
     zone_of(time_zone)
@@ -153,6 +152,25 @@ def start_import(
     except BaseException:
         uploads.remove(stored.name)
         raise
+
+
+def preview_import(
+    *, source_slug: str, format: str, file: IO[bytes], time_zone: str = "", at: datetime, actor: Actor
+) -> tuple[Source, Preview]:
+    """What a file would bring to a source that its import would make. Neither source nor import nor file is kept.
+
+    Raises:
+        Invalid: as the import would: a broken file, an unknown format, a time zone that there isn't.
+    """
+    require_write(actor, source_slug)
+    zone_of(time_zone)
+    _refuse_slug(source_slug)
+    source = Source(slug=source_slug, name=source_slug, namespace=source_slug, time_zone=time_zone, created_at=at)
+    stored = uploads.store(file)
+    try:
+        return source, preview(source, stored, format_of(format, stored.head).name, at=at)
+    finally:
+        uploads.remove(stored.name)
 
 
 def confirm_import(*, import_id: int, all_or_nothing: bool | None = None, at: datetime, actor: Actor) -> Import:
@@ -360,6 +378,11 @@ def _make_import(
 
 def _confirmation(dry: Import) -> str:
     return f"confirmed:{dry.pk}"
+
+
+def _refuse_slug(slug: str) -> None:
+    if not _SLUG.fullmatch(slug):
+        raise _invalid("slug", "A slug has 1 to 64 letters, digits, - and _.")
 
 
 def _source(slug: str) -> Source:

@@ -193,11 +193,3 @@ def test_a_vo_is_a_static_file_in_the_commands_that_the_page_names(
     text = (settings.BASE_DIR / "docs" / "federation.md").read_text()
     for step in ("import_policy --policy vo-a --format yaml --make --publish", "publish --to /srv/www/fairshare"):
         assert step in text
-
-
-def test_a_policy_is_not_made_only_to_look(db: None, tmp_path: Path) -> None:
-    tree = tmp_path / "vo-a.yaml"
-    tree.write_text(TREE)
-    with pytest.raises(CommandError, match=r"--make.*--dry-run"):
-        call_command("import_policy", "--policy", "vo-a", "--format", "yaml", "--make", "--dry-run", str(tree))
-    assert not Policy.objects.exists()

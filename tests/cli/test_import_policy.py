@@ -16,6 +16,7 @@ from django.core.management.base import CommandError
 from syrupy.assertion import SnapshotAssertion
 
 from apps.accounts.actor import COMMAND
+from apps.accounts.models import AuditEvent
 from apps.accounts.names.account_ids import AccountKey, account_ids
 from apps.core.clock import now
 from apps.core.errors import Conflict, Invalid
@@ -357,3 +358,71 @@ def test_map_names_a_namespace_where_there_are_several(grid: Policy, file: Write
     assert not MappingRule.objects.exists()
     assert "--publish" in str(refused(*arguments, "linux", file(CSV)))
     assert "--map" in str(refused(*arguments, "typo", *IN_FORCE, file(CSV)))
+
+
+# --- Policies that the command makes, and programs that read its answer -----------------------------------------------
+DOUBLED = "root:\n  name: fresh\n  children:\n    - name: a\n      shares: 1\n      shares: 2\n"
+
+
+@pytest.mark.parametrize("more", [(), IN_FORCE, ("--dry-run",)])
+def test_a_refused_file_leaves_no_policy_behind(db: None, file: Write, more: tuple[str, ...]) -> None:
+    error = refused("import_policy", "--policy", "fresh", "--make", "--format", "yaml", *more, file(DOUBLED))
+    assert (error.returncode, "shares" in str(error)) == (2, True)
+    assert not Policy.objects.exists()
+    assert not Revision.objects.exists()
+
+
+def test_a_refused_namespace_leaves_no_policy_behind(db: None, file: Write) -> None:
+    for slug in ("linux", "grid-users"):
+        make_source(slug=slug, name=slug, at=now(), actor=COMMAND)
+    arguments = ("import_policy", "--policy", "fresh", "--make", "--format", "csv", *IN_FORCE)
+    refused(*arguments, "--map", "typo", "--", file(CSV))
+    assert not Policy.objects.exists()
+
+
+def test_making_is_tried_without_storing_anything(db: None, file: Write) -> None:
+    arguments = ("import_policy", "--policy", "fresh", "--make", "--format", "csv", file(CSV))
+    out, _ = run(*arguments, "--dry-run")
+    assert out.startswith("dry run on revision 1 of fresh: 4 added")
+    assert not Policy.objects.exists()
+    assert not ChangeSet.objects.exists()
+    assert not AuditEvent.objects.filter(policy_slug="fresh").exists()
+    run(*arguments, *IN_FORCE)
+    assert len(paths(Policy.objects.get())) == 4
+
+
+def test_the_difference_is_json_and_an_exit_status(grid: Policy, file: Write) -> None:
+    arguments = ("import_policy", "--policy", "grid", "--format", "csv", "--json")
+    path = file(CSV)
+    out = io.StringIO()
+    with pytest.raises(SystemExit) as status:
+        call_command(*map(str, (*arguments, "--dry-run", "--exit-code", path)), stdout=out, stderr=io.StringIO())
+    told = json.loads(out.getvalue())
+    assert status.value.code == 3
+    assert (told["policy"], told["base_revision"], told["is_same"], told["n_entries"]) == ("grid", 2, False, 7)
+    assert told["counts"]["added"] == 1
+    assert {each["path"]: each["changes"] for each in told["entries"]}["/physics/carl"] == ["added"]
+    assert (told["change_set"], told["revision"]) == (None, None)
+    assert not ChangeSet.objects.filter(state="draft").exists()
+    done = json.loads(run(*arguments, *IN_FORCE, path)[0])
+    assert (done["revision"], done["change_set"]) == (3, ChangeSet.objects.latest("pk").pk)
+    same = json.loads(run(*arguments, "--dry-run", "--exit-code", path)[0])
+    assert (same["is_same"], same["n_entries"], same["entries"]) == (True, 0, [])
+
+
+def test_a_changed_setting_alone_is_a_difference(grid: Policy, file: Write) -> None:
+    document = json.loads(run("export_policy", "--policy", "grid", "--format", "json")[0])
+    document["settings"]["fallback_factor"] = 0.25
+    arguments = ("import_policy", "--policy", "grid", "--format", "json", "--json", "--dry-run")
+    told = json.loads(run(*arguments, file(json.dumps(document)))[0])
+    (setting,) = told["settings"]
+    assert (setting["field"], setting["after"], told["is_same"], told["n_entries"]) == (
+        "fallback_factor",
+        0.25,
+        False,
+        0,
+    )
+
+
+def test_an_exit_status_for_what_is_stored_is_refused(grid: Policy, file: Write) -> None:
+    assert "--dry-run" in str(refused("import_policy", "--policy", "grid", "--format", "csv", "--exit-code", file(CSV)))

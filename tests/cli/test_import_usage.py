@@ -7,11 +7,14 @@ import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
 from syrupy.assertion import SnapshotAssertion
 
+from apps.accounts.models import Account, AuditEvent
+from apps.runs.models import Run
 from apps.usage.models import Bucket, Import, Record, Source
 
 LOG = """; UnixStartTime: 1132444805
@@ -67,6 +70,29 @@ def test_a_dry_run_stores_no_usage(log: Path) -> None:
     assert re.findall(r"\d+", run("--source", "grid", "--dry-run", str(log))[0])[0] == "2"
     assert not Record.objects.exists()
     assert not Bucket.objects.exists()
+
+
+def test_a_dry_run_makes_no_source_and_counts_the_same(log: Path) -> None:
+    log.write_text(LOG + "oops\n" + LOG.splitlines()[1] + "\n")
+    dry, real = (json.loads(run("--source", "grid", "--json", *more, str(log))[0]) for more in (["--dry-run"], []))
+    assert (dry.pop("import"), dry.pop("dry_run")) == (None, True)
+    assert real.pop("import") is not None
+    assert real.pop("dry_run") is False
+    assert dry == real
+    assert (dry["new"], dry["duplicate"], dry["rejected"]) == (2, 1, 1)
+
+
+def test_a_dry_run_for_a_new_source_stores_nothing_at_all(log: Path, settings: Any) -> None:
+    settings.VAR = log.parent / "var"
+    out, err = run("--source", "grid", "--dry-run", str(log))
+    assert out.startswith("2 new")
+    assert "Made" not in err
+    for kind in (Source, Import, Run, Account, AuditEvent):
+        assert not kind.objects.exists()
+    assert not [path for path in settings.VAR.rglob("*") if path.is_file()]
+    with pytest.raises(CommandError) as caught:
+        run("--source", "a b", "--dry-run", str(log))
+    assert caught.value.returncode == 2
 
 
 def test_standard_input_is_read_packed_or_not(monkeypatch: pytest.MonkeyPatch) -> None:

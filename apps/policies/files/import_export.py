@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -33,7 +34,7 @@ from apps.policies.selectors import get_change_set, get_policy, get_revision
 from apps.policies.services import make_change_set, publish_change_set
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
-from apps.policies.tree.difference import Comparison, changed_entries, compare, difference
+from apps.policies.tree.difference import CODES, Comparison, changed_entries, compare, difference
 from apps.policies.tree.document_merge import adopt, refuse_new_names
 from apps.policies.tree.stored import load_archived, load_tree
 
@@ -150,6 +151,7 @@ class ImportPlan:
     format: Format
     head: TreeColumns
     tree: TreeColumns
+    head_settings: PolicySettings
     settings: PolicySettings
     changed_settings: tuple[str, ...]
     operations: list[Operation] | None
@@ -160,6 +162,30 @@ class ImportPlan:
     def is_empty(self) -> bool:
         return self.comparison.is_empty and not self.changed_settings
 
+    def to_json(self) -> dict[str, Any]:
+        """The difference as docs/policies-as-code.md has it: settings whole, of the entries the first 200."""
+        before, after = self.head_settings.to_json(), self.settings.to_json()
+        return {
+            "policy": self.policy.slug,
+            "base_revision": self.policy.head_number,
+            "is_same": self.is_empty,
+            "counts": {CODES[what]: n for what, n in self.comparison.counts()},
+            "settings": [
+                {"field": part, "before": before[part], "after": after[part]} for part in self.changed_settings
+            ],
+            "entries": [
+                {
+                    "path": each.path,
+                    "changes": [CODES[what] for what in each.changes],
+                    "target_before": each.before,
+                    "target_after": each.after,
+                }
+                for each in self.comparison.entries
+            ],
+            "n_entries": self.comparison.n_entries,
+            "ignored": list(self.ignored),
+        }
+
 
 @dataclass(frozen=True)
 class PolicyImport:
@@ -168,6 +194,13 @@ class PolicyImport:
     plan: ImportPlan
     change_set: ChangeSet | None = None
     revision: Revision | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **self.plan.to_json(),
+            "change_set": None if self.change_set is None else self.change_set.pk,
+            "revision": None if self.revision is None else self.revision.number,
+        }
 
 
 def plan_import(
@@ -195,6 +228,7 @@ def plan_import(
         format=found,
         head=head,
         tree=tree,
+        head_settings=settings,
         settings=wanted,
         changed_settings=changed,
         operations=_operations(policy, head, tree, {part: after[part] for part in changed}),

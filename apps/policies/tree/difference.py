@@ -193,6 +193,8 @@ _SAME = 1e-12
 ADDED, ARCHIVED, MOVED, RENAMED = "added", "archived", "moved", "renamed"
 RESHARED, OTHERWISE, TARGET_ONLY = "with new shares", "changed otherwise", "with a new target only"
 CHANGES = (ADDED, ARCHIVED, MOVED, RENAMED, RESHARED, OTHERWISE, TARGET_ONLY)
+# Stable names for programs, which the words above are not.
+CODES = dict(zip(CHANGES, ("added", "archived", "moved", "renamed", "shares", "other", "target_only"), strict=True))
 
 
 @dataclass(frozen=True)

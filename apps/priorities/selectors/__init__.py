@@ -13,6 +13,7 @@ from apps.priorities.selectors.unmapped import (
     count_unmapped_accounts,
     count_unmapped_by_source,
     count_unmapped_of_import,
+    count_unmapped_of_preview,
     count_unmapped_of_source,
     unmapped_accounts,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "count_unmapped_accounts",
     "count_unmapped_by_source",
     "count_unmapped_of_import",
+    "count_unmapped_of_preview",
     "count_unmapped_of_source",
     "diff_revisions",
     "freshness",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.db import connection
 from django.db.models import Max
@@ -70,13 +71,22 @@ def count_unmapped_of_import(usage_import: Import) -> int | None:
 
     None: there is no policy, or too many names to have been kept.
     """
-    if not Policy.objects.filter(head_number__gt=0).exists():
-        return None
-    result, namespace = usage_import.run.result, usage_import.source.namespace
-    if "names" in result:
-        return _count_unmapped([AccountKey(namespace, *name) for name in result["names"]])
+    n_unmapped = count_unmapped_of_preview(usage_import.run.result, usage_import.source.namespace)
     account_ids = usage_import.run.cursor.get("accounts")
-    return None if account_ids is None else count_unmapped_accounts(account_ids)
+    if n_unmapped is not None or account_ids is None or not _has_policies():
+        return n_unmapped
+    return count_unmapped_accounts(account_ids)
+
+
+def count_unmapped_of_preview(result: Mapping[str, Any], namespace: str) -> int | None:
+    """Unmapped accounts of a dry run, by the names in its result; None as above."""
+    if "names" not in result or not _has_policies():
+        return None
+    return _count_unmapped([AccountKey(namespace, *name) for name in result["names"]])
+
+
+def _has_policies() -> bool:
+    return Policy.objects.filter(head_number__gt=0).exists()
 
 
 def _count_unmapped(unmapped: list[AccountKey]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -189,6 +190,27 @@ def _finish(usage_import: Import, lease: Lease, tally: Tally) -> dict[str, Any]:
             audit.record(actor=owner, verb="usage.imported", at=at, subject=usage_import.source.slug, details=details)
         fault_point("usage.import.before_finish")
     return result
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a file would bring to a source that there isn't; rejections: the first of them."""
+
+    result: dict[str, Any]
+    rejections: list[Rejection]
+
+
+def preview(source: Source, stored: uploads.Stored, format_name: str, *, at: datetime) -> Preview:
+    """A dry run for a source that isn't stored, and without an import: nothing is written."""
+    tally, dry, rejections = Tally({}), DryRun(source), list[Rejection]()
+    reading = Reading(at, ZoneInfo(source.time_zone) if source.time_zone else None)
+    with uploads.open_unpacked(stored.name) as stream:
+        for parsed in FORMATS[format_name].parse(stream, reading, resume=None):
+            counts = dry.judge(parsed.batch, at)
+            found = sorted([*parsed.rejections, *counts.rejections], key=lambda one: one.line)
+            rejections += found[: MOST_REJECTED_KEPT - len(rejections)]
+            tally.add(counts, parsed)
+    return Preview(tally.result(), rejections)
 
 
 def _waited_for(at: datetime) -> list[str]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 from typing import Any
+
+from django.db import transaction
 
 from apps.accounts.actor import COMMAND
 from apps.cli.commands import OperatorCommand
@@ -13,13 +16,14 @@ from apps.core.clock import now
 from apps.core.errors import FieldProblem, Invalid
 from apps.onboarding.services import count_mapped, map_by_names
 from apps.policies.files.import_export import ImportPlan, PolicyImport, import_policy, plan_import
-from apps.policies.formats.registry import FORMATS
+from apps.policies.formats.registry import FORMATS, get_format, read_file
 from apps.policies.models import Policy
 from apps.policies.selectors import list_policies
 from apps.policies.services import make_policy
 from apps.policies.tree.difference import EntryChange
 from apps.policies.tree.stored import load_tree
 
+DIFFERS = 3  # the exit status that asks for nothing to be repaired: neither refused (1) nor bad input (2)
 _MOST_LINES = 50
 
 
@@ -35,7 +39,11 @@ class Command(OperatorCommand):
         parser.add_argument("--format", required=True, help=f"one of {', '.join(FORMATS)}")
         parser.add_argument("--keep-missing", action="store_true", help="entries that the file leaves out stay")
         parser.add_argument("--make", action="store_true", help="make the policy first, where there is none")
-        parser.add_argument("--dry-run", action="store_true", help="only say what would change")
+        parser.add_argument("--dry-run", action="store_true", help="only say what would change; nothing is stored")
+        parser.add_argument("--json", action="store_true", help="the difference as JSON, and what became of it")
+        parser.add_argument(
+            "--exit-code", action="store_true", help="with --dry-run: end with 0 if nothing differs, with 3 if it does"
+        )
         parser.add_argument("--publish", action="store_true", help="publish it")
         parser.add_argument("--reason", default="", help="why; needed with --publish")
         parser.add_argument(
@@ -48,38 +56,22 @@ class Command(OperatorCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["publish"] and options["dry_run"]:
-            raise Invalid("--publish and --dry-run exclude each other.", fields=[FieldProblem("--dry-run", "is given")])
-        if options["make"] and options["dry_run"]:
-            raise Invalid("--make and --dry-run exclude each other.", fields=[FieldProblem("--dry-run", "is given")])
-        if options["publish"] and not options["reason"].strip():
-            raise Invalid("--publish needs --reason.", fields=[FieldProblem("--reason", "is missing")])
-        if options["map"] is not None and not options["publish"]:
-            message = "needs --publish: rules lead to entries of the current revision"
-            raise Invalid(f"--map {message}.", fields=[FieldProblem("--map", message)])
-        wanted: dict[str, Any] = {
-            "policy_slug": options["policy"],
-            "format": options["format"],
-            "content": _content(options["file"]),
-            "keep_missing": options["keep_missing"],
-            "at": now(),
-            "actor": COMMAND,
-        }
-        if options["make"] and options["policy"] not in {policy.slug for policy in list_policies(actor=COMMAND)}:
-            make_policy(slug=options["policy"], name=options["policy"], at=now(), actor=COMMAND)
-        if options["dry_run"]:
-            self._print_result(PolicyImport(plan_import(**wanted)))
-            return
-        done = import_policy(**wanted, publish=options["publish"], reason=options["reason"])
-        self._print_result(done)
-        if options["map"] is not None:
-            self._map(done, namespace=options["map"] or None, reason=options["reason"])
-        self._print_mapped(done)
-
-    def _map(self, done: PolicyImport, *, namespace: str | None, reason: str) -> None:
-        slug = done.plan.policy.slug
-        n_new = map_by_names(policy_slug=slug, namespace=namespace, reason=reason, at=now(), actor=COMMAND)
-        self.stderr.write(f"{n_new:,} mapping rules added." if n_new else "The mapping rules are there already.")
+        _refuse_contradictions(options)
+        content, n_rules = _content(options["file"]), None
+        with transaction.atomic():  # what --make makes goes again where the file, or --map, is refused
+            done = _import(options, content)
+            if options["map"] is not None:
+                n_rules = _map(done, namespace=options["map"] or None, reason=options["reason"])
+            transaction.set_rollback(options["dry_run"])
+        self._print_result(done, as_json=options["json"])
+        if n_rules is not None:
+            self.stderr.write(
+                f"{n_rules:,} mapping rules added." if n_rules else "The mapping rules are there already."
+            )
+        if not options["dry_run"]:
+            self._print_mapped(done)
+        if options["exit_code"] and not done.plan.is_empty:
+            raise SystemExit(DIFFERS)
 
     def _print_mapped(self, done: PolicyImport) -> None:
         """How many accounts the tree has an entry for: without rules everybody gets the fallback factor."""
@@ -94,11 +86,14 @@ class Command(OperatorCommand):
                 "--publish --map, or write mapping rules on the page Accounts."
             )
 
-    def _print_result(self, done: PolicyImport) -> None:
+    def _print_result(self, done: PolicyImport, *, as_json: bool) -> None:
         plan = done.plan
         base = f"revision {plan.policy.head_number} of {plan.policy.slug}"
         if plan.ignored:
             self.stderr.write(f"not read, because no policy has it: {', '.join(plan.ignored)}")
+        if as_json:
+            self.stdout.write(json.dumps(done.to_json(), ensure_ascii=False))
+            return
         if plan.is_empty:
             self.stdout.write(f"nothing to change: {base} says what the file says")
             return
@@ -113,6 +108,40 @@ class Command(OperatorCommand):
             self.stdout.write(f"published as revision {done.revision.number}")
         elif done.change_set is not None:
             self.stderr.write("Nobody is affected yet: publish the change set, or add --publish --reason TEXT.")
+
+
+def _import(options: dict[str, Any], content: bytes) -> PolicyImport:
+    wanted: dict[str, Any] = {
+        "policy_slug": options["policy"],
+        "format": options["format"],
+        "content": content,
+        "keep_missing": options["keep_missing"],
+        "at": now(),
+        "actor": COMMAND,
+    }
+    if options["make"] and options["policy"] not in {policy.slug for policy in list_policies(actor=COMMAND)}:
+        read_file(get_format(options["format"]), content)  # a file that can't be read locks nothing
+        make_policy(slug=options["policy"], name=options["policy"], at=now(), actor=COMMAND)
+    if options["dry_run"]:
+        return PolicyImport(plan_import(**wanted))
+    return import_policy(**wanted, publish=options["publish"], reason=options["reason"])
+
+
+def _map(done: PolicyImport, *, namespace: str | None, reason: str) -> int:
+    slug = done.plan.policy.slug
+    return map_by_names(policy_slug=slug, namespace=namespace, reason=reason, at=now(), actor=COMMAND)
+
+
+def _refuse_contradictions(options: dict[str, Any]) -> None:
+    if options["publish"] and options["dry_run"]:
+        raise Invalid("--publish and --dry-run exclude each other.", fields=[FieldProblem("--dry-run", "is given")])
+    if options["exit_code"] and not options["dry_run"]:
+        raise Invalid("--exit-code needs --dry-run.", fields=[FieldProblem("--dry-run", "is missing")])
+    if options["publish"] and not options["reason"].strip():
+        raise Invalid("--publish needs --reason.", fields=[FieldProblem("--reason", "is missing")])
+    if options["map"] is not None and not options["publish"]:
+        message = "needs --publish: rules lead to entries of the current revision"
+        raise Invalid(f"--map {message}.", fields=[FieldProblem("--map", message)])
 
 
 def counts_in_words(plan: ImportPlan) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,12 +17,12 @@ from apps.accounts.actor import COMMAND
 from apps.cli.commands import BAD_INPUT, REFUSED, OperatorCommand
 from apps.core.clock import now
 from apps.core.errors import FieldProblem, Invalid
-from apps.priorities.selectors import count_unmapped_of_import
+from apps.priorities.selectors import count_unmapped_of_import, count_unmapped_of_preview
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Import, RejectedLine, Source
 from apps.usage.parsers.registry import AUTO, FORMATS
-from apps.usage.services import start_import
+from apps.usage.services import preview_import, start_import
 
 _SHOWN = 20
 _COUNTS = ("new", "duplicate", "corrected", "late", "rejected")
@@ -39,48 +41,76 @@ class Command(OperatorCommand):
         parser.add_argument("file", metavar="FILE", help="plain, gz or zst; - reads standard input")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        is_new = not Source.objects.filter(slug=options["source"]).exists()
+        wanted: dict[str, Any] = {
+            "source_slug": options["source"],
+            "format": options["format"],
+            "time_zone": options["time_zone"],
+            "at": now(),
+            "actor": COMMAND,
+        }
         with _opened(options["file"]) as file:
-            is_new = not Source.objects.filter(slug=options["source"]).exists()
-            made = start_import(
-                source_slug=options["source"],
-                format=options["format"],
-                file=file,
-                file_name=Path(options["file"]).name if options["file"] != "-" else "standard input",
-                time_zone=options["time_zone"],
-                dry_run=options["dry_run"],
-                all_or_nothing=options["all_or_nothing"],
-                makes_source=True,
-                at=now(),
-                actor=COMMAND,
-            )
+            if is_new and options["dry_run"]:
+                report = _preview(wanted, file)
+            else:
+                report = self._import(wanted, file, options, is_new=is_new)
+        self._print_report(report, as_json=options["json"])
+        if report.result["rejected"] and not any(report.result[name] for name in (*_COUNTS[:-1], "too_late")):
+            raise CommandError("No line of this file could be taken.", returncode=BAD_INPUT)
+
+    def _import(self, wanted: dict[str, Any], file: BinaryIO, options: dict[str, Any], *, is_new: bool) -> _Report:
+        made = start_import(
+            **wanted,
+            file=file,
+            file_name=Path(options["file"]).name if options["file"] != "-" else "standard input",
+            dry_run=options["dry_run"],
+            all_or_nothing=options["all_or_nothing"],
+            makes_source=True,
+        )
         if is_new:
             self.stderr.write(f"Made the usage source {options['source']!r}, with user names of its own.")
         run = work_run_now(made.run_id)
         if run.state != Run.State.SUCCEEDED:
             status = REFUSED if run.error_code in ("", "failed", "worker_lost") else BAD_INPUT
             raise CommandError(f"Import {made.pk} {run.state}: {run.error or run.message}", returncode=status)
-        self._print_result(made, run, as_json=options["json"])
-        if run.counts["rejected"] and not any(run.counts[name] for name in (*_COUNTS[:-1], "too_late")):
-            raise CommandError("No line of this file could be taken.", returncode=BAD_INPUT)
-
-    def _print_result(self, made: Import, run: Run, *, as_json: bool) -> None:
         rejected = RejectedLine.objects.filter(usage_import=made).order_by("line")
         n_unmapped = count_unmapped_of_import(Import.objects.select_related("run", "source").get(pk=made.pk))
+        lines = rejected.values("line", "code", "message", "excerpt")
+        return _Report(made.pk, made.dry_run, run.result, list(lines), n_unmapped)
+
+    def _print_report(self, report: _Report, *, as_json: bool) -> None:
         if as_json:
-            lines = list(rejected.values("line", "code", "message", "excerpt"))
-            result = {name: value for name, value in run.result.items() if name != "names"}
-            answer = {"import": made.pk, "dry_run": made.dry_run, **result, "unmapped": n_unmapped}
-            answer["rejected_lines"] = lines
+            result = {name: value for name, value in report.result.items() if name != "names"}
+            answer = {"import": report.import_id, "dry_run": report.is_dry, **result, "unmapped": report.n_unmapped}
+            answer["rejected_lines"] = report.rejected
             self.stdout.write(json.dumps(answer, ensure_ascii=False))
             return
-        told = {**run.counts, "late": run.counts["late"] + run.counts["too_late"]}
-        counts = ", ".join(f"{told[name]} {name}" for name in _COUNTS)
-        counts += f", {n_unmapped} accounts unmapped" if n_unmapped else ""
-        self.stdout.write(f"{counts}{' (dry run: nothing stored)' if made.dry_run else ''}")
-        for line in rejected[:_SHOWN]:
-            self.stderr.write(f"line {line.line}: {line.code}: {line.message}")
-        if run.counts["rejected"] > _SHOWN:
-            self.stderr.write(f"… {run.counts['rejected'] - _SHOWN} more: --json, or the page of import {made.pk}.")
+        n = {**report.result, "late": report.result["late"] + report.result["too_late"]}
+        counts = ", ".join(f"{n[name]} {name}" for name in _COUNTS)
+        counts += f", {report.n_unmapped} accounts unmapped" if report.n_unmapped else ""
+        self.stdout.write(f"{counts}{' (dry run: nothing stored)' if report.is_dry else ''}")
+        for line in report.rejected[:_SHOWN]:
+            self.stderr.write(f"line {line['line']}: {line['code']}: {line['message']}")
+        if n["rejected"] > _SHOWN:
+            page = "" if report.import_id is None else f", or the page of import {report.import_id}"
+            self.stderr.write(f"… {n['rejected'] - _SHOWN} more: --json{page}.")
+
+
+@dataclass(frozen=True)
+class _Report:
+    """import_id: None where there is no source yet, so that the dry run is kept nowhere."""
+
+    import_id: int | None
+    is_dry: bool
+    result: Mapping[str, Any]
+    rejected: list[dict[str, Any]]
+    n_unmapped: int | None
+
+
+def _preview(wanted: dict[str, Any], file: BinaryIO) -> _Report:
+    source, found = preview_import(**wanted, file=file)
+    n_unmapped = count_unmapped_of_preview(found.result, source.namespace)
+    return _Report(None, True, found.result, [asdict(each) for each in found.rejections], n_unmapped)
 
 
 def _opened(name: str) -> AbstractContextManager[BinaryIO]:
