@@ -118,6 +118,22 @@ class Token(models.Model):
         return f"{self.name} (fsh_{self.public_id}_…{self.last_four})"
 
 
+class IdempotentAnswer(models.Model):
+    """The first answer to a request with an Idempotency-Key, so that a retry gets the same one."""
+
+    scope = models.CharField(max_length=512)  # whose keys these are, and for what
+    key = models.CharField(max_length=128)
+    body_sha256 = models.CharField(max_length=64)
+    answer = models.JSONField()
+    created_at = models.DateTimeField(db_index=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["scope", "key"], name="accounts_idempotentanswer_key")]
+
+    def __str__(self) -> str:
+        return self.key
+
+
 class AuditEvent(models.Model):
     """One row of the append-only, hash-chained log. The database refuses UPDATE, DELETE and TRUNCATE."""
 

@@ -395,19 +395,3 @@ class Repetition(models.Model):
 
     def __str__(self) -> str:
         return f"{self.n_records} of {self.run_id} by {self.by_run_id}"
-
-
-class IdempotentAnswer(models.Model):
-    """The first answer to a push with an Idempotency-Key, so that a retry gets the same one."""
-
-    source = models.ForeignKey(Source, on_delete=models.CASCADE)
-    key = models.CharField(max_length=128)
-    body_sha256 = models.CharField(max_length=64)
-    answer = models.JSONField()
-    created_at = models.DateTimeField()
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["source", "key"], name="usage_idempotentanswer_key")]
-
-    def __str__(self) -> str:
-        return self.key

@@ -14,20 +14,21 @@ from django.db import IntegrityError, transaction
 
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
+from apps.accounts.idempotency import first_answer, keep_answer
 from apps.accounts.names.account_ids import refuse_reserved
 from apps.core.errors import Conflict, FieldProblem, Invalid, Malformed, NotFound, TooLarge
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
 from apps.usage.authority import refuse_peer, require_maker, require_write
 from apps.usage.buckets import hourly as buckets
-from apps.usage.models import IdempotentAnswer, Import, Source
+from apps.usage.models import Import, Source
 from apps.usage.parsers.base import NO_TIME, RecordBatch
 from apps.usage.parsers.records_json import Records, parse_records
 from apps.usage.parsers.registry import format_of
 from apps.usage.records import uploads
 from apps.usage.records.imports import KIND, Preview, preview
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.records.versions import Counts, lock_source
+from apps.usage.records.versions import Counts
 
 MOST_BODY_BYTES = 32 * 1024**2
 MOST_EXPANSION = 100
@@ -241,10 +242,10 @@ def push_records(
     with transaction.atomic():
         source, _ = (known, False) if known else ensure_source(slug=source_slug, at=at, actor=actor)
         if idempotency_key is not None:
-            lock_source(source.pk)
-            first = IdempotentAnswer.objects.filter(source=source, key=idempotency_key).first()
+            named = {"scope": f"usage:{source.slug}", "key": idempotency_key, "body_sha256": digest}
+            first: dict[str, Any] | None = first_answer(**named, at=at)
             if first is not None:
-                return _first_answer(first, digest)
+                return first
         counts = ingest_batch(source=source, rows=batch, at=at, n_rejected=len(records.rejections))
         records.rejections.extend(counts.rejections)
         records.rejections.sort(key=lambda one: one.line)
@@ -252,9 +253,7 @@ def push_records(
             raise _all_rejected(records)
         answer = _answer(counts, records)
         if idempotency_key is not None:
-            IdempotentAnswer.objects.create(
-                source=source, key=idempotency_key, body_sha256=digest, answer=answer, created_at=at
-            )
+            keep_answer(**named, answer=answer, at=at)
         if counts.new or counts.corrected or records.rejections:
             numbers = {**counts.as_dict(), "rejected": len(records.rejections)}
             audit.record(actor=actor, verb="usage.pushed", at=at, subject=source.slug, details=numbers)
@@ -312,15 +311,6 @@ def _answer(counts: Counts, records: Records) -> dict[str, Any]:
         "rejected": [{"line": one.line, "code": one.code, "message": one.message} for one in records.rejections],
         "account_ids": sorted(counts.account_ids),
     }
-
-
-def _first_answer(first: IdempotentAnswer, digest: str) -> dict[str, Any]:
-    if first.body_sha256 != digest:
-        raise Conflict(
-            "This Idempotency-Key was used for another body: take a new key for new records.",
-            code="idempotency_key_reused",
-        )
-    return dict(first.answer)
 
 
 def _all_rejected(records: Records) -> Invalid:

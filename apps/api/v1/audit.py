@@ -9,12 +9,12 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from apps.accounts.audit_log import last_check
 from apps.accounts.models import AuditEvent
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, SELF_READ, Scopes, actor_of
 from apps.api.v1.shapes import InstantField, asked, decode_cursor, encode_cursor
+from apps.api.views import APIView
 from apps.core import clock
 from apps.policies.audit_reading import AuditFilter, AuditPage, AuditReader
 

@@ -9,10 +9,10 @@ from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, SELF_READ, Scopes, actor_of
 from apps.api.v1.shapes import asked, decode_cursor, entry_uid, list_of, listed
+from apps.api.views import APIView
 from apps.policies.settings import APPROACHES, RESOURCES
 from apps.priorities.adjustments import AdjustmentLine, list_adjustments
 from apps.priorities.charges import ChargedJob, list_charges

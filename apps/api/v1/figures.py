@@ -9,7 +9,6 @@ from django.http.response import HttpResponseBase
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from apps.analytics.comparison import get_algorithm_page
 from apps.analytics.convergence.numbers import get_numbers
@@ -20,6 +19,7 @@ from apps.api.authentication import ANY, POLICIES_READ, SELF_READ, Scopes, actor
 from apps.api.figures import FIGURE_ANSWERS, FigureFilterSerializer, figure_response
 from apps.api.v1.allocations.views import ENTRY, READ_WRITE, DaysSerializer, asked_entry, asked_period, this_year, zone
 from apps.api.v1.shapes import asked, entry_uid, moment_of
+from apps.api.views import APIView
 from apps.core import clock
 from apps.figures.by_name import (
     CONVERGENCE_FIGURES,

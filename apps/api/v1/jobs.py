@@ -10,11 +10,11 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from apps.api.authentication import ANY, POLICIES_READ, PRIORITIES_READ, Scopes, actor_of
 from apps.api.parsing import StrictJSONParser
 from apps.api.v1.shapes import asked
+from apps.api.views import APIView
 from apps.core import clock
 from apps.engine.jobs import all_job_algorithms
 from apps.priorities.job_cases import MOST_CASES, MOST_JOBS, explain_jobs, refuse_many, sam_case
@@ -136,6 +136,7 @@ class JobCaseParser(StrictJSONParser):
 
 class JobExplanationView(APIView):
     scopes: ClassVar[Scopes] = {"POST": ANY}
+    on_repeat = "work"
     parser_classes = (JobCaseParser,)
 
     @extend_schema(

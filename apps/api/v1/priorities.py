@@ -12,7 +12,6 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, PRIORITIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.figures import TABLE_ANSWERS, TableFormatField, table_response
@@ -20,6 +19,7 @@ from apps.api.transport import READS
 from apps.api.v1 import answers
 from apps.api.v1.shapes import InstantField, asked, decode_cursor, list_of, listed, sent
 from apps.api.v1.usage.views import StreamParser
+from apps.api.views import APIView
 from apps.core import clock
 from apps.priorities import selectors
 from apps.priorities.recompute import staleness as recompute
@@ -159,6 +159,7 @@ class BulkPriorityView(APIView):
     scopes: ClassVar[Scopes] = LOOK_UP
     parser_classes = (StreamParser,)
     throttle_scope = READS
+    on_repeat = "work"
 
     @extend_schema(
         operation_id="look_up_priorities",

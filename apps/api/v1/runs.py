@@ -8,9 +8,9 @@ from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from apps.api.authentication import ANY, Scopes, actor_of
+from apps.api.views import APIView
 from apps.runs import selectors
 from apps.runs.models import Run
 

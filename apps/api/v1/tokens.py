@@ -8,13 +8,13 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from apps.accounts import selectors, services
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token, User
 from apps.api.authentication import Scopes, actor_of
 from apps.api.v1.shapes import list_of, listed, sent
+from apps.api.views import APIView
 from apps.core import clock
 
 
@@ -56,6 +56,7 @@ class NewTokenSerializer(serializers.Serializer[Any]):
 
 class TokenListView(APIView):
     scopes: ClassVar[Scopes] = {}
+    on_repeat = "refuse"
 
     @extend_schema(operation_id="list_tokens", responses=list_of(TokenSerializer))
     def get(self, request: Request) -> Response:
@@ -82,6 +83,7 @@ class TokenListView(APIView):
 
 class TokenRotationView(APIView):
     scopes: ClassVar[Scopes] = {}
+    on_repeat = "refuse"
 
     @extend_schema(operation_id="rotate_token", request=None, responses=MadeTokenSerializer)
     def post(self, request: Request, token: int) -> Response:

@@ -23,7 +23,7 @@ from apps.runs.models import Run
 from apps.runs.services import enqueue_run
 from apps.usage import pgbinary
 from apps.usage.buckets import hourly as buckets
-from apps.usage.models import IdempotentAnswer, Record, Source
+from apps.usage.models import Record, Source
 from apps.usage.parsers.base import F8, FINISHED, I8, NO_TIME, STATES, WITHDRAWN, Flags, RecordBatch
 from apps.usage.pgbinary import Float8Array, Int8Array, TextArray, TimestamptzArray, cursor
 from apps.usage.records.versions import Stored, lock_source
@@ -84,7 +84,6 @@ def _began_us(batch: RecordBatch) -> I8:
 
 # --- Sealing and removal ----------------------------------------------------------------------------------------------
 KIND = "usage_retention"
-ANSWERS_KEPT = timedelta(days=30)  # first answers to pushes, for retries
 _IDS_AT_A_TIME = 200_000
 _DAY = timedelta(days=1)
 
@@ -114,7 +113,6 @@ def work_retention(run: Run, lease: Lease) -> dict[str, Any]:
         lease.between_steps()
     with lease.fenced():
         n_replaced = _drop_replaced()
-        IdempotentAnswer.objects.filter(created_at__lt=at - ANSWERS_KEPT).delete()
         result = {"sealed": sealed, "gone": gone, "replaced": n_replaced}
         if gone:
             audit.record(actor=SYSTEM, verb="usage.records_removed", at=at, subject="usage", details=result)

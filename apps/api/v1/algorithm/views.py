@@ -8,7 +8,6 @@ from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from apps.analytics.operators.records import (
     BOUNDS,
@@ -23,6 +22,7 @@ from apps.analytics.operators.records import (
 from apps.analytics.operators.selectors import get_figure, get_operators_page
 from apps.api.authentication import ANY, POLICIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.v1.shapes import asked, list_of, listed, serializer_of
+from apps.api.views import APIView
 from apps.engine.algorithms import Algorithm, Parameter, all_algorithms, brought_algorithms, read_algorithm
 from apps.engine.analysis.properties import measured_algorithms, measured_operators
 from apps.engine.decay import DECAY_FUNCTIONS, DecayFunction

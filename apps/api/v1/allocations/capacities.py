@@ -8,11 +8,11 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from apps.api.authentication import Scopes, actor_of
 from apps.api.v1.allocations.views import IF_MATCH, READ_WRITE, ReasonFilterSerializer, seen_tag
 from apps.api.v1.shapes import asked, list_of, listed, sent
+from apps.api.views import APIView
 from apps.core import clock
 from apps.mapping.permissions import see
 from apps.policies.allocations import capacities

@@ -13,11 +13,11 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
 from apps.api.v1.shapes import asked, decode_cursor, list_of, listed, sent
+from apps.api.views import APIView
 from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid
 from apps.mapping.permissions import see

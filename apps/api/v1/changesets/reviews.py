@@ -10,7 +10,6 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from apps.analytics.review import LeafLine, ReviewPage, get_review_page
 from apps.api.authentication import Scopes, actor_of
@@ -24,6 +23,7 @@ from apps.api.v1.changesets.views import (
 )
 from apps.api.v1.priorities import AskedRunSerializer
 from apps.api.v1.shapes import list_of, listed, sent
+from apps.api.views import APIView
 from apps.core import clock
 from apps.policies import services
 from apps.policies.changesets import lifecycle

@@ -9,7 +9,6 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from apps.analytics.convergence.by_hour import get_convergence_by_hour
 from apps.analytics.convergence.query import DAILY_UP_TO, DAY_S, OFS, VIEWS, read_counting, read_period, today_of
@@ -18,6 +17,7 @@ from apps.analytics.convergence.selectors import get_convergence, get_series_sta
 from apps.api.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.v1.priorities import NumberField
 from apps.api.v1.shapes import asked, decode_cursor, encode_cursor, entry_uid
+from apps.api.views import APIView
 from apps.core import clock
 
 PAGE = 24

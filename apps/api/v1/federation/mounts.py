@@ -8,7 +8,6 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from apps.api.authentication import POLICIES_WRITE, Scopes, actor_of
 from apps.api.v1.federation.serializers import (
@@ -20,6 +19,7 @@ from apps.api.v1.federation.serializers import (
     token_field,
 )
 from apps.api.v1.shapes import list_of, listed, sent
+from apps.api.views import APIView
 from apps.core import clock
 from apps.federation import control
 from apps.federation.mounts import services
@@ -77,6 +77,7 @@ class ChangedMountSerializer(MountSettingsSerializer):
 
 class PreviewView(APIView):
     scopes: ClassVar[Scopes] = {"POST": frozenset({POLICIES_WRITE})}
+    on_repeat = "work"
 
     @extend_schema(operation_id="preview_mount", request=PreviewRequestSerializer, responses=PreviewSerializer)
     def post(self, request: Request) -> Response:

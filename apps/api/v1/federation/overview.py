@@ -10,12 +10,12 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from apps.api.authentication import POLICIES_READ, Scopes, actor_of
 from apps.api.figures import FIGURE_ANSWERS, FigureFilterSerializer, figure_response
 from apps.api.v1.federation.serializers import MANAGE
 from apps.api.v1.shapes import asked, list_of, listed
+from apps.api.views import APIView
 from apps.core import clock
 from apps.federation.grid.peers import Direction, list_peers
 from apps.federation.grid.sites import Unasked

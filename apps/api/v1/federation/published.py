@@ -13,12 +13,12 @@ from rest_framework.permissions import AllowAny
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from apps.api.authentication import ADMIN, ANY, Scopes, actor_of
 from apps.api.rendering import JSONRenderer, is_known, known_tags, not_modified, packed_response
 from apps.api.v1.federation.serializers import ADMINISTER, ActionSerializer
 from apps.api.v1.shapes import asked, list_of, listed, sent
+from apps.api.views import APIView
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound, Unavailable
 from apps.federation import publishing as publications

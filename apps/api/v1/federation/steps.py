@@ -9,7 +9,6 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from apps.api.authentication import POLICIES_WRITE, Scopes, actor_of
 from apps.api.v1.federation.serializers import (
@@ -23,6 +22,7 @@ from apps.api.v1.federation.serializers import (
 )
 from apps.api.v1.runs import RunSerializer
 from apps.api.v1.shapes import asked, decode_cursor, list_of, listed, sent
+from apps.api.views import APIView
 from apps.core import clock
 from apps.federation import control
 from apps.federation.control import Kind

@@ -9,7 +9,6 @@ from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from apps.accounts.models import Account
 from apps.accounts.names.account_ids import AccountKey, canonical
@@ -40,6 +39,7 @@ from apps.api.v1.mapping.serializers import (
     version_json,
 )
 from apps.api.v1.shapes import InstantField, asked, decode_cursor, entry_uid, list_of, listed, sent
+from apps.api.views import APIView
 from apps.core import clock
 from apps.core.errors import FieldProblem, NotFound
 from apps.mapping import attachments as attaching
@@ -145,6 +145,7 @@ class MappingRuleDetailView(APIView):
 
 class MappingTrialView(APIView):
     scopes: ClassVar[Scopes] = {"POST": frozenset({POLICIES_READ, POLICIES_WRITE})}
+    on_repeat = "work"
 
     @extend_schema(operation_id="try_mapping", request=MappingTrialSerializer, responses=MappingPlanSerializer)
     def post(self, request: Request, policy: str) -> Response:

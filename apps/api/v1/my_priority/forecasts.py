@@ -8,13 +8,13 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from apps.analytics.forecast import get_forecasts, get_my_forecasts
 from apps.analytics.what_if import read_asked, try_out
 from apps.analytics.what_if.payload import forecast_json, tried_json
 from apps.api.authentication import POLICIES_READ, PRIORITIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.v1.shapes import SaidSerializer, asked
+from apps.api.views import APIView
 from apps.core import clock
 from apps.priorities.serving.lookup import AccountQuery
 

@@ -8,12 +8,12 @@ from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from apps.analytics.forecast.level_forecast import outlook_of
 from apps.api.authentication import POLICIES_READ, PRIORITIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.v1.priorities import AlgorithmField, NumberField, PrioritySerializer
 from apps.api.v1.shapes import MomentSerializer, SaidSerializer, ValuesField, asked, moment_of, serializer_of
+from apps.api.views import APIView
 from apps.explain.account_walk import explain, explain_me, get_me
 from apps.explain.contrasts import compare_leaves, comparison_json
 from apps.explain.my_priority import PathJob

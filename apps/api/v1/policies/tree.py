@@ -10,7 +10,6 @@ from drf_spectacular.utils import OpenApiParameter, PolymorphicProxySerializer, 
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from apps.accounts.actor import Actor
 from apps.api.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
@@ -18,6 +17,7 @@ from apps.api.errors import Refusal
 from apps.api.figures import TABLE_ANSWERS, TableFormatField, table_response
 from apps.api.v1.priorities import NumberField
 from apps.api.v1.shapes import MomentSerializer, asked, moment_of
+from apps.api.views import APIView
 from apps.core import clock
 from apps.core.errors import FieldProblem, NotFound, TooLarge
 from apps.explain.account_walk import moment_json

@@ -13,12 +13,12 @@ from rest_framework import serializers
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from apps.api.authentication import POLICIES_READ, PRIORITIES_READ, Scopes, actor_of
 from apps.api.rendering import JSONRenderer
 from apps.api.v1.policies.tree import EntrySerializer, entry_of
 from apps.api.v1.shapes import asked, decode_cursor, encode_cursor, list_of, listed, moment_of, reach_json
+from apps.api.views import APIView
 from apps.core import clock
 from apps.mapping.permissions import load_whole_tree
 from apps.mapping.rules.rule_set import member_rules

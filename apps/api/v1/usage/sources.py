@@ -8,12 +8,12 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from apps.api.authentication import ANY, USAGE_WRITE, Scopes, actor_of
 from apps.api.v1.allocations.views import IF_MATCH, seen_tag
 from apps.api.v1.runs import RunSerializer
 from apps.api.v1.shapes import list_of, listed, sent
+from apps.api.views import APIView
 from apps.core import clock
 from apps.usage import selectors
 from apps.usage.models import Source

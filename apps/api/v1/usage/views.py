@@ -15,13 +15,13 @@ from rest_framework import serializers
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from apps.accounts.actor import Actor
 from apps.api.authentication import ANY, SELF_READ, USAGE_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
 from apps.api.figures import TABLE_ANSWERS, TableFormatField, table_response
 from apps.api.v1.shapes import InstantField, asked, decode_cursor, list_of, listed
+from apps.api.views import KEY_PARAMETER, APIView, key_of
 from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid
 from apps.core.tables import Column, Row
@@ -216,12 +216,13 @@ class RecordListView(APIView):
     scopes: ClassVar[Scopes] = {"POST": frozenset({USAGE_WRITE})}
     parser_classes = (StreamParser, NDJSONStreamParser)
     throttle_scope = "usage"
+    on_repeat = "work"  # its keys are the source's, whoever sends, and its body is a stream
 
     @extend_schema(
         operation_id="push_records",
         parameters=[
             PushSerializer,
-            OpenApiParameter("Idempotency-Key", str, OpenApiParameter.HEADER),
+            KEY_PARAMETER,
             OpenApiParameter("Content-Encoding", str, OpenApiParameter.HEADER, enum=["identity", "gzip"]),
         ],
         request={"application/json": RecordSerializer(many=True), "application/x-ndjson": bytes},
@@ -235,7 +236,7 @@ class RecordListView(APIView):
             body_stream=_body(request),
             content_type=request.content_type.partition(";")[0].strip().lower() or "application/json",
             gzip=_is_gzip(request),
-            idempotency_key=_key(request),
+            idempotency_key=key_of(request),
             atomic=given["atomic"],
             at=clock.now(),
             actor=actor_of(request),
@@ -280,14 +281,6 @@ def _is_gzip(request: Request) -> bool:
     if encoding in ("gzip", "x-gzip"):
         return True
     raise Refusal(f"Content-Encoding {encoding[:40]} is not taken: gzip is.", code="unsupported_encoding", status=415)
-
-
-def _key(request: Request) -> str | None:
-    key = request.headers.get("Idempotency-Key")
-    if key is not None and not (0 < len(key) <= 128 and key.isprintable()):
-        message = "must have 1 to 128 printable characters"
-        raise Refusal(f"Idempotency-Key {message}.", code="invalid", fields=[FieldProblem("Idempotency-Key", message)])
-    return key
 
 
 # --- Data issues ------------------------------------------------------------------------------------------------------

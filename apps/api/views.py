@@ -1,0 +1,116 @@
+"""What all views of REST v1 are: views of the framework whose POST honours `Idempotency-Key`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ClassVar, Literal
+
+from django.db import transaction
+from django.http import HttpResponse, HttpResponseBase
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import views
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.idempotency import first_answer, keep_answer
+from apps.api.errors import Refusal
+from apps.api.rendering import dumps
+from apps.core import clock
+from apps.core.errors import Conflict, DomainError, FieldProblem
+
+HEADER = "Idempotency-Key"
+REPLAYED = "Idempotency-Replayed"
+KEY_PARAMETER = OpenApiParameter(
+    HEADER,
+    str,
+    OpenApiParameter.HEADER,
+    description="1 to 128 printable characters: a repeat within 30 days gets the first answer and does nothing. "
+    "With another body it is refused (409, `idempotency_key_reused`).",
+)
+_KEPT_HEADERS = ("ETag", "Location", "Content-Type")
+Handler = Callable[..., HttpResponseBase]
+
+
+class APIView(views.APIView):
+    """on_repeat: of a POST with a known key. `answer` repeats the first answer; `refuse` is for answers with a secret,
+    which are kept nowhere; `work` for views that make nothing, or honour the key themselves.
+    """
+
+    on_repeat: ClassVar[Literal["answer", "refuse", "work"]] = "answer"
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if "post" in cls.__dict__ and cls.on_repeat != "work":
+            cls.post = _honouring_keys(cls.__dict__["post"])  # type: ignore[attr-defined]
+
+
+def key_of(request: Request) -> str | None:
+    key = request.headers.get(HEADER)
+    if key is not None and not (0 < len(key) <= 128 and key.isprintable()):
+        message = "must have 1 to 128 printable characters"
+        raise Refusal(f"{HEADER} {message}.", code="invalid", fields=[FieldProblem(HEADER, message)])
+    return key
+
+
+def _honouring_keys(handler: Handler) -> Handler:
+    @wraps(handler)
+    def post(view: APIView, request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        key = key_of(request)
+        if key is None:
+            return handler(view, request, *args, **kwargs)
+        return _once(
+            key, request, lambda: handler(view, request, *args, **kwargs), keeps_body=view.on_repeat == "answer"
+        )
+
+    described: Handler = extend_schema(parameters=[KEY_PARAMETER])(post)
+    return described
+
+
+def _once(key: str, request: Request, handle: Callable[[], HttpResponseBase], *, keeps_body: bool) -> HttpResponseBase:
+    """Both the work and its answer, or neither. A refusal isn't kept: the same key may be tried again."""
+    named = {"scope": f"{request.user.pk} POST {request.path}"[:512], "key": key, "body_sha256": _digest(request)}
+    refusal: DomainError | None = None
+    with transaction.atomic():
+        first = first_answer(**named, at=clock.now())
+        if first is not None:
+            return _replayed(first)
+        try:
+            response = handle()
+            keep_answer(**named, answer=_stored(response, keeps_body=keeps_body), at=clock.now())
+        except DomainError as error:  # what was written about the refusal stays
+            refusal = error
+    if refusal is not None:
+        raise refusal
+    return response
+
+
+def _digest(request: Request) -> str:
+    data: Any = request.data
+    asked = [request.META.get("QUERY_STRING", ""), data if isinstance(data, bytes) else dumps(data)]
+    return hashlib.sha256(b"\n".join(part if isinstance(part, bytes) else part.encode() for part in asked)).hexdigest()
+
+
+def _stored(response: HttpResponseBase, *, keeps_body: bool) -> dict[str, Any]:
+    if not keeps_body:
+        return {"status": response.status_code}
+    headers = {name: response[name] for name in _KEPT_HEADERS if name in response}
+    if isinstance(response, Response):  # it isn't rendered yet
+        body = b"" if response.status_code == 204 else dumps(response.data)
+        headers["Content-Type"] = "application/json"
+    else:
+        assert isinstance(response, HttpResponse)  # noqa: S101 - what is streamed reads, and has on_repeat "work"
+        body = response.content
+    return {"status": response.status_code, "headers": headers, "body": body.decode()}
+
+
+def _replayed(first: dict[str, Any]) -> HttpResponse:
+    if "body" not in first:
+        message = "It was done with this key already. Its answer has a secret that was shown once and isn't kept."
+        raise Conflict(message, code="idempotency_key_used")
+    response = HttpResponse(first["body"], status=first["status"])
+    for name, value in first["headers"].items():
+        response[name] = value
+    response[REPLAYED] = "true"
+    return response

@@ -1,0 +1,118 @@
+"""A POST that is repeated with its Idempotency-Key is answered and not done again."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.urls import URLPattern, get_resolver
+
+from apps.accounts.idempotency import KEPT
+from apps.accounts.models import AuditEvent, IdempotentAnswer, Token
+from apps.api.views import APIView
+from apps.policies.models import ChangeSet
+from tests.api.conftest import Caller, refused
+from tests.api.small_site import Site
+from tests.worlds import AT
+
+PATH = "policies/grid/changesets"
+BODY = {
+    "base_revision": 2,
+    "reason": "try",
+    "operations": [{"op": "set_shares", "entry": "/physics/bob", "shares": 18}],
+}
+READ_BY_POST = {
+    "priorities-lookup",
+    "jobs-explain",
+    "mapping-trial",
+    "mount-preview",
+    "subscription-preview",
+    "usage-records",
+}
+
+
+@pytest.fixture
+def pia(site: Site) -> Caller:
+    return Caller(user=site.pia)
+
+
+def test_a_repeated_request_gets_the_first_answer_and_makes_nothing(pia: Caller) -> None:
+    n_before = ChangeSet.objects.count()
+    first = pia.post(PATH, BODY, Idempotency_Key="ci-1")
+    again = pia.post(PATH, {**BODY, "operations": list(BODY["operations"])}, Idempotency_Key="ci-1")
+    assert (first.status_code, again.status_code) == (201, 201), again.content
+    assert again.json() == first.json()
+    assert again.headers["ETag"] == first.headers["ETag"] == '"1"'
+    assert ("Idempotency-Replayed" in first.headers, again.headers["Idempotency-Replayed"]) == (False, "true")
+    assert ChangeSet.objects.count() == n_before + 1
+    assert AuditEvent.objects.filter(verb="changeset.drafted").count() == 1
+
+
+def test_a_key_with_another_body_is_refused(pia: Caller) -> None:
+    pia.post(PATH, BODY, Idempotency_Key="ci-1")
+    n_before = ChangeSet.objects.count()
+    other = pia.post(PATH, {**BODY, "reason": "another"}, Idempotency_Key="ci-1")
+    assert refused(other) == (409, "idempotency_key_reused", [])
+    assert ChangeSet.objects.count() == n_before
+
+
+def test_keys_are_of_one_person_and_one_address(site: Site, pia: Caller) -> None:
+    first = pia.post(PATH, BODY, Idempotency_Key="ci-1").json()
+    others = Caller(user=site.admin).post(PATH, BODY, Idempotency_Key="ci-1").json()
+    assert others["id"] != first["id"]
+    step = pia.post(f"{PATH}/{first['id']}/propose", {}, Idempotency_Key="ci-1")
+    assert step.json()["state"] == "proposed"
+    assert pia.post(f"{PATH}/{first['id']}/propose", {}, Idempotency_Key="ci-1").json() == step.json()
+
+
+def test_a_refused_request_may_be_sent_again_with_its_key_and_its_refusal_is_on_record(site: Site, pia: Caller) -> None:
+    bad = {**BODY, "operations": [{"op": "set_shares", "entry": "/physics/nobody", "shares": 18}]}
+    assert pia.post(PATH, bad, Idempotency_Key="ci-1").status_code >= 400
+    assert pia.post(PATH, BODY, Idempotency_Key="ci-1").status_code == 201
+    ben = Caller(user=site.ben)
+    draft = ben.post(PATH, {**BODY, "operations": [{"op": "set_shares", "entry": "/biology", "shares": 5}]}).json()
+    answer = ben.post(f"{PATH}/{draft['id']}/publish", {"reason": "mine"}, Idempotency_Key="ci-2")
+    assert answer.status_code == 403
+    assert AuditEvent.objects.filter(outcome="refused", actor_name__contains="ben").exists()
+
+
+@pytest.mark.parametrize("key", ["", "x" * 129])
+def test_a_bad_key_is_refused(pia: Caller, key: str) -> None:
+    assert refused(pia.post(PATH, BODY, Idempotency_Key=key)) == (400, "invalid", ["Idempotency-Key"])
+
+
+def test_an_answer_is_kept_for_thirty_days(pia: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = pia.post(PATH, BODY, Idempotency_Key="ci-1").json()
+    IdempotentAnswer.objects.update(created_at=AT - KEPT - timedelta(seconds=1))
+    assert pia.post(PATH, BODY, Idempotency_Key="ci-1").json()["id"] != first["id"]
+    assert IdempotentAnswer.objects.count() == 1
+
+
+def test_a_secret_is_not_kept_for_repeats(site: Site) -> None:
+    admin = Caller(user=site.admin)
+    body = {"name": "ci", "scopes": ["policies:read"]}
+    n_before = Token.objects.count()
+    made = admin.post("tokens", body, Idempotency_Key="t-1")
+    assert made.status_code == 201, made.content
+    secret = made.json()["token"]
+    assert refused(admin.post("tokens", body, Idempotency_Key="t-1")) == (409, "idempotency_key_used", [])
+    assert Token.objects.count() == n_before + 1
+    assert not IdempotentAnswer.objects.filter(answer__icontains=secret).exists()
+
+
+def test_every_post_that_makes_something_honours_the_key() -> None:
+    ignoring = set()
+    for route in routes():
+        view: Any = getattr(route.callback, "view_class", None) or getattr(route.callback, "cls", None)
+        if view is None or not hasattr(view, "post"):
+            continue
+        assert issubclass(view, APIView), route
+        if view.on_repeat == "work":
+            ignoring.add(str(route.name))
+    assert ignoring == READ_BY_POST
+
+
+def routes() -> list[URLPattern]:
+    (api,) = (each for each in get_resolver().url_patterns if "api/v1" in str(each.pattern))
+    return list(api.url_patterns)  # type: ignore[union-attr]
