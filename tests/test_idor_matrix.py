@@ -1073,6 +1073,11 @@ ROWS = [
         besides="vera 200 dora 200"),
     Row(POLICY + "/sam-case", "/api/v1/policies/grid/sam-case?path=/physics",
         "401 404 404 200 404 200 200 200 404 401 401", word="bob", readers="pia admin narrow reader"),
+    # --- REST: policies made and proposed as documents
+    Row(API + "policies", "/api/v1/policies", "401 403 403 403 403 201 403 403 404 401 401", "post", {"slug": "new"}),
+    Row(POLICY + "/document", "/api/v1/policies/grid/document?dry_run=1&format=csv",
+        "401 403 403 403 403 200 403 403 403 401 401", "put", "path,shares\n/physics/bob,77\n", word="bob",
+        readers="admin"),
 ]  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from apps.api.v1.mapping import rules as mappings
 from apps.api.v1.my_priority import forecasts
 from apps.api.v1.my_priority import views as me
 from apps.api.v1.notices import views as notices
-from apps.api.v1.policies import grants, tree
+from apps.api.v1.policies import documents, grants, tree
 from apps.api.v1.policies import views as policies
 from apps.api.v1.usage import sources
 from apps.api.v1.usage import views as usage
@@ -50,7 +50,7 @@ urlpatterns = [
     path("policies", policies.PolicyListView.as_view(), name="policies"),
     path(_POLICY, policies.PolicyDetailView.as_view(), name="policy"),
     path(f"{_POLICY}/tree", tree.TreeView.as_view(), name="tree"),
-    path(f"{_POLICY}/document", policies.DocumentView.as_view(), name="document"),
+    path(f"{_POLICY}/document", documents.DocumentView.as_view(), name="document"),
     path(f"{_POLICY}/revisions", policies.RevisionListView.as_view(), name="revisions"),
     path(f"{_POLICY}/revisions/<int:revision>/diff", policies.RevisionDiffView.as_view(), name="revision-diff"),
     path(f"{_POLICY}/entries/<uuid:entry>", policies.EntryDetailView.as_view(), name="entry"),

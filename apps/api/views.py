@@ -1,4 +1,4 @@
-"""What all views of REST v1 are: views of the framework whose POST honours `Idempotency-Key`."""
+"""What all views of REST v1 are: views of the framework whose POST and PUT honour `Idempotency-Key`."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ Handler = Callable[..., HttpResponseBase]
 
 
 class APIView(views.APIView):
-    """on_repeat: of a POST with a known key. `answer` repeats the first answer; `refuse` is for answers with a secret,
-    which are kept nowhere; `work` for views that make nothing, or honour the key themselves.
+    """on_repeat: of a POST or PUT with a known key. `answer` repeats the first answer; `refuse` is for answers with a
+    secret, which are kept nowhere; `work` for views that make nothing, or honour the key themselves.
     """
 
     on_repeat: ClassVar[Literal["answer", "refuse", "work"]] = "answer"
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
-        if "post" in cls.__dict__ and cls.on_repeat != "work":
-            cls.post = _honouring_keys(cls.__dict__["post"])  # type: ignore[attr-defined]
+        for method in {"post", "put"} & set(cls.__dict__) if cls.on_repeat != "work" else ():
+            setattr(cls, method, _honouring_keys(cls.__dict__[method]))
 
 
 def key_of(request: Request) -> str | None:
@@ -56,7 +56,7 @@ def key_of(request: Request) -> str | None:
 
 def _honouring_keys(handler: Handler) -> Handler:
     @wraps(handler)
-    def post(view: APIView, request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
+    def once(view: APIView, request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
         key = key_of(request)
         if key is None:
             return handler(view, request, *args, **kwargs)
@@ -64,13 +64,17 @@ def _honouring_keys(handler: Handler) -> Handler:
             key, request, lambda: handler(view, request, *args, **kwargs), keeps_body=view.on_repeat == "answer"
         )
 
-    described: Handler = extend_schema(parameters=[KEY_PARAMETER])(post)
+    described: Handler = extend_schema(parameters=[KEY_PARAMETER])(once)
     return described
 
 
 def _once(key: str, request: Request, handle: Callable[[], HttpResponseBase], *, keeps_body: bool) -> HttpResponseBase:
     """Both the work and its answer, or neither. A refusal isn't kept: the same key may be tried again."""
-    named = {"scope": f"{request.user.pk} POST {request.path}"[:512], "key": key, "body_sha256": _digest(request)}
+    named = {
+        "scope": f"{request.user.pk} {request.method} {request.path}"[:512],
+        "key": key,
+        "body_sha256": _digest(request),
+    }
     refusal: DomainError | None = None
     with transaction.atomic():
         first = first_answer(**named, at=clock.now())

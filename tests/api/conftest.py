@@ -30,6 +30,9 @@ class Caller:
     def patch(self, path: str, data: Any = None, **headers: str) -> Any:
         return self._send("patch", path, data, "application/json", headers)
 
+    def put(self, path: str, data: Any = None, content_type: str = "application/json", **headers: str) -> Any:
+        return self._send("put", path, data, content_type, headers)
+
     def _send(self, method: str, path: str, data: Any, content_type: str, headers: dict[str, str]) -> Any:
         body = b"" if data is None else data
         send = getattr(self.client, method)

@@ -173,3 +173,50 @@ def test_comments_are_plain_text_about_the_whole_or_one_edit(pia: Caller, paul: 
     assert (wrong.status_code, wrong.json()["fields"][0]["where"]) == (422, "operation")
     assert pia.post(f"{PATH}/{number}/comments", {}).status_code == 400
     assert [each["author"] for each in pia.get(f"{PATH}/{number}/comments").json()["results"]] == ["paul"]
+
+
+def test_who_may_change_and_not_publish_is_told_which_right_is_missing(site: Site) -> None:
+    Grant.objects.create(
+        policy=site.policy,
+        entry_uid=site.uid("/"),
+        user=site.nobody,
+        role="manager",
+        verbs=["view_members", "edit_shares", "edit_structure"],
+        created_at=site.at,
+        reason="pipeline",
+    )
+    pipeline = Caller(user=site.nobody)
+    for operation in (
+        {"op": "set_shares", "entry": "/physics", "shares": 5},
+        {"op": "set_policy", "settings": {"fallback_factor": 0.25}},
+    ):
+        made = draft(pipeline, operation).json()
+        refusal = pipeline.post(f"{PATH}/{made['id']}/publish", {})
+        assert refused(refusal)[:2] == (403, "not_allowed")
+        assert "lack the right publish" in refusal.json()["detail"]
+        assert "may not change" not in refusal.json()["detail"]
+        assert pipeline.post(f"{PATH}/{made['id']}/propose", {}).json()["state"] == "proposed"
+    ben = Caller(user=site.ben)
+    stranger = draft(ben, shares("/biology", 5)).json()
+    refusal = ben.post(f"{PATH}/{stranger['id']}/publish", {})
+    assert "may not change /biology" in refusal.json()["detail"], "nor edit it: this isn't about publishing"
+
+
+def test_proposing_says_what_it_conflicts_with(site: Site, pia: Caller, admin: Caller) -> None:
+    mine, theirs = (draft(caller, shares("/physics/bob", n)).json() for caller, n in ((pia, 18), (admin, 7)))
+    assert mine["conflicts"] == []
+    published = admin.post(f"{PATH}/{theirs['id']}/publish", {})
+    assert published.json()["conflicts"] == []
+    proposed = pia.post(f"{PATH}/{mine['id']}/propose", {})
+    assert proposed.json()["state"] == "proposed"
+    refusal = pia.post(f"{PATH}/{mine['id']}/publish", {})
+    assert refused(refusal)[:2] == (409, "edit_conflict")
+    assert proposed.json()["conflicts"] == refusal.json()["conflicts"]
+    (conflict,) = pia.get(f"{PATH}/{mine['id']}").json()["conflicts"]
+    assert (conflict["path"], conflict["field"], conflict["base"], conflict["mine"], conflict["theirs"]) == (
+        "/physics/bob",
+        "shares",
+        1,
+        18,
+        7,
+    )

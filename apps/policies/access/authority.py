@@ -24,6 +24,7 @@ from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.terms import WHOLE_POLICY
 from apps.policies.tree.working_tree import WorkingTree
 
+_PROPOSE = "Propose the change instead."
 _OF_THE_TREE = (Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE)  # what locks protect, and what moves targets
 
 
@@ -102,9 +103,10 @@ class ActorGuard:
 
     def may_set_policy(self, index: int) -> None:
         """Settings affect every entry: only holders of rights at the root set them."""
-        if not self._only_see and not all(
-            self._reaches(verb, [self._root]) for verb in self._verbs(Verb.EDIT_STRUCTURE)
-        ):
+        missing = [] if self._only_see else self._missing(Verb.EDIT_STRUCTURE, [self._root])
+        if missing and Verb.EDIT_STRUCTURE not in missing:
+            raise NotAllowed(f"operations[{index}]: {_lacks(missing)} for the policy's settings. {_PROPOSE}")
+        if missing:
             raise NotAllowed(f"operations[{index}]: only an administrator changes a policy's settings.")
 
     def author(self, tree: WorkingTree, node: Node) -> Author:
@@ -126,12 +128,22 @@ class ActorGuard:
         return self._rules or not self._rights.at(verb).isdisjoint(lineage)
 
     def _demand(self, verb: str, lineage: list[UUID], tree: WorkingTree, node: Node, index: int) -> None:
-        if self._only_see or all(self._reaches(each, lineage) for each in self._verbs(verb)):
-            return
-        raise NotAllowed(
-            f"operations[{index}]: you may not change {tree.path(node)}; only an authority of an entry above it may. "
-            "Propose the change instead."
-        )
+        missing = [] if self._only_see else self._missing(verb, lineage)
+        if missing and verb not in missing:
+            raise NotAllowed(f"operations[{index}]: {_lacks(missing)} for {tree.path(node)}. {_PROPOSE}")
+        if missing:
+            raise NotAllowed(
+                f"operations[{index}]: you may not change {tree.path(node)}; only an authority of an entry above it "
+                f"may. {_PROPOSE}"
+            )
+
+    def _missing(self, verb: str, lineage: list[UUID]) -> list[str]:
+        return [each for each in self._verbs(verb) if not self._reaches(each, lineage)]
+
+
+def _lacks(verbs: list[str]) -> str:
+    """Who may change an entry, and not publish it, is told the right that is missing."""
+    return f"you lack the right {' and '.join(verbs)}"
 
 
 def _competing_at(tree: WorkingTree, parent: Node) -> Node:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from apps.accounts.actor import Actor
-from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale
+from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound, Stale
 from apps.policies.access.authority import ActorGuard, AuthorGuard
 from apps.policies.access.scope import (
     Rights,
@@ -24,7 +24,14 @@ from apps.policies.access.scope import (
     rules_all,
     visible_entries,
 )
-from apps.policies.changesets.conflicts import EditConflict, FieldConflict, conflicts, refuse_hidden, shown_conflicts
+from apps.policies.changesets.conflicts import (
+    HIDDEN,
+    EditConflict,
+    FieldConflict,
+    conflicts,
+    refuse_hidden,
+    shown_conflicts,
+)
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.operations.apply import Outcome, work_out
 from apps.policies.operations.dated_shares import trees_to_come
@@ -309,6 +316,25 @@ def conflicts_with_head(change_set: ChangeSet, policy: Policy) -> list[FieldConf
         archived=lambda uid: load_archived(policy, uid),
         archived_at_base=lambda uid: load_archived(policy, uid, change_set.base_number),
     )
+
+
+def conflicts_to_show(change_set: ChangeSet, *, actor: Actor, at: datetime) -> list[FieldConflict]:
+    """Why an open change set could not be published as it is: what others changed since its base, as far as the actor
+    may read it. A conflict about hidden entries alone is answered like none.
+    """
+    policy = Policy.objects.get(pk=change_set.policy_id)
+    is_open = change_set.state not in (ChangeSet.State.PUBLISHED, ChangeSet.State.WITHDRAWN)
+    if not is_open or change_set.base_number == policy.head_number or is_document(change_set):
+        return []
+    try:
+        found = conflicts_with_head(change_set, policy)
+    except DomainError:  # it doesn't fit its own base any more, which publishing says
+        return []
+    if not found:
+        return []
+    base, head = load_tree(policy, change_set.base_number), load_tree(policy)
+    shown = shown_conflicts(found, policy=policy, base=base, head=head, actor=actor, at=at)
+    return [conflict for conflict in shown if conflict is not HIDDEN]
 
 
 def outcome_on_head(change_set: ChangeSet, policy: Policy) -> Outcome:

@@ -18,6 +18,7 @@ from apps.api.views import APIView
 from apps.core import clock
 from apps.core.errors import FieldProblem, NotFound
 from apps.policies import selectors, services
+from apps.policies.changesets.change_sets import conflicts_to_show
 from apps.policies.models import ChangeSet
 from apps.priorities.change_effects.ranks import simulate_change_set
 
@@ -75,16 +76,32 @@ class ApprovalSerializer(serializers.Serializer[Any]):
     at = serializers.DateTimeField(source="created_at")
 
 
+class ConflictSerializer(serializers.Serializer[Any]):
+    """As a refusal to publish names it."""
+
+    entry = serializers.CharField(allow_null=True, help_text="uid; null for settings")
+    path = serializers.CharField()
+    field = serializers.CharField()
+    base = serializers.JSONField(allow_null=True)
+    mine = serializers.JSONField(allow_null=True)
+    theirs = serializers.JSONField(allow_null=True)
+
+
 class ChangeSetDetailSerializer(ChangeSetSerializer):
     origin = serializers.ChoiceField(ChangeSet.Origin.choices)
     held_for = serializers.CharField(help_text="Why it couldn't be published when it was due")
     decided_by = serializers.CharField(source="decided_name", help_text="Who scheduled it")
     approvals = serializers.SerializerMethodField(help_text="Of the present version: an edit removes them")
+    conflicts = serializers.SerializerMethodField(help_text="With what others published since its base: rebase it")
     effect = serializers.SerializerMethodField()
 
     @extend_schema_field(ApprovalSerializer(many=True))
     def get_approvals(self, change_set: ChangeSet) -> Any:
         return ApprovalSerializer(change_set.approvals.filter(version=change_set.version), many=True).data
+
+    @extend_schema_field(ConflictSerializer(many=True))
+    def get_conflicts(self, change_set: ChangeSet) -> list[dict[str, Any]]:
+        return [conflict.to_json() for conflict in self.context["conflicts"]]
 
     @extend_schema_field(EffectSerializer(allow_null=True))
     def get_effect(self, change_set: ChangeSet) -> dict[str, Any] | None:
@@ -188,7 +205,11 @@ def version_of(request: Request) -> int | None:
 
 
 def answer(request: Request, change_set: ChangeSet, status: int = 200) -> Response:
-    context = {"effect": _effect(change_set, actor_of(request)) if _has_effect(change_set) else None}
+    actor = actor_of(request)
+    context = {
+        "effect": _effect(change_set, actor) if _has_effect(change_set) else None,
+        "conflicts": conflicts_to_show(change_set, actor=actor, at=clock.now()),
+    }
     response = Response(ChangeSetDetailSerializer(change_set, context=context).data, status=status)
     response["ETag"] = f'"{change_set.version}"'
     return response

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 from typing import Any, ClassVar
-from urllib.parse import quote
 from uuid import UUID
 
-from django.http import HttpResponse, HttpResponseBase
-from django.utils.cache import patch_vary_headers
-from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
-from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.api.authentication import POLICIES_READ, PRIORITIES_READ, Scopes, actor_of
-from apps.api.rendering import JSONRenderer
+from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, PRIORITIES_READ, Scopes, actor_of
 from apps.api.v1.policies.tree import EntrySerializer, entry_of
-from apps.api.v1.shapes import asked, decode_cursor, encode_cursor, list_of, listed, moment_of, reach_json
+from apps.api.v1.shapes import asked, decode_cursor, encode_cursor, list_of, listed, moment_of, reach_json, sent
 from apps.api.views import APIView
 from apps.core import clock
-from apps.mapping.permissions import load_whole_tree
 from apps.mapping.rules.rule_set import member_rules
 from apps.policies import selectors
-from apps.policies.files.import_export import Export
-from apps.policies.formats.base import Format
-from apps.policies.formats.registry import get_format, list_formats
-from apps.policies.models import ChangeSet
+from apps.policies.models import ChangeSet, Policy
 from apps.policies.selectors import get_policy
+from apps.policies.services import make_policy
 from apps.policies.settings import APPROACHES, RESOURCES, PolicySettings
 from apps.policies.tree.revision_diff import EntryDifference
 from apps.priorities.selectors import HistoryLine, diff_revisions, get_entry_history, open_view
@@ -103,13 +95,39 @@ class MomentSerializer(serializers.Serializer[Any]):
     at = serializers.CharField(required=False, max_length=40, help_text="A revision's number, or a time")
 
 
+class NewPolicySerializer(serializers.Serializer[Any]):
+    """Types only: what the values must be, the room of policies says."""
+
+    slug = serializers.CharField(max_length=64, help_text="Its name in addresses: a–z, 0–9 and -")
+    name = serializers.CharField(max_length=128, required=False, help_text="As pages show it; the slug if left out")
+    description = serializers.CharField(max_length=4_000, required=False, default="", allow_blank=True)
+    visibility = serializers.CharField(
+        max_length=16, required=False, default=Policy.Visibility.PATH, help_text="`path` or `tree`"
+    )
+    settings = serializers.DictField(
+        required=False, default=dict, help_text="Parts of the settings; the others are the usual ones"
+    )
+
+
 class PolicyListView(APIView):
-    scopes: ClassVar[Scopes] = {"GET": frozenset({POLICIES_READ, PRIORITIES_READ})}
+    scopes: ClassVar[Scopes] = {
+        "GET": frozenset({POLICIES_READ, PRIORITIES_READ}),
+        "POST": frozenset({POLICIES_WRITE}),
+    }
 
     @extend_schema(operation_id="list_policies", responses=list_of(PolicySerializer))
     def get(self, request: Request) -> Response:
         """Their names are known to everybody who signs in; a token of one policy sees that one."""
         return listed(PolicySerializer(selectors.list_policies(actor=actor_of(request)), many=True).data)
+
+    @extend_schema(operation_id="make_policy", request=NewPolicySerializer, responses={201: PolicyDetailSerializer})
+    def post(self, request: Request) -> Response:
+        """A policy with a root and nothing below it, for administrators. Its tree comes by change sets or documents."""
+        given = sent(NewPolicySerializer, request)
+        settings = PolicySettings.from_json(given.pop("settings"))
+        name = given.pop("name", given["slug"])
+        made = make_policy(**given, name=name, settings=settings, at=clock.now(), actor=actor_of(request))
+        return Response(policy_json(made), status=201, headers={"Location": f"/api/v1/policies/{made.slug}"})
 
 
 class PolicyDetailView(APIView):
@@ -118,14 +136,17 @@ class PolicyDetailView(APIView):
     @extend_schema(operation_id="get_policy", responses=PolicyDetailSerializer)
     def get(self, request: Request, policy: str) -> Response:
         """Settings and head revision."""
-        found = selectors.get_policy(slug=policy, actor=actor_of(request))
-        head = selectors.get_revision(policy=found)
-        more = {
-            "settings": PolicySettings.from_stored(head.settings).to_json(),
-            "n_entries": head.n_entries,
-            "published_at": head.published_at,
-        }
-        return Response({**PolicySerializer(found).data, **more})
+        return Response(policy_json(selectors.get_policy(slug=policy, actor=actor_of(request))))
+
+
+def policy_json(policy: Policy) -> dict[str, Any]:
+    head = selectors.get_revision(policy=policy)
+    more = {
+        "settings": PolicySettings.from_stored(head.settings).to_json(),
+        "n_entries": head.n_entries,
+        "published_at": head.published_at,
+    }
+    return {**PolicySerializer(policy).data, **more}
 
 
 class RevisionListView(APIView):
@@ -140,58 +161,6 @@ class RevisionListView(APIView):
         revisions = selectors.list_revisions(policy=found, before=before, limit=_PAGE + 1)
         place = revisions[_PAGE - 1].number if len(revisions) > _PAGE else None
         return listed(RevisionSerializer(revisions[:_PAGE], many=True).data, place)
-
-
-class DocumentQuerySerializer(MomentSerializer):
-    format = serializers.ChoiceField(
-        required=False, choices=[each.name for each in list_formats()], help_text="Instead of Accept"
-    )
-
-
-def _renderer(format: Format) -> type[BaseRenderer]:
-    """For choosing by Accept; the text is written by the format itself."""
-    return type(f"{format.name}Renderer", (BaseRenderer,), {"media_type": format.media_type, "format": format.name})
-
-
-_BY_ACCEPT: tuple[type[BaseRenderer], ...] = (
-    JSONRenderer,
-    *(_renderer(each) for each in list_formats() if each.name != "json"),
-)
-_ANSWERS: dict[Any, Any] = {(200, each.media_type): dict if each.name == "json" else str for each in list_formats()}
-
-
-class DocumentView(APIView):
-    scopes: ClassVar[Scopes] = READ
-    renderer_classes = _BY_ACCEPT
-
-    @extend_schema(
-        operation_id="get_document",
-        parameters=[DocumentQuerySerializer, OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER)],
-        responses={**_ANSWERS, 304: None},
-    )
-    def get(self, request: Request, policy: str) -> HttpResponseBase:
-        """The whole tree as our document, which can be imported again, or in the format of a scheduler.
-
-        `Fairshare-Dropped` says what of the policy the format has no place for.
-        """
-        query, actor = asked(DocumentQuerySerializer, request), actor_of(request)
-        found = selectors.get_policy(slug=policy, actor=actor)
-        revision = selectors.get_revision(policy=found, at=moment_of(query.get("at")))
-        tree = load_whole_tree(policy=found, number=revision.number, at=clock.now(), actor=actor)
-        format = get_format(query.get("format") or request.accepted_renderer.format)
-        tag = f'"{revision.number}-{format.name}"'
-        if tag in request.headers.get("If-None-Match", ""):
-            response = HttpResponse(status=304)
-        else:
-            export = Export(format, tree, PolicySettings.from_stored(revision.settings))
-            kind = format.media_type if format.name == "json" else f"{format.media_type}; charset=utf-8"
-            response = HttpResponse(export.text(), content_type=kind)
-            response["Content-Disposition"] = f'inline; filename="{export.file_name}"'
-            if export.dropped:
-                response["Fairshare-Dropped"] = quote("; ".join(export.dropped), safe=" ;:,/")[:2_000]
-        response["ETag"] = tag
-        patch_vary_headers(response, ["Accept", "Authorization", "Cookie"])
-        return response
 
 
 # --- Revisions --------------------------------------------------------------------------------------------------------

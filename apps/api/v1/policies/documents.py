@@ -1,0 +1,182 @@
+"""A whole policy as a document: read in any format, and proposed in any."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import IO, Any, ClassVar
+from urllib.parse import quote
+
+from django.http import HttpResponse, HttpResponseBase
+from django.utils.cache import patch_vary_headers
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.parsers import BaseParser
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
+
+from apps.api.authentication import POLICIES_WRITE, Scopes, actor_of
+from apps.api.errors import Refusal
+from apps.api.parsing import read_bounded
+from apps.api.rendering import JSONRenderer, dumps
+from apps.api.v1.policies.views import READ, MomentSerializer
+from apps.api.v1.shapes import asked, moment_of
+from apps.api.views import APIView
+from apps.core import clock
+from apps.core.errors import Stale
+from apps.mapping.permissions import load_whole_tree
+from apps.policies import selectors
+from apps.policies.files.import_export import Export, PolicyImport, import_policy, plan_import
+from apps.policies.formats.base import Format
+from apps.policies.formats.registry import get_format, list_formats
+from apps.policies.selectors import get_policy
+from apps.policies.settings import PolicySettings
+from apps.policies.tree.difference import CODES
+
+
+class DocumentQuerySerializer(MomentSerializer):
+    format = serializers.ChoiceField(
+        required=False, choices=[each.name for each in list_formats()], help_text="Instead of Accept"
+    )
+
+
+def _renderer(format: Format) -> type[BaseRenderer]:
+    """For choosing by Accept; the text is written by the format itself."""
+    return type(f"{format.name}Renderer", (BaseRenderer,), {"media_type": format.media_type, "format": format.name})
+
+
+_BY_ACCEPT: tuple[type[BaseRenderer], ...] = (
+    JSONRenderer,
+    *(_renderer(each) for each in list_formats() if each.name != "json"),
+)
+_ANSWERS: dict[Any, Any] = {(200, each.media_type): dict if each.name == "json" else str for each in list_formats()}
+
+
+class ProposalQuerySerializer(serializers.Serializer[Any]):
+    format = serializers.ChoiceField(
+        required=False, choices=[each.name for each in list_formats()], help_text="Instead of Content-Type"
+    )
+    dry_run = serializers.BooleanField(required=False, default=False, help_text="The difference alone, and no draft")
+    keep_missing = serializers.BooleanField(
+        required=False, default=False, help_text="Entries that the document leaves out stay; else they are archived"
+    )
+    reason = serializers.CharField(required=False, default="", allow_blank=True, max_length=4_000)
+
+
+class SettingDifferenceSerializer(serializers.Serializer[Any]):
+    field = serializers.CharField()
+    before = serializers.JSONField(allow_null=True)
+    after = serializers.JSONField(allow_null=True)
+
+
+class ComparedEntrySerializer(serializers.Serializer[Any]):
+    path = serializers.CharField()
+    changes = serializers.ListField(child=serializers.ChoiceField(list(CODES.values())))
+    target_before = serializers.FloatField(allow_null=True, help_text="Among siblings; null: it had none")
+    target_after = serializers.FloatField(allow_null=True)
+
+
+class DocumentDifferenceSerializer(serializers.Serializer[Any]):
+    policy = serializers.CharField()
+    base_revision = serializers.IntegerField(help_text="With which the document was compared")
+    is_same = serializers.BooleanField()
+    counts = serializers.DictField(child=serializers.IntegerField(), help_text="Entries by kind of change")
+    settings = SettingDifferenceSerializer(many=True)
+    entries = ComparedEntrySerializer(many=True, help_text="The 200 whose targets change most")
+    n_entries = serializers.IntegerField()
+    ignored = serializers.ListField(child=serializers.CharField(), help_text="What no policy has")
+    change_set = serializers.IntegerField(allow_null=True, help_text="The draft; null: none was made")
+    revision = serializers.IntegerField(allow_null=True, help_text="Always null: a draft is published by its own route")
+
+
+class DocumentParser(BaseParser):
+    """Leaves the text to the format, which names lines and paths."""
+
+    media_type = "*/*"
+
+    def parse(
+        self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> bytes:
+        return read_bounded(stream)
+
+
+class DocumentView(APIView):
+    scopes: ClassVar[Scopes] = {**READ, "PUT": frozenset({POLICIES_WRITE})}
+    renderer_classes = _BY_ACCEPT
+    parser_classes = (DocumentParser,)
+
+    @extend_schema(
+        operation_id="get_document",
+        parameters=[DocumentQuerySerializer, OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER)],
+        responses={**_ANSWERS, 304: None},
+    )
+    def get(self, request: Request, policy: str) -> HttpResponseBase:
+        """The whole tree as our document, which can be imported again, or in the format of a scheduler.
+
+        `Fairshare-Dropped` says what of the policy the format has no place for.
+        """
+        query, actor = asked(DocumentQuerySerializer, request), actor_of(request)
+        found = selectors.get_policy(slug=policy, actor=actor)
+        revision = selectors.get_revision(policy=found, at=moment_of(query.get("at")))
+        tree = load_whole_tree(policy=found, number=revision.number, at=clock.now(), actor=actor)
+        format = get_format(query.get("format") or request.accepted_renderer.format)
+        tag = f'"{revision.number}-{format.name}"'
+        if tag in request.headers.get("If-None-Match", ""):
+            response = HttpResponse(status=304)
+        else:
+            export = Export(format, tree, PolicySettings.from_stored(revision.settings))
+            kind = format.media_type if format.name == "json" else f"{format.media_type}; charset=utf-8"
+            response = HttpResponse(export.text(), content_type=kind)
+            response["Content-Disposition"] = f'inline; filename="{export.file_name}"'
+            if export.dropped:
+                response["Fairshare-Dropped"] = quote("; ".join(export.dropped), safe=" ;:,/")[:2_000]
+        response["ETag"] = tag
+        patch_vary_headers(response, ["Accept", "Authorization", "Cookie"])
+        return response
+
+    @extend_schema(
+        operation_id="put_document",
+        parameters=[ProposalQuerySerializer, OpenApiParameter("If-Match", str, OpenApiParameter.HEADER)],
+        request={each.media_type: dict if each.name == "json" else str for each in list_formats()},
+        responses={200: DocumentDifferenceSerializer, 201: DocumentDifferenceSerializer},
+    )
+    def put(self, request: Request, policy: str) -> HttpResponseBase:
+        """Propose a whole tree: 200 with the difference, or 201 where it became a draft, whose number is `change_set`.
+
+        A document that says what the policy says makes no draft. For who sees the whole tree. With If-Match only while
+        the revision whose ETag it is is current. `Idempotency-Key` is honoured as by POST.
+        """
+        query, actor, now = asked(ProposalQuerySerializer, request), actor_of(request), clock.now()
+        wanted: dict[str, Any] = {
+            "policy_slug": policy,
+            "format": query.get("format") or _format_of(request),
+            "content": request.data if isinstance(request.data, bytes) else b"",
+            "keep_missing": query["keep_missing"],
+            "at": now,
+            "actor": actor,
+        }
+        _require_match(request, get_policy(slug=policy, actor=actor, scope="policies:write").head_number)
+        if query["dry_run"]:
+            done = PolicyImport(plan_import(**wanted))
+        else:
+            done = import_policy(**wanted, reason=query["reason"])
+        response = HttpResponse(dumps(done.to_json()), content_type="application/json")
+        if done.change_set is not None:
+            response.status_code = 201
+            response["Location"] = f"/api/v1/policies/{policy}/changesets/{done.change_set.pk}"
+        return response
+
+
+def _format_of(request: Request) -> str:
+    """The format whose media type the body has."""
+    sent_type = request.content_type.partition(";")[0].strip().lower()
+    for each in list_formats():
+        if each.media_type == sent_type:
+            return each.name
+    known = ", ".join(f"{each.media_type} ({each.name})" for each in list_formats())
+    raise Refusal(f"Send Content-Type as one of {known}, or format=NAME.", code="unsupported_media_type", status=415)
+
+
+def _require_match(request: Request, head_number: int) -> None:
+    tag = request.headers.get("If-Match", "").strip()
+    if tag and tag != "*" and tag.removeprefix("W/").strip('"').partition("-")[0] != str(head_number):
+        raise Stale(f"The policy is at revision {head_number} by now: compare with that, and send it again.")
