@@ -1078,6 +1078,11 @@ ROWS = [
     Row(POLICY + "/document", "/api/v1/policies/grid/document?dry_run=1&format=csv",
         "401 403 403 403 403 200 403 403 403 401 401", "put", "path,shares\n/physics/bob,77\n", word="bob",
         readers="admin"),
+    # --- REST: what was made by mistake is removed, and what is used isn't
+    Row(POLICY, "/api/v1/policies/grid?reason=x", "401 403 403 403 403 409 403 403 403 401 401", "delete",
+        word="open change sets", readers="admin"),
+    Row(API + "usage/sources/<slug:source>", "/api/v1/usage/sources/cluster-a?reason=x",
+        "401 403 403 403 403 409 403 403 403 401 401", "delete", word="hourly sums", readers="admin"),
 ]  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from apps.api.v1.policies.tree import EntrySerializer, entry_of
 from apps.api.v1.shapes import asked, decode_cursor, encode_cursor, list_of, listed, moment_of, reach_json, sent
 from apps.api.views import APIView
 from apps.core import clock
+from apps.mapping.removal import remove_policy
 from apps.mapping.rules.rule_set import member_rules
 from apps.policies import selectors
 from apps.policies.models import ChangeSet, Policy
@@ -130,13 +131,24 @@ class PolicyListView(APIView):
         return Response(policy_json(made), status=201, headers={"Location": f"/api/v1/policies/{made.slug}"})
 
 
+class RemovalSerializer(serializers.Serializer[Any]):
+    reason = serializers.CharField(max_length=4_000, help_text="Why, for the audit log")
+
+
 class PolicyDetailView(APIView):
-    scopes: ClassVar[Scopes] = READ
+    scopes: ClassVar[Scopes] = {**READ, "DELETE": frozenset({POLICIES_WRITE})}
 
     @extend_schema(operation_id="get_policy", responses=PolicyDetailSerializer)
     def get(self, request: Request, policy: str) -> Response:
         """Settings and head revision."""
         return Response(policy_json(selectors.get_policy(slug=policy, actor=actor_of(request))))
+
+    @extend_schema(operation_id="remove_policy", parameters=[RemovalSerializer], responses={204: None})
+    def delete(self, request: Request, policy: str) -> Response:
+        """Remove a policy that was made by mistake: 409 (`in_use`) lists what rests on it. For administrators."""
+        given = asked(RemovalSerializer, request)
+        remove_policy(slug=policy, reason=given["reason"], at=clock.now(), actor=actor_of(request))
+        return Response(status=204)
 
 
 def policy_json(policy: Policy) -> dict[str, Any]:

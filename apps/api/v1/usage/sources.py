@@ -12,9 +12,10 @@ from rest_framework.response import Response
 from apps.api.authentication import ANY, USAGE_WRITE, Scopes, actor_of
 from apps.api.v1.allocations.views import IF_MATCH, seen_tag
 from apps.api.v1.runs import RunSerializer
-from apps.api.v1.shapes import list_of, listed, sent
+from apps.api.v1.shapes import asked, list_of, listed, sent
 from apps.api.views import APIView
 from apps.core import clock
+from apps.mapping.removal import remove_source
 from apps.usage import selectors
 from apps.usage.models import Source
 from apps.usage.sources import services as sources
@@ -107,8 +108,12 @@ class SourceListView(APIView):
         return _answer(request, made.slug, 201)
 
 
+class SourceRemovalSerializer(serializers.Serializer[Any]):
+    reason = serializers.CharField(max_length=4_000, help_text="Why, for the audit log")
+
+
 class SourceDetailView(APIView):
-    scopes: ClassVar[Scopes] = {"GET": ANY, "PATCH": frozenset({USAGE_WRITE})}
+    scopes: ClassVar[Scopes] = {"GET": ANY, "PATCH": frozenset({USAGE_WRITE}), "DELETE": frozenset({USAGE_WRITE})}
 
     @extend_schema(operation_id="get_source", responses=SourceSerializer)
     def get(self, request: Request, source: str) -> Response:
@@ -124,6 +129,13 @@ class SourceDetailView(APIView):
         tag, given = seen_tag(request, "source"), sent(ChangedSourceSerializer, request)
         sources.change_source(slug=source, tag=tag, given=given, at=clock.now(), actor=actor_of(request))
         return _answer(request, source)
+
+    @extend_schema(operation_id="remove_source", parameters=[SourceRemovalSerializer], responses={204: None})
+    def delete(self, request: Request, source: str) -> Response:
+        """Remove a source that was made by mistake: 409 (`in_use`) lists what rests on it. For administrators."""
+        given = asked(SourceRemovalSerializer, request)
+        remove_source(slug=source, reason=given["reason"], at=clock.now(), actor=actor_of(request))
+        return Response(status=204)
 
 
 class CollectionView(APIView):

@@ -1,0 +1,115 @@
+"""What was made by mistake goes while nothing rests on it, by REST and by command, and is on record."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.db import IntegrityError, transaction
+
+from apps.accounts.actor import COMMAND, SYSTEM
+from apps.accounts.models import AuditEvent
+from apps.mapping.removal import remove_policy, remove_source
+from apps.mapping.rules.rule import Rule
+from apps.mapping.services import set_rules
+from apps.policies.models import ChangeSet, Entry, Policy, Revision
+from apps.policies.services import make_change_set, make_policy
+from apps.policies.tree.stored import load_tree
+from apps.priorities.recompute.staleness import request_recompute
+from apps.priorities.serving import store
+from apps.runs.models import Run
+from apps.runs.services import work_run_now
+from apps.usage.models import Import, Source
+from apps.usage.services import make_source
+from tests.api.conftest import Caller, refused
+from tests.api.small_site import Site
+from tests.worlds import AT
+
+WHY = {"reason": "A typing error", "at": AT, "actor": COMMAND}
+
+
+@pytest.fixture
+def mistake(small_site: Site) -> Policy:
+    return make_policy(slug="gird", name="Gird", at=AT, actor=COMMAND)
+
+
+@pytest.fixture
+def admin(small_site: Site) -> Caller:
+    return Caller(user=small_site.admin)
+
+
+def test_a_policy_goes_with_all_that_was_computed_of_it(mistake: Policy, admin: Caller) -> None:
+    work_run_now(request_recompute(policy_slug="gird", at=AT, actor=COMMAND).pk)
+    store.poll()
+    waiting = request_recompute(policy_slug="gird", at=AT, actor=COMMAND)
+    answer = admin.client.delete("/api/v1/policies/gird?reason=A+typing+error", headers=admin.headers)
+    assert answer.status_code == 204, answer.content
+    assert admin.get("policies/gird").status_code == 404
+    assert [row["slug"] for row in admin.get("policies").json()["results"]] == ["grid", "other"]
+    assert not Revision.objects.filter(policy_id=mistake.pk).exists()
+    assert Run.objects.get(pk=waiting.pk).state == Run.State.CANCELLED
+    removed = AuditEvent.objects.get(verb="policy.removed")
+    assert (removed.policy_slug, removed.reason, removed.outcome) == ("gird", "A typing error", "done")
+    store.poll()
+    assert "gird" not in store.state().policies
+    again = make_policy(slug="gird", name="Gird", at=AT, actor=COMMAND)
+    assert again.pk != mistake.pk
+
+
+def test_a_policy_that_has_had_entries_stays_and_says_what_rests_on_it(small_site: Site, admin: Caller) -> None:
+    answer = admin.client.delete("/api/v1/policies/grid?reason=x", headers=admin.headers)
+    status, code, places = refused(answer)
+    assert (status, code) == (409, "in_use")
+    assert {"entries, now or before", "mapping rules", "grants"} <= set(places)
+    assert Policy.objects.filter(slug="grid").exists()
+
+
+def test_an_empty_policy_with_rules_or_drafts_stays(mistake: Policy) -> None:
+    root = load_tree(mistake).uuid(0)
+    set_rules(policy_slug="gird", rules=[Rule(kind="glob", target_uid=root, user_pattern="*")], at=AT, actor=SYSTEM)
+    add = {"op": "add", "parent": "/", "name": "a", "kind": "vo", "shares": 1}
+    make_change_set(policy_slug="gird", base_revision=1, operations=[add], at=AT, actor=COMMAND)
+    with pytest.raises(CommandError, match="open change sets, mapping rules"):
+        call_command("remove", "policy", "gird", "--reason", "x")
+    assert ChangeSet.objects.filter(policy=mistake).count() == 2
+
+
+def test_the_database_keeps_the_history_of_policies_with_entries(small_site: Site) -> None:
+    for kind in (Revision, Entry):
+        with pytest.raises(IntegrityError), transaction.atomic():
+            kind._default_manager.filter(policy=small_site.policy).delete()
+
+
+def test_a_source_without_usage_goes_with_its_tries(small_site: Site, admin: Caller, tmp_path: Path) -> None:
+    make_source(slug="clutser", name="Clutser", at=AT, actor=COMMAND)
+    log = tmp_path / "log.swf"
+    log.write_text("; UnixStartTime: 1132444805\n1 10 -1 3600 2 -1 -1 -1 -1 -1 1 7 3 -1 -1 40 -1 -1\n")
+    call_command("import_usage", "--source", "clutser", "--dry-run", str(log), stdout=io.StringIO())
+    assert Import.objects.filter(source__slug="clutser").count() == 1
+    out = io.StringIO()
+    call_command("remove", "source", "clutser", "--reason", "A typing error", stdout=out)
+    assert "Removed" in out.getvalue()
+    assert not Source.objects.filter(slug="clutser").exists()
+    assert AuditEvent.objects.get(verb="source.removed").subject == "clutser"
+    assert admin.get("usage/sources/clutser").status_code == 404
+
+
+def test_a_source_with_usage_stays(small_site: Site, admin: Caller) -> None:
+    answer = admin.client.delete("/api/v1/usage/sources/cluster-a?reason=x", headers=admin.headers)
+    status, code, places = refused(answer)
+    assert (status, code) == (409, "in_use")
+    assert {"records", "hourly sums"} <= set(places)
+    assert Source.objects.filter(slug="cluster-a").exists()
+
+
+@pytest.mark.parametrize("remove", [remove_policy, remove_source])
+def test_a_removal_says_why(mistake: Policy, remove: Any) -> None:
+    make_source(slug="gird", name="Gird", at=AT, actor=COMMAND)
+    with pytest.raises(Exception, match="reason"):
+        remove(slug="gird", **{**WHY, "reason": " "})
+    assert Policy.objects.filter(slug="gird").exists()
+    assert Source.objects.filter(slug="gird").exists()
