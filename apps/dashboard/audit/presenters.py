@@ -76,6 +76,8 @@ SENTENCES = {
     "source.made": gettext_lazy("created the usage source %(what)s"),
     "source.changed": gettext_lazy("changed the usage source %(what)s"),
     "source.forgotten": gettext_lazy("deleted another site’s usage of %(what)s"),
+    "source.removed": gettext_lazy("removed the usage source %(what)s"),
+    "policy.removed": gettext_lazy("removed the policy %(what)s"),
     "source.paused": gettext_lazy("paused the collection of %(what)s"),
     "source.resumed": gettext_lazy("resumed the collection of %(what)s"),
     "source.collect_asked": gettext_lazy("requested collection of %(what)s"),
