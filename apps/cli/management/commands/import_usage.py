@@ -76,7 +76,7 @@ class Command(OperatorCommand):
         rejected = RejectedLine.objects.filter(usage_import=made).order_by("line")
         n_unmapped = count_unmapped_of_import(Import.objects.select_related("run", "source").get(pk=made.pk))
         lines = rejected.values("line", "code", "message", "excerpt")
-        return _Report(made.pk, made.dry_run, run.result, list(lines), n_unmapped)
+        return _Report(made.pk, made.dry_run, run.result, [dict(line) for line in lines], n_unmapped)
 
     def _print_report(self, report: _Report, *, as_json: bool) -> None:
         if as_json:
