@@ -207,6 +207,7 @@ CELERY_BEAT_SCHEDULE = {
     "close-statements": {"task": "apps.notices.tasks.close_statements", "schedule": 3600.0},
     "send-notices": {"task": "apps.notices.tasks.send_notices", "schedule": 30.0},
     "evaluate-notices": {"task": "apps.notices.tasks.evaluate_notices", "schedule": 300.0},
+    "send-password-resets": {"task": "apps.accounts.tasks.send_password_resets", "schedule": 10.0},
     "verify-audit": {"task": "apps.accounts.tasks.verify_audit", "schedule": 3600.0},
 }
 CELERY_TIMEZONE = "UTC"
@@ -263,8 +264,10 @@ AXES_COOLOFF_TIME = 0.25  # hours
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # an attacker can't lock a manager out
 AXES_RESET_ON_SUCCESS = True
 AXES_IPWARE_PROXY_COUNT = env_int("FAIRSHARE_PROXY_COUNT", default=0)
-AXES_LOCKOUT_TEMPLATE = "dashboard/sign_in/locked.html"
+AXES_LOCKOUT_CALLABLE = "apps.dashboard.sign_in.views.locked"
+SESSION_ENGINE = "apps.accounts.sign_in.sessions"  # the database's, with whose each is
 SESSION_COOKIE_AGE = 12 * 3600
+PASSWORD_RESET_TIMEOUT = 3600  # s
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_HTTPONLY = True

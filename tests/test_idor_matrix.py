@@ -620,6 +620,11 @@ ROWS = [
         besides="rex 200 exa 200"),  # each page has a secret of its own
     Row("me/second-factor/", "/me/second-factor/", "302 422 422 422 422 422 302 302 302 302 302", "post",
         {"step": "remove", "code": "000000"}),
+    # --- Pages: the own password and sessions; a new password by mail, where the site sends mail
+    Row("me/password/", "/me/password/", "302 422 422 422 422 422 302 302 302 302 302", "post",
+        {"old_password": "wrong", "new_password1": "a long pass phrase", "new_password2": "a long pass phrase"}),
+    Row("me/password/sessions/", "/me/password/sessions/", "302 303 303 303 303 303 302 302 302 302 302", "post",
+        {}, remakes="session"),
     # --- Pages of the past, and the log
     Row("audit/", "/audit/?verb=policy", "302 200 200 200 200 200 302 302 302 302 302",
         word="in force", readers="pia admin dora", besides="exa 200"),  # exa reads of the own draft
@@ -1073,6 +1078,10 @@ ROWS = [
         besides="vera 200 dora 200"),
     Row(POLICY + "/sam-case", "/api/v1/policies/grid/sam-case?path=/physics",
         "401 404 404 200 404 200 200 200 404 401 401", word="bob", readers="pia admin narrow reader"),
+    # --- Pages: the own password and sessions; a new password by mail
+    Row("me/password/", "/me/password/", "302 200 200 200 200 200 302 302 302 302 302"),
+    Row("sign-in/reset/", "/sign-in/reset/", "404 404 404 404 404 404 404 404 404 404 404"),
+    Row("sign-in/reset/<uidb64>/<token>/", "/sign-in/reset/MQ/x/", "404 404 404 404 404 404 404 404 404 404 404"),
 ]  # fmt: skip
 
 
