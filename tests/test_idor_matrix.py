@@ -625,6 +625,9 @@ ROWS = [
         {"old_password": "wrong", "new_password1": "a long pass phrase", "new_password2": "a long pass phrase"}),
     Row("me/password/sessions/", "/me/password/sessions/", "302 303 303 303 303 303 302 302 302 302 302", "post",
         {}, remakes="session"),
+    # --- Mail: a link that stops it, for which only its signature counts
+    Row("notices/unsubscribe/<str:token>/", "/notices/unsubscribe/MQ:x:y/",
+        "404 404 404 404 404 404 404 404 404 404 404", "post", {"List-Unsubscribe": "One-Click"}),
     # --- Pages of the past, and the log
     Row("audit/", "/audit/?verb=policy", "302 200 200 200 200 200 302 302 302 302 302",
         word="in force", readers="pia admin dora", besides="exa 200"),  # exa reads of the own draft
@@ -1082,6 +1085,11 @@ ROWS = [
     Row("me/password/", "/me/password/", "302 200 200 200 200 200 302 302 302 302 302"),
     Row("sign-in/reset/", "/sign-in/reset/", "404 404 404 404 404 404 404 404 404 404 404"),
     Row("sign-in/reset/<uidb64>/<token>/", "/sign-in/reset/MQ/x/", "404 404 404 404 404 404 404 404 404 404 404"),
+    # --- Mail: its links
+    Row("notices/unsubscribe/<str:token>/", "/notices/unsubscribe/MQ:x:y/",
+        "404 404 404 404 404 404 404 404 404 404 404"),
+    Row("notices/<int:notice>/", "/notices/{notice}/", "302 404 404 303 404 303 302 302 302 302 302",
+        besides="dora 303"),
 ]  # fmt: skip
 
 

@@ -171,7 +171,7 @@ def _reset_mail(user: User) -> EmailMessage:
     token = default_token_generator.make_token(user)
     path = reverse("dashboard:password-reset-confirm", kwargs={"uidb64": uid, "token": token})
     lines = [
-        _("Somebody asked for a new password for %(name)s on %(site)s.")
+        _("A new password was requested for %(name)s on %(site)s.")
         % {"name": user.username, "site": settings.FAIRSHARE_SITE},
         _("Set it here within an hour: %(address)s") % {"address": f"{settings.FAIRSHARE_URL.rstrip('/')}{path}"},
         _("If it wasn’t you, do nothing: your password stays as it is."),
