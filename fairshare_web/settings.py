@@ -57,6 +57,7 @@ FAIRSHARE_COLLECT_COMMANDS = env_list("FAIRSHARE_COLLECT_COMMANDS")  # whole pat
 FAIRSHARE_COLLECT_FOLDERS = env_list("FAIRSHARE_COLLECT_FOLDERS")  # below these sources may watch folders
 FAIRSHARE_SECRETS_DIR = env_str("FAIRSHARE_SECRETS_DIR", default="") or str(VAR / "secrets")
 FAIRSHARE_KEEP_RECORDS_DAYS = env_int("FAIRSHARE_KEEP_RECORDS_DAYS", default=0)
+FAIRSHARE_CLOSE_OPEN_DAYS = env_int("FAIRSHARE_CLOSE_OPEN_DAYS", default=30, maximum=36_500)
 
 # --- How people are written to ---------------------------------------------------------------------------------------
 FAIRSHARE_URL = env_url("FAIRSHARE_URL")  # where links in mail and webhooks lead
@@ -202,6 +203,7 @@ CELERY_BEAT_SCHEDULE = {
     "build-series-stale": {"task": "apps.analytics.tasks.build_series_stale", "schedule": 60.0},
     "collect-usage": {"task": "apps.usage.tasks.collect_due_usage", "schedule": float(FAIRSHARE_SWEEP_S)},
     "fetch-mounts": {"task": "apps.federation.tasks.fetch_due_mounts", "schedule": float(FAIRSHARE_SWEEP_S)},
+    "close-silent-jobs": {"task": "apps.usage.tasks.close_silent_jobs", "schedule": 3600.0},
     "let-records-go": {"task": "apps.usage.tasks.let_records_go", "schedule": 3600.0},
     "prune-snapshots": {"task": "apps.priorities.tasks.prune_snapshots", "schedule": 3600.0},
     "close-statements": {"task": "apps.notices.tasks.close_statements", "schedule": 3600.0},

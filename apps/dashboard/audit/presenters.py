@@ -91,6 +91,7 @@ SENTENCES = {
     "usage.import_undone": gettext_lazy("undid an import of %(what)s"),
     "usage.overlap_decided": gettext_lazy("resolved overlapping hours of %(what)s and another source"),
     "usage.repaired": gettext_lazy("rebuilt totals of %(what)s from its records"),
+    "usage.open_jobs_closed": gettext_lazy("closed open jobs of the silent source %(what)s"),
     "usage.records_removed": gettext_lazy("deleted expired records: %(what)s"),
     "usage.sealed": gettext_lazy("sealed old usage of %(what)s"),
     "notice_rule.set": gettext_lazy("set a notice rule: %(what)s"),
