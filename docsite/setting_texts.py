@@ -102,6 +102,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "FAIRSHARE_TRUSTED_HEADER_GROUPS": "header with the groups, separated by `,` or `;`; a group is `header:NAME` "
         "in grants",
         "FAIRSHARE_TRUSTED_HEADER_NAME": "header with the full name",
+        "FAIRSHARE_TRUSTED_HEADER_SIGN_OUT": "address of the proxy's own sign-out, linked after signing out",
         "FAIRSHARE_TRUSTED_HEADER_EMAIL": "header with the mail address",
     },
     "Development and tests": {

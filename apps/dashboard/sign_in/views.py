@@ -112,7 +112,27 @@ def locked(request: HttpRequest, _answer: HttpResponse | None, credentials: dict
 
 
 sign_in = SignIn.as_view()
-sign_out = LogoutView.as_view()
+
+
+class SignOut(LogoutView):
+    """Ends the session here, and leads on to whoever would sign the person in again without a question."""
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        by = session.signed_in_by(request)
+        elsewhere = oidc.end_session_address(request) if by == "oidc" and settings.FAIRSHARE_OIDC_ISSUER else ""
+        answer = super().post(request, *args, **kwargs)
+        if not by:
+            return answer
+        context = {
+            "by": by,
+            "address": elsewhere,
+            "name": settings.FAIRSHARE_OIDC_NAME,
+            "sign_out_url": settings.FAIRSHARE_TRUSTED_HEADER_SIGN_OUT if by == "header" else "",
+        }
+        return render(request, "dashboard/sign_in/signed_out.html", context)
+
+
+sign_out = SignOut.as_view()
 
 
 @login_not_required
