@@ -159,7 +159,7 @@ def mails(settings: Any) -> None:
 
 
 def link() -> str:
-    found = re.search(r"https://fairshare\.example\.org(/sign-in/reset/\S+)", mail.outbox[-1].body)
+    found = re.search(r"https://fairshare\.example\.org(/sign-in/reset/\S+)", str(mail.outbox[-1].body))
     assert found
     return found[1]
 

@@ -48,7 +48,7 @@ def _dress(form: forms.Form) -> None:
         form.fields["new_password1"].help_text = " ".join(password_validators_help_texts())
 
 
-class ChangeForm(PasswordChangeForm):  # type: ignore[type-arg]
+class ChangeForm(PasswordChangeForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         _dress(self)
@@ -192,7 +192,7 @@ class ConfirmReset(PasswordResetConfirmView):
 
     def dispatch(self, *args: Any, **kwargs: Any) -> HttpResponse:
         _require_mail()
-        return super().dispatch(*args, **kwargs)
+        return cast(HttpResponse, super().dispatch(*args, **kwargs))
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         count_attempt(request)
