@@ -14,7 +14,6 @@ from typing import Any
 from django.apps import apps
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db.models import Model, Q
-from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account, AuditEvent, User
@@ -116,11 +115,11 @@ def about_person(*, name: str, actor: Actor) -> dict[str, Any]:
         NotFound: nobody signs in by this name, and no account carries it.
     """
     if not actor.is_admin:
-        raise NotAllowed(_("Only administrators read everything of a person."))
+        raise NotAllowed("Only administrators read everything of a person.")
     user = User.objects.filter(username=name).first() if "\0" not in name else None
     accounts = list(_accounts(name, user).values_list("pk", flat=True)) if name and "\0" not in name else []
     if user is None and not accounts:
-        raise NotFound(_("There is no user %(name)s, and no account of this name.") % {"name": name[:150]})
+        raise NotFound(f"There is no user {name[:150]}, and no account of this name.")
     found = {label: _rows(label, section, name, user, accounts) for label, section in SECTIONS.items()}
     return {"name": name, **{label: rows for label, rows in found.items() if rows}}
 

@@ -72,11 +72,11 @@ def set_password(*, username: str, password: str | None, at: datetime, actor: Ac
 def unlock(*, username: str, at: datetime, actor: Actor) -> int:
     """Forgets failed attempts to sign in by this name, from every address; returns how many addresses there were."""
     if not actor.is_system:
-        raise NotAllowed(_("Only an operator can do this, on the server."))
+        raise NotAllowed("Only an operator can do this, on the server.")
     with transaction.atomic():
         n_forgotten = int(reset(username=username))
         if not n_forgotten and not User.objects.filter(username=username).exists():
-            raise NotFound(_("There is no user %(name)s.") % {"name": username[:150]})
+            raise NotFound(f"There is no user {username[:150]}.")
         if n_forgotten:
             record(actor=actor, verb="user.unlocked", at=at, subject=username, details={"n_addresses": n_forgotten})
     return n_forgotten
@@ -84,10 +84,10 @@ def unlock(*, username: str, at: datetime, actor: Actor) -> int:
 
 def _of_operator(username: str, actor: Actor) -> User:
     if not actor.is_system:
-        raise NotAllowed(_("Only an operator can do this, on the server."))
+        raise NotAllowed("Only an operator can do this, on the server.")
     user = User.objects.filter(username=username).first()
     if user is None:
-        raise NotFound(_("There is no user %(name)s.") % {"name": username[:150]})
+        raise NotFound(f"There is no user {username[:150]}.")
     return user
 
 
