@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from apps.cli.stack.paths import REPOSITORY
-from docsite import algorithms, commands, curves, scopes, settings, worked_tree
+from docsite import algorithms, commands, curves, person, scopes, settings, worked_tree
 
 DOCS = REPOSITORY / "docs"
 _END = "<!-- end -->"
@@ -15,6 +15,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "settings": ("settings.md", settings.page),
     "commands": ("commands.md", commands.page),
     "scopes": ("scopes.md", scopes.page),
+    "person": ("privacy.md", person.sections),
     "algorithms": ("algorithms.md", algorithms.tree_algorithms),
     "operators": ("algorithms.md", algorithms.operators),
     "decay": ("algorithms.md", algorithms.decay_functions),

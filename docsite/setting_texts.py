@@ -35,6 +35,8 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "Usage": {
         "FAIRSHARE_UPLOAD_BYTES": "largest upload in bytes",
+        "FAIRSHARE_CLOSE_OPEN_DAYS": "days without contact after which running and waiting jobs of a usage source are "
+        "closed, as of when they were last listed. 0: never",
         "FAIRSHARE_KEEP_RECORDS_DAYS": "days after which usage records are deleted; hourly sums stay. 0: keep for ever."
         " A usage source may have its own number",
         "FAIRSHARE_COLLECT_COMMANDS": "full paths of programs that usage sources may run, such as `/usr/bin/sacct`, "
@@ -100,6 +102,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "FAIRSHARE_TRUSTED_HEADER_GROUPS": "header with the groups, separated by `,` or `;`; a group is `header:NAME` "
         "in grants",
         "FAIRSHARE_TRUSTED_HEADER_NAME": "header with the full name",
+        "FAIRSHARE_TRUSTED_HEADER_SIGN_OUT": "address of the proxy's own sign-out, linked after signing out",
         "FAIRSHARE_TRUSTED_HEADER_EMAIL": "header with the mail address",
     },
     "Development and tests": {

@@ -57,6 +57,7 @@ FAIRSHARE_COLLECT_COMMANDS = env_list("FAIRSHARE_COLLECT_COMMANDS")  # whole pat
 FAIRSHARE_COLLECT_FOLDERS = env_list("FAIRSHARE_COLLECT_FOLDERS")  # below these sources may watch folders
 FAIRSHARE_SECRETS_DIR = env_str("FAIRSHARE_SECRETS_DIR", default="") or str(VAR / "secrets")
 FAIRSHARE_KEEP_RECORDS_DAYS = env_int("FAIRSHARE_KEEP_RECORDS_DAYS", default=0)
+FAIRSHARE_CLOSE_OPEN_DAYS = env_int("FAIRSHARE_CLOSE_OPEN_DAYS", default=30, maximum=36_500)
 
 # --- How people are written to ---------------------------------------------------------------------------------------
 FAIRSHARE_URL = env_url("FAIRSHARE_URL")  # where links in mail and webhooks lead
@@ -202,11 +203,13 @@ CELERY_BEAT_SCHEDULE = {
     "build-series-stale": {"task": "apps.analytics.tasks.build_series_stale", "schedule": 60.0},
     "collect-usage": {"task": "apps.usage.tasks.collect_due_usage", "schedule": float(FAIRSHARE_SWEEP_S)},
     "fetch-mounts": {"task": "apps.federation.tasks.fetch_due_mounts", "schedule": float(FAIRSHARE_SWEEP_S)},
+    "close-silent-jobs": {"task": "apps.usage.tasks.close_silent_jobs", "schedule": 3600.0},
     "let-records-go": {"task": "apps.usage.tasks.let_records_go", "schedule": 3600.0},
     "prune-snapshots": {"task": "apps.priorities.tasks.prune_snapshots", "schedule": 3600.0},
     "close-statements": {"task": "apps.notices.tasks.close_statements", "schedule": 3600.0},
     "send-notices": {"task": "apps.notices.tasks.send_notices", "schedule": 30.0},
     "evaluate-notices": {"task": "apps.notices.tasks.evaluate_notices", "schedule": 300.0},
+    "send-password-resets": {"task": "apps.accounts.tasks.send_password_resets", "schedule": 10.0},
     "verify-audit": {"task": "apps.accounts.tasks.verify_audit", "schedule": 3600.0},
 }
 CELERY_TIMEZONE = "UTC"
@@ -250,6 +253,7 @@ FAIRSHARE_TRUSTED_HEADER = env_str("FAIRSHARE_TRUSTED_HEADER", default="")
 FAIRSHARE_TRUSTED_HEADER_ADDRESSES = env_list("FAIRSHARE_TRUSTED_HEADER_ADDRESSES")
 FAIRSHARE_TRUSTED_HEADER_GROUPS = env_str("FAIRSHARE_TRUSTED_HEADER_GROUPS", default="")
 FAIRSHARE_TRUSTED_HEADER_NAME = env_str("FAIRSHARE_TRUSTED_HEADER_NAME", default="")
+FAIRSHARE_TRUSTED_HEADER_SIGN_OUT = env_str("FAIRSHARE_TRUSTED_HEADER_SIGN_OUT", default="")
 FAIRSHARE_TRUSTED_HEADER_EMAIL = env_str("FAIRSHARE_TRUSTED_HEADER_EMAIL", default="")
 ACCOUNT_ADAPTER = "apps.dashboard.sign_in.oidc.NoLocalSteps"
 ACCOUNT_EMAIL_VERIFICATION = "none"
@@ -263,8 +267,10 @@ AXES_COOLOFF_TIME = 0.25  # hours
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # an attacker can't lock a manager out
 AXES_RESET_ON_SUCCESS = True
 AXES_IPWARE_PROXY_COUNT = env_int("FAIRSHARE_PROXY_COUNT", default=0)
-AXES_LOCKOUT_TEMPLATE = "dashboard/sign_in/locked.html"
+AXES_LOCKOUT_CALLABLE = "apps.dashboard.sign_in.views.locked"
+SESSION_ENGINE = "apps.accounts.sign_in.sessions"  # the database's, with whose each is
 SESSION_COOKIE_AGE = 12 * 3600
+PASSWORD_RESET_TIMEOUT = 3600  # s
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_HTTPONLY = True

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
-from django.contrib.sessions.backends.db import SessionStore
 from django.test import Client
 
 from apps.accounts.models import User
+from apps.accounts.sign_in.sessions import SessionStore
 from apps.mapping.receivers import own_accounts_after_sign_in
 
 _BACKEND = "django.contrib.auth.backends.ModelBackend"

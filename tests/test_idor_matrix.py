@@ -620,6 +620,14 @@ ROWS = [
         besides="rex 200 exa 200"),  # each page has a secret of its own
     Row("me/second-factor/", "/me/second-factor/", "302 422 422 422 422 422 302 302 302 302 302", "post",
         {"step": "remove", "code": "000000"}),
+    # --- Pages: the own password and sessions; a new password by mail, where the site sends mail
+    Row("me/password/", "/me/password/", "302 422 422 422 422 422 302 302 302 302 302", "post",
+        {"old_password": "wrong", "new_password1": "a long pass phrase", "new_password2": "a long pass phrase"}),
+    Row("me/password/sessions/", "/me/password/sessions/", "302 303 303 303 303 303 302 302 302 302 302", "post",
+        {}, remakes="session"),
+    # --- Mail: a link that stops it, for which only its signature counts
+    Row("notices/unsubscribe/<str:token>/", "/notices/unsubscribe/MQ:x:y/",
+        "404 404 404 404 404 404 404 404 404 404 404", "post", {"List-Unsubscribe": "One-Click"}),
     # --- Pages of the past, and the log
     Row("audit/", "/audit/?verb=policy", "302 200 200 200 200 200 302 302 302 302 302",
         word="in force", readers="pia admin dora", besides="exa 200"),  # exa reads of the own draft
@@ -1083,6 +1091,15 @@ ROWS = [
         word="open change sets", readers="admin"),
     Row(API + "usage/sources/<slug:source>", "/api/v1/usage/sources/cluster-a?reason=x",
         "401 403 403 403 403 409 403 403 403 401 401", "delete", word="hourly sums", readers="admin"),
+    # --- Pages: the own password and sessions; a new password by mail
+    Row("me/password/", "/me/password/", "302 200 200 200 200 200 302 302 302 302 302",
+        besides="rex 200 exa 200"),  # each page names sessions of its own
+    Row("sign-in/reset/", "/sign-in/reset/", "404 404 404 404 404 404 404 404 404 404 404"),
+    Row("sign-in/reset/<uidb64>/<token>/", "/sign-in/reset/MQ/x/", "404 404 404 404 404 404 404 404 404 404 404"),
+    # --- Mail: its links
+    Row("notices/unsubscribe/<str:token>/", "/notices/unsubscribe/MQ:x:y/",
+        "404 404 404 404 404 404 404 404 404 404 404"),
+    Row("notices/<int:notice>/", "/notices/{notice}/", "302 404 404 303 404 303 302 302 302 302 302"),
 ]  # fmt: skip
 
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+from django.conf import settings
 from django.contrib.auth.models import AbstractUser
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.sessions.backends.base import SessionBase
+from django.contrib.sessions.base_session import AbstractBaseSession
 from django.db import models
 from django.db.models import Q
+from django.utils.module_loading import import_string
 
 
 class User(AbstractUser):
@@ -18,6 +24,33 @@ class User(AbstractUser):
 
     def __str__(self) -> str:
         return self.get_full_name() or self.username
+
+
+class Session(AbstractBaseSession):
+    """A browser's session, with whose it is, so that people see and end their own."""
+
+    # without a constraint: a session that is saved while its person is removed is an ended session, not an error
+    user = models.ForeignKey(User, null=True, on_delete=models.CASCADE, db_constraint=False, related_name="sessions")
+
+    @classmethod
+    def get_session_store_class(cls) -> type[SessionBase]:
+        return cast(type[SessionBase], import_string(f"{settings.SESSION_ENGINE}.SessionStore"))
+
+
+class PasswordReset(models.Model):
+    """Somebody asked for a mail with which this person sets a new password."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="password_resets")
+    asked_at = models.DateTimeField()
+    due_at = models.DateTimeField()  # of the next attempt to send it
+    attempts = models.PositiveSmallIntegerField(default=0)
+    ended_at = models.DateTimeField(null=True)  # sent, or given up
+
+    class Meta:
+        indexes = [models.Index(fields=["due_at"], condition=Q(ended_at=None), name="accounts_reset_due")]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} {self.asked_at:%Y-%m-%d %H:%M}"
 
 
 class Identity(models.Model):

@@ -7,6 +7,7 @@ import logging
 from celery import shared_task
 
 from apps.accounts.audit_log import check_chain
+from apps.accounts.sign_in.passwords import send_resets
 from apps.core import clock
 
 logger = logging.getLogger(__name__)
@@ -19,3 +20,9 @@ def verify_audit() -> int:
     if found.broken_id is not None:
         logger.error("The audit log is broken: %s.", found.problem)
     return found.n_rows
+
+
+@shared_task(name="apps.accounts.tasks.send_password_resets")
+def send_password_resets() -> int:
+    """How many mails went out."""
+    return send_resets(at=clock.now())

@@ -32,6 +32,7 @@ from apps.dashboard.policy_files import views as policy_files
 from apps.dashboard.quality import views as quality
 from apps.dashboard.review import urls as review_urls
 from apps.dashboard.shell import navigation
+from apps.dashboard.sign_in import password_views as passwords
 from apps.dashboard.sign_in import second_factor_views as second_factor
 from apps.dashboard.sign_in import views as sign_in
 from apps.dashboard.sources import views as sources
@@ -69,7 +70,11 @@ urlpatterns = [
     path("sign-in/", sign_in.sign_in, name="sign-in"),
     path("sign-in/oidc/", sign_in.oidc_start, name="oidc-start"),
     path("sign-in/second-step/", second_factor.step, name="second-step"),
+    path("sign-in/reset/", passwords.ask_reset, name="password-reset"),
+    path("sign-in/reset/<uidb64>/<token>/", passwords.confirm_reset, name="password-reset-confirm"),
     path("sign-out/", sign_in.sign_out, name="sign-out"),
+    path("me/password/", passwords.own, name="password"),
+    path("me/password/sessions/", passwords.end_sessions, name="sessions-end"),
     path("me/second-factor/", second_factor.own, name="second-factor"),
     path("theme/", navigation.theme, name="theme"),
     path("me/priority/", me.my_priority, name="my-priority"),

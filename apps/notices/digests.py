@@ -15,8 +15,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from email.utils import parseaddr
+from smtplib import SMTPConnectError, SMTPRecipientsRefused, SMTPResponseException
 
 from django.conf import settings
+from django.core import signing
 from django.core.exceptions import ValidationError
 from django.core.mail import EmailMessage
 from django.core.validators import validate_email
@@ -27,7 +29,7 @@ from django.utils.translation import ngettext
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
-from apps.core.errors import FieldProblem, Invalid, NotAllowed
+from apps.core.errors import FieldProblem, Invalid, NotAllowed, NotFound
 from apps.notices.kinds import kinds
 from apps.notices.models import Mail, Notice, Preference
 from apps.notices.selectors import NoticeLine, list_open_notices
@@ -84,9 +86,13 @@ logger = logging.getLogger(__name__)
 
 MOST_AT_ONCE = 200  # messages in one go; the next minute goes on
 MOST_LINES = 50
-MOST_ATTEMPTS = 5
+MOST_ATTEMPTS = 6  # at once, and 5, 15, 35, 75 and 155 minutes later
 _BACK_OFF = timedelta(minutes=5)
+_TOLD_AGAIN = timedelta(days=1)  # of a failed immediate message, where nothing new comes before
 _KEPT = timedelta(days=90)
+_AT_ONCE = "at "  # how the period of an immediate message begins
+_LONGEST_SUBJECT = 120  # characters of a sentence
+_SALT = "notices.unsubscribe"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\s]+")
 Interval, State = Preference.Interval, Mail.State
 
@@ -127,15 +133,30 @@ def _due(at: datetime) -> Iterator[tuple[User, str]]:
 def _plan(user: User, period: str, at: datetime) -> bool:
     with transaction.atomic():
         Preference.objects.select_for_update().filter(user=user).first()  # one plan for a person at a time
-        before = {key for told in Mail.objects.filter(user=user).values_list("told", flat=True) for key in told}
-        news = sorted(key for key in map(key_of, _wanted(user, at)) if key not in before)
+        news = _news(user, period, at)
         if not news and not period:
             return False
         state = State.WAITING if news else State.EMPTY
-        period = period or f"at {at.isoformat()}"
+        period = period or f"{_AT_ONCE}{at.isoformat()}"
         row = Mail(user=user, period=period[:40], told=news, state=state, due_at=at, created_at=at)
         Mail.objects.bulk_create([row], ignore_conflicts=True)
     return bool(news)
+
+
+def _news(user: User, period: str, at: datetime) -> list[str]:
+    """What no message has told: never planned, or planned for messages that all failed. An immediate one brings lost
+    news with fresh ones, or a day after it failed.
+    """
+    told: set[str] = set()
+    lost: dict[str, datetime] = {}
+    for state, keys, due_at in Mail.objects.filter(user=user).order_by("pk").values_list("state", "told", "due_at"):
+        if state == State.FAILED:
+            lost |= dict.fromkeys(keys, due_at)
+        else:
+            told.update(keys)
+    untold = sorted(key for key in map(key_of, _wanted(user, at)) if key not in told)
+    is_due = bool(period) or any(key not in lost or lost[key] <= at for key in untold)
+    return untold if is_due else []
 
 
 def _wanted(user: User, at: datetime) -> list[NoticeLine]:
@@ -162,13 +183,26 @@ def send_mails(*, at: datetime) -> int:
             if mail is None:
                 break
             n_tried += 1
-            n_sent += _send(mail, at)
+            try:
+                n_sent += _send(mail, at)
+            except _ServerDown:
+                n_tried = MOST_AT_ONCE  # the others would wait as long for the same server; they go next time
             mail.save()
     return n_sent
 
 
+class _ServerDown(Exception):
+    """The mail server itself fails, rather than refusing one message."""
+
+
+def _is_down(error: Exception) -> bool:
+    """smtplib's refusals are OSErrors, too."""
+    is_refusal = isinstance(error, SMTPResponseException | SMTPRecipientsRefused)
+    return isinstance(error, SMTPConnectError) or (isinstance(error, OSError) and not is_refusal)
+
+
 def _send(mail: Mail, at: datetime) -> bool:
-    """The result is set on the row, which the caller stores."""
+    """The result is set on the row, which the caller stores. Raises _ServerDown, with the result set."""
     lines = _wanted(mail.user, at)
     news = [line for line in lines if key_of(line) in set(mail.told)]
     if not news or not mail.user.is_active or preference_of(mail.user).interval == Interval.OFF:
@@ -180,36 +214,48 @@ def _send(mail: Mail, at: datetime) -> bool:
             raise ValidationError("The address is none.")
         written(mail, lines, news).send(fail_silently=False)
     except ValidationError:
-        mail.state, mail.error = State.FAILED, "The address is none."
+        mail.state, mail.error, mail.due_at = State.FAILED, "The address is none.", at + _TOLD_AGAIN
         return False
     except Exception as error:  # whatever a mail server does, the next message still goes out
         logger.warning("Mail %s can't be sent now: %s", mail.pk, type(error).__name__)
         mail.attempts += 1
         mail.error = f"{type(error).__name__}"[:256]
-        mail.due_at = at + _BACK_OFF * 2 ** (mail.attempts - 1)
-        mail.state = State.FAILED if mail.attempts >= MOST_ATTEMPTS else State.WAITING
+        has_failed = mail.attempts >= MOST_ATTEMPTS
+        mail.due_at = at + (_TOLD_AGAIN if has_failed else _BACK_OFF * 2 ** (mail.attempts - 1))
+        mail.state = State.FAILED if has_failed else State.WAITING
+        if _is_down(error):
+            raise _ServerDown from error
         return False
     mail.state, mail.sent_at, mail.error = State.SENT, at, ""
     return True
 
 
 def written(mail: Mail, lines: list[NoticeLine], news: list[NoticeLine]) -> EmailMessage:
-    """The message: plain text, no numbers its reader couldn't see, no secrets."""
-    n = len(news)
-    told = ngettext("%(n)s new notice", "%(n)s new notices", n) % {"n": n}
+    """The message: plain text, no numbers its reader couldn't see, no secrets. An immediate one has only the news."""
     known = {line.notice.pk for line in news}
-    older = [line for line in lines if line.notice.pk not in known]
-    parts = [_listed(_("New"), news), _listed(_("Still open and unread"), older), _closing()]
+    older = [] if mail.period.startswith(_AT_ONCE) else [line for line in lines if line.notice.pk not in known]
+    stop = unsubscribe_address(mail.user)
+    parts = [_listed(_("New"), news), _listed(_("Still open and unread"), older), _closing(stop)]
     headers = {"Message-ID": message_id(mail), "Auto-Submitted": "auto-generated"}
     if settings.FAIRSHARE_URL:
-        headers["List-Unsubscribe"] = f"<{address('/notices/mail/')}>"
+        headers["List-Unsubscribe"] = f"<{stop}>"
+        headers["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"  # RFC 8058
     return EmailMessage(
-        subject=one_line(f"[{settings.FAIRSHARE_SITE}] {told}"),
+        subject=_subject(news),
         body="\n\n".join(filter(None, parts)) + "\n",
         from_email=settings.DEFAULT_FROM_EMAIL,
         to=[mail.user.email],
         headers=headers,
     )
+
+
+def _subject(news: list[NoticeLine]) -> str:
+    """The worst of the news, and how many there are."""
+    text, n = one_line(news[0].sentence.text), len(news)
+    first = text if len(text) <= _LONGEST_SUBJECT else f"{text[:_LONGEST_SUBJECT]}…"
+    if n > 1:
+        first = ngettext("%(n)s new notice", "%(n)s new notices", n) % {"n": n} + f": {first}"
+    return one_line(f"[{settings.FAIRSHARE_SITE}] {first}")
 
 
 def message_id(mail: Mail) -> str:
@@ -231,16 +277,43 @@ def address(path: str) -> str:
 def _listed(title: str, lines: list[NoticeLine]) -> str:
     if not lines:
         return ""
-    told = [f"- {one_line(line.sentence.text)}" for line in lines[:MOST_LINES]]
+    told = [
+        f"- {one_line(line.sentence.text)}\n  {address(f'/notices/{line.notice.pk}/')}" for line in lines[:MOST_LINES]
+    ]
     if len(lines) > MOST_LINES:
         told.append(_("- and %(n)s more") % {"n": len(lines) - MOST_LINES})
     return "\n".join([f"{title}:", *told])
 
 
-def _closing() -> str:
+def _closing(stop: str) -> str:
     return "\n".join(
         [
             _("All of them: %(address)s") % {"address": address("/notices/")},
             _("Mail settings: %(address)s") % {"address": address("/notices/mail/")},
+            _("Unsubscribe: %(address)s") % {"address": stop},
         ]
     )
+
+
+# --- Unsubscribing ----------------------------------------------------------------------------------------------------
+def unsubscribe_address(user: User) -> str:
+    """A signed link that stops this person's mail without sign-in, and does nothing else; it stays valid."""
+    return address(f"/notices/unsubscribe/{signing.dumps(user.pk, salt=_SALT)}/")
+
+
+def read_unsubscribe(token: str) -> User:
+    """Whose mail the link stops. Raises NotFound."""
+    try:
+        number = signing.loads(token, salt=_SALT)
+    except signing.BadSignature:
+        number = None
+    user = User.objects.filter(pk=number, is_active=True).first() if isinstance(number, int) else None
+    if user is None:
+        raise NotFound(_("This link is not valid."))
+    return user
+
+
+def unsubscribe(token: str) -> None:
+    """No more mail about notices; hour and kinds stay as chosen. Safe to run twice."""
+    user = read_unsubscribe(token)
+    Preference.objects.update_or_create(user=user, defaults={"interval": Interval.OFF})

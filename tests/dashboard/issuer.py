@@ -40,6 +40,7 @@ class Issuer(BaseHTTPRequestHandler):
                     "token_endpoint": f"{base}/token",
                     "userinfo_endpoint": f"{base}/userinfo",
                     "jwks_uri": f"{base}/keys",
+                    "end_session_endpoint": f"{base}/end",
                     "token_endpoint_auth_methods_supported": ["client_secret_post"],
                 }
             )

@@ -7,19 +7,18 @@ from datetime import timedelta
 
 import pytest
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
-from django.contrib.sessions.backends.db import SessionStore
-from django.contrib.sessions.models import Session
 from django.db import connection
 from django.test import Client, override_settings
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from apps.accounts.models import User
+from apps.accounts.models import Session, User
+from apps.accounts.sign_in.sessions import SessionStore
 from tests.dashboard.grid import SLUG, Grid
 from tests.sign_in import sign_in
 
 LIVE = f"/policy/{SLUG}/live"
-ABOUT_WHO = ("django_session", "accounts_user", "analytics_series")
+ABOUT_WHO = ("accounts_session", "accounts_user", "analytics_series")
 
 
 @pytest.fixture

@@ -169,3 +169,27 @@ def test_tokens_are_made_soon_after_signing_in_elsewhere(site: Site) -> None:
     session.save()
     assert site.client.post("/me/tokens/", form).status_code == 200
     assert Token.objects.get().user.username == "eva"
+
+
+def test_signing_out_leads_on_to_the_issuer_and_back(site: Site) -> None:
+    site.sign_in()
+    answer = site.client.post("/sign-out/")
+    found = re.search(r'http-equiv="refresh" content="0; url=([^"]+)"', answer.content.decode())
+    assert found
+    address = urlsplit(html.unescape(found[1]))
+    asked = parse_qs(address.query)
+    assert f"{address.scheme}://{address.netloc}{address.path}" == f"{site.address}/end"
+    assert asked["client_id"] == [CLIENT_ID]
+    assert asked["post_logout_redirect_uri"] == ["http://testserver/sign-in/"]
+    assert asked["id_token_hint"][0].count(".") == 2
+    assert site.client.get("/me/priority/").status_code == 302
+
+
+def test_signing_out_works_while_the_issuer_is_down_and_says_where_one_is_still_signed_in(
+    site: Site, settings: Any
+) -> None:
+    site.sign_in()
+    settings.FAIRSHARE_OIDC_ISSUER = "http://127.0.0.1:9"
+    page = read(site.client.post("/sign-out/"))
+    assert "SWAMID" in page.text('[data-testid="sign-out-elsewhere"]')
+    assert site.client.get("/me/priority/").status_code == 302

@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 
 from apps.accounts.models import Token, User
+from tests.dashboard.page import read
 from tests.sign_in import sign_in
 
 pytestmark = pytest.mark.django_db
@@ -124,3 +125,14 @@ def test_who_has_no_password_here_makes_tokens_without_one() -> None:
     form = {"name": "laptop", "scopes": ["self:read"], "days": "90", "ticket": ticket[1]}
     assert client.post("/me/tokens/", form).status_code == 200
     assert Token.objects.get().user.username == "eva"
+
+
+def test_signing_out_says_that_the_proxy_signs_in_again_and_leads_there(settings: Any) -> None:
+    client = Client(REMOTE_ADDR=PROXY)
+    client.get("/me/priority/", **EVA)
+    page = read(client.post("/sign-out/", **EVA))
+    assert "proxy" in page.text('[data-testid="sign-out-elsewhere"]')
+    assert not page.has('a[href="https://sso.example.org/out"]')
+    client.get("/me/priority/", **EVA)
+    settings.FAIRSHARE_TRUSTED_HEADER_SIGN_OUT = "https://sso.example.org/out"
+    assert read(client.post("/sign-out/", **EVA)).has('a[href="https://sso.example.org/out"]')

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import timedelta
 from email import message_from_string
+from smtplib import SMTPRecipientsRefused, SMTPServerDisconnected
 from typing import Any
 
 import pytest
 from django.core import mail
+from django.core.mail import EmailMessage
 from django.core.mail.backends.locmem import EmailBackend
+from django.test import Client
 from django.urls import resolve
 
 from apps.accounts.actor import Actor
@@ -22,6 +26,7 @@ from apps.notices.models import Mail, Notice, Preference
 from apps.policies.models import Grant
 from apps.usage.models import Source
 from tests.api.small_site import Site
+from tests.sign_in import sign_in
 from tests.worlds import AT
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -195,7 +200,8 @@ def test_an_address_that_is_none_is_not_written_to(told: Site, address: str) -> 
 def test_a_message_says_where_to_stop_it(told: Site) -> None:
     deliver(AT)
     sent = to("pia")[0]
-    assert sent.extra_headers["List-Unsubscribe"] == "<https://fairshare.example.org/notices/mail/>"
+    assert sent.extra_headers["List-Unsubscribe"].startswith("<https://fairshare.example.org/notices/unsubscribe/")
+    assert sent.extra_headers["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
     assert sent.extra_headers["Auto-Submitted"] == "auto-generated"
     assert sent.extra_headers["Message-ID"].endswith("@example.org>")
     assert "https://fairshare.example.org/notices/" in sent.body
@@ -209,3 +215,126 @@ def test_wishes_that_are_none_are_refused(told: Site, given: dict[str, Any]) -> 
     with pytest.raises(Invalid):
         set_preference(**{"interval": "daily", "hour": 8, "muted": [], **given}, actor=Actor(told.pia, "page"))
     assert not Preference.objects.exists()
+
+
+# --- A mail server in trouble -----------------------------------------------------------------------------------------
+class Server:
+    """Stands for the mail server: what `fails` raises happens instead of sending; else the message is kept."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.fails: Callable[[EmailMessage], Exception | None] = lambda _message: None
+        self.n_asked = 0
+        send = EmailBackend.send_messages
+
+        def answer(backend: EmailBackend, messages: list[EmailMessage]) -> int:
+            self.n_asked += len(messages)
+            error = self.fails(messages[0])
+            if error is not None:
+                raise error
+            return send(backend, messages)
+
+        monkeypatch.setattr(EmailBackend, "send_messages", answer)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Server:
+    return Server(monkeypatch)
+
+
+def run(start: Any, duration: timedelta, step: timedelta = timedelta(minutes=5)) -> None:
+    """The schedule, a round each step."""
+    for n in range(duration // step):
+        deliver(start + n * step)
+
+
+def news_in(sent: list[Any]) -> list[str]:
+    """The links under *New* of all messages."""
+    return [found for each in sent for found in re.findall(r"/notices/\d+/", each.body.split("Still open")[0]) if found]
+
+
+@pytest.mark.parametrize(
+    ("error", "interval"),
+    [(ConnectionRefusedError(), "daily"), (TimeoutError(), "at_once"), (SMTPServerDisconnected(), "daily")],
+)
+def test_two_dead_hours_lose_nothing_and_send_nothing_twice(
+    told: Site, server: Server, error: Exception, interval: str
+) -> None:
+    set_preference(interval=interval, hour=8, muted=[], actor=Actor(told.pia, "page"))
+    server.fails = lambda _message: error
+    run(AT, 2 * HOUR)
+    assert mail.outbox == []
+    server.fails = lambda _message: None
+    run(AT + 2 * HOUR, 3 * HOUR)
+    assert [len(news_in(to(name))) for name in ("admin", "pia", "ben")] == [2, 1, 0]
+    assert [len(to(name)) for name in ("admin", "pia", "ben")] == [1, 1, 0]
+
+
+def test_news_of_a_failed_digest_are_in_the_next_one_once(told: Site, server: Server) -> None:
+    server.fails = lambda _message: ConnectionRefusedError()
+    run(AT, 4 * HOUR)
+    assert set(Mail.objects.values_list("state", flat=True)) == {"failed"} | {"empty"}
+    server.fails = lambda _message: None
+    for n in (1, 2, 3):
+        run(AT + n * DAY, HOUR)
+    assert [len(news_in(to(name))) for name in ("admin", "pia")] == [2, 1]
+
+
+def test_a_refused_recipient_holds_nobody_else_up(told: Site, server: Server) -> None:
+    refused = SMTPRecipientsRefused({"admin@example.org": (550, b"no such user")})
+    server.fails = lambda message: refused if "admin" in message.to[0] else None
+    assert deliver(AT) == 1
+    assert [len(to(name)) for name in ("admin", "pia")] == [0, 1]
+
+
+def test_a_server_that_hangs_is_waited_for_once_a_round(told: Site, server: Server) -> None:
+    server.fails = lambda _message: TimeoutError()
+    deliver(AT)
+    assert server.n_asked == 1
+    deliver(AT + timedelta(seconds=30))
+    assert server.n_asked == 2, "the next round tries the next message"
+
+
+def test_failed_immediate_mail_is_told_with_the_next_news_or_a_day_later(told: Site, server: Server) -> None:
+    set_preference(interval="at_once", hour=8, muted=[], actor=Actor(told.pia, "page"))
+    server.fails = lambda _message: ConnectionRefusedError()
+    run(AT, 3 * HOUR)
+    server.fails = lambda _message: None
+    run(AT + 3 * HOUR, HOUR)
+    assert to("pia") == []
+    run(AT + DAY, 3 * HOUR)
+    assert len(news_in(to("pia"))) == 1
+
+
+def test_mail_at_once_brings_what_is_new_and_nothing_else(told: Site) -> None:
+    set_preference(interval="at_once", hour=8, muted=[], actor=Actor(told.admin, "page"))
+    deliver(AT)
+    Notice.objects.filter(kind="late_source").update(news_at=AT + HOUR)
+    deliver(AT + HOUR)
+    first, second = to("admin")
+    assert len(news_in([first])) == 2
+    late = Notice.objects.get(kind="late_source")
+    assert re.findall(r"/notices/\d+/", second.body) == [f"/notices/{late.pk}/"]
+
+
+def test_the_subject_says_what_it_is_about_and_lines_lead_there(told: Site, client: Client) -> None:
+    deliver(AT)
+    sent = to("pia")[0]
+    (line,) = selectors.list_open_notices(Actor(told.pia, "page"), AT)
+    assert sent.subject == f"[abisko] {line.sentence.text}"
+    assert f"- {line.sentence.text}\n  https://fairshare.example.org/notices/{line.notice.pk}/\n" in sent.body
+    sign_in(client, told.pia)
+    answer = client.get(f"/notices/{line.notice.pk}/")
+    assert (answer.status_code, answer["Location"]) == (303, "/policy/grid/access/")
+
+
+def test_one_click_stops_mail_without_sign_in_or_form_token(told: Site) -> None:
+    deliver(AT)
+    link = to("pia")[0].extra_headers["List-Unsubscribe"].strip("<>").removeprefix("https://fairshare.example.org")
+    client = Client(enforce_csrf_checks=True)
+    assert client.get(link).status_code == 200
+    assert digests.preference_of(told.pia).interval == "daily", "programs follow links: only a post stops anything"
+    assert client.post(link, {"List-Unsubscribe": "One-Click"}).status_code == 200
+    assert digests.preference_of(told.pia).interval == "off"
+    assert digests.preference_of(told.admin).interval == "daily"
+    forged = link.rstrip("/")[:-1] + "/"
+    assert client.post(forged, {"List-Unsubscribe": "One-Click"}).status_code == 404

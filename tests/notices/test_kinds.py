@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.utils.formats import date_format
 
 from apps.accounts.actor import SYSTEM, Actor
-from apps.accounts.models import User
+from apps.accounts.models import Token, User
+from apps.accounts.services import make_token, revoke_token
 from apps.analytics.operators.records import FigureQuery
 from apps.analytics.operators.selectors import check_tree
 from apps.notices import selectors
@@ -267,3 +269,28 @@ def test_a_resolution_that_misplaces_many_leaves_is_told_to_administrators_until
     assert told(computed.pia, "coarse_resolution") == []
     rank_by(2**20)
     assert told(computed.admin, "coarse_resolution") == []
+
+
+def test_the_end_of_a_token_is_told_14_days_ahead_to_its_owner_and_who_gives_its_scopes(computed: Site) -> None:
+    def make(name: str, scope: str, days: int, at: datetime) -> Token:
+        return make_token(name=name, scopes=[scope], user=computed.pia, days=days, at=at, actor=page(computed.admin))[0]
+
+    own = make("laptop", "self:read", 90, AT - 76 * DAY)
+    make("cluster", "priorities:read", 90, AT - 76 * DAY)
+    make("later", "self:read", 90, AT - 75 * DAY)
+    make("short", "self:read", 14, AT)
+    evaluate(at=AT)
+    day = date_format(AT + 14 * DAY, "j M Y")
+    both = (("ending_tokens.ends", "cluster", "pia", day), ("ending_tokens.ends", "laptop", "pia", day))
+    assert says(told(computed.pia, "ending_tokens"), *both)
+    assert says(told(computed.admin, "ending_tokens"), both[0])
+    assert told(computed.ben, "ending_tokens") == []
+    assert told(computed.pia, "ending_tokens", AT)[0].values["ends_on"] == (AT + 14 * DAY).date().isoformat()
+    evaluate(at=AT + 20 * DAY)
+    over = told(computed.pia, "ending_tokens", AT + 20 * DAY)
+    assert {one.key for one in over if one.values["name"] in ("laptop", "cluster")} == {"ending_tokens.over"}
+    revoke_token(token_id=own.pk, at=AT + 20 * DAY, actor=page(computed.pia))
+    evaluate(at=AT + 20 * DAY)
+    assert "laptop" not in {one.values["name"] for one in told(computed.pia, "ending_tokens", AT + 20 * DAY)}
+    evaluate(at=AT + 60 * DAY)
+    assert told(computed.pia, "ending_tokens", AT + 60 * DAY) == []

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from datetime import timedelta
 from io import StringIO
+from typing import Any
 
 import pytest
 from django.core.management import call_command
@@ -8,11 +10,12 @@ from django.core.management import call_command
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, AuditEvent
 from apps.accounts.names.account_ids import pseudonym_of
-from apps.core.errors import Invalid, NotAllowed
+from apps.core.errors import Invalid, NotAllowed, NotFound
 from apps.mapping.models import Attachment
 from apps.priorities.serving import store
-from apps.priorities.visibility.pseudonyms import Hidden, pseudonymise_idle
-from apps.usage.models import Bucket, Record
+from apps.priorities.visibility.pseudonyms import Hidden, pseudonymise_idle, pseudonymise_user
+from apps.usage.models import Bucket, Record, Source
+from apps.usage.sources.collection import close_silent
 from tests.priority_site import AS_OF, Site
 
 pytestmark = pytest.mark.django_db
@@ -64,7 +67,7 @@ def test_who_comes_back_is_recognised_so_that_nothing_counts_twice(left: Site) -
 
 def test_running_jobs_and_recent_ones_keep_their_names(left: Site) -> None:
     left.running("dan", "biology", cpus=1, since_h=2)
-    assert hide(dry_run=True) == Hidden(n_accounts=1, n_places=0)
+    assert hide(dry_run=True) == Hidden(n_accounts=1, n_places=0, n_held_back=1)
     assert Account.objects.filter(user_name="dan", is_pseudonym=False).exists()
     assert hide(days=500) == Hidden(0, 0)
     assert not AuditEvent.objects.filter(verb="accounts.pseudonymised").exists()
@@ -85,3 +88,50 @@ def test_the_command_tells_what_it_did(left: Site) -> None:
     call_command("pseudonymise", "--idle-days", "365", "--reason", "They left.", "--namespace", "c1", stdout=out)
     told = "2 accounts without usage for 365 days have pseudonyms now; places in policies written down: 1"
     assert out.getvalue().strip() == told
+
+
+def test_one_person_is_pseudonymised_however_lately_they_ran(left: Site) -> None:
+    left.job("dan", "physics", 1, ago_h=2.0)
+    out = StringIO()
+    call_command("pseudonymise", "--user", "dan", "--reason", "They asked.", stdout=out)
+    assert out.getvalue().startswith("2 accounts of dan have pseudonyms now")
+    names = set(Account.objects.values_list("user_name", flat=True))
+    assert names == {"alice", "bob", "carol", "zoe", pseudonym_of("dan", "c1")}
+    event = AuditEvent.objects.get(verb="accounts.pseudonymised")
+    assert "dan" not in f"{event.subject}{event.details}"
+    with pytest.raises(NotFound):
+        pseudonymise_user(user_name="dan", reason="r", at=AS_OF, actor=COMMAND)
+    with pytest.raises(NotFound):
+        pseudonymise_user(user_name="", reason="r", at=AS_OF, actor=COMMAND)
+
+
+def test_open_jobs_of_a_silent_source_hold_nobody_back_after_a_set_time(left: Site, settings: Any) -> None:
+    left.running("dan", "biology", cpus=1, since_h=21 * 24)
+    source = Source.objects.get(slug=Record.objects.get(state="running").source.slug)
+    heard_at = AS_OF - timedelta(days=20)
+    Source.objects.update(last_received_at=heard_at)
+    Record.objects.filter(state="running").update(seen_at=heard_at)
+    out = StringIO()
+    call_command("pseudonymise", "--idle-days", "365", "--reason", "r", "--dry-run", stdout=out)
+    assert "1 more keep their names" in out.getvalue()
+    settings.FAIRSHARE_CLOSE_OPEN_DAYS = 21
+    assert close_silent(at=AS_OF) == 0
+    settings.FAIRSHARE_CLOSE_OPEN_DAYS = 19
+    assert close_silent(at=AS_OF) == 1
+    assert close_silent(at=AS_OF) == 0
+    source.refresh_from_db()
+    assert source.last_received_at == heard_at, "closing is no contact"
+    closed = Record.objects.get(note="vanished")
+    assert (closed.state, closed.end_at) == ("finished", heard_at), "it ends when it was last listed"
+    event = AuditEvent.objects.get(verb="usage.open_jobs_closed")
+    assert (event.subject, event.details) == (source.slug, {"jobs": 1, "days": 19})
+    assert not Record.objects.filter(state__in=["running", "pending"]).exists()
+    assert hide(days=500, dry_run=True).n_held_back == 0
+
+
+def test_a_site_may_keep_open_jobs_of_silent_sources(left: Site, settings: Any) -> None:
+    left.running("dan", "biology", cpus=1, since_h=2001 * 24)
+    Source.objects.update(last_received_at=AS_OF - timedelta(days=2000))
+    Record.objects.filter(state="running").update(seen_at=AS_OF - timedelta(days=2000))
+    settings.FAIRSHARE_CLOSE_OPEN_DAYS = 0
+    assert close_silent(at=AS_OF) == 0

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from cachetools import FIFOCache
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
-from django.contrib.sessions.backends.db import SessionStore
 from django.db import connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
@@ -19,6 +18,7 @@ from django.utils.crypto import constant_time_compare
 from django.views.decorators.http import require_safe
 
 from apps.accounts.models import User
+from apps.accounts.sign_in.sessions import SessionStore
 from apps.analytics.live import SERIES, LiveState, get_live_state
 from apps.core import clock
 from apps.core.errors import DomainError
@@ -75,7 +75,7 @@ _USER = [field.attname for field in User._meta.concrete_fields]
 _ASKED = f"""
 SELECT session.session_data, {", ".join(f"series.{name}" for name in SERIES)},
     {", ".join(f'who."{field.column}"' for field in User._meta.concrete_fields)}
-FROM django_session AS session
+FROM accounts_session AS session
 JOIN accounts_user AS who ON who.id = %s
 LEFT JOIN analytics_series AS series ON series.policy_id = %s
 WHERE session.session_key = %s AND session.expire_date > clock_timestamp()

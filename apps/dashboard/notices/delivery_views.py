@@ -6,10 +6,13 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
+from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.accounts.actor import Actor
@@ -52,6 +55,21 @@ def mail(request: HttpRequest) -> HttpResponse:
         "crumbs": [{"label": _("Notices"), "url": notices}, {"label": _("E-mail")}],
     }
     return render(request, "dashboard/notices/mail.html", context, status=422 if form.errors else 200)
+
+
+@login_not_required
+@csrf_exempt
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def unsubscribe(request: HttpRequest, token: str) -> HttpResponse:
+    """A mail program posts without asking (RFC 8058); a person is asked first, because programs follow links.
+
+    The signed link is all that is needed, so no session and no form token is.
+    """
+    digests.read_unsubscribe(token)
+    if request.method == "POST":
+        digests.unsubscribe(token)
+    return render(request, "dashboard/notices/unsubscribe.html", {"is_done": request.method == "POST"})
 
 
 # --- Webhooks ---------------------------------------------------------------------------------------------------------

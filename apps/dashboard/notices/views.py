@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST, require_safe
 from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import Invalid
-from apps.dashboard.notices.presenters import draw, headline
+from apps.dashboard.notices.presenters import draw, headline, url_of
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.notices import selectors
 from apps.notices.kinds import kinds
@@ -38,6 +38,13 @@ _FIRST = {"bad": 0, "warn": 1, "info": 2}
 
 def page_url(**_kwargs: Any) -> str:
     return reverse("dashboard:notices")
+
+
+@require_safe
+def follow(request: HttpRequest, notice: int) -> HttpResponse:
+    """Where a line of a mail leads: the page that shows the matter, by the reader's rights of now."""
+    line = selectors.get_notice(id=notice, at=clock.now(), actor=actor_of(request))
+    return SeeOther(url_of(line) or reverse("dashboard:notices"))
 
 
 @require_safe

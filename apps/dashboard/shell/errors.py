@@ -19,6 +19,7 @@ from apps.core.errors import DomainError, FieldProblem, status_of
 from apps.dashboard.shell.requests import is_htmx
 
 RETRY_AFTER_S = "10"
+_RETRY_AFTER = {429: "60", 503: RETRY_AFTER_S}  # limits are by the minute
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,8 @@ def refuse(request: HttpRequest, refusal: Refusal) -> HttpResponse:
     template = "errors/_refused.html" if is_htmx(request) else "errors/refused.html"
     crumbs = [{"label": refusal.title}]
     response = render(request, template, {"refusal": refusal, "crumbs": crumbs}, status=refusal.status)
-    if refusal.status == 503:
-        response["Retry-After"] = RETRY_AFTER_S
+    if refusal.status in _RETRY_AFTER:
+        response["Retry-After"] = _RETRY_AFTER[refusal.status]
     return response
 
 

@@ -310,6 +310,7 @@ class Shell:
         return [
             self._item(_("My priority"), "user-star", "my-priority"),
             self._item(_("API tokens"), "key", "tokens", "token-rotate", "token-revoke"),
+            self._item(_("Password and sessions"), "lock", "password"),
             self._item(_("Two-factor authentication"), "shield-lock", "second-factor"),
         ]
 

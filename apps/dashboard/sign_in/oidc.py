@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from typing import Any, NoReturn
+from urllib.parse import urlencode, urlsplit
 
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.core.exceptions import ImmediateHttpResponse
@@ -13,6 +14,7 @@ from allauth.socialaccount.providers.openid_connect.provider import OpenIDConnec
 from allauth.socialaccount.providers.openid_connect.views import OpenIDConnectOAuth2Adapter
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from requests import RequestException
 
@@ -25,6 +27,7 @@ from apps.dashboard.shell.requests import SeeOther
 from apps.dashboard.sign_in.session import sign_in, where_next
 
 PROVIDER_ID = "site"
+_HINT = "oidc_hint"  # kept for the issuer's sign-out, which asks no question where it gets it back
 CALLBACK = "openid_connect_callback"  # the name by which allauth finds the address
 
 
@@ -33,6 +36,7 @@ class CheckedAdapter(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
 
     def _decode_id_token(self, app: SocialApp, id_token: str) -> dict[str, Any]:
         self.did_fetch_access_token = False
+        self.request.session[_HINT] = id_token
         decoded: dict[str, Any] = super()._decode_id_token(app, id_token)
         return decoded
 
@@ -82,7 +86,9 @@ class SiteAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
             user = welcome(_person(token, claims), at=clock.now(), via="page", address=address)
         except DomainError as refusal:
             raise ImmediateHttpResponse(refuse(request, refusal_of(refusal))) from refusal
+        id_token = request.session.get(_HINT, "")
         sign_in(request, user, by=Identity.Source.OIDC)
+        request.session[_HINT] = id_token
         raise ImmediateHttpResponse(SeeOther(where_next(request, state.get("next"))))
 
     def on_authentication_error(self, request: HttpRequest, provider: Any, **_details: Any) -> NoReturn:
@@ -100,6 +106,26 @@ def start(request: HttpRequest, next_url: str) -> str:
             _("Your site’s sign-in service does not answer: try again in a moment."), code="oidc_down"
         ) from error
     return str(answer["Location"])
+
+
+def end_session_address(request: HttpRequest) -> str:
+    """Where the issuer ends its own session and sends people back here (OpenID Connect RP-Initiated Logout 1.0); "" if
+    it offers none or does not answer. To be asked before the session here ends.
+    """
+    try:
+        config = CheckedAdapter(request, PROVIDER_ID).openid_config
+        endpoint = str(config.get("end_session_endpoint") or "")
+    except (RequestException, ValueError):
+        return ""
+    if urlsplit(endpoint).scheme not in ("https", "http"):
+        return ""
+    given = {
+        "client_id": settings.FAIRSHARE_OIDC_CLIENT_ID,
+        "post_logout_redirect_uri": request.build_absolute_uri(reverse("dashboard:sign-in")),
+    }
+    if request.session.get(_HINT):
+        given["id_token_hint"] = request.session[_HINT]
+    return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(given)}"
 
 
 def failed(request: HttpRequest) -> HttpResponse:

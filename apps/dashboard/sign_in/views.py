@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from allauth.socialaccount.providers.oauth2.views import OAuth2CallbackView
+from axes.helpers import get_cache_timeout as get_cool_off_s
 from axes.helpers import get_client_ip_address
 from cachetools import LRUCache
 from django.conf import settings
@@ -22,6 +23,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
+from apps.accounts.sign_in.passwords import resets_by_mail
 from apps.core.errors import NotFound, TooOften
 from apps.dashboard.shell.errors import session_ended
 from apps.dashboard.shell.requests import SeeOther, is_htmx
@@ -94,11 +96,43 @@ class SignIn(LoginView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         elsewhere = settings.FAIRSHARE_OIDC_NAME if settings.FAIRSHARE_OIDC_ISSUER else ""
-        return {**super().get_context_data(**kwargs), "site_label": settings.FAIRSHARE_SITE, "elsewhere": elsewhere}
+        return {
+            **super().get_context_data(**kwargs),
+            "site_label": settings.FAIRSHARE_SITE,
+            "elsewhere": elsewhere,
+            "resets": resets_by_mail(),
+        }
+
+
+def locked(request: HttpRequest, _answer: HttpResponse | None, credentials: dict[str, Any] | None) -> HttpResponse:
+    """For django-axes: each further attempt begins the time anew, so that it is always the whole of it."""
+    answer = render(request, "dashboard/sign_in/locked.html", status=429)
+    answer["Retry-After"] = str(get_cool_off_s(request) or 0)
+    return answer
 
 
 sign_in = SignIn.as_view()
-sign_out = LogoutView.as_view()
+
+
+class SignOut(LogoutView):
+    """Ends the session here, and leads on to whoever would sign the person in again without a question."""
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        by = session.signed_in_by(request)
+        elsewhere = oidc.end_session_address(request) if by == "oidc" and settings.FAIRSHARE_OIDC_ISSUER else ""
+        answer = super().post(request, *args, **kwargs)
+        if not by:
+            return answer
+        context = {
+            "by": by,
+            "address": elsewhere,
+            "name": settings.FAIRSHARE_OIDC_NAME,
+            "sign_out_url": settings.FAIRSHARE_TRUSTED_HEADER_SIGN_OUT if by == "header" else "",
+        }
+        return render(request, "dashboard/sign_in/signed_out.html", context)
+
+
+sign_out = SignOut.as_view()
 
 
 @login_not_required

@@ -1,4 +1,4 @@
-"""Replace names of people without usage for a long time by pseudonyms; no total changes.
+"""Replace names of people by pseudonyms, of all without usage for a long time or of one; no total changes.
 
 An account keeps its entry: it is attached there before its name is erased, because rules that match names would no
 longer find it. Snapshots and the audit log of before keep the names that they
@@ -7,9 +7,10 @@ were written with, the former until they are thinned out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import connection, transaction
 
@@ -17,7 +18,7 @@ from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
 from apps.accounts.names.account_ids import AccountKey, pseudonymous
-from apps.core.errors import FieldProblem, Invalid, NotAllowed
+from apps.core.errors import FieldProblem, Invalid, NotAllowed, NotFound
 from apps.mapping.models import Attachment
 from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule_set import load_rulebook
@@ -28,26 +29,31 @@ from apps.policies.publishing.revisions import lock_policy
 from apps.policies.tree.stored import load_tree
 
 _DAY = timedelta(days=1)
-_IDLE = """
+_CANDIDATES = """
 WITH used AS (SELECT account_id, max(hour_at) AS last_at FROM usage_bucket GROUP BY account_id),
 open AS (SELECT DISTINCT account_id FROM usage_record WHERE state IN ('running', 'pending'))
-SELECT account.id FROM accounts_account AS account LEFT JOIN used ON used.account_id = account.id
+SELECT account.id, account.id IN (SELECT account_id FROM open)
+FROM accounts_account AS account LEFT JOIN used ON used.account_id = account.id
 WHERE NOT is_pseudonym AND left(namespace, 1) <> '@' AND (user_name <> '' OR dn <> '')
     AND (%(namespace)s = '' OR namespace = %(namespace)s)
-    AND COALESCE(used.last_at, first_seen_at) < %(since)s AND account.id NOT IN (SELECT account_id FROM open)
+    AND (%(since)s::timestamptz IS NULL OR COALESCE(used.last_at, first_seen_at) < %(since)s)
+    AND (%(user)s = '' OR user_name = %(user)s
+        OR person_id IN (SELECT id FROM accounts_user WHERE username = %(user)s))
 ORDER BY account.id
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """How many accounts lost the name of a person, and at how many places of policies that was written down."""
+    """How many accounts lost the name of a person, at how many places of policies that was written down, and how many
+    keep their name because jobs of theirs still run or wait.
+    """
 
     n_accounts: int
     n_places: int
+    n_held_back: int = 0
 
 
-@transaction.atomic
 def pseudonymise_idle(
     *, idle_days: int, namespace: str = "", reason: str, dry_run: bool = False, at: datetime, actor: Actor
 ) -> Hidden:
@@ -57,25 +63,67 @@ def pseudonymise_idle(
         NotAllowed: the actor is no administrator.
         Invalid: no positive number of days, or no reason.
     """
-    if not actor.is_admin:
-        raise NotAllowed("Only administrators replace names of people.")
+    _require_admin(actor)
     if not 1 <= idle_days <= 36_500:
         problem = FieldProblem("idle_days", "needs a number of days from 1 to 36,500")
         raise Invalid(f"{idle_days} is not a valid number of days.", fields=[problem])
+    wanted = {"since": at - idle_days * _DAY, "namespace": namespace, "user": ""}
+    return _pseudonymise(wanted, {"idle_days": idle_days}, reason, dry_run, at, actor)
+
+
+def pseudonymise_user(
+    *, user_name: str, namespace: str = "", reason: str, dry_run: bool = False, at: datetime, actor: Actor
+) -> Hidden:
+    """Of one person: the accounts that carry the name, and those attached to the person who signs in by it, whenever
+    they were last used. There is no way back.
+
+    Raises:
+        NotAllowed: the actor is no administrator.
+        NotFound: no account has this name.
+        Invalid: no reason.
+    """
+    _require_admin(actor)
+    wanted = {"since": None, "namespace": namespace, "user": user_name}
+    found = _pseudonymise(wanted, {"of_one_person": True}, reason, dry_run, at, actor) if user_name else Hidden(0, 0)
+    if not found.n_accounts and not found.n_held_back:
+        raise NotFound("No account carries this user name.")
+    return found
+
+
+def _require_admin(actor: Actor) -> None:
+    if not actor.is_admin:
+        raise NotAllowed("Only administrators replace names of people.")
+
+
+@transaction.atomic
+def _pseudonymise(
+    wanted: Mapping[str, Any], said_of: Mapping[str, Any], reason: str, dry_run: bool, at: datetime, actor: Actor
+) -> Hidden:
+    """wanted: parameters of `_CANDIDATES`. said_of: what the audit row says of them; never a name."""
     said = require_reason(reason)
     with connection.cursor() as cursor:
-        cursor.execute(_IDLE, {"since": at - idle_days * _DAY, "namespace": namespace})
-        ids = [row[0] for row in cursor.fetchall()]
+        cursor.execute(_CANDIDATES, wanted)
+        rows = cursor.fetchall()
+    ids = [account for account, is_open in rows if not is_open]
+    n_held_back = len(rows) - len(ids)
     if dry_run or not ids:
-        return Hidden(len(ids), 0)
+        return Hidden(len(ids), 0, n_held_back)
     accounts = list(Account.objects.select_for_update().filter(pk__in=ids).order_by("pk"))
     policies = [lock_policy(pk) for pk in Policy.objects.order_by("pk").values_list("pk", flat=True)]
     n_places = sum(_keep_places(policy, accounts, said, at, actor) for policy in policies)
     for account in accounts:
         _hide(account)
-    details = {"accounts": len(accounts), "places": n_places, "idle_days": idle_days, "namespace": namespace}
-    audit.record(actor=actor, verb="accounts.pseudonymised", at=at, subject=namespace, reason=said, details=details)
-    return Hidden(len(accounts), n_places)
+    namespace = str(wanted["namespace"])
+    details = {"accounts": len(accounts), "places": n_places, "namespace": namespace, "held_back": n_held_back}
+    audit.record(
+        actor=actor,
+        verb="accounts.pseudonymised",
+        at=at,
+        subject=namespace,
+        reason=said,
+        details={**details, **said_of},
+    )
+    return Hidden(len(accounts), n_places, n_held_back)
 
 
 def _keep_places(policy: Policy, accounts: Sequence[Account], reason: str, at: datetime, actor: Actor) -> int:

@@ -13,8 +13,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
+from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection, transaction
 
+from apps.accounts import audit_log as audit
+from apps.accounts.actor import SYSTEM
 from apps.accounts.models import User
 from apps.core.errors import Conflict, DomainError, NotFound
 from apps.runs.fault_points import fault_point
@@ -38,6 +41,7 @@ __all__ = [
     "LONGEST_RETRY_S",
     "ask_for",
     "ask_for_due",
+    "close_silent",
     "ingest_listing",
     "n_failures",
     "next_due",
@@ -123,8 +127,32 @@ def ingest_listing(
     with transaction.atomic():
         counts = ingest_batch(source=source, rows=rows, at=at, run=run, is_listing=True)
         lock_source(source.pk)  # after names have their numbers, as everywhere: or two writers wait for each other
-        _close_missed(source, _clusters(rows, source), at, counts)
+        _close_missed(source, _clusters(rows, source), at, counts, heard_at=at)
     return counts
+
+
+def close_silent(*, at: datetime) -> int:
+    """Close the open jobs of sources without contact for FAIRSHARE_CLOSE_OPEN_DAYS, as an empty listing would; returns
+    how many. Nobody knows whether they still run, and they would hold a name and an ever-growing usage.
+    """
+    days: int = settings.FAIRSHARE_CLOSE_OPEN_DAYS
+    if not days:
+        return 0
+    silent = Source.objects.filter(last_received_at__lt=at - timedelta(days=days)).exclude(kind=Source.Kind.PEER)
+    return sum(_close_all(pk, at, days) for pk in silent.order_by("pk").values_list("pk", flat=True))
+
+
+@transaction.atomic
+def _close_all(source_id: int, at: datetime, days: int) -> int:
+    lock_source(source_id)
+    source, counts = Source.objects.get(pk=source_id), Counts()
+    if source.last_received_at is None or source.last_received_at >= at - timedelta(days=days):
+        return 0  # it was heard of in the meantime
+    _close_missed(source, None, at, counts, heard_at=source.last_received_at)
+    if counts.vanished:
+        details = {"jobs": counts.vanished, "days": days}
+        audit.record(actor=SYSTEM, verb="usage.open_jobs_closed", at=at, subject=source.slug, details=details)
+    return counts.vanished
 
 
 _MISSED = """
@@ -146,7 +174,9 @@ UPDATE usage_source SET watermark = watermark + 1, last_received_at = GREATEST(l
 """
 
 
-def _close_missed(source: Source, clusters: list[str] | None, at: datetime, counts: Counts) -> None:
+def _close_missed(
+    source: Source, clusters: list[str] | None, at: datetime, counts: Counts, *, heard_at: datetime
+) -> None:
     found = pgbinary.fetch_columns(_MISSED, [source.pk, clusters, clusters, at, at])
     if not found:
         return
@@ -163,7 +193,7 @@ def _close_missed(source: Source, clusters: list[str] | None, at: datetime, coun
         counts.account_ids |= set(np.unique(ended.account_id).tolist())
     counts.vanished = len(missed)
     with connection.cursor() as cursor:
-        cursor.execute(_ADVANCE, [at, source.pk])
+        cursor.execute(_ADVANCE, [heard_at, source.pk])
 
 
 def _clusters(rows: RecordBatch, source: Source) -> list[str] | None:

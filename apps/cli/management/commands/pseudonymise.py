@@ -1,4 +1,4 @@
-"""`manage.py pseudonymise`: names of people who are long gone, replaced for good."""
+"""`manage.py pseudonymise`: names of people who are long gone, or of one person, replaced for good."""
 
 from __future__ import annotations
 
@@ -8,32 +8,35 @@ from typing import Any
 from apps.accounts.actor import COMMAND
 from apps.cli.commands import OperatorCommand
 from apps.core.clock import now
-from apps.priorities.visibility.pseudonyms import pseudonymise_idle
+from apps.priorities.visibility.pseudonyms import pseudonymise_idle, pseudonymise_user
 
 
 class Command(OperatorCommand):
     help = (
-        "Replaces user names and DNs of accounts without usage for so many days by pseudonyms. Totals stay as they "
-        "are; there is no way back."
+        "Replaces user names and DNs of accounts without usage for so many days, or of one person, by pseudonyms. "
+        "Totals stay as they are; there is no way back."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--idle-days", type=int, required=True, metavar="N", help="without usage for so long")
+        whose = parser.add_mutually_exclusive_group(required=True)
+        whose.add_argument("--idle-days", type=int, metavar="N", help="without usage for so long")
+        whose.add_argument("--user", metavar="NAME", help="of this one person, whenever they ran jobs")
         parser.add_argument("--namespace", default="", help="only of this one: whose user names these are")
         parser.add_argument("--reason", default="", help="for the audit log")
         parser.add_argument("--dry-run", action="store_true", help="count, and change nothing")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        hidden = pseudonymise_idle(
-            idle_days=options["idle_days"],
-            namespace=options["namespace"],
-            reason=options["reason"],
-            dry_run=options["dry_run"],
-            at=now(),
-            actor=COMMAND,
-        )
-        told = f"{hidden.n_accounts} accounts without usage for {options['idle_days']} days"
-        if options["dry_run"]:
-            self.stdout.write(f"{told} (dry run: nothing changed)")
+        given = {name: options[name] for name in ("namespace", "reason", "dry_run")}
+        if options["user"] is not None:
+            hidden = pseudonymise_user(user_name=options["user"], at=now(), actor=COMMAND, **given)
+            whose = f"accounts of {options['user']}"
         else:
-            self.stdout.write(f"{told} have pseudonyms now; places in policies written down: {hidden.n_places}")
+            hidden = pseudonymise_idle(idle_days=options["idle_days"], at=now(), actor=COMMAND, **given)
+            whose = f"accounts without usage for {options['idle_days']} days"
+        if options["dry_run"]:
+            self.stdout.write(f"{hidden.n_accounts} {whose} (dry run: nothing changed)")
+        else:
+            done = f"have pseudonyms now; places in policies written down: {hidden.n_places}"
+            self.stdout.write(f"{hidden.n_accounts} {whose} {done}")
+        if hidden.n_held_back:
+            self.stdout.write(f"{hidden.n_held_back} more keep their names: jobs of theirs still run or wait")

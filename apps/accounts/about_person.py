@@ -1,0 +1,162 @@
+"""Everything that is stored of one person, by table, as JSON: what they may ask for (Article 15 of the GDPR).
+
+Tables that refer to people or to accounts are found by their foreign keys; a test holds that each is a section here or
+left out with a reason. Secrets, and contents that are about a policy rather than its author, are not among the fields.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.apps import apps
+from django.core.serializers.json import DjangoJSONEncoder
+from django.db.models import Model, Q
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import Account, AuditEvent, User
+from apps.core.errors import NotAllowed, NotFound
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One table: what its rows are, and their fields as they are given out."""
+
+    about: str
+    fields: tuple[str, ...]
+
+
+def _section(about: str, fields: str) -> Section:
+    return Section(about, tuple(fields.split()))
+
+
+_JOB = "job array_task submit_at restart state start_at end_at cpus gpus nodes mem_mb billing requested_s"
+SECTIONS: Mapping[str, Section] = {
+    "accounts.user": _section(
+        "the person who signs in",
+        "username first_name last_name email is_active is_superuser is_staff date_joined last_login time_zone",
+    ),
+    "accounts.identity": _section("who they are for other sign-in systems", "source subject linked_at"),
+    "accounts.session": _section("sessions that have not been removed", "expire_date"),
+    "accounts.passwordreset": _section("requested mails for a new password", "asked_at ended_at"),
+    "accounts.token": _section(
+        "API tokens, without their secrets",
+        "public_id name scopes policy_slug source_slug created_at expires_at last_used_at revoked_at",
+    ),
+    "mfa.authenticator": _section("second factors, without their secrets", "type created_at last_used_at"),
+    "accounts.account": _section(
+        "names under which their jobs ran", "namespace user_name group_name dn fqan project first_seen_at is_pseudonym"
+    ),
+    "usage.record": _section("jobs", f"source__slug account cluster site {_JOB} note"),
+    "usage.replacedrecord": _section(
+        "earlier versions of jobs, kept while their import can be undone",
+        f"source__slug account cluster site replaced_at {_JOB} note",
+    ),
+    "usage.toolaterecord": _section(
+        "jobs reported after their time was sealed",
+        "source__slug account cluster job submit_at end_at cpu_s received_at",
+    ),
+    "usage.bucket": _section(
+        "usage by hour: seconds of cores and GPUs, GB·s of memory, seconds of nodes, billing, jobs ended",
+        "source__slug account site hour_at cpu_s gpu_s mem_gb_s node_s billing jobs",
+    ),
+    "mapping.attachment": _section(
+        "entries of policies that their accounts are attached to, or that they attached accounts to",
+        "policy__slug entry_uid account author_name reason created_at",
+    ),
+    "mapping.claim": _section("accounts that they claim", "namespace user_name created_at"),
+    "mapping.mappingversion": _section("mappings that they changed", "policy__slug number at reason"),
+    "policies.grant": _section(
+        "rights that they hold or gave", "policy__slug entry_uid people role verbs reason created_at expires_at"
+    ),
+    "policies.changeset": _section(
+        "changes that they drafted or decided about", "policy__slug state reason created_at updated_at"
+    ),
+    "policies.revision": _section("revisions that they published", "policy__slug number reason published_at"),
+    "policies.approval": _section("their approvals", "change_set version created_at"),
+    "policies.comment": _section("their comments", "change_set text created_at"),
+    "policies.adjustment": _section(
+        "adjustments of usage that they made", "policy__slug entry_uid resource amount_s note reason created_at"
+    ),
+    "policies.allocation": _section(
+        "core-hours that they allocated", "policy__slug entry_uid core_h starts_on ends_on reason created_at"
+    ),
+    "policies.pin": _section("entries that they pinned", "policy__slug entry_uid created_at"),
+    "runs.run": _section("background work that they asked for", "kind state subject created_at finished_at"),
+    "usage.import": _section("files that they uploaded", "source__slug file_name n_bytes sha256 created_at"),
+    "usage.overlap": _section("overlaps that they decided", "site from_at to_at state decided_at reason"),
+    "federation.mount": _section("mounts that they made", "policy__slug url issuer made_at"),
+    "federation.subscription": _section("usage feeds that they subscribed to", "policy__slug url issuer made_at"),
+    "onboarding.beginning": _section("first policies that they drafted", "file_name created_at updated_at"),
+    "notices.mark": _section("notices that they read or snoozed", "notice read_at snoozed_until"),
+    "notices.preference": _section("their mail settings", "interval hour muted"),
+    "notices.mail": _section("mail to them; texts are not kept", "period state attempts error created_at sent_at"),
+    "notices.webhook": _section("webhooks that they made, without secrets", "name url kinds is_on created_at"),
+    "accounts.auditevent": _section(
+        "what they did, or was done about them, in the audit log",
+        "id at actor_name verb outcome policy_slug entry_uid subject reason details via address",
+    ),
+}
+LEFT_OUT = {
+    "admin.logentry": "repeats the audit log",
+    "account.emailaddress": "never written: the address is in accounts.user",
+    "socialaccount.socialaccount": "never written: the identity is in accounts.identity",
+    "priorities.unmappedusage": "computed from usage.bucket, and computed again with every snapshot",
+}
+
+
+def about_person(*, name: str, actor: Actor) -> dict[str, Any]:
+    """Everything stored of the person who signs in by this name, and of accounts that carry it or are theirs.
+
+    Raises:
+        NotAllowed: the actor is no administrator.
+        NotFound: nobody signs in by this name, and no account carries it.
+    """
+    if not actor.is_admin:
+        raise NotAllowed("Only administrators read everything of a person.")
+    user = User.objects.filter(username=name).first() if "\0" not in name else None
+    accounts = list(_accounts(name, user).values_list("pk", flat=True)) if name and "\0" not in name else []
+    if user is None and not accounts:
+        raise NotFound(f"There is no user {name[:150]}, and no account of this name.")
+    found = {label: _rows(label, section, name, user, accounts) for label, section in SECTIONS.items()}
+    return {"name": name, **{label: rows for label, rows in found.items() if rows}}
+
+
+def as_json(found: Mapping[str, Any]) -> str:
+    return json.dumps(found, cls=DjangoJSONEncoder, ensure_ascii=False, indent=1)
+
+
+def relations(model: type[Model]) -> dict[str, type[Model]]:
+    """The fields by which a table refers to people or accounts."""
+    fields = {field.name: field.related_model for field in model._meta.concrete_fields if field.is_relation}
+    return {name: to for name, to in fields.items() if to in (User, Account)}  # type: ignore[misc]
+
+
+def _accounts(name: str, user: User | None) -> Any:
+    own = Q(user_name=name)
+    return Account.objects.filter(own | Q(person=user) if user is not None else own).order_by("pk")
+
+
+def _rows(label: str, section: Section, name: str, user: User | None, accounts: list[int]) -> list[dict[str, Any]]:
+    model: type[Model] = apps.get_model(label)
+    if model is User:
+        wanted = Q(pk=user.pk if user else None)
+    elif model is Account:
+        wanted = Q(pk__in=accounts)
+    elif model is AuditEvent:
+        wanted = Q(subject=name) | (Q(actor_id=user.pk) if user else Q(pk=None))
+    else:
+        wanted = _refers(model, user, accounts)
+    return list(model._default_manager.filter(wanted).order_by("pk").values(*section.fields))
+
+
+def _refers(model: type[Model], user: User | None, accounts: list[int]) -> Q:
+    wanted = Q(pk=None)
+    for field, to in relations(model).items():
+        if to is Account:
+            wanted |= Q(**{f"{field}__in": accounts})
+        elif user is not None:
+            wanted |= Q(**{field: user.pk})
+    return wanted

@@ -1,0 +1,185 @@
+"""Local passwords: changed by their owner, set by an operator, reset by a link in a mail."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from datetime import datetime, timedelta
+
+from axes.utils import reset
+from django.conf import settings
+from django.contrib.auth.password_validation import validate_password
+from django.contrib.auth.tokens import default_token_generator
+from django.core.exceptions import ValidationError
+from django.core.mail import EmailMessage
+from django.core.validators import validate_email
+from django.db import transaction
+from django.urls import reverse
+from django.utils.encoding import force_bytes
+from django.utils.http import urlsafe_base64_encode
+from django.utils.translation import gettext as _
+
+from apps.accounts.actor import Actor
+from apps.accounts.audit_log import record
+from apps.accounts.models import Identity, PasswordReset, User
+from apps.accounts.sign_in.sessions import drop_sessions
+from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
+
+logger = logging.getLogger(__name__)
+
+ASKED_EVERY = timedelta(minutes=10)  # at most one mail to a person in this time
+MOST_ADDRESSED = 5  # accounts with one address that get a mail
+_BACK_OFF = timedelta(minutes=1)
+_GIVEN_UP = timedelta(hours=1)
+_KEPT = timedelta(days=1)
+_MOST_AT_ONCE = 50
+
+
+def password_lives(user: User) -> str:
+    """ "" for a password of this service; else the source that keeps it: oidc, ldap or header."""
+    if user.has_usable_password():
+        return ""
+    newest = Identity.objects.filter(user=user).order_by("-linked_at", "-pk").first()
+    return str(newest.source) if newest is not None else "unknown"
+
+
+def change_password(*, user: User, password: str, this_key: str, at: datetime, actor: Actor) -> None:
+    """By its owner, who has proven the present one; ends all sessions but this one.
+
+    Raises:
+        NotAllowed: not the owner. Conflict: the password is kept elsewhere. Invalid: the validators refuse it.
+    """
+    if actor.user is None or actor.user.pk != user.pk or actor.token is not None:
+        raise NotAllowed(_("People change their own password."))
+    _set(user, password, verb="user.password_changed", but=this_key, at=at, actor=actor)
+
+
+def reset_password(*, user: User, password: str, at: datetime, actor: Actor) -> None:
+    """By whoever reads the person's mail; ends all sessions, and the lock of failed attempts."""
+    with transaction.atomic():
+        _set(user, password, verb="user.password_reset", at=at, actor=actor)
+        reset(username=user.username)
+
+
+def set_password(*, username: str, password: str | None, at: datetime, actor: Actor) -> str | None:
+    """By an operator; ends all sessions. Without a password one is made, and returned this once."""
+    user = _of_operator(username, actor)
+    made = None if password is not None else secrets.token_urlsafe(15)
+    _set(user, password if password is not None else made or "", verb="user.password_set", at=at, actor=actor)
+    return made
+
+
+def unlock(*, username: str, at: datetime, actor: Actor) -> int:
+    """Forgets failed attempts to sign in by this name, from every address; returns how many addresses there were."""
+    if not actor.is_system:
+        raise NotAllowed("Only an operator can do this, on the server.")
+    with transaction.atomic():
+        n_forgotten = int(reset(username=username))
+        if not n_forgotten and not User.objects.filter(username=username).exists():
+            raise NotFound(f"There is no user {username[:150]}.")
+        if n_forgotten:
+            record(actor=actor, verb="user.unlocked", at=at, subject=username, details={"n_addresses": n_forgotten})
+    return n_forgotten
+
+
+def _of_operator(username: str, actor: Actor) -> User:
+    if not actor.is_system:
+        raise NotAllowed("Only an operator can do this, on the server.")
+    user = User.objects.filter(username=username).first()
+    if user is None:
+        raise NotFound(f"There is no user {username[:150]}.")
+    return user
+
+
+@transaction.atomic
+def _set(user: User, password: str, *, verb: str, at: datetime, actor: Actor, but: str = "") -> None:
+    held = User.objects.select_for_update().get(pk=user.pk)
+    if password_lives(held):
+        message = _("%(name)s signs in elsewhere: the password is changed there.") % {"name": held.username}
+        raise Conflict(message, code="password_elsewhere")
+    try:
+        validate_password(password, held)
+    except ValidationError as error:
+        problems = [FieldProblem("password", message) for message in error.messages]
+        raise Invalid(" ".join(error.messages), fields=problems) from error
+    user.set_password(password)
+    user.save(update_fields=["password"])
+    n_ended = drop_sessions(held, but=but)
+    record(actor=actor, verb=verb, at=at, subject=held.username, details={"n_sessions": n_ended})
+
+
+# --- Reset by mail ----------------------------------------------------------------------------------------------------
+def resets_by_mail() -> bool:
+    """Whether this site sends such mail: it needs a mail server, and an address of its own that no request chooses."""
+    return str(settings.FAIRSHARE_EMAIL) != "off" and bool(settings.FAIRSHARE_URL)
+
+
+def ask_reset(*, address: str, at: datetime) -> None:
+    """Plans a mail for each person with this address and a password here. The caller learns nothing of them."""
+    address = address.strip()
+    if not resets_by_mail() or not address:
+        return
+    people = User.objects.filter(email__iexact=address, is_active=True).order_by("pk")[:MOST_ADDRESSED]
+    for user in people:
+        if user.has_usable_password():
+            _plan_reset(user, at)
+
+
+@transaction.atomic
+def _plan_reset(user: User, at: datetime) -> None:
+    User.objects.select_for_update().get(pk=user.pk)
+    if not PasswordReset.objects.filter(user=user, asked_at__gt=at - ASKED_EVERY).exists():
+        PasswordReset.objects.create(user=user, asked_at=at, due_at=at)
+
+
+def send_resets(*, at: datetime) -> int:
+    """Send what is asked for; returns how many mails went out. Tried again for an hour, which a link would hold."""
+    PasswordReset.objects.filter(asked_at__lt=at - _KEPT).delete()
+    n_sent = 0
+    for _attempt in range(_MOST_AT_ONCE):
+        with transaction.atomic():
+            waiting = PasswordReset.objects.select_for_update(skip_locked=True, of=("self",)).select_related("user")
+            asked = waiting.filter(ended_at=None, due_at__lte=at).order_by("due_at", "pk").first()
+            if asked is None:
+                break
+            n_sent += _send_reset(asked, at)
+            asked.save()
+    return n_sent
+
+
+def _send_reset(asked: PasswordReset, at: datetime) -> bool:
+    """The result is set on the row, which the caller stores."""
+    user = asked.user
+    asked.ended_at = at
+    if at - asked.asked_at > _GIVEN_UP or not user.is_active or not user.has_usable_password():
+        return False
+    try:
+        validate_email(user.email)
+        _reset_mail(user).send(fail_silently=False)
+    except ValidationError:
+        return False
+    except Exception as error:  # whatever a mail server does, the next message still goes out
+        logger.warning("The mail of password reset %s can't be sent now: %s", asked.pk, type(error).__name__)
+        asked.attempts += 1
+        asked.ended_at, asked.due_at = None, at + _BACK_OFF * 2 ** (asked.attempts - 1)
+        return False
+    return True
+
+
+def _reset_mail(user: User) -> EmailMessage:
+    uid = urlsafe_base64_encode(force_bytes(user.pk))
+    token = default_token_generator.make_token(user)
+    path = reverse("dashboard:password-reset-confirm", kwargs={"uidb64": uid, "token": token})
+    lines = [
+        _("A new password was requested for %(name)s on %(site)s.")
+        % {"name": user.username, "site": settings.FAIRSHARE_SITE},
+        _("Set it here within an hour: %(address)s") % {"address": f"{settings.FAIRSHARE_URL.rstrip('/')}{path}"},
+        _("If it wasn’t you, do nothing: your password stays as it is."),
+    ]
+    return EmailMessage(
+        subject=" ".join(f"[{settings.FAIRSHARE_SITE}] {_('Set a new password')}".split()),
+        body="\n\n".join(lines) + "\n",
+        from_email=settings.DEFAULT_FROM_EMAIL,
+        to=[user.email],
+        headers={"Auto-Submitted": "auto-generated"},
+    )

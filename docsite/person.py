@@ -1,0 +1,15 @@
+"""What `manage.py about_person` gives out, from the tables that it reads."""
+
+from __future__ import annotations
+
+from apps.accounts.about_person import LEFT_OUT, SECTIONS
+from docsite.markdown import code, table
+
+
+def sections() -> str:
+    rows = [
+        [code(label), section.about, ", ".join(code(field) for field in section.fields)]
+        for label, section in SECTIONS.items()
+    ]
+    left_out = "\n".join(f"- {code(label)}: {why}" for label, why in LEFT_OUT.items())
+    return f"{table(['section', 'rows are', 'fields'], rows)}\n\nLeft out:\n\n{left_out}"
