@@ -17,8 +17,8 @@ from apps.usage.records.undo import undo_import
 
 class Command(OperatorCommand):
     help = (
-        "Removes what an import brought, and puts back what it had replaced; refuses, with the reason, where it can't, and"
-        " where it was undone before."
+        "Removes what an import brought, and puts back what it had replaced; refuses, with the reason, where it can't,"
+        " and where it was undone before."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
