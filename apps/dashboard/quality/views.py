@@ -107,7 +107,7 @@ def _unreported(line: SourceLine, issues: DataIssues) -> Finding | None:
         "%(n)s jobs left the queue, and no records of their ends have come; the newest record: %(newest)s.",
         issues.n_unreported,
     ) % {"n": presentation.count(issues.n_unreported), "newest": line.newest}
-    return _finding(_WARN, line, text, _("Check whether the scheduler writes its accounting."))
+    return _finding(_WARN, line, text, _("Check whether its collector runs and its token is valid."))
 
 
 def _holes(line: SourceLine, issues: DataIssues) -> Finding | None:

@@ -144,13 +144,8 @@ def what_is_late(lines: Sequence[SourceLine], now: datetime) -> list[str]:
     behind = sorted((line for line in lines if line.is_behind), key=lambda line: _contact_s(line, now), reverse=True)
     sentences = []
     for line in behind[:3]:
-        never = last_contact_at(line.source) is None
-        text = (
-            _("%(name)s: no contact since its set-up %(age)s ago.")
-            if never
-            else _("%(name)s: last contact %(age)s ago.")
-        )
-        sentences.append(text % {"name": line.source.name, "age": _span(_contact_s(line, now))})
+        given = {"name": line.source.name, "age": _span(_contact_s(line, now))}
+        sentences.append(_("%(name)s: last contact %(age)s ago.") % given)
     return sentences
 
 

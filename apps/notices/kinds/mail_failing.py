@@ -32,14 +32,14 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
     n = int(facts["n"])
     text = ngettext("%(n)s mail can’t be sent.", "%(n)s mails can’t be sent.", n) % {"n": n}
     if facts["error"]:
-        text += " " + _("The last error: %(error)s") % {"error": facts["error"]}
+        text += " " + _("The last one: %(error)s") % {"error": facts["error"]}
     return Sentence("mail_failing", facts, text)
 
 
 KIND = Kind(
     name="mail_failing",
     title=gettext_lazy("Failing mail"),
-    about=gettext_lazy("The last attempt to send some mail failed."),
+    about=gettext_lazy("Failing mail"),
     watches="site",
     find=find,
     is_for=is_for,

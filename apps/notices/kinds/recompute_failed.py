@@ -30,14 +30,14 @@ def is_for(reader: Reader, _notice: Notice) -> bool:
 
 
 def describe(facts: Mapping[str, Any]) -> Sentence:
-    text = _("The recompute of %(policy)s failed; its last priorities stay. %(error)s") % dict(facts)
+    text = _("The priorities of %(policy)s are no longer computed; the last ones stay. %(error)s") % dict(facts)
     return Sentence("recompute_failed", facts, text)
 
 
 KIND = Kind(
     name="recompute_failed",
     title=gettext_lazy("Failed recomputes"),
-    about=gettext_lazy("The newest recompute of a policy failed, and its last priorities stay."),
+    about=gettext_lazy("Failed recomputes"),
     watches="policy",
     find=find,
     is_for=is_for,

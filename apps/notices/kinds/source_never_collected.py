@@ -32,16 +32,14 @@ def is_for(reader: Reader, _notice: Notice) -> bool:
 def describe(facts: Mapping[str, Any]) -> Sentence:
     text = _("%(source)s was never collected.") % {"source": facts["source"]}
     if facts["error"]:
-        text += " " + _("The last attempt: %(error)s") % {"error": facts["error"]}
-    else:
-        text += " " + _("Check whether workers and the scheduler of tasks run.")
+        text += " " + _("The last one: %(error)s") % {"error": facts["error"]}
     return Sentence("source_never_collected", facts, text)
 
 
 KIND = Kind(
     name="source_never_collected",
     title=gettext_lazy("Sources never collected"),
-    about=gettext_lazy("A source is set up for collection, and no collection has worked yet."),
+    about=gettext_lazy("Sources never collected"),
     watches="source",
     find=find,
     is_for=is_for,
