@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from django.db.models import Q
+
 from apps.accounts.actor import Actor
 from apps.policies.models import Policy
 from apps.runs.models import Run
@@ -28,6 +30,14 @@ def subject_of(policy: Policy) -> str:
 
 
 def newest_ended(policy: Policy) -> Run | None:
-    """The newest run of the present that came to an end by itself."""
+    """The newest run of the present that came to an end by itself. One that failed while a newer one waited for the
+    same was cancelled with its error."""
     ended = Run.objects.filter(kind=KIND, subject=subject_of(policy), arguments={}).order_by("-pk")
-    return ended.filter(state__in=(Run.State.SUCCEEDED, Run.State.FAILED)).first()
+    by_itself = Q(state__in=(Run.State.SUCCEEDED, Run.State.FAILED))
+    return ended.filter(by_itself | (Q(state=Run.State.CANCELLED) & ~Q(error_code=""))).first()
+
+
+def failed_recompute(policy: Policy) -> Run | None:
+    """The newest recompute, if it failed, so that older priorities stay. Readiness, metrics and notices ask this."""
+    run = newest_ended(policy)
+    return run if run is not None and run.state != Run.State.SUCCEEDED else None

@@ -10,11 +10,13 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any
 
+from celery import current_task
 from django.conf import settings
 from django.db import DatabaseError, connection, transaction
 
 from apps.runs.holders import has_ended, own_machine
 from apps.runs.models import Run
+from apps.runs.workers import note_contact
 
 # --- Shutdown of the worker -------------------------------------------------------------------------------------------
 _asked = threading.Event()
@@ -170,6 +172,7 @@ class Heartbeat:
 
     def __init__(self, lease: Lease) -> None:
         self._lease = lease
+        self._is_of_worker = bool(current_task)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beat, name=f"heartbeat of run {lease.run_id}", daemon=True)
 
@@ -188,6 +191,8 @@ class Heartbeat:
             while not self._stop.wait(settings.FAIRSHARE_LEASE_S / 4):
                 try:
                     self._lease.renew(self._lease.clock())
+                    if self._is_of_worker:
+                        note_contact(self._lease.clock())
                 except (LeaseLost, RunCancelled):
                     return  # the worker finds out at its next step
                 except DatabaseError as error:

@@ -67,3 +67,14 @@ class Run(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.subject} #{self.pk}"
+
+
+class WorkerContact(models.Model):
+    """When a worker last showed that it is alive: one row."""
+
+    ONLY = 1
+
+    at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.at:%FT%TZ}"

@@ -5,12 +5,13 @@ from __future__ import annotations
 from celery import shared_task
 
 from apps.core import clock
-from apps.runs import services
+from apps.runs import services, workers
 
 
 @shared_task(name=services.TASK)
 def work_runs() -> int:
     """Work until nothing is due."""
+    workers.note_contact(clock.now())
     return services.work_due_runs(clock=clock.now)
 
 
@@ -18,6 +19,7 @@ def work_runs() -> int:
 def sweep_runs() -> bool:
     """Wake workers when a due run is unclaimed."""
     at = clock.now()
+    workers.note_contact(at)
     services.find_lost(at=at)
     is_due = services.is_any_due(at=at)
     if is_due:

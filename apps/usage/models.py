@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
+
+from apps.usage import timeliness
 
 
 class Source(models.Model):
@@ -59,7 +63,15 @@ class Source(models.Model):
     @property
     def is_collected(self) -> bool:
         """Whether its records are fetched; those of others are sent here, and a peer's feed has none."""
-        return self.kind not in (self.Kind.PUSH, self.Kind.PEER)
+        return is_collected(self.kind)
+
+    @property
+    def last_contact_at(self) -> datetime | None:
+        return timeliness.last_contact_at(self)
+
+
+def is_collected(kind: str) -> bool:
+    return kind not in (Source.Kind.PUSH, Source.Kind.PEER)
 
 
 class JobClass(models.Model):

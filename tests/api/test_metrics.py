@@ -89,14 +89,24 @@ def test_sources_tell_age_rhythm_and_what_became_of_their_records(
 ) -> None:
     bad = {"job": "9", "user": "x", "start": "2026-11-20T10:00:00Z", "end": "2026-11-20T09:00:00Z", "cpus": 1}
     push(computed, [record("1", "alice", "physics", 6, at=AT), bad])
-    Source.objects.update(expected_every_s=3600, last_received_at=AT, kind="command", collect_error="no such program")
+    Source.objects.update(
+        expected_every_s=3600,
+        last_received_at=AT - timedelta(hours=1),
+        collected_at=AT,
+        kind="command",
+        collect_error="no such program",
+    )
     monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + timedelta(hours=3)).isoformat())
     found, of = scrape(), {"source": "cluster-a"}
     assert value(found, "fairshare_usage_records", **of) == 3
-    assert value(found, "fairshare_source_silent_seconds", **of) == 3 * 3600
-    assert value(found, "fairshare_source_lag_seconds", **of) == 4 * 3600, "jobs of the site end an hour before"
+    assert value(found, "fairshare_source_last_contact_seconds", **of) == 3 * 3600
+    assert value(found, "fairshare_source_newest_record_seconds", **of) == 4 * 3600, (
+        "jobs of the site end an hour before"
+    )
     assert value(found, "fairshare_source_expected_seconds", **of) == 3600
-    assert value(found, "fairshare_source_lateness_ratio", **of) == 4
+    assert value(found, "fairshare_source_lateness_ratio", **of) == 3
+    assert value(found, "fairshare_source_late", **of) == 1
+    assert value(found, "fairshare_source_never_collected", **of) == 0
     assert value(found, "fairshare_source_collect_failing", **of) == 1
     assert value(found, "fairshare_source_paused", **of) == 0
     received = {

@@ -22,7 +22,7 @@ DAY = timedelta(days=1)
 
 @pytest.fixture
 def told(computed: Site) -> Site:
-    Source.objects.update(expected_every_s=3600, last_record_end_at=AT - timedelta(hours=9))
+    Source.objects.update(expected_every_s=3600, last_received_at=AT - timedelta(hours=9))
     Grant.objects.filter(user=computed.pia).update(expires_at=AT + 20 * DAY)
     evaluate(at=AT)
     return computed

@@ -29,7 +29,7 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 def told(grid: Grid) -> Grid:
     """Something of every level, a rule below atlas, a webhook with a log, and a series of yesterday."""
     at, policy = clock.now(), Policy.objects.get(slug=SLUG)
-    Source.objects.update(expected_every_s=60, last_record_end_at=at - 30 * HOUR)
+    Source.objects.update(expected_every_s=60, last_received_at=at - 30 * HOUR)
     User.objects.update(email="someone@example.org")
     for path, days in (("/atlas", 3), ("/biomed", 20)):
         Grant.objects.create(

@@ -29,6 +29,7 @@ from apps.priorities.selectors.allocations.table import get_allocation_table
 from apps.priorities.selectors.tree import get_tree_page
 from apps.priorities.serving import store
 from apps.usage.models import Record, Source
+from apps.usage.timeliness import Timeliness, timeliness
 from tests import oracles_analysis
 
 END_AT = datetime(2026, 11, 20, 12, 34, tzinfo=UTC)
@@ -71,6 +72,7 @@ def test_loading_it_shows_one_over_one_idle_one_newcomer_and_one_late_source() -
     late = [site.slug for site in SITES if site.silent_h]
     last = {source.site: source.last_record_end_at for source in Source.objects.all()}
     assert min(last, key=lambda site: last[site] or END_AT) == late[0]
+    assert [one.site for one in Source.objects.all() if timeliness(one, END_AT) is Timeliness.LATE] == late
     assert Record.objects.filter(state="running").exists()
     period = Period(END_AT.date() - timedelta(days=DAYS), END_AT.date() + timedelta(days=90))
     table = get_allocation_table(policy_slug=POLICY_SLUG, period=period, zone=ZoneInfo("UTC"), actor=COMMAND)

@@ -32,7 +32,7 @@ def signed_in(user: User) -> Client:
 @pytest.fixture
 def told(computed: Site) -> Site:  # noqa: F811
     """A late source, and a role of pia that ends in twenty days."""
-    Source.objects.update(expected_every_s=3600, last_record_end_at=AT - timedelta(hours=9))
+    Source.objects.update(expected_every_s=3600, last_received_at=AT - timedelta(hours=9))
     Grant.objects.filter(user=computed.pia).update(expires_at=AT + 20 * DAY)
     evaluate(at=AT)
     return computed

@@ -106,7 +106,7 @@ def test_without_a_source_there_is_one_thing_to_do(as_admin: Client, as_bob: Cli
 
 def test_a_source_shows_its_lag_and_its_records(as_admin: Client, source: Source) -> None:
     sent(as_admin, log(3, bad="4 x\n"), mode="real")
-    Source.objects.update(expected_every_s=3600, last_record_end_at=clock.now() - timedelta(hours=9))
+    Source.objects.update(expected_every_s=3600, last_received_at=clock.now() - timedelta(hours=9))
     answer = as_admin.get(SOURCES)
     page = read(answer)
     headline, (late,) = page.one("h1").attributes, answer.context["late"]

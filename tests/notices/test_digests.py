@@ -39,7 +39,7 @@ def told(computed: Site, settings: Any) -> Site:
     settings.FAIRSHARE_SITE, settings.DEFAULT_FROM_EMAIL = "abisko", "Fairshare <fairshare@example.org>"
     for user in (computed.admin, computed.pia, computed.ben):
         User.objects.filter(pk=user.pk).update(email=f"{user.username}@example.org")
-    Source.objects.update(expected_every_s=3600, last_record_end_at=AT - 9 * HOUR)
+    Source.objects.update(expected_every_s=3600, last_received_at=AT - 9 * HOUR)
     Grant.objects.filter(user=computed.pia).update(expires_at=AT + 20 * DAY)
     evaluate(at=AT)
     return computed

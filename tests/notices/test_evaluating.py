@@ -32,7 +32,7 @@ def page(user: User) -> Actor:
 
 def late(hours: float = 12) -> Source:
     """cluster-a, whose interval is an hour and whose newest usage is so old."""
-    Source.objects.update(expected_every_s=3600, last_record_end_at=AT - hours * HOUR)
+    Source.objects.update(expected_every_s=3600, last_received_at=AT - hours * HOUR)
     return Source.objects.get()
 
 

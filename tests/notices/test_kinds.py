@@ -203,7 +203,7 @@ def test_an_import_that_failed_until_the_same_file_goes_through(computed: Site) 
 
 
 def test_a_source_that_never_sent_and_one_that_is_paused(computed: Site) -> None:
-    Source.objects.update(expected_every_s=3600, last_record_end_at=None, created_at=AT - 3 * DAY)
+    Source.objects.update(expected_every_s=3600, last_received_at=None, created_at=AT - 3 * DAY)
     evaluate(at=AT)
     assert says(told(computed.admin, "late_source"), ("late_source.never", "Cluster A", "3 days"))
     Source.objects.update(is_paused=True)
@@ -227,7 +227,7 @@ def test_every_kind_says_what_it_is() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_two_workers_that_look_at_once_open_one_notice() -> None:
     build_site(AT)
-    Source.objects.update(expected_every_s=3600, last_record_end_at=AT - timedelta(hours=9))
+    Source.objects.update(expected_every_s=3600, last_received_at=AT - timedelta(hours=9))
     both = threading.Barrier(2)
     problems: list[BaseException] = []
 

@@ -85,7 +85,7 @@ def make(site: Site, url: str, *, user: Any = None, place: Place | None = None, 
 
 
 def late() -> None:
-    Source.objects.update(expected_every_s=3600, last_record_end_at=AT - 9 * HOUR)
+    Source.objects.update(expected_every_s=3600, last_received_at=AT - 9 * HOUR)
 
 
 def deliver(at: Any) -> int:
@@ -112,7 +112,7 @@ def test_what_opens_and_what_closes_is_told_once_and_signed(computed: Site, rece
         "cluster-a",
     )
     assert told["notice"]["sentence"]["key"] == "late_source.late"
-    Source.objects.update(last_record_end_at=AT + 2 * HOUR)
+    Source.objects.update(last_received_at=AT + 2 * HOUR)
     evaluate(at=AT + 2 * HOUR)
     assert deliver(AT + 2 * HOUR) == 1
     assert receiver.told()["event"] == "notice.closed"

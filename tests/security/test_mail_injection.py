@@ -60,7 +60,7 @@ def sink(settings: Any) -> Iterator[Sink]:
 
 def prepared(site: Site) -> None:
     User.objects.filter(pk=site.admin.pk).update(email="admin@example.org")
-    Source.objects.update(expected_every_s=3600, last_record_end_at=AT - timedelta(hours=9))
+    Source.objects.update(expected_every_s=3600, last_received_at=AT - timedelta(hours=9))
     evaluate(at=AT)
 
 

@@ -103,7 +103,10 @@ def test_sealed_hours_and_what_is_left_of_their_records_make_the_whole(
     assert work_run_now(run.pk).state == "succeeded"
     assert 0 < Record.objects.count() < 100
     assert SealedHour.objects.exists()
-    assert prove(filled).n_different == 0
+    found = prove(filled)
+    n_sealed = Bucket.objects.filter(hour_at__in=SealedHour.objects.values("hour_at")).count()
+    assert (found.n_different, found.n_sealed) == (0, n_sealed)
+    assert f"{found.n_buckets - n_sealed} are the sum of their records; {n_sealed} lie in hours" in checked()[1]
     sealed = SealedHour.objects.order_by("hour_at")[0]
     Bucket.objects.filter(pk=Bucket.objects.filter(hour_at=sealed.hour_at)[0].pk).update(node_s=5)
     found = prove(filled)
@@ -112,3 +115,22 @@ def test_sealed_hours_and_what_is_left_of_their_records_make_the_whole(
     status, said = checked("--repair", "--reason", "x")
     assert status == 1
     assert "can't be repaired" in said
+
+
+@pytest.mark.django_db(transaction=True)
+def test_without_records_nothing_is_said_to_be_the_sum_of_them(
+    filled: Source, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(clock.VARIABLE, AT.isoformat())
+    settings.FAIRSHARE_KEEP_RECORDS_DAYS = 1
+    run = ask_for_retention(at=AT)
+    assert run is not None
+    assert work_run_now(run.pk).state == "succeeded"
+    assert not Record.objects.exists()
+    status, said = checked()
+    assert status == 0
+    assert "nothing could be compared, no finished record is kept" in said
+    assert "sum of its records" not in said
+    Bucket.objects.all().delete()
+    SealedHour.objects.all().delete()
+    assert checked()[1] == "cluster: 0 records, 0 buckets: nothing to compare\n"

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from django.db.models import Sum
 
+from apps.accounts.actor import COMMAND
 from apps.accounts.models import AuditEvent
+from apps.core.errors import Conflict
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.buckets import hourly as buckets
@@ -17,6 +19,7 @@ from apps.usage.parsers.base import RecordRow
 from apps.usage.records import retention
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.retention import ask_for_retention, kept_from
+from apps.usage.sources.services import change_source, tag_of
 
 AT = datetime(2026, 11, 20, 12, 30, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -100,6 +103,7 @@ def test_old_records_go_and_no_sum_of_usage_changes(
     source.refresh_from_db()
     assert source.sealed_before_at == midnight
     kept = [row for row in rows if row.end_at is None or row.end_at >= midnight]
+    assert source.n_records == Record.objects.count() == len(kept)
     assert set(Record.objects.values_list("job", flat=True)) == {row.job for row in kept}
     assert run.result["gone"] == {"cluster": 200 - len(kept)}
     assert stored()["buckets"] == before
@@ -157,3 +161,17 @@ def test_a_source_may_keep_its_records_longer_or_shorter_than_the_site(
         ends = Record.objects.filter(source__slug=slug).order_by("end_at").values_list("end_at", flat=True)
         assert (list(ends), bool(expected)) == (expected, True), slug
     assert Record.objects.filter(source__slug="ever").count() == len([r for r in jobs(100) if r.state == "finished"])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_source_whose_records_are_all_gone_keeps_its_names_and_its_newest_record(source: Source) -> None:
+    """Its buckets are under these names."""
+    last_at = AT - 20 * DAY
+    row = RecordRow(job="1", user="a", state="finished", start_at=last_at - DAY, end_at=last_at, cpus=1)
+    Source.objects.filter(pk=source.pk).update(keep_records_days=5)
+    ingest_batch(source=source, rows=[row], at=AT)
+    assert let_go() is not None
+    source.refresh_from_db()
+    assert (source.n_records, source.last_record_end_at) == (0, last_at)
+    with pytest.raises(Conflict, match="once there are records"):
+        change_source(slug=source.slug, tag=tag_of(source), given={"namespace": "other"}, at=AT, actor=COMMAND)

@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
@@ -241,3 +243,14 @@ def test_all_or_nothing_takes_all_of_a_good_file_also_after_a_crash(monkeypatch:
     assert (run.state, run.attempts, run.counts["new"], run.counts["lines"]) == ("succeeded", 2, 2, 2)
     assert run.progress_done == run.progress_total
     assert Record.objects.count() == 2
+
+
+def test_the_command_says_a_second_time_that_nothing_was_left_to_remove() -> None:
+    made = bring(record(1), record(2))
+    out = io.StringIO()
+    call_command("undo_import", str(made.pk), stdout=out)
+    assert out.getvalue() == "2 records removed, 0 earlier versions put back\n"
+    with pytest.raises(CommandError, match="nothing was left to remove") as caught:
+        call_command("undo_import", str(made.pk), stdout=out)
+    assert caught.value.returncode == 1
+    assert AuditEvent.objects.filter(verb="usage.undo_asked").count() == 1

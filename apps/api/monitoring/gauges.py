@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from datetime import time as datetime_time
 from typing import Any
 
@@ -21,15 +21,19 @@ from apps.analytics.series.runs import KIND as SERIES_BUILD
 from apps.analytics.series.runs import subject_of
 from apps.core import clock
 from apps.federation.models import HeldHour, Mount, Remote, Subscription
-from apps.federation.staleness import last_contact_at
+from apps.federation.staleness import last_contact_at as last_contact_of_remote
+from apps.notices.mail_state import count_mails, failing_mail
 from apps.policies.models import Policy
+from apps.policies.recompute_runs import failed_recompute
 from apps.priorities.models import Snapshot, UnmappedUsage
 from apps.priorities.selectors import count_unmapped_by_source
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshots.ordering import out_of_tolerance
 from apps.runs.models import Run
+from apps.runs.workers import last_contact_at as last_worker_contact_at
+from apps.runs.workers import silent_workers
 from apps.usage.models import Source, SourceDay
-from apps.usage.quality import coverage as late
+from apps.usage.timeliness import Timeliness, interval_s, last_contact_at, lateness, timeliness
 
 
 def gauge(name: str, words: str, *labels: str) -> GaugeMetricFamily:
@@ -47,31 +51,41 @@ _OUTCOMES = ("new", "duplicate", "corrected", "late", "too_late", "rejected")
 
 def source_families() -> Iterator[Metric]:
     sources, at = list(Source.objects.order_by("slug")), clock.now()
-    yield from _source_ages(sources, at.timestamp())
+    yield from _source_ages(sources, at)
+    yield from _source_states(sources, at)
     yield from _collecting(sources)
     yield from _received({source.pk: source.slug for source in sources})
     yield from _source_unmapped([source.slug for source in sources])
 
 
-def _source_ages(sources: list[Source], now_s: float) -> Iterator[Metric]:
-    records = gauge("fairshare_usage_records", "Records accepted", "source")
-    lag = gauge("fairshare_source_lag_seconds", "Since the end of the last reported job", "source")
-    silent = gauge("fairshare_source_silent_seconds", "Since it last sent anything", "source")
-    rhythm = gauge("fairshare_source_expected_seconds", "How often it should send, where that was said", "source")
-    lateness = gauge(
-        "fairshare_source_lateness_ratio", "Age of the newest record in intervals: above 2 is late", "source"
-    )
+def _source_ages(sources: list[Source], at: datetime) -> Iterator[Metric]:
+    records = gauge("fairshare_usage_records", "Records that are kept", "source")
+    newest = gauge("fairshare_source_newest_record_seconds", "Since the end of the newest record", "source")
+    contact = gauge("fairshare_source_last_contact_seconds", "Since the last contact, or since it was set up", "source")
     for source in sources:
         label = [source.slug]
         records.add_metric(label, source.n_records)
         if source.last_record_end_at is not None:
-            lag.add_metric(label, now_s - source.last_record_end_at.timestamp())
-        since = source.last_received_at or source.created_at
-        silent.add_metric(label, now_s - since.timestamp())
-        if source.expected_every_s:
-            rhythm.add_metric(label, source.expected_every_s)
-            lateness.add_metric(label, late.lateness(source, datetime.fromtimestamp(now_s, UTC)) or 0.0)
-    yield from (records, lag, silent, rhythm, lateness)
+            newest.add_metric(label, (at - source.last_record_end_at).total_seconds())
+        contact.add_metric(label, (at - (last_contact_at(source) or source.created_at)).total_seconds())
+    yield from (records, newest, contact)
+
+
+def _source_states(sources: list[Source], at: datetime) -> Iterator[Metric]:
+    interval = gauge("fairshare_source_expected_seconds", "How often a contact is due, where it is", "source")
+    ratio = gauge("fairshare_source_lateness_ratio", "Age of the last contact in intervals: above 2 is late", "source")
+    late = gauge("fairshare_source_late", "1 while its last contact is overdue", "source")
+    never = gauge("fairshare_source_never_collected", "1 while it waits for its first collection in vain", "source")
+    for source in sources:
+        label, state = [source.slug], timeliness(source, at)
+        part = lateness(source, at)
+        if part is not None:
+            interval.add_metric(label, interval_s(source) or 0)
+            ratio.add_metric(label, part)
+        late.add_metric(label, float(state is Timeliness.LATE))
+        if source.is_collected:
+            never.add_metric(label, float(state is Timeliness.NEVER_COLLECTED))
+    yield from (interval, ratio, late, never)
 
 
 def _collecting(sources: list[Source]) -> Iterator[Metric]:
@@ -146,6 +160,10 @@ def policy_families(served: Mapping[str, ServedSnapshot], damaged: Mapping[str, 
     for policy in policies:
         is_damaged.add_metric([policy.slug], float(policy.slug in damaged))
     yield is_damaged
+    is_failed = gauge("fairshare_recompute_failed", "1 while the newest recompute failed", "policy")
+    for policy in policies:
+        is_failed.add_metric([policy.slug], float(failed_recompute(policy) is not None))
+    yield is_failed
     yield from _unmapped(policies)
     yield from _series(policies)
     yield from _standing({policy.slug: served[policy.slug] for policy in policies if policy.slug in served})
@@ -300,7 +318,7 @@ def _ages(told: list[tuple[list[str], Mount | Subscription]], at: datetime) -> I
     failed = gauge("fairshare_peer_failed_fetches", "Failed fetches in a row", *_LABELS)
     blocked = gauge("fairshare_peer_blocked", "1 while a manager has to decide: a fork, or another key", *_LABELS)
     for labels, row in told:
-        age.add_metric(labels, (at - last_contact_at(row)).total_seconds())
+        age.add_metric(labels, (at - last_contact_of_remote(row)).total_seconds())
         allowed.add_metric(labels, row.max_age_s)
         failed.add_metric(labels, row.n_failed)
         blocked.add_metric(labels, float(row.state == Remote.State.BLOCKED))
@@ -336,6 +354,26 @@ def run_families() -> Iterator[Metric]:
         waiting.add_metric([kind], 0.0 if due_at is None else (at - due_at).total_seconds())
         lost.add_metric([kind], n_lost)
     yield from (runs, waiting, lost)
+    yield from _workers(at)
+
+
+def _workers(at: datetime) -> Iterator[Metric]:
+    silent = gauge("fairshare_workers_silent", "1 while workers give no sign of life, or runs wait for them")
+    silent.add_metric([], float(silent_workers(at) is not None))
+    contact = gauge("fairshare_workers_last_contact_seconds", "Since a worker last showed that it is alive")
+    contact_at = last_worker_contact_at()
+    if contact_at is not None:
+        contact.add_metric([], (at - contact_at).total_seconds())
+    yield from (silent, contact)
+
+
+def mail_families() -> Iterator[Metric]:
+    mails = gauge("fairshare_mails", "Messages about notices", "state")
+    for state, n in count_mails().items():
+        mails.add_metric([state], n)
+    failing = gauge("fairshare_mail_failing", "1 while the last attempt to send some mail failed")
+    failing.add_metric([], float(failing_mail() is not None))
+    yield from (mails, failing)
 
 
 def token_families() -> Iterator[Metric]:

@@ -13,7 +13,6 @@ from django.db import DatabaseError, InterfaceError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.db.models import Max, Q
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django_celery_beat.models import PeriodicTask
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -32,6 +31,7 @@ from apps.api.authentication import PRIORITIES_READ, bearer_text, require_scope
 from apps.api.monitoring.gauges import (
     entry_families,
     federation_families,
+    mail_families,
     policy_families,
     run_families,
     source_families,
@@ -42,11 +42,13 @@ from apps.api.requests import client_address, has_uncounted_proxy
 from apps.core import clock
 from apps.core.disk_space import full_disks
 from apps.core.errors import DomainError, NotAllowed, Unauthenticated
+from apps.notices.mail_state import failing_mail
 from apps.policies.models import Policy
+from apps.policies.recompute_runs import failed_recompute
 from apps.priorities.serving import store
-from apps.runs.models import Run
+from apps.runs.workers import beat_silent_since, silent_workers
 from apps.usage.models import Source
-from apps.usage.quality.coverage import LATE_INTERVALS, lateness
+from apps.usage.timeliness import Timeliness, is_behind, last_contact_at, timeliness
 
 # --- Metrics ----------------------------------------------------------------------------------------------------------
 disable_created_metrics()  # type: ignore[no-untyped-call]  # one unused series more for each counter
@@ -89,6 +91,7 @@ def _site_families() -> Iterator[Metric]:
     yield from source_families()
     yield from federation_families()
     yield from run_families()
+    yield from mail_families()
     yield from token_families()
 
 
@@ -101,7 +104,6 @@ def exposition() -> bytes:
 
 
 # --- Health -----------------------------------------------------------------------------------------------------------
-_BEAT_SILENT = timedelta(minutes=10)  # beat notes its last run every three
 _SNAPSHOT_OLD = timedelta(minutes=15)
 
 
@@ -184,7 +186,9 @@ def _degraded(at: datetime) -> Iterator[dict[str, str]]:
     yield from _stale_policies(at)
     yield from _damaged_snapshots()
     yield from _late_sources(at)
+    yield from _failed_recomputes()
     yield from _silent_workers(at)
+    yield from _failing_mail()
     yield from _full_disks()
 
 
@@ -210,24 +214,42 @@ def _damaged_snapshots() -> Iterator[dict[str, str]]:
 
 
 def _late_sources(at: datetime) -> Iterator[dict[str, str]]:
-    """By the age of the newest record, as pages, notices and the metric have it; a paused source never is."""
-    for source in Source.objects.filter(expected_every_s__isnull=False, is_paused=False).order_by("slug"):
-        if (lateness(source, at) or 0.0) > LATE_INTERVALS:
-            last = source.last_record_end_at
-            said = f"its newest record ended at {last:%FT%TZ}" if last else "it has sent no records"
-            yield {"code": "late_source", "subject": source.slug, "message": said}
+    for source in Source.objects.order_by("slug"):
+        state = timeliness(source, at)
+        if is_behind(state):
+            contact_at = last_contact_at(source)
+            said = f"its last contact was at {contact_at:%FT%TZ}" if contact_at else "it has had no contact yet"
+            code = "source_never_collected" if state is Timeliness.NEVER_COLLECTED else "late_source"
+            yield {"code": code, "subject": source.slug, "message": said}
+
+
+def _failed_recomputes() -> Iterator[dict[str, str]]:
+    """Without the error's text: this answers everybody, and the notice has it."""
+    for policy in Policy.objects.filter(head_number__gt=0).order_by("slug"):
+        run = failed_recompute(policy)
+        if run is not None and run.finished_at is not None:
+            message = f"its recompute failed at {run.finished_at:%FT%TZ}: run {run.pk}"
+            yield {"code": "recompute_failed", "subject": policy.slug, "message": message}
 
 
 def _silent_workers(at: datetime) -> Iterator[dict[str, str]]:
-    patience = timedelta(seconds=settings.FAIRSHARE_LEASE_S)
-    waiting = Run.objects.filter(state=Run.State.QUEUED, due_at__lt=at - patience).count()
-    lost = Run.objects.filter(state=Run.State.RUNNING, lease_until__lt=at - patience).count()
-    if waiting or lost:
-        message = f"{waiting} runs wait and {lost} have lost their worker"
-        yield {"code": "silent_worker", "subject": "worker", "message": message}
-    beat = PeriodicTask.objects.filter(name="sweep-runs").values_list("last_run_at", flat=True).first()
-    if beat is not None and at - beat > _BEAT_SILENT:
-        yield {"code": "silent_beat", "subject": "beat", "message": f"has rung nothing since {beat:%FT%TZ}"}
+    found = silent_workers(at)
+    if found is not None:
+        last = (
+            f"their last contact was at {found.last_contact_at:%FT%TZ}" if found.last_contact_at else "none has worked"
+        )
+        message = f"{last}; {found.n_waiting} runs wait and {found.n_lost} have lost their worker"
+        yield {"code": "workers_silent", "subject": "workers", "message": message}
+    rang_at = beat_silent_since(at)
+    if rang_at is not None:
+        yield {"code": "beat_silent", "subject": "beat", "message": f"has rung nothing since {rang_at:%FT%TZ}"}
+
+
+def _failing_mail() -> Iterator[dict[str, str]]:
+    found = failing_mail()
+    if found is not None:
+        message = f"{found.n} unsent since {found.since_at:%FT%TZ}"
+        yield {"code": "mail_failing", "subject": "mail", "message": message}
 
 
 def _full_disks() -> Iterator[dict[str, str]]:

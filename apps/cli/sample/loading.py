@@ -224,6 +224,8 @@ def _send_usage(sample: Iterable[SampleJob], *, at: datetime) -> None:
         )
         for chunk in _chunks(of_site[site.slug]):
             ingest_batch(source=source, rows=chunk, at=at)
+        if site.silent_h:
+            Source.objects.filter(pk=source.pk).update(last_received_at=at - timedelta(hours=site.silent_h))
 
 
 def _record(job: SampleJob) -> RecordRow:

@@ -22,10 +22,11 @@ from apps.core import clock
 from apps.dashboard.imports.reports import reason
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import actor_of, csv_response
-from apps.dashboard.sources.presenters import SourceLine, Timeliness, coverage_of, lines_of
+from apps.dashboard.sources.presenters import SourceLine, coverage_of, lines_of
 from apps.usage.quality import findings as quality
 from apps.usage.quality.coverage import Coverage
 from apps.usage.quality.findings import DataIssues
+from apps.usage.timeliness import Timeliness, interval_s, is_long_late
 
 # --- In words ---------------------------------------------------------------------------------------------------------
 _BAD, _WARN, _INFO = "bad", "warn", "info"
@@ -72,7 +73,8 @@ def n_worth(found: Sequence[Finding]) -> int:
 def _of_source(line: SourceLine, issues: DataIssues) -> list[Finding]:
     """Every rule looks on its own; each gives one finding or none."""
     rules = {
-        "silence": _silence,
+        "late": _late,
+        "unreported": _unreported,
         "holes": _holes,
         "held": _held,
         "ahead": _ahead,
@@ -85,13 +87,27 @@ def _of_source(line: SourceLine, issues: DataIssues) -> list[Finding]:
     return [replace(one, key=key) for key, rule in rules.items() if (one := rule(line, issues)) is not None]
 
 
-def _silence(line: SourceLine, issues: DataIssues) -> Finding | None:
+def _late(line: SourceLine, issues: DataIssues) -> Finding | None:
     if not line.is_behind:
         return None
-    level = _BAD if line.state is Timeliness.SILENT else _WARN
-    every = presentation.duration(line.source.expected_every_s or 0)
-    text = _("No records since %(last)s; expected every %(every)s.") % {"last": line.last, "every": every}
-    return _finding(level, line, text, _("Check whether its collector runs and its token is valid."))
+    is_bad = line.state is Timeliness.NEVER_COLLECTED or is_long_late(line.source, clock.now())
+    given = {"at": line.contact, "every": presentation.duration(interval_s(line.source) or 0)}
+    text = _("Last contact: %(at)s; expected every %(every)s.") % given
+    return _finding(
+        _BAD if is_bad else _WARN, line, text, _("Check whether its collector runs and its token is valid.")
+    )
+
+
+def _unreported(line: SourceLine, issues: DataIssues) -> Finding | None:
+    """The evidence that jobs ran of which no record has come; without it an old newest record is no finding."""
+    if not issues.n_unreported:
+        return None
+    text = ngettext(
+        "%(n)s job left the queue, and no record of its end has come; the newest record: %(newest)s.",
+        "%(n)s jobs left the queue, and no records of their ends have come; the newest record: %(newest)s.",
+        issues.n_unreported,
+    ) % {"n": presentation.count(issues.n_unreported), "newest": line.newest}
+    return _finding(_WARN, line, text, _("Check whether its collector runs and its token is valid."))
 
 
 def _holes(line: SourceLine, issues: DataIssues) -> Finding | None:
@@ -104,7 +120,10 @@ def _holes(line: SourceLine, issues: DataIssues) -> Finding | None:
         "%(n)s hours without expected usage, on %(days)s of the days shown.",
         hours,
     ) % {"n": presentation.count(hours), "days": days}
-    return _finding(_WARN, line, text, _("If the system was running, send that period again: duplicates don’t count."))
+    # A collector that has read everything since found no job in them: an idle system.
+    is_read = line.source.is_collected and line.state is Timeliness.ON_TIME and not line.source.collect_error
+    level = _INFO if is_read and not issues.n_unreported else _WARN
+    return _finding(level, line, text, _("If the system was running, send that period again: duplicates don’t count."))
 
 
 def _held(line: SourceLine, issues: DataIssues) -> Finding | None:

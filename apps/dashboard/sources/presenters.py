@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -33,24 +32,24 @@ from apps.usage import selectors
 from apps.usage.models import Source
 from apps.usage.quality import coverage
 from apps.usage.quality.coverage import Coverage, Day
+from apps.usage.timeliness import (
+    LATE_INTERVALS,
+    Timeliness,
+    interval_s,
+    is_behind,
+    last_contact_at,
+    lateness,
+    timeliness,
+)
 
 # --- One source -------------------------------------------------------------------------------------------------------
-SILENT_AFTER = 3.0  # intervals: one missed is late, three are silence
 _METER, _TICK = 74.0, 48.0
 _ODD_SHOWN = 12
 
 
-class Timeliness(StrEnum):
-    ON_TIME = "on_time"
-    LATE = "late"
-    SILENT = "silent"
-    BY_HAND = "by_hand"
-    EMPTY = "empty"
-
-
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """Lag against the expected interval, whose tick stands in one line for all sources."""
+    """Age of the last contact; the tick, where it is late, is in one line for all sources."""
 
     bar: str
     is_late: bool
@@ -64,13 +63,17 @@ class Unmapped:
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
+    """contact: when the last contact was; its age, which decides the state, is the lag. newest: end of the newest
+    record, as information."""
+
     source: Source
     state: Timeliness
     badge: str
     dot: str
     state_words: str
     note: str
-    last: str
+    contact: str
+    newest: str
     lag: str
     meter: Meter | None
     n_rejected: int
@@ -78,18 +81,7 @@ class SourceLine:
 
     @property
     def is_behind(self) -> bool:
-        return self.state in {Timeliness.LATE, Timeliness.SILENT}
-
-
-def timeliness(source: Source, now: datetime) -> Timeliness:
-    if source.last_record_end_at is None:
-        return Timeliness.EMPTY
-    if not source.expected_every_s:
-        return Timeliness.BY_HAND
-    intervals = presentation.seconds_between(source.last_record_end_at, now) / source.expected_every_s
-    if intervals <= 1:
-        return Timeliness.ON_TIME
-    return Timeliness.LATE if intervals < SILENT_AFTER else Timeliness.SILENT
+        return is_behind(self.state)
 
 
 def source_line(source: Source, now: datetime, *, n_rejected: int, unmapped: Unmapped | None) -> SourceLine:
@@ -97,9 +89,10 @@ def source_line(source: Source, now: datetime, *, n_rejected: int, unmapped: Unm
     badge, dot, words = {
         Timeliness.ON_TIME: ("ok", "ok", _("on time")),
         Timeliness.LATE: ("warn", "warn", _("late")),
-        Timeliness.SILENT: ("bad", "bad", _("silent")),
+        Timeliness.NEVER_COLLECTED: ("bad", "bad", _("never collected")),
+        Timeliness.NO_CONTACT: ("", "off", _("no contact yet")),
         Timeliness.BY_HAND: ("", "off", _("manual")),
-        Timeliness.EMPTY: ("", "off", _("no records yet")),
+        Timeliness.PAUSED: ("", "off", _("paused")),
     }[state]
     return SourceLine(
         source=source,
@@ -108,8 +101,9 @@ def source_line(source: Source, now: datetime, *, n_rejected: int, unmapped: Unm
         dot=dot,
         state_words=words,
         note=_note(source),
-        last=_last(source.last_record_end_at, now),
-        lag=_lag(source, state, now),
+        contact=_ago(last_contact_at(source), now),
+        newest=_ago(source.last_record_end_at, now),
+        lag=_lag(source, now),
         meter=_meter(source, now),
         n_rejected=n_rejected,
         unmapped=unmapped,
@@ -146,14 +140,12 @@ def headline(lines: Sequence[SourceLine]) -> Headline:
 
 
 def what_is_late(lines: Sequence[SourceLine], now: datetime) -> list[str]:
-    """One sentence for each source that is behind, the longest silence first."""
-    behind = sorted((line for line in lines if line.is_behind), key=lambda line: _silence(line, now), reverse=True)
+    """One sentence for each source that is behind, the oldest contact first."""
+    behind = sorted((line for line in lines if line.is_behind), key=lambda line: _contact_s(line, now), reverse=True)
     sentences = []
     for line in behind[:3]:
-        words = {"name": line.source.name, "age": _span(_silence(line, now))}
-        silent = line.state is Timeliness.SILENT
-        text = _("%(name)s has been silent for %(age)s.") if silent else _("%(name)s sent its last record %(age)s ago.")
-        sentences.append(text % words)
+        given = {"name": line.source.name, "age": _span(_contact_s(line, now))}
+        sentences.append(_("%(name)s: last contact %(age)s ago.") % given)
     return sentences
 
 
@@ -227,9 +219,9 @@ def _figure(rows: Sequence[tuple[str, Sequence[Day]]], width: int, n_days: int) 
     return coverage_figure(rows, width=width, n_days=n_days, labels=every)
 
 
-def _silence(line: SourceLine, now: datetime) -> float:
-    last = line.source.last_record_end_at
-    return presentation.seconds_between(last, now) if last else 0.0
+def _contact_s(line: SourceLine, now: datetime) -> float:
+    """Age of the last contact, without one of the source."""
+    return presentation.seconds_between(last_contact_at(line.source) or line.source.created_at, now)
 
 
 def _note(source: Source) -> str:
@@ -239,12 +231,13 @@ def _note(source: Source) -> str:
         kind = _("from %(peer)s") % {"peer": source.origin}
     else:
         kind = source.cluster or source.site or source.namespace
-    if not source.expected_every_s:
+    every_s = interval_s(source)
+    if every_s is None:
         return kind
-    return _("%(kind)s, every %(time)s") % {"kind": kind, "time": presentation.duration(source.expected_every_s)}
+    return _("%(kind)s, every %(time)s") % {"kind": kind, "time": presentation.duration(every_s)}
 
 
-def _last(at: datetime | None, now: datetime) -> str:
+def _ago(at: datetime | None, now: datetime) -> str:
     if at is None:
         return _("never")
     seconds = presentation.seconds_between(at, now)
@@ -253,17 +246,14 @@ def _last(at: datetime | None, now: datetime) -> str:
     return presentation.clock_time(at, now)
 
 
-def _lag(source: Source, state: Timeliness, now: datetime) -> str:
-    if state is Timeliness.EMPTY:
+def _lag(source: Source, now: datetime) -> str:
+    every_s, contact_at = interval_s(source), last_contact_at(source)
+    if contact_at is None:
         return presentation.UNKNOWN
-    if not source.expected_every_s or source.last_record_end_at is None:
+    if every_s is None:
         return _("irregular")
-    lag = _span(presentation.seconds_between(source.last_record_end_at, now))
-    expected = presentation.duration(source.expected_every_s)
-    amount, _nbsp, unit = lag.partition(presentation.NBSP)
-    if expected.endswith(presentation.NBSP + unit):
-        lag = amount
-    return _("%(lag)s late (expected every %(expected)s)") % {"lag": lag, "expected": expected}
+    lag = _span(presentation.seconds_between(contact_at, now))
+    return _("%(lag)s ago (expected every %(expected)s)") % {"lag": lag, "expected": presentation.duration(every_s)}
 
 
 def _span(seconds: float) -> str:
@@ -275,10 +265,11 @@ def _span(seconds: float) -> str:
 
 
 def _meter(source: Source, now: datetime) -> Meter | None:
-    if not source.expected_every_s or source.last_record_end_at is None:
+    part = lateness(source, now)
+    if part is None or last_contact_at(source) is None:
         return None
-    part = presentation.seconds_between(source.last_record_end_at, now) / source.expected_every_s
-    return Meter(f"{max(1.5, min(part * _TICK, _METER)):.1f}", is_late=part > 1)
+    allowed = part / LATE_INTERVALS
+    return Meter(f"{max(1.5, min(allowed * _TICK, _METER)):.1f}", is_late=allowed > 1)
 
 
 # --- Lines and days ---------------------------------------------------------------------------------------------------

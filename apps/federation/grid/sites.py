@@ -9,7 +9,7 @@ from enum import StrEnum
 from uuid import UUID
 
 from django.conf import settings as site_settings
-from django.db.models import Count, Max, Sum
+from django.db.models import Count, Sum
 
 from apps.federation.models import Mount, Publication, PublishedDocument, Subscription, UsageFeed
 from apps.federation.staleness import Condition, condition_of, is_held, usage_with_held
@@ -148,7 +148,6 @@ def _here(policy: Policy, way: Sequence[UUID], newest: _Newest, measured: _Measu
     feed = next((feeds[uid] for uid in reversed(way) if uid in feeds), None)
     capacity = feed.capacity_cores if feed is not None else None
     core_s, possible = measured("", capacity)
-    last_contact_at = Source.objects.filter(origin="").aggregate(at=Max("last_received_at"))["at"]
     return SiteColumn(
         origin="",
         name=str(site_settings.FAIRSHARE_SITE),
@@ -157,7 +156,7 @@ def _here(policy: Policy, way: Sequence[UUID], newest: _Newest, measured: _Measu
         reported_capacity_cores=None,
         core_s=core_s,
         possible_core_s=possible,
-        last_contact_at=last_contact_at,
+        last_contact_at=_last_contact_at(""),
         max_age_s=None,
         enforced=newest.in_force,
         published=newest.version,
@@ -215,8 +214,13 @@ def _other(origin: str, measured: _Measured) -> SiteColumn:
         published=None,
         published_at=None,
         max_age_s=None,
-        last_contact_at=Source.objects.filter(origin=origin).aggregate(at=Max("last_received_at"))["at"],
+        last_contact_at=_last_contact_at(origin),
     )
+
+
+def _last_contact_at(origin: str) -> datetime | None:
+    contacts = (source.last_contact_at for source in Source.objects.filter(origin=origin))
+    return max((at for at in contacts if at is not None), default=None)
 
 
 def _newest(policy: Policy, way: Sequence[UUID]) -> _Newest:

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy
 
 from apps.engine.errors import PackageFailed
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence
-from apps.policies.recompute_runs import newest_ended
+from apps.policies.recompute_runs import failed_recompute
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def find(place: PolicyPlace) -> Iterable[Finding]:
     """As long as the newest recompute that has ended failed by it."""
-    run = newest_ended(place.policy)
+    run = failed_recompute(place.policy)
     if run is None or run.error_code != PackageFailed.code or place.terms_at(0) is None:
         return
     yield Finding(place.policy.slug, "bad", {"policy": place.policy.name, "error": run.error[:300]})

@@ -1,4 +1,4 @@
-"""A usage source that says how often it sends, and hasn't."""
+"""A usage source whose last contact is overdue; how old its newest record is decides nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from apps.notices.kinds.base import Finding, Kind, Sentence, SourcePlace, Term
-from apps.usage.quality.coverage import LATE_INTERVALS
+from apps.usage.timeliness import Timeliness, is_long_late, last_contact_at, timeliness
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
@@ -20,24 +20,20 @@ _HOUR = timedelta(hours=1)
 
 
 def find(place: SourcePlace) -> Iterable[Finding]:
-    """Late after twice its interval and the grace; a paused source, and one without an interval, never is."""
-    source = place.source
-    if not source.expected_every_s or source.is_paused:
+    """As pages and readiness have it, and the grace; one that was never collected has a kind of its own."""
+    source, grace = place.source, place.terms["grace_h"] * _HOUR
+    if timeliness(source, place.at, grace=grace) is not Timeliness.LATE:
         return
-    last_at = source.last_record_end_at or source.created_at
-    patience = timedelta(seconds=LATE_INTERVALS * source.expected_every_s) + place.terms["grace_h"] * _HOUR
-    age = place.at - last_at
-    if age <= patience:
-        return
-    level = "bad" if age > 4 * patience else "warn"
+    contact_at = last_contact_at(source)
+    since_at = contact_at or source.created_at
     facts = {
         "source": source.name,
         "slug": source.slug,
-        "last_at": last_at.isoformat(),
-        "hours": int(age / _HOUR),
-        "is_never": source.last_record_end_at is None,
+        "last_at": since_at.isoformat(),
+        "hours": int((place.at - since_at) / _HOUR),
+        "is_never": contact_at is None,
     }
-    yield Finding(source.slug, level, facts)  # type: ignore[arg-type]  # one of the two
+    yield Finding(source.slug, "bad" if is_long_late(source, place.at, grace=grace) else "warn", facts)
 
 
 def is_for(reader: Reader, _notice: Notice) -> bool:
@@ -54,16 +50,19 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
         else ngettext("%(n)s day", "%(n)s days", days) % {"n": days}
     )
     if facts["is_never"]:
-        text = _("%(source)s has sent no usage yet, for %(age)s.") % {"source": facts["source"], "age": age}
+        text = _("%(source)s is late: no contact since its set-up %(age)s ago.") % {
+            "source": facts["source"],
+            "age": age,
+        }
         return Sentence("late_source.never", facts, text)
-    text = _("%(source)s is late: its newest usage is %(age)s old.") % {"source": facts["source"], "age": age}
+    text = _("%(source)s is late: its last contact was %(age)s ago.") % {"source": facts["source"], "age": age}
     return Sentence("late_source.late", facts, text)
 
 
 KIND = Kind(
     name="late_source",
     title=gettext_lazy("Late usage sources"),
-    about=gettext_lazy("A source has been silent for over twice its interval, plus the grace time."),
+    about=gettext_lazy("The last contact of a source is older than twice its interval, plus the grace time."),
     watches="source",
     find=find,
     is_for=is_for,

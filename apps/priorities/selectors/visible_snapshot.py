@@ -30,7 +30,7 @@ from apps.priorities.serving import store
 from apps.priorities.serving.served_snapshot import ServedSnapshot, instant
 from apps.priorities.serving.store import SourceAge, State
 from apps.priorities.visibility.visible_entries import numbers_visible_in
-from apps.usage.quality.coverage import LATE_INTERVALS
+from apps.usage.timeliness import is_behind, last_contact_at, timeliness
 
 # --- Moments ----------------------------------------------------------------------------------------------------------
 _MOST_STOPS = 400
@@ -273,12 +273,11 @@ def _health_of_snapshot(age_s: float | None) -> Health:
 
 
 def _source_age(source: SourceAge, now: datetime) -> InputAge:
-    """A source is late after twice its stated sending interval."""
-    if source.last_record_end_at is None:
-        return InputAge(source.name, "warn" if source.expected_every_s else "ok", None, None)
-    age_s = max((now - source.last_record_end_at) / timedelta(seconds=1), 0.0)
-    is_late = source.expected_every_s is not None and age_s > LATE_INTERVALS * source.expected_every_s
-    return InputAge(source.name, "warn" if is_late else "ok", source.last_record_end_at, age_s)
+    """As old as its last contact."""
+    health: Health = "warn" if is_behind(timeliness(source, now)) else "ok"
+    contact_at = last_contact_at(source)
+    age_s = None if contact_at is None else max((now - contact_at) / timedelta(seconds=1), 0.0)
+    return InputAge(source.name, health, contact_at, age_s)
 
 
 def _worst(states: Sequence[Health]) -> Health:

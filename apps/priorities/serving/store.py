@@ -13,7 +13,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -32,7 +32,7 @@ from apps.priorities.serving.lookup import LookupIndex
 from apps.priorities.serving.served_snapshot import AccountQuery, Query, ServedSnapshot
 from apps.priorities.snapshots import storage
 from apps.priorities.snapshots.storage import read_data, unpack_snapshot
-from apps.usage.models import Source
+from apps.usage.models import Source, is_collected
 
 __all__ = ["AccountQuery", "PolicyRow", "Query", "ServedSnapshot", "load_kept", "newest", "state"]
 
@@ -64,14 +64,24 @@ class PolicyRow:
 
 @dataclass(frozen=True)
 class SourceAge:
-    """When a source last sent anything, and how often it should."""
+    """Of a source what says when its last contact was, and whether it is late (see usage.timeliness)."""
 
     slug: str
     name: str
     origin: str
+    kind: str
     last_record_end_at: datetime | None
     last_received_at: datetime | None
+    collected_at: datetime | None
+    collect_error: str
     expected_every_s: int | None
+    collect_every_s: int | None
+    is_paused: bool
+    created_at: datetime
+
+    @property
+    def is_collected(self) -> bool:
+        return is_collected(self.kind)
 
 
 @dataclass(frozen=True)
@@ -184,7 +194,7 @@ class _Served:
                 snapshots[slug] = found
         for slug in set(old.policies) - set(policies):
             storage.drop(slug)
-        names = ("slug", "name", "origin", "last_record_end_at", "last_received_at", "expected_every_s")
+        names = [one.name for one in fields(SourceAge)]
         sources = tuple(SourceAge(*row) for row in Source.objects.order_by("slug").values_list(*names))
         return State(policies, snapshots, damaged, sources, has_database=True, polled_s=time.monotonic())
 

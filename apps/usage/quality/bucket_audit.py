@@ -38,11 +38,16 @@ class Difference:
 
 @dataclass(slots=True)
 class Proof:
-    """What was found about one source."""
+    """What was found about one source.
+
+    n_records: finished ones that are kept. n_sealed: of the buckets, those in hours of which retention removed records:
+    only their sum by hour can be compared, with what the removed records had added.
+    """
 
     source: str
     n_records: int = 0
     n_buckets: int = 0
+    n_sealed: int = 0
     n_different: int = 0
     n_repaired: int = 0
     first: list[Difference] = field(default_factory=list)
@@ -118,6 +123,11 @@ WHERE COALESCE(stored.n, 0) <> sealed.n + COALESCE(proof.n, 0);
 """  # noqa: S608 - constants only
     for name in AMOUNTS
 )
+_BUCKETS = """
+SELECT count(*), count(sealed.id) FROM usage_bucket AS stored
+LEFT JOIN usage_sealedhour AS sealed ON sealed.source_id = stored.source_id AND sealed.hour_at = stored.hour_at
+WHERE stored.source_id = %s
+"""
 _COUNT = """
 SELECT count(DISTINCT (account_id, site, job_class_id, hour_at)) FROM usage_proof_bad
 """
@@ -140,8 +150,8 @@ def _compare(source: Source) -> Proof:
         cursor.execute(_SUM)
         cursor.execute("ANALYZE usage_proof_sum")
         cursor.execute(_DIFFER, {"source": source.pk})
-        cursor.execute("SELECT count(*) FROM usage_bucket WHERE source_id = %s", [source.pk])
-        found.n_buckets = cursor.fetchone()[0]
+        cursor.execute(_BUCKETS, [source.pk])
+        found.n_buckets, found.n_sealed = cursor.fetchone()
         cursor.execute(_COUNT)
         found.n_different = cursor.fetchone()[0]
         cursor.execute(_FIRST, [MOST_NAMED])

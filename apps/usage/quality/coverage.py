@@ -20,19 +20,6 @@ from apps.core.errors import NotAllowed
 from apps.usage.models import Source
 
 # --- Whole days without usage -----------------------------------------------------------------------------------------
-LATE_INTERVALS = 2  # one may be missed
-
-
-def lateness(source: Source, at: datetime) -> float | None:
-    """Age of the newest record in expected intervals; None without an interval. Above LATE_INTERVALS it is late.
-
-    A source without records is as old as itself.
-    """
-    if not source.expected_every_s:
-        return None
-    return (at - (source.last_record_end_at or source.created_at)).total_seconds() / source.expected_every_s
-
-
 _DAY_S = 86_400
 # Every hour is probed by exactly what the index holds, and the first hit ends the day.
 _USED = """

@@ -13,8 +13,10 @@ from django.db.models import Count, F, Max, Sum
 from apps.accounts.actor import Actor
 from apps.core.errors import NotAllowed
 from apps.usage.authority import may_read_all
-from apps.usage.models import Overlap, RejectedLine, Source, SourceDay, TooLateRecord
+from apps.usage.models import Overlap, Record, RejectedLine, Source, SourceDay, TooLateRecord
 from apps.usage.quality.coverage import Day, list_days
+from apps.usage.records.versions import VANISHED
+from apps.usage.timeliness import LATE_INTERVALS, interval_s
 
 COUNTED = ("new", "duplicate", "corrected", "late", "too_late", "rejected", "ahead")
 MOST_LISTED = 1_000
@@ -66,7 +68,7 @@ class DataIssues:
     """One source over a while: what it sent, which hours are missing, and what else was counted about it.
 
     changed, too_late: how many, and core-seconds (of changes: the sum of differences); None for who may not read all
-    usage, because they are often one person's.
+    usage, because they are often one person's. n_unreported: of the vanished jobs, those whose accounting is overdue.
     """
 
     received: Received
@@ -75,6 +77,7 @@ class DataIssues:
     too_late: tuple[int, float | None]
     n_held: int
     n_vanished: int
+    n_unreported: int = 0
 
 
 def look_at(
@@ -96,6 +99,7 @@ def look_at(
             too_late=too_late.get(source.slug, (0, None)),
             n_held=held.get(source.slug, 0),
             n_vanished=vanished.get(source.slug, 0),
+            n_unreported=_count_unreported(source, since_at, at),
         )
         for source in sources
     }
@@ -207,6 +211,16 @@ def count_vanished(*, since_at: datetime, actor: Actor) -> dict[str, int]:
             [since_at],
         )
         return dict(cursor.fetchall())
+
+
+def _count_unreported(source: Source, since_at: datetime, at: datetime) -> int:
+    """Jobs that left the queue longer ago than their accounting may take: evidence that records are missing."""
+    every_s = interval_s(source)
+    if every_s is None:
+        return 0
+    until_at = at - timedelta(seconds=LATE_INTERVALS * every_s)
+    ended = Record.objects.filter(source=source, state=Record.State.FINISHED, note=VANISHED)
+    return ended.filter(end_at__gte=since_at, end_at__lt=until_at).count()
 
 
 def _require_sight(actor: Actor) -> None:

@@ -173,6 +173,7 @@ def ingest_batch(
     with transaction.atomic():
         counts = _import_piece(source, batch, at, run, is_listing=is_listing) if len(batch) else Counts()
         count_day(source.pk, counts, n_rejected=n_rejected, at=at)
+        _note_contact(source.pk, at)
         fault_point("usage.ingest.before_commit")
     return counts
 
@@ -330,6 +331,9 @@ UPDATE usage_source SET watermark = watermark + 1, n_records = n_records + %s, s
     last_received_at = GREATEST(last_received_at, %s)
 WHERE id = %s
 """
+_NOTE_CONTACT = """
+UPDATE usage_source SET last_received_at = %s WHERE id = %s AND (last_received_at IS NULL OR last_received_at < %s)
+"""
 _NOTE_SKEW = "UPDATE usage_source SET skew_s = %s WHERE id = %s AND skew_s IS DISTINCT FROM %s"
 
 
@@ -347,6 +351,12 @@ def _advance(
             cursor.execute(_ADVANCE, [n_new, skew_s, last_end_at, last_submit_at, at, source.pk])
         elif skew_s is not None:
             cursor.execute(_NOTE_SKEW, [skew_s, source.pk, skew_s])
+
+
+def _note_contact(source_id: int, at: datetime) -> None:
+    """Also an empty list and records that are known are a contact: an idle cluster has nothing else to send."""
+    with connection.cursor() as cursor:
+        cursor.execute(_NOTE_CONTACT, [at, source_id, at])
 
 
 def _account_ids(batch: RecordBatch, namespace: str, at: datetime) -> I8:

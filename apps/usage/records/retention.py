@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Max, Min, QuerySet
+from django.db.models import F, Max, Min, QuerySet
 
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import SYSTEM
@@ -186,6 +186,7 @@ def _remove_expired(after_id: int, last_id: int) -> dict[str, int]:
         chosen = np.flatnonzero(source_id == one)
         if len(chosen):
             _add_sealed(one, *(column[chosen] for column in columns))
+            Source.objects.filter(pk=one).update(n_records=F("n_records") - len(chosen))
             numbers[slugs[one]] = len(chosen)
     return numbers
 

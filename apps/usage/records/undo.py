@@ -166,8 +166,11 @@ def _piece(found: Import, cursor: dict[str, int]) -> int:
     return n_removed
 
 
+# Of records that retention removed, the newest hour is known.
 _LAST_END = """
-UPDATE usage_source SET last_record_end_at = (SELECT max(end_at) FROM usage_record WHERE source_id = %s) WHERE id = %s
+UPDATE usage_source SET last_record_end_at = COALESCE(
+    (SELECT max(end_at) FROM usage_record WHERE source_id = %(source)s),
+    (SELECT max(hour_at) FROM usage_sealedhour WHERE source_id = %(source)s)) WHERE id = %(source)s
 """
 
 
@@ -185,7 +188,7 @@ def _finish(found: Import, lease: Lease, cursor: dict[str, int]) -> dict[str, An
             if from_at is not None and to_at is not None:
                 forget_hours(found.source_id, from_at=from_at, to_at=to_at)
         with connection.cursor() as plain:
-            plain.execute(_LAST_END, [found.source_id, found.source_id])
+            plain.execute(_LAST_END, {"source": found.source_id})
         Source.objects.filter(pk=found.source_id).update(watermark=F("watermark") + 1)
         Import.objects.filter(pk=found.pk).update(undone_at=at)
         details = {**result, "import": found.pk, "file": found.file_name, "sha256": found.sha256}

@@ -17,7 +17,7 @@ from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAl
 from apps.runs.models import Run
 from apps.usage.authority import refuse_peer, require_maker, require_write
 from apps.usage.buckets.hourly import note_all
-from apps.usage.models import Source
+from apps.usage.models import SealedHour, Source
 from apps.usage.selectors import get_source
 from apps.usage.services import make_source, zone_of
 from apps.usage.sources.collection import KIND, ask_for, subject_of
@@ -220,7 +220,7 @@ def _refusal(check: Callable[[str], object], value: str) -> str:
 
 def _refuse_renaming(source: Source, given: Mapping[str, Any]) -> None:
     """Accounts and the keys of records are made of these: under other names everything would count twice."""
-    if not source.n_records:
+    if not source.n_records and not SealedHour.objects.filter(source=source).exists():
         return
     for name in ("namespace", "cluster"):
         if name in given and given[name] != getattr(source, name):

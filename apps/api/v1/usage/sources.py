@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -19,6 +19,7 @@ from apps.mapping.removal import remove_source
 from apps.usage import selectors
 from apps.usage.models import Source
 from apps.usage.sources import services as sources
+from apps.usage.timeliness import Timeliness, timeliness
 
 
 class SourceSerializer(serializers.Serializer[Any]):
@@ -46,7 +47,11 @@ class SourceSerializer(serializers.Serializer[Any]):
     cursor = serializers.IntegerField(source="watermark", help_text="Grows with every commit that changed something")
     last_record_end_at = serializers.DateTimeField(allow_null=True)
     last_received_at = serializers.DateTimeField(allow_null=True)
-    lag_s = serializers.SerializerMethodField(help_text="Since the end of the last reported job")
+    last_contact_at = serializers.DateTimeField(
+        allow_null=True, help_text="Last received, or last collected with success"
+    )
+    state = serializers.SerializerMethodField(help_text="By its last contact: late when that is overdue")
+    lag_s = serializers.SerializerMethodField(help_text="Since the end of the newest record")
     counts = serializers.SerializerMethodField()
     etag = serializers.SerializerMethodField(help_text="What If-Match asks for")
 
@@ -55,6 +60,10 @@ class SourceSerializer(serializers.Serializer[Any]):
 
     def get_collect_error(self, source: Source) -> str | None:
         return source.collect_error if self.context["is_admin"] else None
+
+    @extend_schema_field(serializers.ChoiceField(choices=[each.value for each in Timeliness]))
+    def get_state(self, source: Source) -> str:
+        return timeliness(source, self.context["at"]).value
 
     def get_lag_s(self, source: Source) -> float | None:
         if source.last_record_end_at is None:

@@ -47,7 +47,7 @@ class Command(OperatorCommand):
             return
         head = f"{found.source}: {found.n_records} records, {found.n_buckets} buckets: "
         if not found.n_different:
-            self.stdout.write(f"{head}every bucket is the sum of its records")
+            self.stdout.write(f"{head}{_agreement(found)}")
             return
         self.stdout.write(f"{head}{found.n_different} buckets differ")
         for difference in found.first:
@@ -56,6 +56,21 @@ class Command(OperatorCommand):
             self.stdout.write("  …")
         if found.n_repaired:
             self.stdout.write(f"  {found.n_repaired} of them were written anew from their records")
+
+
+def _agreement(found: Proof) -> str:
+    """What was shown where nothing differs: no more than could be compared."""
+    if not found.n_buckets:
+        return "nothing to compare"
+    if not found.n_records:
+        return "nothing could be compared, no finished record is kept; sums by hour are as they were stored"
+    if found.n_sealed:
+        n_compared = found.n_buckets - found.n_sealed
+        return (
+            f"{n_compared} are the sum of their records; {found.n_sealed} lie in hours with removed records,"
+            " whose sums by hour agree"
+        )
+    return "every bucket is the sum of its records"
 
 
 def _described(one: Difference) -> str:

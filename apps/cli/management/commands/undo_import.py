@@ -17,7 +17,8 @@ from apps.usage.records.undo import undo_import
 
 class Command(OperatorCommand):
     help = (
-        "Removes what an import brought, and puts back what it had replaced; refuses, with the reason, where it can't."
+        "Removes what an import brought, and puts back what it had replaced; refuses, with the reason, where it can't,"
+        " and where it was undone before."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -26,6 +27,9 @@ class Command(OperatorCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         asked = undo_import(import_id=options["import_id"], reason=options["reason"], at=now(), actor=COMMAND)
+        if asked.undone_at is not None:
+            message = f"Import {asked.pk} was undone at {asked.undone_at:%FT%TZ}: nothing was left to remove."
+            raise CommandError(message, returncode=REFUSED)
         if asked.undone_run_id is None:
             raise CommandError(f"Import {asked.pk} can't be undone.", returncode=REFUSED)
         run = work_run_now(asked.undone_run_id)

@@ -1,0 +1,46 @@
+"""Workers that work no more: nothing is imported, recomputed, collected or sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from apps.notices.kinds.base import Finding, Kind, Sentence, SitePlace
+from apps.runs.workers import silent_workers
+
+if TYPE_CHECKING:
+    from apps.notices.models import Notice
+    from apps.notices.visibility import Reader
+
+
+def find(place: SitePlace) -> Iterable[Finding]:
+    """Beat checks this kind too (fairshare_web/beat.py): silent workers evaluate nothing."""
+    found = silent_workers(place.at)
+    if found is not None:
+        contact_at = found.last_contact_at.isoformat() if found.last_contact_at else ""
+        facts = {"last_at": contact_at, "n_waiting": found.n_waiting, "n_lost": found.n_lost}
+        yield Finding("workers", "bad", facts)
+
+
+def is_for(reader: Reader, _notice: Notice) -> bool:
+    return reader.is_admin
+
+
+def describe(facts: Mapping[str, Any]) -> Sentence:
+    text = _("Workers are silent: %(n_waiting)s runs wait, %(n_lost)s have lost their worker.") % dict(facts)
+    return Sentence("workers_silent", facts, text)
+
+
+KIND = Kind(
+    name="workers_silent",
+    title=gettext_lazy("Silent workers"),
+    about=gettext_lazy("Workers gave no sign of life, or background work waits, for longer than a lease lasts."),
+    watches="site",
+    find=find,
+    is_for=is_for,
+    describe=describe,
+    leads_to="site",
+)

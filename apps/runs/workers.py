@@ -1,0 +1,52 @@
+"""Whether workers work: by their last sign of life, and by what waits for them.
+
+A worker notes the instant with each task that the schedule rings, and with each heartbeat of a run. Readiness, metrics
+and notices all ask this module.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django_celery_beat.models import PeriodicTask
+
+from apps.runs.models import Run, WorkerContact
+
+_BEAT_SILENT = timedelta(minutes=10)  # it notes its last ring every three
+_MISSED_SWEEPS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SilentWorkers:
+    """last_contact_at: None where no worker has ever worked. n_waiting, n_lost: runs that are due, or lost theirs."""
+
+    last_contact_at: datetime | None
+    n_waiting: int
+    n_lost: int
+
+
+def note_contact(at: datetime) -> None:
+    """A worker of this site is alive. Called by workers only: a command that works on a run shows nothing of them."""
+    WorkerContact.objects.update_or_create(pk=WorkerContact.ONLY, defaults={"at": at})
+
+
+def last_contact_at() -> datetime | None:
+    return WorkerContact.objects.values_list("at", flat=True).first()
+
+
+def silent_workers(at: datetime) -> SilentWorkers | None:
+    """None while workers work. Before their first sign of life only waiting runs show that they are missing."""
+    patience = timedelta(seconds=max(settings.FAIRSHARE_LEASE_S, _MISSED_SWEEPS * settings.FAIRSHARE_SWEEP_S))
+    waiting = Run.objects.filter(state=Run.State.QUEUED, due_at__lt=at - patience).count()
+    lost = Run.objects.filter(state=Run.State.RUNNING, lease_until__lt=at - patience).count()
+    contact_at = last_contact_at()
+    is_silent = contact_at is not None and at - contact_at > patience
+    return SilentWorkers(contact_at, waiting, lost) if is_silent or waiting or lost else None
+
+
+def beat_silent_since(at: datetime) -> datetime | None:
+    """When the scheduler of tasks last rang, if that is too long ago."""
+    rang_at = PeriodicTask.objects.filter(name="sweep-runs").values_list("last_run_at", flat=True).first()
+    return rang_at if rang_at is not None and at - rang_at > _BEAT_SILENT else None

@@ -1,0 +1,94 @@
+"""Whether a usage source is late: by its last contact alone.
+
+*Last contact*: when the source last sent anything, or was last collected with success, whatever that brought. *Newest
+record*: the end of its newest job, which is old wherever no job ended; it decides nothing here. Pages, readiness,
+metrics, notices and the freshness of numbers all ask this module.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Protocol
+
+LATE_INTERVALS = 2  # one contact may be missed
+LONG_LATE = 4  # times as long
+
+
+class Contacted(Protocol):
+    """What of a source decides; a row of the table, or a copy of it."""
+
+    @property
+    def expected_every_s(self) -> int | None: ...
+    @property
+    def collect_every_s(self) -> int | None: ...
+    @property
+    def is_collected(self) -> bool: ...
+    @property
+    def is_paused(self) -> bool: ...
+    @property
+    def collected_at(self) -> datetime | None: ...
+    @property
+    def collect_error(self) -> str: ...
+    @property
+    def last_received_at(self) -> datetime | None: ...
+    @property
+    def created_at(self) -> datetime: ...
+
+
+class Timeliness(StrEnum):
+    ON_TIME = "on_time"
+    LATE = "late"
+    NEVER_COLLECTED = "never_collected"  # set up for collection, tried or due for long, and never reached
+    NO_CONTACT = "no_contact"  # none yet, and none overdue
+    BY_HAND = "by_hand"  # no interval: nothing is overdue
+    PAUSED = "paused"
+
+
+def last_contact_at(source: Contacted) -> datetime | None:
+    """None: there was none yet."""
+    collected_at = source.collected_at if source.is_collected else None
+    return max((at for at in (source.last_received_at, collected_at) if at is not None), default=None)
+
+
+def interval_s(source: Contacted) -> int | None:
+    """How often a contact is due: as expected, but no oftener than it is collected; None where neither is set."""
+    collect_every_s = source.collect_every_s if source.is_collected else None
+    return max((every_s for every_s in (source.expected_every_s, collect_every_s) if every_s), default=None)
+
+
+def lateness(source: Contacted, at: datetime) -> float | None:
+    """Age of the last contact in intervals; None without an interval. Above LATE_INTERVALS the source is late.
+
+    A source without a contact is as old as itself.
+    """
+    every_s = interval_s(source)
+    if every_s is None:
+        return None
+    return (at - (last_contact_at(source) or source.created_at)).total_seconds() / every_s
+
+
+def timeliness(source: Contacted, at: datetime, *, grace: timedelta = timedelta(0)) -> Timeliness:
+    """grace: beyond the allowed intervals."""
+    if source.is_paused:
+        return Timeliness.PAUSED
+    every_s, contact_at = interval_s(source), last_contact_at(source)
+    if every_s is None:
+        return Timeliness.NO_CONTACT if contact_at is None else Timeliness.BY_HAND
+    allowed = timedelta(seconds=LATE_INTERVALS * every_s) + grace
+    is_overdue = at - (contact_at or source.created_at) > allowed
+    if contact_at is None and source.is_collected and (is_overdue or source.collect_error):
+        return Timeliness.NEVER_COLLECTED
+    if is_overdue:
+        return Timeliness.LATE
+    return Timeliness.ON_TIME if contact_at else Timeliness.NO_CONTACT
+
+
+def is_behind(state: Timeliness) -> bool:
+    return state in (Timeliness.LATE, Timeliness.NEVER_COLLECTED)
+
+
+def is_long_late(source: Contacted, at: datetime, *, grace: timedelta = timedelta(0)) -> bool:
+    """Whether the contact is overdue by so much that numbers are wrong, not only old."""
+    allowed = timedelta(seconds=LATE_INTERVALS * (interval_s(source) or 0)) + grace
+    return at - (last_contact_at(source) or source.created_at) > LONG_LATE * allowed
