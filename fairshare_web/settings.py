@@ -196,7 +196,7 @@ CELERY_BEAT_SCHEDULER = "fairshare_web.beat:Scheduler"
 CELERY_BEAT_SCHEDULE = {
     "sweep-runs": {"task": "apps.runs.tasks.sweep_runs", "schedule": float(FAIRSHARE_SWEEP_S)},
     "apply-rules-for-members": {"task": "apps.mapping.tasks.apply_rules_for_members", "schedule": 120.0},
-    "apply-dates-of-shares": {"task": "apps.policies.tasks.apply_dates_of_shares", "schedule": 300.0},
+    "apply-dates-of-shares": {"task": "apps.policies.tasks.apply_dates_of_shares", "schedule": float(FAIRSHARE_TICK_S)},
     "publish-due-changes": {"task": "apps.policies.tasks.publish_due_changes", "schedule": float(FAIRSHARE_TICK_S)},
     "recompute-stale": {"task": "apps.priorities.tasks.recompute_stale", "schedule": float(FAIRSHARE_TICK_S)},
     "build-series-stale": {"task": "apps.analytics.tasks.build_series_stale", "schedule": 60.0},
