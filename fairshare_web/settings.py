@@ -20,6 +20,9 @@ from fairshare_web.environment import (
     env_time_zone,
     env_url,
 )
+from fairshare_web.settings_file import read_settings_file
+
+read_settings_file()  # before anything asks the environment
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
