@@ -113,6 +113,7 @@ MIDDLEWARE = [
     "apps.dashboard.sign_in.trusted_header.StripHeaderMiddleware",  # before anything reads a header
     "apps.api.requests.RequestIdMiddleware",
     "apps.api.transport.TransportMiddleware",  # Host, TRACE and caches: for every answer below
+    "apps.api.byte_order_mark.ByteOrderMarkMiddleware",  # CSV of pages and REST
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "fairshare_web.content_policy.ContentPolicyMiddleware",
