@@ -55,7 +55,8 @@ def known_names() -> set[str]:
 
 
 def _parsed(path: str, text: str) -> dict[str, str]:
-    known, found = known_names(), {}
+    known = known_names()
+    found: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()
         if not line or line.startswith("#"):

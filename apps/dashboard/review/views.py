@@ -56,7 +56,8 @@ def read_decision(data: QueryDict) -> DecisionForm:
     typed = data.get("effective_at", "").strip()[:40]
     number = data.get("version", "")
     version = int(number) if number.isascii() and number.isdecimal() and len(number) < 10 else 0
-    effective_at, problem, code = None, "", ""
+    effective_at: datetime | None = None
+    problem, code = "", ""
     try:
         effective_at = read_local(typed)
     except NoSuchTime as error:
@@ -133,7 +134,8 @@ def instant(request: HttpRequest, change_set: int) -> HttpResponse:
 
 
 def instant_context(typed: str) -> dict[str, Any]:
-    at, skipped = None, ""
+    at: datetime | None = None
+    skipped = ""
     try:
         at = read_local(typed)
     except NoSuchTime as error:

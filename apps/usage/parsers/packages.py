@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -66,12 +66,12 @@ class PackageFormat:
 
 
 @cache
-def brought_formats(ours: tuple[str, ...]) -> Installed[PackageFormat]:
+def brought_formats(ours: tuple[str, ...]) -> Installed[Collector]:
     """Formats of other packages, and what was refused. ours: names that are taken."""
     return load_installed(ENTRY_POINT_GROUP, _check, is_taken=lambda name: name in (*ours, "auto"))
 
 
-def _check(name: str, given: Any) -> PackageFormat:
+def _check(name: str, given: Any) -> Collector:
     """The format, or ValueError: it is complete, recognises its sample, and reads it without rejecting a line."""
     require_name(given, name)
     require_texts(given, ("label", "reference", "sample"))
@@ -92,7 +92,7 @@ def _check(name: str, given: Any) -> PackageFormat:
         raise ValueError(f"its sample can't be read: {error.message}") from error
     if any(piece.rejections for piece in pieces) or not sum(len(piece.batch.start_us) for piece in pieces):
         raise ValueError("its sample must have records, and no line that is rejected")
-    return checked
+    return cast(Collector, checked)
 
 
 def _problem(piece: object) -> str:

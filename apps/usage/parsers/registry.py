@@ -9,7 +9,7 @@ from apps.usage.parsers.base import Collector
 from apps.usage.parsers.gridengine import GridEngine
 from apps.usage.parsers.gridengine_queue import GridEngineQueue
 from apps.usage.parsers.ogf_ur import OgfUsageRecord
-from apps.usage.parsers.packages import PackageFormat, brought_formats
+from apps.usage.parsers.packages import brought_formats
 from apps.usage.parsers.pbs import Pbs
 from apps.usage.parsers.records_json import Ndjson
 from apps.usage.parsers.sacct import Sacct
@@ -57,6 +57,6 @@ def list_formats() -> list[Collector]:
     return list(FORMATS.values())
 
 
-def installed_formats() -> Installed[PackageFormat]:
+def installed_formats() -> Installed[Collector]:
     """Formats that other packages bring (entry points `fairshare.accounting_formats`), and what was refused."""
     return _BROUGHT
