@@ -17,6 +17,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "it: with another key no returning user is recognised",
     },
     "Site": {
+        "FAIRSHARE_CONFIG": "path of a file of settings, `NAME=value` a line (see above)",
         "FAIRSHARE_VAR": "folder of the instance: embedded database, secrets, uploads, logs",
         "FAIRSHARE_PORT": "port of pages and REST on 127.0.0.1",
         "FAIRSHARE_SITE": "name of this site on pages",

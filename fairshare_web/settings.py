@@ -20,6 +20,9 @@ from fairshare_web.environment import (
     env_time_zone,
     env_url,
 )
+from fairshare_web.settings_file import read_settings_file
+
+read_settings_file()  # before anything asks the environment
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -111,6 +114,7 @@ MIDDLEWARE = [
     "apps.dashboard.sign_in.trusted_header.StripHeaderMiddleware",  # before anything reads a header
     "apps.api.requests.RequestIdMiddleware",
     "apps.api.transport.TransportMiddleware",  # Host, TRACE and caches: for every answer below
+    "apps.api.byte_order_mark.ByteOrderMarkMiddleware",  # CSV of pages and REST
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "fairshare_web.content_policy.ContentPolicyMiddleware",
@@ -197,7 +201,7 @@ CELERY_BEAT_SCHEDULER = "fairshare_web.beat:Scheduler"
 CELERY_BEAT_SCHEDULE = {
     "sweep-runs": {"task": "apps.runs.tasks.sweep_runs", "schedule": float(FAIRSHARE_SWEEP_S)},
     "apply-rules-for-members": {"task": "apps.mapping.tasks.apply_rules_for_members", "schedule": 120.0},
-    "apply-dates-of-shares": {"task": "apps.policies.tasks.apply_dates_of_shares", "schedule": 300.0},
+    "apply-dates-of-shares": {"task": "apps.policies.tasks.apply_dates_of_shares", "schedule": float(FAIRSHARE_TICK_S)},
     "publish-due-changes": {"task": "apps.policies.tasks.publish_due_changes", "schedule": float(FAIRSHARE_TICK_S)},
     "recompute-stale": {"task": "apps.priorities.tasks.recompute_stale", "schedule": float(FAIRSHARE_TICK_S)},
     "build-series-stale": {"task": "apps.analytics.tasks.build_series_stale", "schedule": 60.0},

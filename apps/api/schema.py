@@ -21,6 +21,7 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.renderers import OpenApiJsonRenderer, OpenApiYamlRenderer
 
 from apps.api import errors
+from apps.api.byte_order_mark import PARAMETER_SCHEMA
 from apps.api.rendering import is_known
 from apps.core.errors import Unavailable
 from apps.core.release import schema_file
@@ -94,13 +95,15 @@ _METHODS = {"get", "put", "post", "patch", "delete"}
 
 
 def add_problems(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
-    """Every operation may answer with a problem document."""
+    """Every operation may answer with a problem document; one that answers with CSV has the parameter `bom`."""
     result.setdefault("components", {}).setdefault("schemas", {})["Problem"] = _PROBLEM
     content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
     for path in result["paths"].values():
         for method, operation in path.items():
             if method not in _METHODS:
                 continue
+            if "text/csv" in operation["responses"].get("200", {}).get("content", {}):
+                operation.setdefault("parameters", []).append(PARAMETER_SCHEMA)
             texts = _ANYWHERE if method == "get" else {**_ANYWHERE, **_WITH_BODY}
             for status, text in texts.items():
                 operation["responses"].setdefault(status, {"description": text, "content": content})

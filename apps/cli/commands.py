@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Any
 
 from django.conf import settings
@@ -13,7 +11,6 @@ from django.db import OperationalError
 from apps.core.errors import DomainError, Invalid, TooLarge
 
 REFUSED, BAD_INPUT = 1, 2
-_PIPE_CLOSED = 141  # as a shell reports a program that SIGPIPE ended
 _MOST_PLACES = 20
 
 
@@ -28,9 +25,6 @@ class OperatorCommand(BaseCommand):
             raise CommandError(_described(error), returncode=status) from error
         except OperationalError as error:
             raise CommandError(_no_database(error), returncode=REFUSED) from error
-        except BrokenPipeError:  # `| head` has read enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered has nowhere to go
-            raise SystemExit(_PIPE_CLOSED) from None
 
 
 def _described(error: DomainError) -> str:

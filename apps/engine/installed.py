@@ -36,17 +36,27 @@ def load_installed(
     found: dict[str, Brought] = {}
     package: dict[str, str] = {}
     refused = []
-    for point in sorted(entry_points(group=group), key=lambda point: (_package_of(point), point.name)):
+    for point in sorted(entry_points(group=group), key=lambda point: (package_of(point), point.name)):
         try:
             if is_taken(point.name):
                 raise ValueError(f"the name {point.name!r} is taken by one of ours")
             if point.name in found:
                 raise ValueError(f"the name {point.name!r} is taken by the package {package[point.name]}")
             found[point.name] = check(point.name, _loaded(point))
-            package[point.name] = _package_of(point)
+            package[point.name] = package_of(point)
         except ValueError as error:
-            refused.append(Refused(group, point.name, _package_of(point), str(error)))
+            refused.append(Refused(group, point.name, package_of(point), str(error)))
     return Installed(found, package, tuple(refused))
+
+
+def unknown_groups(known: Iterable[str]) -> list[EntryPoint]:
+    """Entry points of a group `fairshare.…` that isn't one of `known`: a slip of the pen, which nothing reads."""
+    groups = {each for each in entry_points().groups if each.startswith("fairshare.")} - set(known)
+    return [point for group in sorted(groups) for point in entry_points(group=group)]
+
+
+def package_of(point: EntryPoint) -> str:
+    return point.dist.name if point.dist is not None else point.module.partition(".")[0]
 
 
 def told_why(installed: Installed[Brought], name: str) -> str:
@@ -77,7 +87,3 @@ def _loaded(point: EntryPoint) -> object:
     if isinstance(loaded, type):
         raise ValueError(f"{point.value} is a class: the entry point must name an instance")
     return loaded
-
-
-def _package_of(point: EntryPoint) -> str:
-    return point.dist.name if point.dist is not None else point.module.partition(".")[0]

@@ -13,6 +13,7 @@ from django.utils.translation import ngettext
 from apps.federation.grid.totals import Grid
 from apps.figures import axes, traces
 from apps.figures.figure import Column, Figure, Table
+from apps.priorities.sentences.numbers import count
 
 MOST_NODES = 8  # of a column; the rest is one node, “others”
 
@@ -146,7 +147,7 @@ def _table(flows: Flows) -> Table:
     return Table(
         columns=(Column(_("Entry"), is_number=False), *(Column(site) for site in flows.sites), Column(_("All"))),
         rows=[
-            [name, *(f"{one:,.0f}" for one in row), f"{sum(row):,.0f}"]
+            [name, *(count(one) for one in row), count(sum(row))]
             for name, row in zip(flows.entries, flows.core_h, strict=True)
         ],
         raw=[[name, *row, sum(row)] for name, row in zip(flows.entries, flows.core_h, strict=True)],

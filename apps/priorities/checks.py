@@ -6,20 +6,36 @@ from typing import Any
 
 from django.core.checks import CheckMessage, Warning
 
+from apps.engine import algorithms, operators
 from apps.engine.algorithms import brought_algorithms, read_algorithm
 from apps.engine.algorithms.packages import disproved
 from apps.engine.analysis.properties import measured_algorithms, measured_operators
-from apps.engine.installed import Installed
+from apps.engine.installed import Installed, package_of, unknown_groups
+from apps.engine.jobs import benefits
 from apps.engine.jobs.benefits import brought_benefits
 from apps.engine.operators import brought_operators
+from apps.usage.parsers import packages
+from apps.usage.parsers.registry import installed_formats
 
 REFUSED = "fairshare.W001"
 OTHERWISE = "fairshare.W002"
+UNKNOWN = "fairshare.W003"
+GROUPS = (
+    algorithms.ENTRY_POINT_GROUP,
+    operators.ENTRY_POINT_GROUP,
+    benefits.ENTRY_POINT_GROUP,
+    packages.ENTRY_POINT_GROUP,
+)
 
 
 def check_packages(**_more: Any) -> list[CheckMessage]:
     """One warning for each entry point that is refused, and for each property that is declared and isn't measured."""
-    groups: tuple[Installed[Any], ...] = (brought_algorithms(), brought_operators(), brought_benefits())
+    groups: tuple[Installed[Any], ...] = (
+        brought_algorithms(),
+        brought_operators(),
+        brought_benefits(),
+        installed_formats(),
+    )
     refused = [
         Warning(
             f"Package {refused.package}: {refused.group} {refused.name!r} is refused: {refused.reason}.",
@@ -30,22 +46,35 @@ def check_packages(**_more: Any) -> list[CheckMessage]:
         for brought in groups
         for refused in brought.refused
     ]
-    return [*refused, *_declared_otherwise()]
+    return [*refused, *_declared_otherwise(), *_unknown_groups()]
+
+
+def _unknown_groups() -> list[CheckMessage]:
+    """Entry points of a group that nothing reads."""
+    return [
+        Warning(
+            f"Package {package_of(point)}: nothing reads the entry point {point.name!r} of {point.group!r}.",
+            hint=f"Groups are {', '.join(GROUPS)}.",
+            obj=package_of(point),
+            id=UNKNOWN,
+        )
+        for point in unknown_groups(GROUPS)
+    ]
 
 
 def _declared_otherwise() -> list[CheckMessage]:
-    operators, algorithms = brought_operators(), brought_algorithms()
-    declared = {name: algorithms.found[name].properties(read_algorithm(name)) for name in measured_algorithms()}
+    by_operator, by_algorithm = brought_operators(), brought_algorithms()
+    declared = {name: by_algorithm.found[name].properties(read_algorithm(name)) for name in measured_algorithms()}
     return [
         *(
             _otherwise(
-                operators.package[name], f"operator {name!r}", each, getattr(operators.found[name].properties, each)
+                by_operator.package[name], f"operator {name!r}", each, getattr(by_operator.found[name].properties, each)
             )
             for name, measured in measured_operators().items()
-            for each in measured.contradicts(operators.found[name].properties)
+            for each in measured.contradicts(by_operator.found[name].properties)
         ),
         *(
-            _otherwise(algorithms.package[name], f"algorithm {name!r}", each, True)
+            _otherwise(by_algorithm.package[name], f"algorithm {name!r}", each, True)
             for name, measured in measured_algorithms().items()
             for each in disproved(measured, declared[name])
         ),

@@ -250,14 +250,15 @@ const hasOwnUndo = (target) => {
   return field && !(field.matches("input.cell") && field.value === (field.dataset.saved ?? field.getAttribute("value")));
 };
 
-document.addEventListener("keydown", (event) => {
+document.addEventListener("keydown", async (event) => {
   if (!(event.ctrlKey || event.metaKey) || event.altKey || hasOwnUndo(event.target)) return;
   const key = event.key.toLowerCase();
   const id = key === "y" || (key === "z" && event.shiftKey) ? "redo" : key === "z" ? "undo" : "";
-  const button = id && document.getElementById(id);
-  if (!button || dialog.open) return;
+  if (!id || !document.getElementById(id) || dialog.open) return;
   event.preventDefault();
-  button.form.requestSubmit(button);
+  if (!(await queue.drained())) return;  // an edit on its way is undone too, once it has arrived
+  const button = document.getElementById(id);
+  button?.form.requestSubmit(button);
 });
 
 // --- Dialogs -------------------------------------------------------------------------------------------------------

@@ -356,3 +356,18 @@ def test_by_touch_on_a_small_screen(grid: Grid, draft: ChangeSet, browser: Any, 
     saved(page, 2)
     assert [each["op"] for each in stored(draft)] == ["set_shares", "archive"]
     assert Policy.objects.get(slug=SLUG).head_number == 2
+
+
+def test_undo_that_follows_at_once_undoes_the_edit_on_its_way(grid: Grid, page: Page, draft: ChangeSet) -> None:
+    before = cell(page, grid, "/atlas").input_value()
+    row(page, grid, "/atlas").focus()
+    page.keyboard.press("F2")
+    page.keyboard.type("130")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Control+z")
+    expect(cell(page, grid, "/atlas")).to_have_value(before)
+    saved(page, 0)
+    expect(cell(page, grid, "/atlas/alice")).to_have_value("1")
+    page.keyboard.press("Enter")
+    saved(page, 0)
+    assert stored(draft) == []

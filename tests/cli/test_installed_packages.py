@@ -149,13 +149,13 @@ def test_the_system_check_names_each_refused_entry_point_once(installed: Path, t
     announced = (
         "[fairshare.algorithms]\naequus = taken:LEAST_USED\nleast-used = taken:LEAST_USED\nother = taken:LEAST_USED\n"
         "[fairshare.operators]\nrelative-3 = taken:HALFWAY\nseven = taken:NUMBER\n"
-        "[fairshare.benefits]\ncpu_s = taken:ENERGY\n"
+        "[fairshare.benefits]\ncpu_s = taken:ENERGY\n[fairshare.accounting_formats]\nswf = taken:MINUTES\n"
     )
     folder = broken(tmp_path, "taken", code, announced)
     found = manage("check", path=Path(f"{folder}{os.pathsep}{installed}"))
     assert found.returncode == 0
     warned = [line for line in found.stderr.splitlines() if "fairshare.W001" in line]
-    assert len(warned) == 6
+    assert len(warned) == 7
     for named in (
         ("fairshare.algorithms", "'aequus'"),
         ("fairshare.algorithms", "'least-used'", "fairshare-example"),
@@ -163,8 +163,40 @@ def test_the_system_check_names_each_refused_entry_point_once(installed: Path, t
         ("fairshare.operators", "'relative-3'"),
         ("fairshare.operators", "Operator", "int"),
         ("fairshare.benefits", "'cpu_s'"),
+        ("fairshare.accounting_formats", "'swf'"),
     ):
         assert sum(all(each in line for each in named) for line in warned) == 1, named
+
+
+def test_an_entry_point_of_a_group_that_nothing_reads_is_named(installed: Path, tmp_path: Path) -> None:
+    announced = (
+        "[fairshare.operator]\nhalf = slip:HALFWAY\n[fairshare.aging]\nown = slip:HALFWAY\n[other.group]\na = slip:A\n"
+    )
+    folder = broken(tmp_path, "slip", "from fairshare_example import *\n", announced)
+    found = manage("check", path=Path(f"{folder}{os.pathsep}{installed}"))
+    warned = [line for line in found.stderr.splitlines() if "fairshare.W003" in line]
+    assert found.returncode == 0
+    assert len(warned) == 2
+    assert all("Package slip" in line for line in warned)
+    assert any("'fairshare.operator'" in line for line in warned)
+    assert "fairshare.operators, " in found.stderr
+
+
+def test_an_installed_accounting_format_is_recognised_and_read(installed: Path) -> None:
+    program = (
+        "import io, sys\nfrom datetime import UTC, datetime\n"
+        "from apps.usage.parsers.base import Reading\nfrom apps.usage.parsers.registry import FORMATS, format_of\n"
+        "data = sys.stdin.buffer.read()\n"
+        "(piece,) = format_of('auto', data).parse(io.BytesIO(data), Reading(at=datetime(2100, 1, 1, tzinfo=UTC)))\n"
+        "print(list(FORMATS)[-1], piece.batch.cpus.tolist(), (piece.batch.end_us - piece.batch.start_us).tolist(),"
+        " [(one.line, one.code) for one in piece.rejections])\n"
+    )
+    data = b"# minutes\n1 a g 1795000000 90 4\n2 b g yesterday 1 1\n"
+    environ = {**os.environ, "PYTHONPATH": f"{installed}{os.pathsep}{REPOSITORY}"}
+    ended = subprocess.run(
+        [sys.executable, "-c", program], input=data, capture_output=True, check=False, env=environ, cwd=REPOSITORY
+    )
+    assert ended.stdout.decode() == "minutes [4.0] [5400000000] [(3, 'bad_line')]\n", ended.stderr.decode()
 
 
 def test_without_packages_the_system_check_is_silent(tmp_path: Path) -> None:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
+from apps.dashboard.charges import presenters as charges
+from apps.dashboard.federation import presenters as federation
 from apps.dashboard.figures.bars import State
+from apps.dashboard.imports import reports
 from apps.dashboard.shell import presentation
+from apps.notices.kinds import drift, ending_allocations, unmapped_usage
 
+ROOT = Path(__file__).resolve().parent.parent.parent
 NOW = datetime(2026, 12, 1, 12, 4, tzinfo=UTC)
 
 
@@ -99,3 +105,41 @@ def test_shares_read_as_they_were_typed() -> None:
 def test_a_column_of_shares_keeps_six_digits(value: float | None, text: str) -> None:
     assert presentation.shares_short(value) == text
     assert presentation.shares_short(None) == presentation.shares(None)
+
+
+# --- Rounded, never cut -----------------------------------------------------------------------------------------------
+SHARE = {"path": "/a", "name": "a", "days": 7, "is_starved": True, "deviation": 0.0296}
+ALLOCATED = {"path": "/a", "ends_on": "2026-12-31", "core_h": 1_239.9, "is_over": False}
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        (presentation.count(123.9), "124"),
+        (presentation.number(12.96, 1), "13.0"),
+        (presentation.number(1_239.996, 2), "1,240.00"),
+        (presentation.duration(90.7), "91\u00a0s"),
+        (charges.hours(123.9 * 3600), "124"),
+        (charges.hours(1.999 * 3600), "2.00"),
+        (reports.size(12_960_000), "13\u00a0MB"),
+        (reports.size(1_299_000), "1.3\u00a0MB"),
+        (federation.took(0.0599), "60\u00a0ms"),
+        (drift.KIND.describe(SHARE).text, "3.0 points"),
+        (unmapped_usage.KIND.describe({"fraction": 0.1296, "n": 1, "policy": "a"}).text, "13.0 %"),
+        (ending_allocations.KIND.describe(ALLOCATED).text, "1,240 core-hours"),
+    ],
+)
+def test_numbers_are_rounded_and_not_cut(text: str, part: str) -> None:
+    assert part in text
+
+
+def test_one_module_formats_numbers_for_sentences_pages_and_mails() -> None:
+    """Django's `number_format` cuts decimals off, and its filters bring a rule of their own."""
+    own = re.compile(r"number_format|floatformat|intcomma|\blocalize\b|humanize")
+    files = [
+        *(ROOT / "apps").rglob("*.py"),
+        *(ROOT / "templates").rglob("*.html"),
+        *(ROOT / "templates").rglob("*.txt"),
+    ]
+    found = {str(path.relative_to(ROOT)) for path in files if own.search(path.read_text("utf-8"))}
+    assert found == {"apps/priorities/sentences/numbers.py"}

@@ -6,9 +6,11 @@ import json
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
@@ -385,3 +387,19 @@ def test_a_whole_tree_on_a_moved_policy_is_told_and_not_put_in_force(
     sent = decide(client, made.change_set, "publish")
     assert read(sent, 409).one("#refusal").attributes["data-code"] == "stale_document"
     assert Policy.objects.get(slug=SLUG).head_number == 3
+
+
+def test_a_time_that_clocks_skip_is_refused_and_a_repeated_one_is_the_first(bob: User, settings: Any) -> None:
+    settings.TIME_ZONE = "Europe/Stockholm"
+    change_set, htmx = drafted(bob, MORE), {"HX-Request": "true"}
+    client = signed_in(bob)
+    with timezone.override(ZoneInfo("Europe/Stockholm")):
+        where = f"/changes/{change_set.pk}/_instant?effective_at="
+        skipped = read(client.get(f"{where}2027-03-28T02:30", headers=htmx)).text("[data-testid=is-skipped]")
+        assert ("01:30" in skipped, "03:30" in skipped) == (True, True)
+        repeated = read(client.get(f"{where}2027-10-31T02:30", headers=htmx))
+        assert repeated.has("[data-testid=is-repeated]")
+        assert "2027-10-31 00:30 UTC" in repeated.text("#instant")
+        assert not read(client.get(f"{where}2027-10-31T03:30", headers=htmx)).has("[data-testid=is-repeated]")
+        refused = decide(client, change_set, "schedule", effective_at="2027-03-28T02:30")
+    assert read(refused, 422).error_codes() == ["nonexistent_time"]

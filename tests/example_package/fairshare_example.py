@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, BinaryIO
+
 import numpy as np
 
 from apps.engine.algorithms.base import Column, PriorityResult, finish
@@ -9,6 +13,7 @@ from apps.engine.algorithms.inputs import Compared, Prepared
 from apps.engine.jobs.benefits import Benefit
 from apps.engine.operators import Operator, Properties
 from apps.engine.parameters import Parameter, Settings, number
+from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordBatch, RecordRow, Rejection
 
 
 class LeastUsed:
@@ -69,3 +74,38 @@ HALFWAY = Operator(
 ENERGY = Benefit(
     "energy", "Energy", "watts · run_s", "joules", ("watts", "run_s"), lambda job: job["watts"] * job["run_s"]
 )
+
+
+class Minutes:
+    """Lines of a job: id, user, group, end (seconds since 1970), minutes, cores."""
+
+    name = "minutes"
+    label = "Minutes"
+    extensions = (".minutes",)
+    reference = "An example"
+    sample = "# minutes\n17 alice physics 1795000000 90 4\n18 bob biology 1795003600 10 1\n"
+    fields = (FieldNote("minutes", "start: that long before the end"), FieldNote("cores", "cpus"))
+    needs_zone = False
+    is_listing = False
+
+    def sniff(self, head: bytes) -> bool:
+        return head.startswith(b"# minutes\n")
+
+    def parse(self, stream: BinaryIO, reading: Reading, *, resume: Mapping[str, Any] | None = None) -> Iterator[Parsed]:
+        """One piece of the whole file: `resume` is never given, because no piece names a place to go on from."""
+        rows, lines, rejections = [], [], []
+        for at, line in enumerate(stream, 1):
+            if line.startswith(b"#"):
+                continue
+            try:
+                job, user, group, end, minutes, cores = line.decode().split()
+                end_at = datetime.fromtimestamp(int(end), UTC)
+                start_at = end_at - timedelta(minutes=float(minutes))
+                rows.append(RecordRow(job, user, group, start_at=start_at, end_at=end_at, cpus=float(cores)))
+                lines.append(at)
+            except ValueError as error:
+                rejections.append(Rejection(at, "bad_line", str(error), line[:60].decode(errors="replace")))
+        yield Parsed(RecordBatch.from_rows(rows, lines), rejections, n_lines=len(rows) + len(rejections))
+
+
+MINUTES = Minutes()

@@ -11,6 +11,8 @@ from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.priorities.sentences.numbers import count, number
+
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
@@ -43,9 +45,9 @@ def _shown(value: Any) -> str:
     if isinstance(value, date):
         return formats.date_format(value, "j M Y")
     if isinstance(value, int):
-        return formats.number_format(value, 0, force_grouping=True)
+        return count(value)
     if isinstance(value, float):
-        return formats.number_format(round(value, 1), 1, force_grouping=True)
+        return number(value, 1)
     return str(value)
 
 

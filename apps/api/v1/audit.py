@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from apps.accounts.audit_log import last_check
 from apps.accounts.models import AuditEvent
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, SELF_READ, Scopes, actor_of
+from apps.api.instants import UtcTimeField
 from apps.api.v1.shapes import InstantField, asked, decode_cursor, encode_cursor
 from apps.api.views import APIView
 from apps.core import clock
@@ -23,7 +24,7 @@ _PAGE = 100
 
 class AuditEventSerializer(serializers.Serializer[Any]):
     id = serializers.IntegerField()
-    at = serializers.DateTimeField()
+    at = UtcTimeField()
     actor = serializers.CharField(source="actor_name")
     verb = serializers.CharField()
     outcome = serializers.ChoiceField(AuditEvent.Outcome.choices)
@@ -56,7 +57,7 @@ class AuditEventSerializer(serializers.Serializer[Any]):
 
 
 class AuditCheckSerializer(serializers.Serializer[Any]):
-    checked_at = serializers.DateTimeField()
+    checked_at = UtcTimeField()
     rows = serializers.IntegerField(source="n_rows", help_text="Up to which everything held")
     broken_row = serializers.IntegerField(source="broken_id", allow_null=True)
 

@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, SELF_READ, Scopes, actor_of
+from apps.api.instants import UtcTimeField
 from apps.api.v1.shapes import asked, decode_cursor, entry_uid, list_of, listed
 from apps.api.views import APIView
 from apps.policies.settings import APPROACHES, RESOURCES
@@ -50,7 +51,7 @@ class ChargedHourSerializer(serializers.Serializer[Any]):
         help_text="after: begins after the instant. old: out of the window. held: came from another source too",
     )
 
-    @extend_schema_field(serializers.DateTimeField())
+    @extend_schema_field(UtcTimeField())
     def get_at(self, hour: HourLine) -> str:
         return datetime.fromtimestamp(hour.hour_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -68,8 +69,8 @@ class ChargeSerializer(serializers.Serializer[Any]):
     note = serializers.CharField(source="record.note", help_text="vanished: a listing missed it, and it was closed")
     is_charge = serializers.BooleanField(source="record.is_charge", help_text="Charged, and no job")
     site = serializers.CharField(source="record.site")
-    start = serializers.DateTimeField(source="record.start_at", allow_null=True)
-    end = serializers.DateTimeField(source="record.end_at", allow_null=True)
+    start = UtcTimeField(source="record.start_at", allow_null=True)
+    end = UtcTimeField(source="record.end_at", allow_null=True)
     run_s = serializers.FloatField(source="charge.run_s")
     requested_left_s = serializers.FloatField(source="charge.requested_left_s", help_text="Of a running job, never < 0")
     resources = ChargedResourceSerializer(source="charge.lines", many=True)
@@ -134,14 +135,14 @@ class AdjustmentSerializer(serializers.Serializer[Any]):
     amount_s = serializers.FloatField(
         source="adjustment.amount_s", help_text="Seconds of the resource; below 0: given back"
     )
-    at = serializers.DateTimeField(source="adjustment.at", help_text="As if used then; it ages from that hour on")
+    at = UtcTimeField(source="adjustment.at", help_text="As if used then; it ages from that hour on")
     counted_s = serializers.FloatField(
         source="counted", help_text="What it comes to in the policy's metric as of the newest snapshot"
     )
     note = serializers.CharField(source="adjustment.note")
     reason = serializers.CharField(source="adjustment.reason")
     author = serializers.CharField(source="adjustment.author_name")
-    created_at = serializers.DateTimeField(source="adjustment.created_at")
+    created_at = UtcTimeField(source="adjustment.created_at")
     since = serializers.IntegerField(source="adjustment.since", help_text="The revision that published it")
     until = serializers.IntegerField(
         source="adjustment.until", allow_null=True, help_text="The revision that revoked it; null: valid"

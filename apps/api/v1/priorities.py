@@ -15,6 +15,7 @@ from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, PRIORITIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.figures import TABLE_ANSWERS, TableFormatField, table_response
+from apps.api.instants import UtcTimeField
 from apps.api.transport import READS
 from apps.api.v1 import answers
 from apps.api.v1.shapes import InstantField, asked, decode_cursor, list_of, listed, sent
@@ -95,8 +96,8 @@ class AnswerSerializer(serializers.Serializer[Any]):
     policy = serializers.CharField()
     snapshot = serializers.IntegerField()
     revision = serializers.IntegerField()
-    as_of = serializers.DateTimeField()
-    computed_at = serializers.DateTimeField()
+    as_of = UtcTimeField()
+    computed_at = UtcTimeField()
     age_s = serializers.FloatField()
     algorithm = AlgorithmField()
     results = PrioritySerializer(many=True, required=False)
@@ -212,8 +213,8 @@ class _PriorityTableSerializer(serializers.Serializer[Any]):
 class SnapshotSerializer(serializers.Serializer[Any]):
     id = serializers.IntegerField()
     revision = serializers.IntegerField(source="revision_number")
-    as_of = serializers.DateTimeField()
-    computed_at = serializers.DateTimeField()
+    as_of = UtcTimeField()
+    computed_at = UtcTimeField()
     duration_s = serializers.FloatField()
     ranked = serializers.IntegerField(source="n_ranked")
     engine_version = serializers.CharField()

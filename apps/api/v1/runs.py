@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import ANY, Scopes, actor_of
+from apps.api.instants import UtcTimeField
 from apps.api.views import APIView
 from apps.runs import selectors
 from apps.runs.models import Run
@@ -36,9 +37,9 @@ class RunSerializer(serializers.Serializer[Any]):
     result = serializers.DictField()
     error = serializers.SerializerMethodField()
     attempts = serializers.IntegerField()
-    created_at = serializers.DateTimeField()
-    started_at = serializers.DateTimeField(allow_null=True)
-    finished_at = serializers.DateTimeField(allow_null=True)
+    created_at = UtcTimeField()
+    started_at = UtcTimeField(allow_null=True)
+    finished_at = UtcTimeField(allow_null=True)
 
     @extend_schema_field(ProgressSerializer)
     def get_progress(self, run: Run) -> dict[str, Any]:

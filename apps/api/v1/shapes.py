@@ -19,6 +19,7 @@ from rest_framework.response import Response
 
 from apps.api.authentication import actor_of
 from apps.api.errors import Refusal
+from apps.api.instants import UtcTimeField
 from apps.core import clock
 from apps.core.errors import FieldProblem
 from apps.mapping.permissions import see
@@ -138,9 +139,9 @@ class InstantField(serializers.CharField):
 
 class MomentSerializer(serializers.Serializer[Any]):
     revision = serializers.IntegerField(help_text="Current then")
-    since = serializers.DateTimeField()
-    until = serializers.DateTimeField(allow_null=True, help_text="null: it still is")
-    as_of = serializers.DateTimeField(allow_null=True, help_text="Of the numbers; null: none are kept from then")
+    since = UtcTimeField()
+    until = UtcTimeField(allow_null=True, help_text="null: it still is")
+    as_of = UtcTimeField(allow_null=True, help_text="Of the numbers; null: none are kept from then")
     snapshot_revision = serializers.IntegerField(allow_null=True, help_text="That the numbers were computed on")
     reconstructed = serializers.BooleanField(help_text="Computed later, for that instant")
     notes = SaidSerializer(many=True, help_text="Where the numbers are from, and what became known later")
@@ -175,7 +176,7 @@ _FIELDS: dict[type, type[serializers.Field[Any, Any, Any, Any]]] = {
     int: serializers.IntegerField,
     float: serializers.FloatField,
     bool: serializers.BooleanField,
-    datetime: serializers.DateTimeField,
+    datetime: UtcTimeField,
 }
 
 

@@ -13,6 +13,7 @@ from apps.accounts import selectors, services
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token, User
 from apps.api.authentication import Scopes, actor_of
+from apps.api.instants import UtcTimeField
 from apps.api.v1.shapes import list_of, listed, sent
 from apps.api.views import APIView
 from apps.core import clock
@@ -29,10 +30,10 @@ class TokenSerializer(serializers.Serializer[Any]):
     policy = serializers.CharField(source="policy_slug")
     subtree = serializers.UUIDField(source="subtree_uid", allow_null=True)
     source_slug = serializers.CharField()
-    created_at = serializers.DateTimeField()
-    expires_at = serializers.DateTimeField()
-    last_used_at = serializers.DateTimeField(allow_null=True)
-    revoked_at = serializers.DateTimeField(allow_null=True)
+    created_at = UtcTimeField()
+    expires_at = UtcTimeField()
+    last_used_at = UtcTimeField(allow_null=True)
+    revoked_at = UtcTimeField(allow_null=True)
 
     def get_prefix(self, token: Token) -> str:
         return f"fsh_{token.public_id}"

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from math import inf, isinf
 from typing import Any
 
-from django.utils import formats
 from django.utils.translation import gettext as _
 
 from apps.analytics.operators.sentences import operator_text, resolution_text
@@ -258,7 +257,7 @@ def quotient(value: float) -> str:
         return "∞" if value > 0 else f"{presentation.MINUS}∞"
     if value == 0 or 1e-3 <= abs(value) < _MOST_TIMES:
         digits = 2 if abs(value) >= 1 or value == 0 else 4
-        return formats.number_format(round(value, digits), digits, force_grouping=True).rstrip("0").rstrip(".,")
+        return presentation.number(value, digits).rstrip("0").rstrip(".,")
     return f"{value:.2g}"
 
 

@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from apps.accounts.models import AuditEvent
 from apps.dashboard.history.presenters import day_heading
+from apps.dashboard.shell import presentation
 from apps.policies.audit_reading import AuditCount, AuditReader
 from apps.policies.models import Grant
 
@@ -272,13 +273,13 @@ def _role(event: AuditEvent) -> str:
 
 def count_words(found: AuditCount) -> str:
     """41 events in 7 days, one refused."""
-    shown = f"{found.n:,}" if found.is_all else _("Over %(n)s") % {"n": f"{found.n:,}"}
+    shown = presentation.count(found.n) if found.is_all else _("Over %(n)s") % {"n": presentation.count(found.n)}
     told = ngettext("%(n)s event in 7 days", "%(n)s events in 7 days", found.n) % {"n": shown}
     if not found.n:
         return _("Nothing happened in 7 days")
     if not found.n_refused:
         return told + _(", none refused")
-    return told + _(", %(n)s refused") % {"n": f"{found.n_refused:,}"}
+    return told + _(", %(n)s refused") % {"n": presentation.count(found.n_refused)}
 
 
 # --- Rows -------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.urls import reverse
-from django.utils import formats
 from django.utils.translation import gettext as _
 
 from apps.dashboard.review import words as change_words
@@ -114,7 +113,7 @@ def hours(seconds: float) -> str:
     value = seconds / 3600
     if 0 < value < 0.005:
         return presentation.core_hours(seconds)
-    return formats.number_format(value, 2 if value < 100 else 0, force_grouping=True) if value else "0"
+    return presentation.number(value, 2 if value < 100 else 0) if value else "0"
 
 
 def unit_of(settings: PolicySettings) -> str:
@@ -162,7 +161,7 @@ def _hour(row: HourLine) -> HourRow:
         at=datetime.fromtimestamp(row.hour_s, UTC),
         charged=hours(row.charged),
         age=presentation.age(row.age_s),
-        weight=formats.number_format(row.weight, 4),
+        weight=presentation.number(row.weight, 4),
         counted=hours(row.counted),
         note=notes[row.why],
     )

@@ -89,8 +89,8 @@ def size(n_bytes: int) -> str:
     if n_bytes < 1_000:
         return f"{n_bytes}{presentation.NBSP}B"
     if n_bytes < 1_000_000:
-        return f"{n_bytes / 1_000:.0f}{presentation.NBSP}kB"
-    return f"{n_bytes / 1_000_000:.1f}{presentation.NBSP}MB"
+        return f"{presentation.count(n_bytes / 1_000)}{presentation.NBSP}kB"
+    return f"{presentation.number(n_bytes / 1_000_000, 1)}{presentation.NBSP}MB"
 
 
 def title(mount: Mount, at: datetime) -> Keyed:

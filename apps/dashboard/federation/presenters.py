@@ -115,8 +115,8 @@ def allowed_words(seconds: float) -> str:
 def took(seconds: float) -> str:
     """84 ms, 1.2 s."""
     if seconds < 1:
-        return f"{seconds * 1000:.0f}{presentation.NBSP}ms"
-    return f"{seconds:.1f}{presentation.NBSP}s"
+        return f"{presentation.count(seconds * 1000)}{presentation.NBSP}ms"
+    return f"{presentation.number(seconds, 1)}{presentation.NBSP}s"
 
 
 def meter(age_s: float | None, allowed_s: float) -> Meter | None:

@@ -182,7 +182,7 @@ def size(n_bytes: int) -> str:
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if n_bytes >= factor:
             value = n_bytes / factor
-            return f"{formats.number_format(value, 1 if value < 10 else 0)}{presentation.NBSP}{unit}"
+            return f"{presentation.number(value, 1 if value < 10 else 0)}{presentation.NBSP}{unit}"
     return ngettext("%(n)s byte", "%(n)s bytes", n_bytes) % {"n": n_bytes}
 
 

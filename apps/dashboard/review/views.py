@@ -20,6 +20,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from apps.analytics.review import ReviewPage
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound, Stale
+from apps.core.local_time import NoSuchTime, instant_of, is_repeated
 from apps.dashboard.review import words as change_words
 from apps.dashboard.review.pages import STATES, Decision, open_page, page_context, tab_context, tab_url
 from apps.dashboard.shell import presentation
@@ -55,17 +56,25 @@ def read_decision(data: QueryDict) -> DecisionForm:
     typed = data.get("effective_at", "").strip()[:40]
     number = data.get("version", "")
     version = int(number) if number.isascii() and number.isdecimal() and len(number) < 10 else 0
-    effective_at = read_local(typed)
+    effective_at: datetime | None = None
     problem, code = "", ""
+    try:
+        effective_at = read_local(typed)
+    except NoSuchTime as error:
+        code, problem = "nonexistent_time", skipped_words(error)
     if step == "request-changes" and not text:
         code, problem = "text_missing", _("Enter what should change: the author reads it.")
-    elif step == "schedule" and effective_at is None:
+    elif step == "schedule" and effective_at is None and not problem:
         code, problem = "no_time", _("Enter a date and time, such as 2027-01-01 08:00.")
     return DecisionForm(step, version, text, typed, effective_at, problem, code)
 
 
 def read_local(typed: str) -> datetime | None:
-    """A date and time of the site's zone; at the change of clocks, the earlier of two, the later side of a gap."""
+    """A date and time of the site's zone.
+
+    Raises:
+        NoSuchTime: clocks skip it.
+    """
     try:
         naive = datetime.fromisoformat(typed)
     except ValueError:
@@ -73,9 +82,15 @@ def read_local(typed: str) -> datetime | None:
     if naive.tzinfo is not None:
         return naive.astimezone(UTC)
     try:
-        return timezone.make_aware(naive).astimezone(UTC)
+        return instant_of(naive, timezone.get_current_timezone())
     except OverflowError:
         return None
+
+
+def skipped_words(error: NoSuchTime) -> str:
+    """The two local times around the hour that clocks skip."""
+    before, after = (presentation.clock_time(at, clock.now()) for at in (error.before, error.after))
+    return _("Clocks skip that time: choose %(before)s or %(after)s.") % {"before": before, "after": after}
 
 
 # --- One change set ---------------------------------------------------------------------------------------------------
@@ -119,9 +134,17 @@ def instant(request: HttpRequest, change_set: int) -> HttpResponse:
 
 
 def instant_context(typed: str) -> dict[str, Any]:
-    at = read_local(typed)
+    at: datetime | None = None
+    skipped = ""
+    try:
+        at = read_local(typed)
+    except NoSuchTime as error:
+        skipped = skipped_words(error)
+    zone = timezone.get_current_timezone()
     return {
         "instant": at,
+        "skipped": skipped,
+        "is_repeated": at is not None and is_repeated(at.astimezone(zone).replace(tzinfo=None), zone),
         "instant_words": "" if at is None else at.strftime("%Y-%m-%d %H:%M UTC"),
         "is_past": at is not None and at <= clock.now(),
         "zone": timezone.get_current_timezone_name(),

@@ -16,9 +16,10 @@ from apps.dashboard.figures.bars import USUAL_TOLERANCE, State, Tolerance
 from apps.priorities.sentences.numbers import MINUS as MINUS
 from apps.priorities.sentences.numbers import NBSP as NBSP
 from apps.priorities.sentences.numbers import UNKNOWN as UNKNOWN
+from apps.priorities.sentences.numbers import as_typed as as_typed
 from apps.priorities.sentences.numbers import count as count
 from apps.priorities.sentences.numbers import factor as factor
-from apps.priorities.sentences.numbers import number
+from apps.priorities.sentences.numbers import number as number
 from apps.priorities.sentences.numbers import percent as percent
 from apps.priorities.sentences.numbers import points as points
 from apps.priorities.sentences.numbers import points_phrase as points_phrase
@@ -71,7 +72,7 @@ def shares(value: float | None) -> str:
     """Stored shares as somebody typed them; None is *inherit*."""
     if value is None:
         return _("inherit")
-    return formats.number_format(f"{value:.10g}" if abs(value) < 1e15 else value, force_grouping=False)
+    return as_typed(value)
 
 
 def shares_short(value: float | None) -> str:
@@ -113,8 +114,8 @@ def duration(seconds: float) -> str:
     """A window or a half-life in the largest unit that fits evenly: 7 d, 36 h, 90 s."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size and seconds % size == 0:
-            return f"{count(int(seconds // size))}{NBSP}{unit}"
-    return f"{count(int(seconds))}{NBSP}s"
+            return f"{count(seconds / size)}{NBSP}{unit}"
+    return f"{count(seconds)}{NBSP}s"
 
 
 def clock_time(at: datetime, now: datetime) -> str:

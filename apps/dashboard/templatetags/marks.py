@@ -178,8 +178,13 @@ def core_hours(value: float | None) -> str:
 
 
 @register.filter
-def number(value: int) -> str:
-    return presentation.count(value)
+def number(value: float, decimals: int = 0) -> str:
+    return presentation.number(value, decimals) if decimals else presentation.count(value)
+
+
+@register.filter
+def as_typed(value: float) -> str:
+    return presentation.as_typed(value)
 
 
 @register.filter

@@ -10,7 +10,6 @@ from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
-from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
@@ -20,6 +19,7 @@ from apps.engine.convergence import DayState, actual_share, day_states, toleranc
 from apps.notices.kinds.base import Finding, Kind, Level, PolicyPlace, Sentence, Term
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.models import Policy
+from apps.priorities.sentences.numbers import points
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
@@ -194,7 +194,7 @@ def is_for(reader: Reader, notice: Notice) -> bool:
 def describe(facts: Mapping[str, Any]) -> Sentence:
     if "groups" in facts:
         return _describe_family(facts)
-    given = {"path": facts["path"], "n": facts["days"], "points": _points(facts)}
+    given = {"path": facts["path"], "n": facts["days"], "points": points(facts["deviation"])}
     if facts["is_starved"]:
         text = _("%(path)s has had waiting jobs and been under its share for %(n)s days (now %(points)s points).")
         return Sentence("drift.starved", facts, text % given)
@@ -208,7 +208,8 @@ def _describe_family(facts: Mapping[str, Any]) -> Sentence:
     under = _("%(name)s under by %(points)s points for %(n)s days")
     over = _("%(name)s over by %(points)s points for %(n)s days")
     named = [
-        (under if one["is_starved"] else over) % {"name": one["name"], "points": _points(one), "n": one["days"]}
+        (under if one["is_starved"] else over)
+        % {"name": one["name"], "points": points(one["deviation"]), "n": one["days"]}
         for one in groups[:_NAMED]
     ]
     more = len(groups) - len(named)
@@ -218,10 +219,6 @@ def _describe_family(facts: Mapping[str, Any]) -> Sentence:
     place = facts["path"] if facts["path"] != "/" else facts["name"]
     given = {"n": len(groups), "path": place, "groups": ", ".join(named)}
     return Sentence("drift.family", facts, text % given)
-
-
-def _points(facts: Mapping[str, Any]) -> str:
-    return str(formats.number_format(abs(facts["deviation"]) * 100, 1))
 
 
 KIND = Kind(

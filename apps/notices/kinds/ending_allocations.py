@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, Term, day_words, days_until
 from apps.policies.allocations.services import allocations_of
 from apps.policies.allocations.summary import ending_soon
+from apps.priorities.sentences.numbers import count
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
@@ -49,7 +50,7 @@ def is_for(reader: Reader, notice: Notice) -> bool:
 
 
 def describe(facts: Mapping[str, Any]) -> Sentence:
-    given = {"path": facts["path"], "day": day_words(facts["ends_on"]), "hours": f"{facts['core_h']:,.0f}"}
+    given = {"path": facts["path"], "day": day_words(facts["ends_on"]), "hours": count(facts["core_h"])}
     if facts["is_over"]:
         text = _("The allocation of %(hours)s core-hours to %(path)s ended on %(day)s; no renewal is planned.")
         return Sentence("ending_allocations.over", facts, text % given)

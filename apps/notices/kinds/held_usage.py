@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from apps.federation.models import HeldHour, Subscription
 from apps.federation.usage_feeds.quarantine import doubted_from
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, facts_of, is_for, key_of, watched, what
+from apps.priorities.sentences.numbers import count
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:
@@ -37,7 +38,7 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
 
 
 def describe(facts: Mapping[str, Any]) -> Sentence:
-    given = {"what": what(facts), "n": int(facts["hours"]), "agreed": f"{facts['agreed_cores']:,.0f}"}
+    given = {"what": what(facts), "n": int(facts["hours"]), "agreed": count(facts["agreed_cores"])}
     texts = []
     if facts.get("doubted_from"):
         since = datetime.fromisoformat(facts["doubted_from"]).astimezone(UTC)
@@ -56,7 +57,7 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
     if facts["running"]:
         texts.append(_("%(what)s reports running jobs on more than its %(agreed)s cores: they don’t count.") % given)
     if facts["reported_cores"]:
-        given["told"] = f"{facts['reported_cores']:,.0f}"
+        given["told"] = count(facts["reported_cores"])
         texts.append(_("%(what)s now declares %(told)s cores; %(agreed)s are approved.") % given)
     return Sentence("held_usage", facts, " ".join(texts))
 

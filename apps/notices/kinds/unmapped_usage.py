@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import Count, Sum
-from django.utils import formats
 from django.utils.translation import gettext_lazy, ngettext
 
 from apps.core.errors import Unavailable
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, Term
 from apps.policies.access.scope import Verb
 from apps.priorities.models import UnmappedUsage
+from apps.priorities.sentences.numbers import number
 from apps.priorities.serving import store
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
         "%(part)s %% of the usage in %(policy)s is from %(n)s unmapped accounts.",
         n,
     )
-    part = formats.number_format(facts["fraction"] * 100, 1)
+    part = number(facts["fraction"] * 100, 1)
     return Sentence("unmapped_usage", facts, text % {"part": part, "policy": facts["policy"], "n": n})
 
 

@@ -40,6 +40,7 @@ from apps.priorities.recompute.inputs import Correction
 from apps.priorities.recompute.pipeline import Inputs, load_inputs, oldest
 from apps.priorities.recompute.projection import DEMAND_DAYS, HORIZONS_DAYS, Projection, Side, compare
 from apps.priorities.selectors.rows import newest_or_none
+from apps.priorities.sentences.numbers import count
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshots.ordering import ordering_of
 from apps.runs.models import Run
@@ -273,9 +274,9 @@ def check_groups(review: Review, snapshot: ServedSnapshot, *, sees: Mask) -> Che
     if not n_then.any():
         return Check("groups", "ok", _("No account counts at a group"))
     n = int(n_then.sum())
-    title = ngettext("%(n)s account counts at a group", "%(n)s accounts count at groups", n) % {"n": f"{n:,}"}
+    title = ngettext("%(n)s account counts at a group", "%(n)s accounts count at groups", n) % {"n": count(n)}
     most = np.argsort(-n_then, kind="stable")[:_SHOWN].tolist()
-    where = ", ".join(f"{after.path(i)} ({n_then[i]:,})" for i in most if n_then[i])
+    where = ", ".join(f"{after.path(i)} ({count(int(n_then[i]))})" for i in most if n_then[i])
     if ordering_of(review.wanted.algorithm).has_own_order:
         means = _("The algorithm ranks leaves only: they get the fallback factor.")
     else:

@@ -69,11 +69,13 @@ def factor(value: float | None) -> str:
     return UNKNOWN if value is None or not isfinite(value) else number(value, 4)
 
 
-def count(value: int) -> str:
-    return formats.number_format(value, 0, force_grouping=True)
+def count(value: float) -> str:
+    """A whole number, rounded: 214,806."""
+    return _written(round(value), 0, get_language())
 
 
 def number(value: float, decimals: int) -> str:
+    """Rounded to as many decimals: 1,240.6. Django's own formatting cuts, so that nothing else may call it."""
     return _written(round(value, decimals) + 0.0, decimals, get_language())  # −0.0 + 0.0 is 0.0
 
 
@@ -81,6 +83,11 @@ def number(value: float, decimals: int) -> str:
 def _written(value: float, decimals: int, _language: str | None) -> str:
     """Django's formatting asks for the settings of the language with each call; a page has thousands of numbers."""
     return formats.number_format(value, decimals, force_grouping=True)
+
+
+def as_typed(value: float) -> str:
+    """A setting or a share as somebody typed it, without grouping: 0.125, 1200000."""
+    return formats.number_format(f"{value:.10g}" if abs(value) < 1e15 else value, force_grouping=False)
 
 
 def amount(value: float) -> str:
@@ -115,7 +122,7 @@ def span(seconds: float) -> str:
 
 def adjustment_sentence(resource: str, amount_s: float, at: datetime, note: str) -> str:
     """A correction of usage: "Includes −120 core-hours given back on 18 Nov 2026: node failure."."""
-    hours = formats.number_format(round(abs(amount_s) / 3600, 1), 1 if amount_s % 3600 else 0, force_grouping=True)
+    hours = number(abs(amount_s) / 3600, 1 if amount_s % 3600 else 0)
     words = {
         "amount": f"−{hours}" if amount_s < 0 else f"+{hours}",
         "unit": unit_of(resource),

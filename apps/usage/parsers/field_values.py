@@ -9,6 +9,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
+from apps.core.local_time import NoSuchTime, instant_of
 from apps.usage.parsers.base import (
     FIRST_US,
     LAST_US,
@@ -173,23 +174,15 @@ def iso(name: str, text: str, zone: ZoneInfo | None, *, not_before: datetime | N
 
 
 def local(name: str, naive: datetime, zone: ZoneInfo | None, *, not_before: datetime | None = None) -> datetime:
-    """A local time as an instant.
-
-    Of an hour that clocks go through twice the first pass is meant, or the second where the first would lie before
-    `not_before`: a job doesn't end before it starts.
-    """
+    """A local time as an instant; `not_before` as in `instant_of`."""
     if zone is None:
         raise BadRecord("naive_time", f"{name} ({naive}) names no time zone, and the source has none: set one.")
     try:
-        found = naive.replace(tzinfo=zone, fold=0).astimezone(UTC)
-        if found.astimezone(zone).replace(tzinfo=None, fold=0) != naive:
-            message = f"{name} ({naive}) doesn't exist in {zone.key}: clocks were put forward."
-            raise BadRecord("nonexistent_time", message)
-        if not_before is not None and found < not_before:
-            return naive.replace(tzinfo=zone, fold=1).astimezone(UTC)
+        return instant_of(naive, zone, not_before=not_before)
+    except NoSuchTime as error:
+        raise BadRecord("nonexistent_time", f"{name}: {error}") from error
     except OverflowError as error:
         raise BadRecord("bad_time", f"{name} ({naive}) is at the end of the calendar.") from error
-    return found
 
 
 def iso_duration_s(name: str, text: str) -> float:

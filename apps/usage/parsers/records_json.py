@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 import orjson
 
 from apps.core.errors import FieldProblem, Invalid, Malformed, TooLarge
+from apps.core.local_time import NoSuchTime, instant_of
 from apps.usage.parsers.base import (
     LAST_US,
     MOST_JOB_S,
@@ -288,10 +289,10 @@ def _aware(name: str, value: str, naive: datetime, zone: ZoneInfo | None) -> dat
         raise BadRecord(
             "naive_time", f"{name} ({value}) has no offset, and the source has no time zone: add Z or +01:00."
         )
-    instant = naive.replace(tzinfo=zone)
-    if instant.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != naive:
-        raise BadRecord("nonexistent_time", f"{name} ({value}) doesn't exist in {zone.key}: clocks were put forward.")
-    return instant
+    try:
+        return instant_of(naive, zone)
+    except NoSuchTime as error:
+        raise BadRecord("nonexistent_time", f"{name}: {error}") from error
 
 
 def _second_pass(value: str, zone: ZoneInfo | None) -> datetime | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from apps.core.errors import Invalid
+from apps.engine.installed import Installed
 from apps.usage.parsers.apel import Apel
 from apps.usage.parsers.base import Collector
 from apps.usage.parsers.gridengine import GridEngine
 from apps.usage.parsers.gridengine_queue import GridEngineQueue
 from apps.usage.parsers.ogf_ur import OgfUsageRecord
+from apps.usage.parsers.packages import brought_formats
 from apps.usage.parsers.pbs import Pbs
 from apps.usage.parsers.records_json import Ndjson
 from apps.usage.parsers.sacct import Sacct
@@ -29,7 +31,9 @@ _COLLECTORS: tuple[Collector, ...] = (
     Apel(),
     Ndjson(),
 )
-FORMATS: dict[str, Collector] = {collector.name: collector for collector in _COLLECTORS}
+_OURS: dict[str, Collector] = {collector.name: collector for collector in _COLLECTORS}
+_BROUGHT = brought_formats(tuple(_OURS))
+FORMATS: dict[str, Collector] = {**_OURS, **_BROUGHT.found}
 
 
 def format_of(name: str, head: bytes) -> Collector:
@@ -51,3 +55,8 @@ def format_of(name: str, head: bytes) -> Collector:
 
 def list_formats() -> list[Collector]:
     return list(FORMATS.values())
+
+
+def installed_formats() -> Installed[Collector]:
+    """Formats that other packages bring (entry points `fairshare.accounting_formats`), and what was refused."""
+    return _BROUGHT

@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import Scopes, actor_of
+from apps.api.instants import UtcTimeField
 from apps.api.v1.allocations.views import IF_MATCH, READ_WRITE, ReasonFilterSerializer, seen_tag
 from apps.api.v1.shapes import asked, list_of, listed, sent
 from apps.api.views import APIView
@@ -28,7 +29,7 @@ class CapacitySerializer(serializers.Serializer[Any]):
     cores = serializers.FloatField(help_text="Rows of the same days add up")
     note = serializers.CharField()
     author = serializers.CharField(source="author_name")
-    created_at = serializers.DateTimeField()
+    created_at = UtcTimeField()
     etag = serializers.SerializerMethodField(help_text="What If-Match asks for")
 
     def get_etag(self, capacity: Capacity) -> str:

@@ -16,6 +16,7 @@ from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
+from apps.api.instants import UtcTimeField
 from apps.api.v1.shapes import asked, decode_cursor, list_of, listed, sent
 from apps.api.views import APIView
 from apps.core import clock
@@ -51,7 +52,7 @@ class AllocationSerializer(serializers.Serializer[Any]):
     core_h = serializers.FloatField()
     reason = serializers.CharField()
     author = serializers.CharField(source="author_name")
-    created_at = serializers.DateTimeField()
+    created_at = UtcTimeField()
     etag = serializers.SerializerMethodField(help_text="What If-Match asks for")
 
     def get_etag(self, allocation: Allocation) -> str:
@@ -122,7 +123,7 @@ class DraftSerializer(serializers.Serializer[Any]):
     change_set = serializers.IntegerField(source="pk")
     version = serializers.IntegerField()
     operations = serializers.ListField(child=serializers.DictField())
-    effective_at = serializers.DateTimeField(allow_null=True)
+    effective_at = UtcTimeField(allow_null=True)
 
 
 class AllocationRowSerializer(serializers.Serializer[Any]):
@@ -150,7 +151,7 @@ class AllocationTableSerializer(serializers.Serializer[Any]):
     policy = serializers.CharField(source="policy_slug")
     starts_on = serializers.DateField(source="period.starts_on")
     ends_on = serializers.DateField(source="period.ends_on")
-    as_of = serializers.DateTimeField(source="now")
+    as_of = UtcTimeField(source="now")
     capacity_core_h = serializers.FloatField(allow_null=True)
     unmapped_core_h = serializers.FloatField(allow_null=True)
     group = AllocationRowSerializer()

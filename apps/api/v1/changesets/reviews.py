@@ -13,6 +13,7 @@ from rest_framework.response import Response
 
 from apps.analytics.review import LeafLine, ReviewPage, get_review_page
 from apps.api.authentication import Scopes, actor_of
+from apps.api.instants import UtcTimeField
 from apps.api.v1.changesets.views import (
     IF_MATCH_OF_STEP,
     READ_WRITE,
@@ -64,7 +65,7 @@ class AheadSerializer(serializers.Serializer[Any]):
 
     state = serializers.ChoiceField(_STATES, help_text="`absent`: POST here to have it worked out")
     problem = serializers.CharField()
-    as_of = serializers.DateTimeField(allow_null=True)
+    as_of = UtcTimeField(allow_null=True)
     head_revision = serializers.IntegerField(allow_null=True)
     horizons_days = serializers.ListField(child=serializers.IntegerField())
     n_moving = serializers.IntegerField(help_text="Leaves that the caller sees and that move at any horizon")
@@ -76,7 +77,7 @@ class CommentSerializer(serializers.Serializer[Any]):
     operation = serializers.IntegerField(allow_null=True, help_text="The number of the edit it is about, from 0")
     author = serializers.CharField(source="author_name")
     text = serializers.CharField()
-    created_at = serializers.DateTimeField()
+    created_at = UtcTimeField()
 
 
 class NewCommentSerializer(serializers.Serializer[Any]):
@@ -165,7 +166,7 @@ class ReasonSerializer(serializers.Serializer[Any]):
 
 
 class PublicationSerializer(ReasonSerializer):
-    effective_at = serializers.DateTimeField(
+    effective_at = UtcTimeField(
         required=False,
         allow_null=True,
         help_text="Later, or null for now, whatever was set before. Left out: as the change set says",

@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from apps.accounts.actor import Actor
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
+from apps.api.instants import UtcTimeField
 from apps.api.v1.shapes import asked, list_of, listed, sent
 from apps.api.views import APIView
 from apps.core import clock
@@ -46,13 +47,13 @@ class ChangeSetSerializer(serializers.Serializer[Any]):
     revision = serializers.SerializerMethodField(help_text="What it became, when published")
     reason = serializers.CharField()
     operations = serializers.ListField(child=serializers.DictField())
-    effective_at = serializers.DateTimeField(allow_null=True)
+    effective_at = UtcTimeField(allow_null=True)
     asks = serializers.UUIDField(
         source="asks_entry_uid", allow_null=True, help_text="The entry for which more is asked upward"
     )
     author = serializers.CharField(source="author_name")
-    created_at = serializers.DateTimeField()
-    updated_at = serializers.DateTimeField()
+    created_at = UtcTimeField()
+    updated_at = UtcTimeField()
 
     def get_revision(self, change_set: ChangeSet) -> int | None:
         revision = getattr(change_set, "revision", None)
@@ -73,7 +74,7 @@ class EffectSerializer(serializers.Serializer[Any]):
 
 class ApprovalSerializer(serializers.Serializer[Any]):
     user = serializers.CharField(source="user_name")
-    at = serializers.DateTimeField(source="created_at")
+    at = UtcTimeField(source="created_at")
 
 
 class ConflictSerializer(serializers.Serializer[Any]):
@@ -113,7 +114,7 @@ class NewChangeSetSerializer(serializers.Serializer[Any]):
     base_revision = serializers.IntegerField(min_value=1, max_value=2**31 - 1)
     reason = serializers.CharField(max_length=4000, required=False, default="", allow_blank=True)
     operations = serializers.ListField(child=serializers.DictField(), max_length=100_000)
-    effective_at = serializers.DateTimeField(required=False, default=None, allow_null=True)
+    effective_at = UtcTimeField(required=False, default=None, allow_null=True)
     asks = serializers.CharField(
         max_length=10_000,
         required=False,
@@ -128,7 +129,7 @@ class ChangedChangeSetSerializer(serializers.Serializer[Any]):
     base_revision = serializers.IntegerField(min_value=1, max_value=2**31 - 1, required=False)
     reason = serializers.CharField(max_length=4000, required=False, allow_blank=True)
     operations = serializers.ListField(child=serializers.DictField(), max_length=100_000, required=False)
-    effective_at = serializers.DateTimeField(required=False, allow_null=True)
+    effective_at = UtcTimeField(required=False, allow_null=True)
 
 
 class ChangeSetFilterSerializer(serializers.Serializer[Any]):

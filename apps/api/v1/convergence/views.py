@@ -15,6 +15,7 @@ from apps.analytics.convergence.query import DAILY_UP_TO, DAY_S, OFS, VIEWS, rea
 from apps.analytics.convergence.records import Convergence, by_weeks
 from apps.analytics.convergence.selectors import get_convergence, get_series_state
 from apps.api.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
+from apps.api.instants import UtcTimeField
 from apps.api.v1.priorities import NumberField
 from apps.api.v1.shapes import asked, decode_cursor, encode_cursor, entry_uid
 from apps.api.views import APIView
@@ -91,8 +92,8 @@ class SeriesBuiltSerializer(serializers.Serializer[Any]):
     stale_from_on = serializers.DateField(allow_null=True)
     run = serializers.IntegerField(allow_null=True)
     progress = serializers.FloatField(allow_null=True)
-    hours_from_at = serializers.DateTimeField(allow_null=True)
-    hours_through_at = serializers.DateTimeField(allow_null=True)
+    hours_from_at = UtcTimeField(allow_null=True)
+    hours_through_at = UtcTimeField(allow_null=True)
 
 
 class MissingDaySerializer(serializers.Serializer[Any]):
@@ -102,7 +103,7 @@ class MissingDaySerializer(serializers.Serializer[Any]):
 
 class PublishedSerializer(serializers.Serializer[Any]):
     revision = serializers.IntegerField()
-    at = serializers.DateTimeField()
+    at = UtcTimeField()
     on = serializers.DateField()
 
 
@@ -123,7 +124,7 @@ class ConvergenceSerializer(serializers.Serializer[Any]):
     verdict = SentenceSerializer(many=True)
     figures = ConvergenceFiguresSerializer()
     days = serializers.ListField(child=serializers.DateField(), help_text="Empty by the hour")
-    hours = serializers.ListField(child=serializers.DateTimeField(), help_text="By the hour: when each begins")
+    hours = serializers.ListField(child=UtcTimeField(), help_text="By the hour: when each begins")
     revisions = serializers.ListField(child=serializers.IntegerField(), help_text="Current at each day's end")
     before_first = serializers.ListField(child=serializers.BooleanField(), help_text="Nothing was published yet")
     missing = MissingDaySerializer(many=True)

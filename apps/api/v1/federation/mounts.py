@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_WRITE, Scopes, actor_of
+from apps.api.instants import UtcTimeField
 from apps.api.v1.federation.serializers import (
     LONGEST_REASON,
     MANAGE,
@@ -48,8 +49,8 @@ class PreviewSerializer(serializers.Serializer[Any]):
     issuer = serializers.CharField()
     publication = serializers.CharField()
     version = serializers.IntegerField()
-    issued_at = serializers.DateTimeField()
-    expires_at = serializers.DateTimeField()
+    issued_at = UtcTimeField()
+    expires_at = UtcTimeField()
     issuers = serializers.ListField(child=serializers.CharField())
     n_entries = serializers.IntegerField()
     n_levels = serializers.IntegerField()

@@ -13,6 +13,7 @@ from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, Scopes, actor_of
 from apps.api.figures import FIGURE_ANSWERS, FigureFilterSerializer, figure_response
+from apps.api.instants import UtcTimeField
 from apps.api.v1.federation.serializers import MANAGE
 from apps.api.v1.shapes import asked, list_of, listed
 from apps.api.views import APIView
@@ -68,13 +69,13 @@ class GridSiteSerializer(serializers.Serializer[Any]):
     reported_capacity_cores = serializers.FloatField(allow_null=True, help_text="As declared now, if it is larger")
     core_s = serializers.FloatField(allow_null=True, help_text="Delivered to the entry; null: hidden")
     possible_core_s = serializers.FloatField(allow_null=True)
-    last_contact_at = serializers.DateTimeField(allow_null=True)
+    last_contact_at = UtcTimeField(allow_null=True)
     max_age_s = serializers.IntegerField(allow_null=True)
     enforced = serializers.IntegerField(
         allow_null=True, help_text="Version of the entry's document that is active there"
     )
     published = serializers.IntegerField(allow_null=True, help_text="The newest version")
-    published_at = serializers.DateTimeField(allow_null=True)
+    published_at = UtcTimeField(allow_null=True)
     held_hours = serializers.IntegerField(source="n_held")
     held_core_s = serializers.FloatField()
     running_held = serializers.BooleanField()
@@ -100,9 +101,9 @@ class GridSerializer(serializers.Serializer[Any]):
     path = serializers.CharField()
     uid = serializers.UUIDField()
     scope = serializers.ChoiceField(["local", "global"])
-    fallback_since = serializers.DateTimeField(allow_null=True, help_text="This site's usage alone counts since then")
-    as_of = serializers.DateTimeField(allow_null=True)
-    since = serializers.DateTimeField(allow_null=True, help_text="The window's beginning; null: ever")
+    fallback_since = UtcTimeField(allow_null=True, help_text="This site's usage alone counts since then")
+    as_of = UtcTimeField(allow_null=True)
+    since = UtcTimeField(allow_null=True, help_text="The window's beginning; null: ever")
     sites = GridSiteSerializer(many=True)
     results = GridRowSerializer(many=True)
     n_more = serializers.IntegerField(help_text="Entries that aren't listed")

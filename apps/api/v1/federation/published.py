@@ -15,6 +15,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import ADMIN, ANY, Scopes, actor_of
+from apps.api.instants import UtcTimeField
 from apps.api.rendering import JSONRenderer, is_known, known_tags, not_modified, packed_response
 from apps.api.v1.federation.serializers import ADMINISTER, ActionSerializer
 from apps.api.v1.shapes import asked, list_of, listed, sent
@@ -139,7 +140,7 @@ Published = TypeVar("Published", Publication, UsageFeed)
 class ReadingSerializer(serializers.Serializer[Any]):
     reader = serializers.CharField(help_text='Name of the token; "" where it is open')
     version = serializers.IntegerField(help_text="Of the publication, or number of the feed")
-    at = serializers.DateTimeField()
+    at = UtcTimeField()
 
 
 class PublishedSerializer(serializers.Serializer[Any]):
@@ -151,7 +152,7 @@ class PublishedSerializer(serializers.Serializer[Any]):
     path = serializers.SerializerMethodField(help_text='Where the entry is now; "" when it has left the tree')
     is_open = serializers.BooleanField(help_text="Open to all; else a token is needed")
     expires_after_s = serializers.IntegerField()
-    made_at = serializers.DateTimeField()
+    made_at = UtcTimeField()
     readings = serializers.SerializerMethodField(help_text="Who read it last, newest first")
 
     def get_path(self, published: Any) -> str:
@@ -169,8 +170,8 @@ class PublishedVersionSerializer(serializers.Serializer[Any]):
     digest = serializers.CharField(help_text="SHA-256 of the canonical document, which the next version names")
     revision = serializers.IntegerField(source="revision_number", help_text="The last one that it was made or held for")
     n_entries = serializers.IntegerField()
-    issued_at = serializers.DateTimeField()
-    expires_at = serializers.DateTimeField()
+    issued_at = UtcTimeField()
+    expires_at = UtcTimeField()
     key = serializers.CharField(source="key_fingerprint")
 
 
@@ -212,7 +213,7 @@ class NewFeedSerializer(serializers.Serializer[Any]):
 class KeySerializer(serializers.Serializer[Any]):
     number = serializers.IntegerField()
     fingerprint = serializers.CharField(help_text="Others compare it when they mount: send it through another channel")
-    made_at = serializers.DateTimeField()
+    made_at = UtcTimeField()
 
 
 class PublicationListView(APIView):

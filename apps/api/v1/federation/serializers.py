@@ -9,6 +9,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from apps.api.authentication import ADMIN, POLICIES_READ, POLICIES_WRITE, Scopes
+from apps.api.instants import UtcTimeField
 from apps.federation.models import Fetch, Mount, Remote, Subscription
 from apps.federation.staleness import age_of
 from apps.policies.tree.stored import load_tree
@@ -41,19 +42,19 @@ class RemoteSerializer(serializers.Serializer[Any]):
     fingerprint = serializers.CharField(help_text="Of the key that is trusted")
     has_token = serializers.SerializerMethodField()
     state = serializers.ChoiceField(Remote.State.choices)
-    issued_at = serializers.DateTimeField(allow_null=True, help_text="Of the newest good document")
-    expires_at = serializers.DateTimeField(allow_null=True)
-    fetched_at = serializers.DateTimeField(allow_null=True, help_text="The last try")
-    good_at = serializers.DateTimeField(allow_null=True, help_text="The last try that confirmed or brought a good one")
+    issued_at = UtcTimeField(allow_null=True, help_text="Of the newest good document")
+    expires_at = UtcTimeField(allow_null=True)
+    fetched_at = UtcTimeField(allow_null=True, help_text="The last try")
+    good_at = UtcTimeField(allow_null=True, help_text="The last try that confirmed or brought a good one")
     age_s = serializers.SerializerMethodField(help_text="Since then; null before the first")
-    due_at = serializers.DateTimeField(allow_null=True)
+    due_at = UtcTimeField(allow_null=True)
     trouble = serializers.SerializerMethodField(help_text="Of the last try; null when it worked")
     n_failed = serializers.IntegerField(help_text="Tries in a row")
     every_s = serializers.IntegerField()
     max_age_s = serializers.IntegerField()
     stale_action = serializers.ChoiceField(Remote.StaleAction.choices)
     most_bytes = serializers.IntegerField()
-    made_at = serializers.DateTimeField()
+    made_at = UtcTimeField()
 
     def get_path(self, remote: Mount | Subscription) -> str:
         tree = load_tree(remote.policy)
@@ -119,7 +120,7 @@ class ActionSerializer(serializers.Serializer[Any]):
 
 class FetchSerializer(serializers.Serializer[Any]):
     id = serializers.IntegerField(source="pk")
-    at = serializers.DateTimeField()
+    at = UtcTimeField()
     outcome = serializers.ChoiceField(Fetch.Outcome.choices)
     version = serializers.IntegerField(allow_null=True, help_text="Of the document, or number of the feed")
     n_bytes = serializers.IntegerField()

@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_WRITE, Scopes, actor_of
+from apps.api.instants import UtcTimeField
 from apps.api.v1.federation.serializers import (
     LONGEST_REASON,
     MANAGE,
@@ -45,8 +46,8 @@ class FeedPreviewSerializer(serializers.Serializer[Any]):
     number = serializers.IntegerField()
     more = serializers.BooleanField(help_text="There is more than one document holds")
     capacity_cores = serializers.FloatField(help_text="As that site declares it")
-    issued_at = serializers.DateTimeField()
-    expires_at = serializers.DateTimeField()
+    issued_at = UtcTimeField()
+    expires_at = UtcTimeField()
     n_entries = serializers.IntegerField()
     n_hours = serializers.IntegerField()
     n_running = serializers.IntegerField(allow_null=True, help_text="Jobs that run now; null: not reported")
@@ -77,11 +78,11 @@ class CapacityAgreementSerializer(serializers.Serializer[Any]):
 
 
 class HeldHourSerializer(serializers.Serializer[Any]):
-    hour_at = serializers.DateTimeField()
+    hour_at = UtcTimeField()
     number = serializers.IntegerField(help_text="Of the document that reported it")
     cpu_s = serializers.FloatField(help_text="Told")
     most_cpu_s = serializers.FloatField(help_text="What the agreed capacity allows")
-    found_at = serializers.DateTimeField()
+    found_at = UtcTimeField()
 
 
 class FeedPreviewView(APIView):

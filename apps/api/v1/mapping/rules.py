@@ -14,6 +14,7 @@ from apps.accounts.models import Account
 from apps.accounts.names.account_ids import AccountKey, canonical
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
+from apps.api.instants import UtcTimeField
 from apps.api.v1.mapping.serializers import (
     IF_MATCH,
     IF_MATCH_OF_ONE,
@@ -321,7 +322,7 @@ class MappingSerializer(serializers.Serializer[Any]):
     path = serializers.SerializerMethodField(help_text="null: the entry is archived, and rules decide")
     reason = serializers.CharField()
     author = serializers.CharField(source="author_name")
-    created_at = serializers.DateTimeField()
+    created_at = UtcTimeField()
 
     @extend_schema_field(AccountNameSerializer)
     def get_account(self, row: Attachment) -> dict[str, str]:

@@ -12,6 +12,7 @@ from rest_framework.request import Request
 
 from apps.accounts.names.account_ids import AccountKey
 from apps.api.errors import Refusal
+from apps.api.instants import UtcTimeField
 from apps.api.v1.shapes import reach_json
 from apps.core.errors import FieldProblem
 from apps.mapping.changes import MOST_ASSIGNED, MOST_RULES, Plan
@@ -175,7 +176,7 @@ class UnmappedAccountSerializer(serializers.Serializer[Any]):
     account = AccountNameSerializer()
     core_s = serializers.FloatField(help_text="What it used in the last 30 days")
     jobs = serializers.FloatField()
-    last_at = serializers.DateTimeField(allow_null=True)
+    last_at = UtcTimeField(allow_null=True)
     suggestions = SuggestionSerializer(many=True)
 
 
@@ -195,7 +196,7 @@ class StatedRuleSerializer(RuleFieldsSerializer):
 
 class MappingVersionSerializer(serializers.Serializer[Any]):
     version = serializers.IntegerField()
-    at = serializers.DateTimeField()
+    at = UtcTimeField()
     author = serializers.CharField()
     reason = serializers.CharField()
     added = StatedRuleSerializer(many=True)

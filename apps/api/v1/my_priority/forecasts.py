@@ -13,6 +13,7 @@ from apps.analytics.forecast import get_forecasts, get_my_forecasts
 from apps.analytics.what_if import read_asked, try_out
 from apps.analytics.what_if.payload import forecast_json, tried_json
 from apps.api.authentication import POLICIES_READ, PRIORITIES_READ, SELF_READ, Scopes, actor_of
+from apps.api.instants import UtcTimeField
 from apps.api.v1.shapes import SaidSerializer, asked
 from apps.api.views import APIView
 from apps.core import clock
@@ -25,7 +26,7 @@ _OUTCOMES = ["on_target", "recovers", "never_if_nobody_runs", "not_at_this_pace"
 class RecoverySerializer(serializers.Serializer[Any]):
     outcome = serializers.ChoiceField(_OUTCOMES)
     in_s = serializers.FloatField(allow_null=True, help_text="Seconds after as_of; null where it never is, or too far")
-    at = serializers.DateTimeField(allow_null=True)
+    at = UtcTimeField(allow_null=True)
 
 
 class RecoveryRangeSerializer(serializers.Serializer[Any]):
@@ -61,7 +62,7 @@ class ForecastLevelSerializer(serializers.Serializer[Any]):
 
 
 class CurvePointSerializer(serializers.Serializer[Any]):
-    at = serializers.DateTimeField()
+    at = UtcTimeField()
     likely = serializers.FloatField()
     least = serializers.FloatField()
     p25 = serializers.FloatField()
@@ -70,13 +71,13 @@ class CurvePointSerializer(serializers.Serializer[Any]):
 
 
 class SoFarSerializer(serializers.Serializer[Any]):
-    at = serializers.DateTimeField()
+    at = UtcTimeField()
     actual = serializers.FloatField()
 
 
 class FactorPointSerializer(serializers.Serializer[Any]):
     days = serializers.IntegerField(help_text="After as_of")
-    at = serializers.DateTimeField()
+    at = UtcTimeField()
     factor = serializers.FloatField()
 
 
@@ -95,7 +96,7 @@ class ForecastSerializer(serializers.Serializer[Any]):
     entry_uid = serializers.UUIDField()
     snapshot = serializers.IntegerField()
     revision = serializers.IntegerField()
-    as_of = serializers.DateTimeField()
+    as_of = UtcTimeField()
     has_days = serializers.BooleanField(help_text="false: what ran day by day isn't put together yet")
     deciding = serializers.CharField(allow_null=True, help_text="The entry of the level that is the main reason")
     sentence = serializers.CharField()
@@ -138,8 +139,8 @@ class TriedSerializer(serializers.Serializer[Any]):
     policy = serializers.CharField()
     entry = serializers.CharField()
     snapshot = serializers.IntegerField()
-    as_of = serializers.DateTimeField()
-    then_at = serializers.DateTimeField()
+    as_of = UtcTimeField()
+    then_at = UtcTimeField()
     of = serializers.IntegerField()
     basis = serializers.ChoiceField(["last_days", "present_usage"], help_text="Where the others' pace is measured")
     is_estimate = serializers.BooleanField()

@@ -11,6 +11,7 @@ from rest_framework.response import Response
 
 from apps.analytics.forecast.level_forecast import outlook_of
 from apps.api.authentication import POLICIES_READ, PRIORITIES_READ, SELF_READ, Scopes, actor_of
+from apps.api.instants import UtcTimeField
 from apps.api.v1.priorities import AlgorithmField, NumberField, PrioritySerializer
 from apps.api.v1.shapes import MomentSerializer, SaidSerializer, ValuesField, asked, moment_of, serializer_of
 from apps.api.views import APIView
@@ -44,7 +45,7 @@ class AdjustmentTellingSerializer(serializers.Serializer[Any]):
     uid = serializers.CharField()
     resource = serializers.CharField()
     amount_s = serializers.FloatField()
-    at = serializers.DateTimeField()
+    at = UtcTimeField()
     note = serializers.CharField()
     counted = serializers.FloatField(help_text="After aging")
     sentence = serializers.CharField()
@@ -124,7 +125,7 @@ class MyAccountSerializer(serializers.Serializer[Any]):
     stale = SaidSerializer(allow_null=True, help_text="Why these numbers may be behind")
     snapshot = serializers.IntegerField(allow_null=True)
     revision = serializers.IntegerField(allow_null=True)
-    as_of = serializers.DateTimeField(allow_null=True)
+    as_of = UtcTimeField(allow_null=True)
     age_s = serializers.FloatField(allow_null=True)
     moment = MomentSerializer(allow_null=True, help_text="With `at`")
 
@@ -219,7 +220,7 @@ class ExplanationSerializer(serializers.Serializer[Any]):
     policy = serializers.CharField()
     snapshot = serializers.IntegerField()
     revision = serializers.IntegerField()
-    as_of = serializers.DateTimeField()
+    as_of = UtcTimeField()
     algorithm = AlgorithmField()
     moment = MomentSerializer(allow_null=True, help_text="With `at`")
     results = ExplainedSerializer(many=True)
@@ -265,7 +266,7 @@ class ComparisonSerializer(serializers.Serializer[Any]):
     policy = serializers.CharField()
     snapshot = serializers.IntegerField()
     revision = serializers.IntegerField()
-    as_of = serializers.DateTimeField()
+    as_of = UtcTimeField()
     algorithm = AlgorithmField()
     moment = MomentSerializer(allow_null=True, help_text="With `at`")
     of = serializers.IntegerField(help_text="Ranked leaves")

@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from apps.accounts.actor import Actor
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, SELF_READ, Scopes, actor_of
 from apps.api.errors import Refusal
+from apps.api.instants import UtcTimeField
 from apps.api.v1.shapes import asked, decode_cursor, entry_uid, list_of, listed, sent
 from apps.api.views import APIView
 from apps.core import clock
@@ -46,11 +47,11 @@ class NoticeSerializer(serializers.Serializer[Any]):
     policy = serializers.CharField(source="notice.policy.slug", default=None, allow_null=True)
     entry = serializers.UUIDField(source="notice.entry_uid", allow_null=True)
     source = serializers.CharField(source="notice.source.slug", default=None, allow_null=True)  # type: ignore[assignment]  # a name of ours
-    opened_at = serializers.DateTimeField(source="notice.opened_at")
-    news_at = serializers.DateTimeField(source="notice.news_at", help_text="Opened, or became worse")
-    closed_at = serializers.DateTimeField(source="notice.closed_at", allow_null=True)
+    opened_at = UtcTimeField(source="notice.opened_at")
+    news_at = UtcTimeField(source="notice.news_at", help_text="Opened, or became worse")
+    closed_at = UtcTimeField(source="notice.closed_at", allow_null=True)
     is_unread = serializers.BooleanField()
-    snoozed_until = serializers.DateTimeField(allow_null=True)
+    snoozed_until = UtcTimeField(allow_null=True)
 
 
 class NoticeFilterSerializer(serializers.Serializer[Any]):
@@ -63,7 +64,7 @@ class NoticeFilterSerializer(serializers.Serializer[Any]):
 
 class NoticeChangeSerializer(serializers.Serializer[Any]):
     is_unread = serializers.BooleanField(required=False)
-    snoozed_until = serializers.DateTimeField(required=False, allow_null=True, help_text="null: shown again")
+    snoozed_until = UtcTimeField(required=False, allow_null=True, help_text="null: shown again")
 
 
 class RuleSerializer(serializers.Serializer[Any]):

@@ -13,6 +13,7 @@ from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
+from apps.api.instants import UtcTimeField
 from apps.api.v1.shapes import asked, list_of, listed, sent
 from apps.api.views import APIView
 from apps.core import clock
@@ -48,8 +49,8 @@ class GrantSerializer(serializers.Serializer[Any]):
     verbs = serializers.ListField(child=serializers.ChoiceField(Grant.Verb.choices), source="grant.verbs")
     reason = serializers.CharField(source="grant.reason")
     granted_by = serializers.SerializerMethodField()
-    created_at = serializers.DateTimeField(source="grant.created_at")
-    expires_at = serializers.DateTimeField(source="grant.expires_at", allow_null=True)
+    created_at = UtcTimeField(source="grant.created_at")
+    expires_at = UtcTimeField(source="grant.expires_at", allow_null=True)
     state = serializers.ChoiceField([(state.value, state.name.replace("_", " ").lower()) for state in GrantState])
     may_change = serializers.BooleanField()
     etag = serializers.SerializerMethodField(help_text="What If-Match asks for")
@@ -73,7 +74,7 @@ class NewGrantSerializer(serializers.Serializer[Any]):
         child=serializers.ChoiceField(Grant.Verb.choices), required=False, min_length=1, max_length=20
     )
     reason = serializers.CharField(max_length=delegation.LONGEST_REASON)
-    expires_at = serializers.DateTimeField(
+    expires_at = UtcTimeField(
         required=False, allow_null=True, help_text="Left out: a year, or as long as your own right; null: no end"
     )
 
@@ -84,7 +85,7 @@ class ChangedGrantSerializer(serializers.Serializer[Any]):
         child=serializers.ChoiceField(Grant.Verb.choices), required=False, min_length=1, max_length=20
     )
     reason = serializers.CharField(max_length=delegation.LONGEST_REASON, required=False)
-    expires_at = serializers.DateTimeField(required=False, allow_null=True)
+    expires_at = UtcTimeField(required=False, allow_null=True)
     given_on = serializers.ChoiceField(_GIVEN_ON, required=False, default="end")
 
 
@@ -115,7 +116,7 @@ _GROUND = inline_serializer(
         "people": serializers.CharField(source="grant.people"),
         "granted_by": serializers.CharField(source="grant.granted_by.username", allow_null=True, default=None),
         "reason": serializers.CharField(source="grant.reason"),
-        "expires_at": serializers.DateTimeField(source="grant.expires_at", allow_null=True),
+        "expires_at": UtcTimeField(source="grant.expires_at", allow_null=True),
     },
     many=True,
 )
@@ -125,7 +126,7 @@ _VERB = inline_serializer(
         "verb": serializers.ChoiceField(Grant.Verb.choices),
         "label": serializers.CharField(),
         "is_held": serializers.BooleanField(),
-        "until": serializers.DateTimeField(allow_null=True),
+        "until": UtcTimeField(allow_null=True),
         "grounds": _GROUND,
     },
     many=True,

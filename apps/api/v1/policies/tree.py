@@ -15,6 +15,7 @@ from apps.accounts.actor import Actor
 from apps.api.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.errors import Refusal
 from apps.api.figures import TABLE_ANSWERS, TableFormatField, table_response
+from apps.api.instants import UtcTimeField
 from apps.api.v1.priorities import NumberField
 from apps.api.v1.shapes import MomentSerializer, asked, moment_of
 from apps.api.views import APIView
@@ -40,7 +41,7 @@ class TreeChangesSerializer(serializers.Serializer[Any]):
     policy = serializers.CharField()
     revision = serializers.IntegerField()
     snapshot = serializers.IntegerField(allow_null=True, help_text="What to send as `since` the next time")
-    as_of = serializers.DateTimeField(allow_null=True)
+    as_of = UtcTimeField(allow_null=True)
     since = serializers.IntegerField()
     entries = serializers.ListField(
         child=serializers.DictField(), help_text="Entries of the form of the tree, without children, parents first"
@@ -158,7 +159,7 @@ class TreeSerializer(EntrySerializer):
     policy = serializers.CharField()
     revision = serializers.IntegerField()
     snapshot = serializers.IntegerField(allow_null=True)
-    as_of = serializers.DateTimeField(allow_null=True)
+    as_of = UtcTimeField(allow_null=True)
     moment = MomentSerializer(allow_null=True, help_text="With `at`")
 
 

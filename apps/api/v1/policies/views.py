@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, PRIORITIES_READ, Scopes, actor_of
+from apps.api.instants import UtcTimeField
 from apps.api.v1.policies.tree import EntrySerializer, entry_of
 from apps.api.v1.shapes import asked, decode_cursor, encode_cursor, list_of, listed, moment_of, reach_json, sent
 from apps.api.views import APIView
@@ -38,7 +39,7 @@ class PolicySerializer(serializers.Serializer[Any]):
     description = serializers.CharField()
     visibility = serializers.CharField()
     head_revision = serializers.IntegerField(source="head_number")
-    created_at = serializers.DateTimeField()
+    created_at = UtcTimeField()
 
 
 class ClassFactorSerializer(serializers.Serializer[Any]):
@@ -76,7 +77,7 @@ class SettingsSerializer(serializers.Serializer[Any]):
 class PolicyDetailSerializer(PolicySerializer):
     settings = SettingsSerializer()
     n_entries = serializers.IntegerField()
-    published_at = serializers.DateTimeField()
+    published_at = UtcTimeField()
 
 
 class RevisionSerializer(serializers.Serializer[Any]):
@@ -84,7 +85,7 @@ class RevisionSerializer(serializers.Serializer[Any]):
     change_set = serializers.IntegerField(source="change_set_id")
     author = serializers.CharField(source="author_name")
     reason = serializers.CharField()
-    published_at = serializers.DateTimeField()
+    published_at = UtcTimeField()
     n_entries = serializers.IntegerField()
 
 
@@ -206,7 +207,7 @@ class CorrectionSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     resource = serializers.CharField()
     amount_s = serializers.FloatField()
-    at = serializers.DateTimeField()
+    at = UtcTimeField()
     note = serializers.CharField(allow_blank=True)
     change = serializers.SerializerMethodField()
 
@@ -266,7 +267,7 @@ class RevisionDiffView(APIView):
 
 class HistoryLineSerializer(serializers.Serializer[Any]):
     revision = serializers.IntegerField()
-    at = serializers.DateTimeField()
+    at = UtcTimeField()
     author = serializers.CharField()
     reason = serializers.CharField(allow_blank=True)
     change_set = serializers.IntegerField()
@@ -296,7 +297,7 @@ class MemberRuleSerializer(serializers.Serializer[Any]):
 class EntryDetailSerializer(serializers.Serializer[Any]):
     policy = serializers.CharField()
     revision = serializers.IntegerField()
-    as_of = serializers.DateTimeField(allow_null=True)
+    as_of = UtcTimeField(allow_null=True)
     entry = EntrySerializer(allow_null=True, help_text="null when it is archived")
     member_rules = MemberRuleSerializer(many=True, help_text="By which accounts become its children")
     history = HistoryLineSerializer(many=True, help_text="Newest first; of a move the names of both parents")

@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import ANY, USAGE_WRITE, Scopes, actor_of
+from apps.api.instants import UtcTimeField
 from apps.api.v1.allocations.views import IF_MATCH, seen_tag
 from apps.api.v1.runs import RunSerializer
 from apps.api.v1.shapes import asked, list_of, listed, sent
@@ -36,8 +37,8 @@ class SourceSerializer(serializers.Serializer[Any]):
         help_text="Settings of its kind; null for others than administrators"
     )
     collect_every_s = serializers.IntegerField(allow_null=True, help_text="null: by hand")
-    collect_due_at = serializers.DateTimeField(allow_null=True)
-    collected_at = serializers.DateTimeField(allow_null=True, help_text="When it last worked")
+    collect_due_at = UtcTimeField(allow_null=True)
+    collected_at = UtcTimeField(allow_null=True, help_text="When it last worked")
     collect_error = serializers.SerializerMethodField(help_text='Of the last try; "" when it worked')
     is_paused = serializers.BooleanField()
     expected_every_s = serializers.IntegerField(allow_null=True, help_text="How often usage is expected")
@@ -45,11 +46,9 @@ class SourceSerializer(serializers.Serializer[Any]):
     skew_s = serializers.FloatField(allow_null=True, help_text="How far ahead the newest end was")
     keep_records_days = serializers.IntegerField(allow_null=True, help_text="null: as the site says")
     cursor = serializers.IntegerField(source="watermark", help_text="Grows with every commit that changed something")
-    last_record_end_at = serializers.DateTimeField(allow_null=True)
-    last_received_at = serializers.DateTimeField(allow_null=True)
-    last_contact_at = serializers.DateTimeField(
-        allow_null=True, help_text="Last received, or last collected with success"
-    )
+    last_record_end_at = UtcTimeField(allow_null=True)
+    last_received_at = UtcTimeField(allow_null=True)
+    last_contact_at = UtcTimeField(allow_null=True, help_text="Last received, or last collected with success")
     state = serializers.SerializerMethodField(help_text="By its last contact: late when that is overdue")
     lag_s = serializers.SerializerMethodField(help_text="Since the end of the newest record")
     counts = serializers.SerializerMethodField()

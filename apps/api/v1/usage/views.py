@@ -20,6 +20,7 @@ from apps.accounts.actor import Actor
 from apps.api.authentication import ANY, SELF_READ, USAGE_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
 from apps.api.figures import TABLE_ANSWERS, TableFormatField, table_response
+from apps.api.instants import UtcTimeField
 from apps.api.v1.shapes import InstantField, asked, decode_cursor, list_of, listed
 from apps.api.views import KEY_PARAMETER, APIView, key_of
 from apps.core import clock
@@ -147,9 +148,9 @@ class RecordSerializer(serializers.Serializer[Any]):
     fqan = serializers.CharField(required=False, allow_null=True)
     project = serializers.CharField(required=False, allow_null=True)
     state = serializers.ChoiceField(["finished", "running", "pending", "withdrawn"], required=False)
-    submit = serializers.DateTimeField(required=False, allow_null=True)
-    start = serializers.DateTimeField(required=False, allow_null=True)
-    end = serializers.DateTimeField(required=False, allow_null=True)
+    submit = UtcTimeField(required=False, allow_null=True)
+    start = UtcTimeField(required=False, allow_null=True)
+    end = UtcTimeField(required=False, allow_null=True)
     cpus = serializers.FloatField()
     gpus = serializers.FloatField(required=False, allow_null=True)
     nodes = serializers.FloatField(required=False, allow_null=True)
@@ -203,7 +204,7 @@ class BucketSerializer(serializers.Serializer[Any]):
     source = serializers.CharField()  # type: ignore[assignment]
     account = BucketAccountSerializer(allow_null=True)
     site = serializers.CharField()
-    at = serializers.DateTimeField(help_text="Where the step begins")
+    at = UtcTimeField(help_text="Where the step begins")
     cpu_s = serializers.FloatField()
     gpu_s = serializers.FloatField()
     mem_gb_s = serializers.FloatField()

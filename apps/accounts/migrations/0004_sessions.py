@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("accounts", "0002_audit_append_only"),
+        ("accounts", "0003_idempotent_answers"),
     ]
 
     operations = [

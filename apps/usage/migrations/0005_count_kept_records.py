@@ -10,6 +10,6 @@ WHERE kept.id = source.id AND source.n_records <> kept.n
 
 
 class Migration(migrations.Migration):
-    dependencies = [("usage", "0003_records_by_time")]
+    dependencies = [("usage", "0004_idempotent_answers_moved")]
 
     operations = [migrations.RunSQL(_COUNT, migrations.RunSQL.noop)]

@@ -1,0 +1,94 @@
+"""FAIRSHARE_CONFIG: a file of settings that the service and every command beside it read alike.
+
+Lines are `NAME=value`, as systemd's `EnvironmentFile=` and Docker's `--env-file` have them. What the environment says
+of a name wins over the file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import MutableMapping
+from difflib import get_close_matches
+from pathlib import Path
+
+from django.core.exceptions import ImproperlyConfigured
+
+VARIABLE = "FAIRSHARE_CONFIG"
+_EARLY = ("FAIRSHARE_VAR", "PG_BIN")  # read outside of the settings
+_READ = re.compile(r'\benv_\w+\(\s*"([A-Z_]+)"')
+_LINE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
+_SECRET = re.compile(r"PASSWORD|CLIENT_SECRET|SECRET_KEY|PEPPERS|PSEUDONYM_KEY")
+_PASSWORD_IN_URL = re.compile(r"://[^/@]*:[^/@]+@")
+
+
+def read_settings_file(environ: MutableMapping[str, str] = os.environ) -> None:
+    """Adds the settings of the file that FAIRSHARE_CONFIG names to the environment; nothing where it names none.
+
+    Raises:
+        ImproperlyConfigured: the file can't be read, a line is wrong, a name is unknown or given twice; others may
+            write to the file, or may read it although it holds a secret.
+    """
+    path = environ.get(VARIABLE)
+    if not path:
+        return
+    try:
+        with Path(path).open(encoding="utf-8-sig") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            found = _parsed(path, file.read())
+    except OSError as error:
+        raise ImproperlyConfigured(f"{VARIABLE}={path} can't be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise ImproperlyConfigured(f"{VARIABLE}={path} isn't UTF-8.") from error
+    _refuse_open(path, mode, found)
+    for name, value in found.items():
+        bare = name.removesuffix("_FILE")
+        if not {name, bare, f"{bare}_FILE"} & environ.keys():
+            environ[name] = value
+
+
+def known_names() -> set[str]:
+    """Every variable that the settings read, and each with `_FILE`."""
+    read = _READ.findall(Path(__file__).with_name("settings.py").read_text(encoding="utf-8"))
+    return {*_EARLY, *read, *(f"{name}_FILE" for name in read)}
+
+
+def _parsed(path: str, text: str) -> dict[str, str]:
+    known = known_names()
+    found: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        given = _LINE.fullmatch(line)
+        if not given:
+            raise _wrong(path, number, "isn't NAME=value")
+        name, value = given[1], given[2]
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            raise _wrong(path, number, f"{name} is no setting" + (f"; did you mean {near[0]}?" if near else ""))
+        if name in found:
+            raise _wrong(path, number, f"{name} is given twice")
+        is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
+        found[name] = value[1:-1] if is_quoted else value
+    return found
+
+
+def _refuse_open(path: str, mode: int, found: dict[str, str]) -> None:
+    if mode & stat.S_IWOTH:
+        raise ImproperlyConfigured(f"{VARIABLE}={path} may be written by others ({mode:04o}): run chmod o-w {path}.")
+    secrets = [
+        name
+        for name, value in found.items()
+        if _PASSWORD_IN_URL.search(value) or (_SECRET.search(name) and not name.endswith("_FILE"))
+    ]
+    if secrets and mode & stat.S_IROTH:
+        raise ImproperlyConfigured(
+            f"{VARIABLE}={path} holds {', '.join(secrets)} and may be read by others ({mode:04o}): "
+            f"run chmod 0600 {path}, or name a file with {secrets[0]}_FILE."
+        )
+
+
+def _wrong(path: str, line: int, problem: str) -> ImproperlyConfigured:
+    return ImproperlyConfigured(f"{VARIABLE}={path}, line {line}: {problem}.")

@@ -1,0 +1,89 @@
+"""FAIRSHARE_CONFIG: one file of settings for the service and its commands."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from apps.cli.stack.paths import REPOSITORY
+from docsite.settings import read_variables
+from fairshare_web.settings_file import known_names, read_settings_file
+
+
+def read(path: Path, text: str, *, mode: int = 0o600, **environ: str) -> dict[str, str]:
+    file = path / "fairshare.conf"
+    file.write_text(text, encoding="utf-8")
+    file.chmod(mode)
+    given = {"FAIRSHARE_CONFIG": str(file), **environ}
+    read_settings_file(given)
+    return given
+
+
+def test_names_and_values_are_read_and_the_environment_wins(tmp_path: Path) -> None:
+    text = '\ufeff# the site\n\nFAIRSHARE_SITE="Nord grid"\nFAIRSHARE_PORT = 9000\nFAIRSHARE_EMAIL_HOST=a=b\n'
+    found = read(tmp_path, text, FAIRSHARE_PORT="8001")
+    assert (found["FAIRSHARE_SITE"], found["FAIRSHARE_PORT"]) == ("Nord grid", "8001")
+    assert found["FAIRSHARE_EMAIL_HOST"] == "a=b"
+    secret = read(tmp_path, "SECRET_KEY_FILE=/a", SECRET_KEY="x" * 50)
+    assert "SECRET_KEY_FILE" not in secret, "it would win over the environment"
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "says"),
+    [
+        ("FAIRSHARE_SITE=a\nFAIRSHARE_PORTS=1\n", 0o600, "line 2: FAIRSHARE_PORTS is no setting.*FAIRSHARE_PORT"),
+        ("FAIRSHARE_SITE=a\nFAIRSHARE_SITE=b\n", 0o600, "line 2: FAIRSHARE_SITE is given twice"),
+        ("FAIRSHARE_SITE\n", 0o600, "line 1: isn't NAME=value"),
+        ("SECRET_KEY=x\n", 0o644, "holds SECRET_KEY and may be read by others"),
+        ("FAIRSHARE_LDAP_BIND_PASSWORD=x\n", 0o604, "FAIRSHARE_LDAP_BIND_PASSWORD_FILE"),
+        ("DATABASE_URL=postgres://f:word@db/f\n", 0o644, "holds DATABASE_URL"),
+        ("FAIRSHARE_SITE=a\n", 0o606, "may be written by others"),
+    ],
+)
+def test_a_wrong_file_is_refused_by_name(tmp_path: Path, text: str, mode: int, says: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=says) as refused:
+        read(tmp_path, text, mode=mode)
+    assert "word@" not in str(refused.value)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ImproperlyConfigured, match="can't be read"):
+        read_settings_file({"FAIRSHARE_CONFIG": str(tmp_path / "none")})
+
+
+@pytest.mark.parametrize(
+    ("text", "mode"),
+    [
+        ("FAIRSHARE_SITE=a\n", 0o644),
+        ("SECRET_KEY=x\n", 0o640),
+        ("SECRET_KEY_FILE=/a\n", 0o644),
+        ("DATABASE_URL=postgres://db/f\n", 0o644),
+    ],
+)
+def test_what_holds_no_secret_or_is_closed_to_others_is_read(tmp_path: Path, text: str, mode: int) -> None:
+    assert text.partition("=")[0] in read(tmp_path, text, mode=mode)
+
+
+def test_each_documented_setting_may_be_in_the_file() -> None:
+    assert set(read_variables()) - {"FAIRSHARE_CONFIG"} <= known_names()
+
+
+@pytest.mark.parametrize(("name", "status"), [("FAIRSHARE_SITE", 0), ("FAIRSHARE_SIGHT", 1)])
+def test_commands_read_the_file(tmp_path: Path, name: str, status: int) -> None:
+    file = tmp_path / "fairshare.conf"
+    file.write_text(f"{name}=From the file\n")
+    environ = {key: value for key, value in os.environ.items() if key != "FAIRSHARE_SITE"}
+    environ |= {"FAIRSHARE_CONFIG": str(file), "FAIRSHARE_VAR": str(tmp_path / "var")}
+    ended = subprocess.run(
+        [sys.executable, "manage.py", "diffsettings"],
+        cwd=REPOSITORY, env=environ, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert ended.returncode == status, ended.stderr
+    assert ("FAIRSHARE_SITE = 'From the file'" in ended.stdout) is (status == 0)
+    assert ("FAIRSHARE_SIGHT is no setting; did you mean FAIRSHARE_SITE?" in ended.stderr) is (status == 1)
+    assert "Traceback" not in ended.stderr
