@@ -81,10 +81,13 @@ class Minutes:
 
     name = "minutes"
     label = "Minutes"
-    extensions = (".minutes",)
+    extensions: tuple[str, ...] = (".minutes",)
     reference = "An example"
     sample = "# minutes\n17 alice physics 1795000000 90 4\n18 bob biology 1795003600 10 1\n"
-    fields = (FieldNote("minutes", "start: that long before the end"), FieldNote("cores", "cpus"))
+    fields: tuple[FieldNote, ...] = (
+        FieldNote("minutes", "start: that long before the end"),
+        FieldNote("cores", "cpus"),
+    )
     needs_zone = False
     is_listing = False
 

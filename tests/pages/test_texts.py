@@ -16,10 +16,11 @@ from tests.dashboard.page import Page
 from tests.pages.test_every_page import PARTS, pages_of
 from tests.rights_world import World
 
-# Ports, uids, keys, secrets and the beginnings of them, and what took how long.
+# Ports, uids, keys, secrets and the beginnings of them, what took how long, and when a session ends.
 DIFFERING = re.compile(
     r"(?<=127\.0\.0\.1:)\d+|\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b[0-9a-f]{4}…[0-9a-f]{4}\b"
     r"|\b[0-9a-f]{16}\b|\b([A-Z2-7]{4} ){7}[A-Z2-7]{4}\b|\bfsh_\w+…\w+|\b\d+(?=\sms\b)|(?<=\btook )[\d.]+"
+    r"|[^\n]+(?=\nthis session)"
 )
 UNREAD = "script, style, template, svg, [hidden], .fig-table tbody"  # numbers of figures have tests of their own
 

@@ -50,7 +50,7 @@ def test_the_example_is_complete() -> None:
     assert packages._check("minutes", Minutes()).label == "Minutes"
 
 
-def broken_at_the_tenth(spoil: Callable[[RecordBatch], object]) -> packages.PackageFormat:
+def broken_at_the_tenth(spoil: Callable[[RecordBatch], Any]) -> packages.PackageFormat:
     """Right for nine pieces, and then not."""
 
     class Late(Minutes):
