@@ -214,6 +214,7 @@ CELERY_BEAT_SCHEDULE = {
     "send-notices": {"task": "apps.notices.tasks.send_notices", "schedule": 30.0},
     "evaluate-notices": {"task": "apps.notices.tasks.evaluate_notices", "schedule": 300.0},
     "send-password-resets": {"task": "apps.accounts.tasks.send_password_resets", "schedule": 10.0},
+    "clear-sessions": {"task": "apps.accounts.tasks.clear_sessions", "schedule": 3600.0},
     "verify-audit": {"task": "apps.accounts.tasks.verify_audit", "schedule": 3600.0},
 }
 CELERY_TIMEZONE = "UTC"

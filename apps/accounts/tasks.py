@@ -8,6 +8,7 @@ from celery import shared_task
 
 from apps.accounts.audit_log import check_chain
 from apps.accounts.sign_in.passwords import send_resets
+from apps.accounts.sign_in.sessions import SessionStore
 from apps.core import clock
 
 logger = logging.getLogger(__name__)
@@ -26,3 +27,9 @@ def verify_audit() -> int:
 def send_password_resets() -> int:
     """How many mails went out."""
     return send_resets(at=clock.now())
+
+
+@shared_task(name="apps.accounts.tasks.clear_sessions")
+def clear_sessions() -> None:
+    """Delete the rows of sessions that have ended."""
+    SessionStore.clear_expired()

@@ -11,9 +11,11 @@ from django.core import mail
 from django.core.mail.backends.locmem import EmailBackend
 from django.core.management import CommandError, call_command
 from django.test import Client
+from django.utils import timezone
 
 from apps.accounts.models import AuditEvent, Identity, PasswordReset, Session, User
 from apps.accounts.sign_in.passwords import send_resets
+from apps.accounts.tasks import clear_sessions
 from apps.core import clock
 from tests.dashboard.page import read
 
@@ -115,6 +117,13 @@ def test_all_other_sessions_end_at_once(maria: User) -> None:
     assert [client.get(PAGE).status_code for client in others] == [302, 302]
     assert here.get(PAGE).status_code == 200
     assert AuditEvent.objects.get(verb="user.sessions_ended").details == {"n_sessions": 2}
+
+
+def test_rows_of_sessions_that_have_ended_go(maria: User) -> None:
+    here, ended = enter(), enter()
+    Session.objects.filter(pk=ended.session.session_key).update(expire_date=timezone.now() - timedelta(seconds=1))
+    clear_sessions()
+    assert [row.pk for row in Session.objects.all() if row.user_id] == [here.session.session_key]
 
 
 def test_keys_of_sessions_are_in_no_page(maria: User) -> None:
