@@ -40,6 +40,7 @@ HEADERS = {
     "message-id",
     "auto-submitted",
     "list-unsubscribe",
+    "list-unsubscribe-post",
     "mime-version",
     "content-type",
     "content-transfer-encoding",
