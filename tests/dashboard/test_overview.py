@@ -128,7 +128,7 @@ def test_what_needs_me_comes_with_what_to_do(grid: Grid, admin: Client) -> None:
         end_at=now - timedelta(hours=20),
         cpus=8,
     )
-    ingest_batch(source=source, rows=[old], at=now)
+    ingest_batch(source=source, rows=[old], at=now - timedelta(hours=20))
     Overlap.objects.create(
         site="here",
         kept=Source.objects.get(slug="cluster-a"),

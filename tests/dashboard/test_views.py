@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from uuid import uuid4
 
 import pytest
@@ -244,7 +245,7 @@ def test_my_priority_has_words_for_every_state_without_numbers(grid: Grid, clien
 
 
 def test_a_source_that_is_late_is_named_on_every_page(admin: Client, grid: Grid) -> None:
-    Source.objects.update(expected_every_s=60)
+    Source.objects.update(expected_every_s=60, last_received_at=clock.now() - timedelta(hours=2))
     store.forget()
     for path in ("/", _address("policy", grid), "/me/priority/"):
         assert "Cluster A" in read(admin.get(path)).text('[data-testid="freshness-problem"]'), path
