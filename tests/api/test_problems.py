@@ -36,7 +36,7 @@ def test_a_stranger_is_told_how_to_sign_in(site: Site) -> None:
 
 
 def test_another_method_is_refused_with_those_that_work(admin: Caller) -> None:
-    answer = admin.post("policies", {})
+    answer = admin.post("policies/grid/tree", {})
     assert_problem(answer, 405, "method_not_allowed")
     assert "GET" in answer.headers["Allow"]
 
@@ -44,7 +44,7 @@ def test_another_method_is_refused_with_those_that_work(admin: Caller) -> None:
 @pytest.mark.parametrize("method", ["POST", "DELETE", "TRACE"])
 def test_a_method_that_nobody_has_is_no_matter_of_scopes(site: Site, method: str) -> None:
     caller = Caller(token=site.token("policies:read"))
-    answer = caller.client.generic(method, "/api/v1/policies", headers=caller.headers)
+    answer = caller.client.generic(method, "/api/v1/policies/grid/tree", headers=caller.headers)
     assert_problem(answer, 405, "method_not_allowed")
     assert "GET" in answer.headers["Allow"]
 
