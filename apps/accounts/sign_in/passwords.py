@@ -55,7 +55,7 @@ def change_password(*, user: User, password: str, this_key: str, at: datetime, a
 
 
 def reset_password(*, user: User, password: str, at: datetime, actor: Actor) -> None:
-    """By whoever reads the person's mail; ends all sessions, and the lock of failed attempts."""
+    """By the person, through a link in a mail; ends all sessions and the lock of failed attempts."""
     with transaction.atomic():
         _set(user, password, verb="user.password_reset", at=at, actor=actor)
         reset(username=user.username)

@@ -191,7 +191,7 @@ OUTCOMES = {
     "refused": gettext_lazy("refused"),
     "failed": gettext_lazy("failed"),
 }
-# What is told with the entry that it was done at.
+# Details that are shown with the entry that they concern.
 AT_AN_ENTRY = ("grant.", "allocation.", "account.attached", "account.detached")
 _DETAILS = {
     "base": gettext_lazy("Drafted on revision"),
@@ -225,13 +225,13 @@ def told(event: AuditEvent, *, what: str) -> str:
 
 
 def revision_of(event: AuditEvent) -> int:
-    """The revision that it put in force; 0 where it is about something else."""
+    """The revision that it published; 0 where it is about something else."""
     given = event.details.get("revision") if isinstance(event.details, dict) else None
     return given if isinstance(given, int) and event.verb == "policy.published" else 0
 
 
 def facts(event: AuditEvent, *, shows_all: bool, is_own: bool) -> list[tuple[str, str]]:
-    """What else is known of a row: addresses for administrators, requests and tokens also for whoever made them."""
+    """Further details of a row: addresses for administrators; requests and tokens also for the actor."""
     found = [(_("Verb"), event.verb), (_("Outcome"), str(OUTCOMES[event.outcome])), (_("Policy"), event.policy_slug)]
     if shows_all or is_own:
         found += [(_("Request"), event.request_id), (_("Token"), event.token_prefix)]
@@ -242,7 +242,7 @@ def facts(event: AuditEvent, *, shows_all: bool, is_own: bool) -> list[tuple[str
 
 
 def details(event: AuditEvent) -> list[tuple[str, str]]:
-    """What was written down beside it, but for the operations, which are told as what they changed."""
+    """The recorded details without the operations, which are shown as changes."""
     given: dict[str, Any] = event.details if isinstance(event.details, dict) else {}
     given = {**given, **({"tree_digest": str(given["tree_digest"])[:16]} if "tree_digest" in given else {})}
     return [(_label(key), plain(value)[:300]) for key, value in given.items() if key != "operations"]

@@ -1,4 +1,4 @@
-"""Which past usage a policy counts, and how it fades: the law in force, those of schedulers, and the choice."""
+"""Which past usage a policy counts, and its decay: the current decay function, those of schedulers, and the choice."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class WindowForm:
 
 
 def unbound(law: DecayFunction, settings: PolicySettings) -> WindowForm:
-    """With the values in force where the law has them, else its scheduler's own."""
+    """With the current values where the decay function has them, else its scheduler's own."""
     window = settings.window
     start = window if window["aging"] == law.name else {**window, **_defaults(law), "aging": law.name}
     texts = {one.name: _typed(one, start.get(one.name, one.default)) for one in _own(law)}

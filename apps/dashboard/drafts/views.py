@@ -35,7 +35,7 @@ _OFFERED_FOR = timedelta(days=1)
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def undo(request: HttpRequest, policy: str) -> HttpResponse:
-    """Publish the inverse of the revision in force; where that can't be done at once, it stays as a draft."""
+    """Publish the inverse of the current revision; where that can't be done at once, it stays as a draft."""
     tree = reverse("dashboard:policy", kwargs={"policy": policy})
     if request.method != "POST":
         return SeeOther(tree)

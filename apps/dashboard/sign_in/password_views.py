@@ -52,6 +52,7 @@ class ChangeForm(PasswordChangeForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         _dress(self)
+        self.fields["old_password"].widget.attrs.pop("autofocus", None)  # the page begins with the sessions
 
 
 class NewForm(SetPasswordForm):  # type: ignore[type-arg]

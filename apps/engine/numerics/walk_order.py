@@ -221,7 +221,7 @@ class Manners:
     """How a scheduler walks.
 
     merges: the lists of tied neighbours who aren't ranked become one. hands_down: who ties with the one before shares
-    the place given last, whoever that one is; an unranked entry passes it to the first in its own list.
+    the last place given, to any entry; an unranked entry passes it to the first in its own list.
     """
 
     merges: bool

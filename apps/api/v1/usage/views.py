@@ -217,7 +217,7 @@ class RecordListView(APIView):
     scopes: ClassVar[Scopes] = {"POST": frozenset({USAGE_WRITE})}
     parser_classes = (StreamParser, NDJSONStreamParser)
     throttle_scope = "usage"
-    on_repeat = "work"  # its keys are the source's, whoever sends, and its body is a stream
+    on_repeat = "work"  # keys belong to the source, not to the user; the body is a stream
 
     @extend_schema(
         operation_id="push_records",

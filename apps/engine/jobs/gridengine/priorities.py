@@ -155,7 +155,7 @@ class Scale:
     undecided: float
     clamps_running: bool
     narrow: float = TOO_NARROW
-    why_undecided: str = "all the same, nobody is told apart"
+    why_undecided: str = "all equal"
 
     def normalise(self, value: float, *, is_running: bool = False) -> Amount:
         """(v − low)/(high − low)."""
