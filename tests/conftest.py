@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
@@ -280,7 +281,9 @@ def world(rights_world: Any, settings: Any) -> Any:
 
 @pytest.fixture(autouse=True)
 def _nothing_kept() -> Iterator[None]:
-    """Nothing that one test left in memory is seen by the next."""
+    """Nothing that one test left in memory is seen by the next, and nothing goes on to read its database."""
     yield
+    looking = [thread.name for thread in threading.enumerate() if thread.name == "snapshots"]
+    assert not looking, "A thread of this test polls for snapshots until the process ends: patch store's `start`."
     if worlds := sys.modules.get("tests.worlds"):
         worlds.forget_process()

@@ -240,6 +240,7 @@ def test_a_look_up_from_memory_never_asks_the_database_what_its_token_reads(
 
     store.newest("grid")
     settings.FAIRSHARE_SNAPSHOT_POLL_S = 60.0
+    monkeypatch.setattr(store._process, "start", lambda: None)  # a thread of its own would outlive this test
     tokens.verify(header.split()[1], at=AT)
     assert isinstance(look_up(AnswerFrom.MEMORY), HandedOver), "not asked yet"
     found = look_up(AnswerFrom.SNAPSHOTS).json()["results"]
