@@ -92,7 +92,7 @@ def write_carry(
 
 
 F8 = npt.NDArray[np.float64]
-_DAYS_AT_A_TIME = 7  # of buckets read with one query: bounds memory
+_AT_A_TIME_S = 7 * 24 * HOUR_S  # of buckets read with one query: bounds memory
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -171,9 +171,8 @@ class Builder:
             material = self._read(is_settled)
             tellers = SubmitTimeSources(material.sources)
             standings = [self._stand(material, day) for day in days]
-            for begin in range(0, len(days), _DAYS_AT_A_TIME):
-                piece = days[begin : begin + _DAYS_AT_A_TIME]
-                there = standings[begin : begin + _DAYS_AT_A_TIME]
+            for here in _pieces(days):
+                piece, there = days[here], standings[here]
                 usage = self._load(material, piece[0].from_s, piece[-1].to_s, [row for row, _is_first in there])
                 for day, (row, is_before_first) in zip(piece, there, strict=True):
                     standing = self._standing_of(material, row, day)
@@ -285,8 +284,8 @@ class Builder:
         if material is None:
             return
         row = next(each for each in material.revisions if each.number == standing.number)
-        for begin in range(0, len(days), _DAYS_AT_A_TIME):
-            piece = days[begin : begin + _DAYS_AT_A_TIME]
+        for here in _pieces(days):
+            piece = days[here]
             usage = self._load(material, piece[0].from_s, piece[-1].to_s, [row])
             for each in piece:
                 yield _rows_of(material, standing, each, usage)
@@ -298,6 +297,12 @@ class Builder:
             write_carry(
                 self._policy, list(self._reach.kept()), self._reach_of[0], material.roll.ids, material.source_ids
             )
+
+
+def _pieces(days: Sequence[Day]) -> Iterator[slice]:
+    """Of days, or hours, as many as one query reads."""
+    most = max(1, _AT_A_TIME_S // (days[0].to_s - days[0].from_s)) if days else 1
+    return (slice(begin, begin + most) for begin in range(0, len(days), most))
 
 
 def _rows_of(material: _Material, standing: Standing, day: Day, usage: UsageArrays) -> DayRows:

@@ -181,6 +181,7 @@ class _DayByDay(Reach):
         self._law = replace(window, length_s=None)
         self._length_s = float(window.length_s or 0.0)
         self._days: deque[DaySums] = deque()
+        self._oldest: tuple[Day, list[DayRows]] | None = None
 
     def add(self, rows: DayRows) -> None:
         self._days.append(DaySums.of(rows.day, rows.counted_at(rows.day.to_s, self._law, self.n_cells)))
@@ -189,14 +190,17 @@ class _DayByDay(Reach):
         oldest_s = day.to_s - self._length_s  # an hour that ended then or before is too old
         while self._days and self._days[0].day.to_s <= oldest_s:
             self._days.popleft()
-        total = np.zeros(self.n_cells)
-        for each in self._days:
-            if each.day.from_s + HOUR_S > oldest_s:
-                aged = each.amount * _factor(self._law, day.to_s - each.day.to_s)
-                total += np.bincount(each.cell, weights=aged, minlength=self.n_cells)
-            elif len(each.cell):
-                total += self._in_part(each.day, day.to_s)
-        return total
+        factors = _factors(self._law, [day.to_s - each.day.to_s for each in self._days])
+        counted = [self._counted(each, factor, oldest_s, day) for each, factor in zip(self._days, factors, strict=True)]
+        cell = np.concatenate([each.cell for each in counted] or [np.zeros(0, np.int32)])
+        amount = np.concatenate([each.amount for each in counted] or [np.zeros(0)])
+        return np.bincount(cell, weights=amount, minlength=self.n_cells).astype(np.float64)
+
+    def _counted(self, each: DaySums, factor: float, oldest_s: float, day: Day) -> DaySums:
+        """What an earlier day comes to at the end of this one."""
+        if each.day.from_s + HOUR_S > oldest_s or not len(each.cell):
+            return DaySums(each.day, each.cell, each.amount * factor)
+        return DaySums.of(each.day, self._in_part(each.day, day.to_s))
 
     def begin(self, earlier: Sequence[Day], kept: Sequence[DaySums]) -> None:
         known = {each.day: each for each in kept}
@@ -209,7 +213,9 @@ class _DayByDay(Reach):
         super().begin(earlier[there[-1] + 1 :], ())
 
     def _in_part(self, day: Day, end_s: int) -> F8:
-        counted = [rows.counted_at(end_s, self.window, self.n_cells) for rows in self._load([day])]
+        if self._oldest is None or self._oldest[0] != day:  # of each hour of a day the oldest day is the same one
+            self._oldest = (day, list(self._load([day])))
+        counted = [rows.counted_at(end_s, self.window, self.n_cells) for rows in self._oldest[1]]
         total: F8 = np.sum(counted, axis=0)
         return total
 
@@ -217,8 +223,12 @@ class _DayByDay(Reach):
         yield from self._days
 
 
+def _factors(window: decay.Window, since_s: Sequence[int]) -> list[float]:
+    return decay.weights(np.array(since_s, np.float64), window).tolist()
+
+
 def _factor(window: decay.Window, since_s: int) -> float:
-    return float(decay.weights(np.array([float(since_s)]), window)[0])
+    return _factors(window, [since_s])[0]
 
 
 # --- Demand -----------------------------------------------------------------------------------------------------------
