@@ -224,7 +224,8 @@ class _DayByDay(Reach):
 
 
 def _factors(window: decay.Window, since_s: Sequence[int]) -> list[float]:
-    return decay.weights(np.array(since_s, np.float64), window).tolist()
+    factors: list[float] = decay.weights(np.array(since_s, np.float64), window).tolist()
+    return factors
 
 
 def _factor(window: decay.Window, since_s: int) -> float:
