@@ -430,7 +430,7 @@ def vars_of(found: Any) -> dict[str, Any]:
 def test_nothing_outside_of_a_delegates_part_changes_or_becomes_readable(db: None) -> None:
     Delegates.actors, Delegates.first_outsides = make_world(), {}
     Delegates.first = State.now()
-    asked = examples(1_000, steps=5, suppress=HealthCheck, fixed=200)
+    asked = examples(1_000, steps=5, suppress=HealthCheck, fixed=100)
     without_shrinking = (Phase.explicit, Phase.reuse, Phase.generate)  # five steps are short enough to read
     run_state_machine_as_test(Delegates, settings=settings(asked, phases=without_shrinking))
 

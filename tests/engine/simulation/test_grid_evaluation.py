@@ -24,6 +24,7 @@ IDS = (
     "imbalanced-global-predictive",
     "idle-U-B12",
 )
+LONGEST = "converge-historical"  # twenty times as long as the others
 OPERATORS = ("absolute", "relative", "relative-2", "sigmoid", "sigmoid-2", "slurm", "combined")
 TARGETS = {
     "VO-A": 30,
@@ -40,13 +41,15 @@ TARGETS = {
 
 
 @pytest.fixture(scope="module")
-def results(shipped: Callable[..., dict[str, Any]]) -> Results:
-    """Results of a scenario on all seeds, each simulated once."""
+def results(shipped: Callable[..., dict[str, Any]], pytestconfig: pytest.Config) -> Results:
+    """Results of a scenario on all seeds, each simulated once; of the longest one on one seed where time is short."""
+    is_deep = pytestconfig.getoption("deep")
     known: dict[str, list[dict[str, Any]]] = {}
 
     def get(name: str) -> list[dict[str, Any]]:
         if name not in known:
-            known[name] = [simulate(shipped(name), seed=seed) for seed in SEEDS]
+            seeds = SEEDS if is_deep or name != LONGEST else SEEDS[:1]
+            known[name] = [simulate(shipped(name), seed=seed) for seed in seeds]
         return known[name]
 
     return get
@@ -104,7 +107,7 @@ def test_the_shipped_grid_is_that_of_the_evaluation(
 
 def test_predictive_is_more_accurate_than_active_and_active_than_historical_on_each_seed(results: Results) -> None:
     runs = (results("converge-historical"), results("converge-active"), results("converge-predictive"))
-    for historical, active, predictive in zip(*runs, strict=True):
+    for historical, active, predictive in zip(*runs, strict=False):  # the seeds that all were simulated on
         rms = [result["rms_points"]["/VO-B/P-B1"] for result in (historical, active, predictive)]
         assert rms[0] > 1.5 * rms[1] > 1.5 * 5 * rms[2], f"seed {historical['seed']}: {rms}"
 
@@ -124,7 +127,7 @@ def test_early_jobs_start_first_come_first_served(name: str, results: Results) -
 
 def test_the_first_level_is_the_same_whatever_is_known_globally(results: Results) -> None:
     runs = (results("converge-historical"), results("converge-active"), results("converge-predictive"))
-    for same_seed in zip(*runs, strict=True):
+    for same_seed in zip(*runs, strict=False):  # the seeds that all were simulated on
         shares = [shares_at(result, 72)["VO-A"] for result in same_seed]
         assert max(shares) - min(shares) < 0.3
 
