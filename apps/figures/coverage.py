@@ -161,7 +161,9 @@ def _instant(day: date, seconds: float) -> str:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
+    """Both ends, because names of one peer begin alike."""
+    half = _NAME // 2
+    return name if len(name) <= _NAME else f"{name[: half - 1]}…{name[-half:]}"
 
 
 def _size(n: int) -> Size:
@@ -174,6 +176,8 @@ def _expected(one: SourceDays) -> int:
 
 def _complete(one: SourceDays) -> str:
     full, expected = one.count(Coverage.FULL), _expected(one)
+    if not expected:
+        return _("not due")
     return _("complete") if full == expected else _("%(n)s of %(all)s") % {"n": full, "all": expected}
 
 
@@ -189,8 +193,8 @@ def _sentence(rows: Sequence[SourceDays], n_days: int) -> str:
     gaps, parts = worst.count(Coverage.HOLE), worst.count(Coverage.PART)
     if not gaps + parts:
         return ngettext(
-            "%(name)s is complete for the last %(days)s days.",
-            "All %(n)s sources are complete for the last %(days)s days.",
+            "%(name)s has no gaps in the last %(days)s days.",
+            "None of the %(n)s sources has gaps in the last %(days)s days.",
             len(rows),
         ) % {"n": len(rows), "days": n_days, "name": worst.name}
     last = max(day.on for day in worst.days if day.state in _WITH_GAPS)

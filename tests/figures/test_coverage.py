@@ -48,7 +48,7 @@ def test_the_source_with_most_gaps_is_first_and_in_the_sentence() -> None:
     assert found.layout["yaxis"]["tickvals"] == [1, 0]
     assert found.sentence == "north has 2 days with a gap in the last 60, the last on 2 Nov."
     assert [label.text for label in found.labels] == ["1 of 3", "complete"]
-    assert figure(GAPS[0]).sentence == "east is complete for the last 60 days."
+    assert figure(GAPS[0]).sentence == "east has no gaps in the last 60 days."
 
 
 def test_every_day_is_in_the_csv_and_in_words() -> None:

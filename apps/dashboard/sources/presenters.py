@@ -91,7 +91,7 @@ def source_line(source: Source, now: datetime, *, n_rejected: int, unmapped: Unm
         Timeliness.LATE: ("warn", "warn", _("late")),
         Timeliness.NEVER_COLLECTED: ("bad", "bad", _("never collected")),
         Timeliness.NO_CONTACT: ("", "off", _("no contact yet")),
-        Timeliness.BY_HAND: ("", "off", _("manual")),
+        Timeliness.BY_HAND: ("", "off", _("from a peer") if source.kind == Source.Kind.PEER else _("manual")),
         Timeliness.PAUSED: ("", "off", _("paused")),
     }[state]
     return SourceLine(
@@ -133,9 +133,11 @@ def headline(lines: Sequence[SourceLine]) -> Headline:
         text = ngettext("The source is on time", "All %(n)s sources are on time", n) % {"n": n}
         return Headline("on_time", n, n, text)
     if timed:
-        text = ngettext("%(n)s source is on time, others by hand", "%(n)s sources are on time, others by hand", timed)
+        text = ngettext(
+            "%(n)s source is on time, others irregular", "%(n)s sources are on time, others irregular", timed
+        )
         return Headline("on_time_in_part", timed, n, text % {"n": timed})
-    text = ngettext("%(n)s source, filled by hand", "%(n)s sources, filled by hand", n) % {"n": n}
+    text = ngettext("%(n)s source without an interval", "%(n)s sources without an interval", n) % {"n": n}
     return Headline("by_hand", n, n, text)
 
 
