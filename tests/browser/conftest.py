@@ -55,6 +55,14 @@ in_windows = pytest.mark.parametrize(
         for theme in THEMES
     ],
 )
+
+
+def in_windows_of_all(test: Callable[..., None]) -> Callable[..., None]:
+    """Pages in each of their states (filled, opened, refused). `make test` looks at each page once, in tests/pages."""
+    marked: Callable[..., None] = pytest.mark.deep(in_windows(test))
+    return marked
+
+
 at_widths = pytest.mark.parametrize("width", [WIDE, *(pytest.param(n, marks=pytest.mark.deep) for n in (NARROW, 1024))])
 
 

@@ -11,7 +11,7 @@ from apps.accounts.models import User
 from apps.core import clock
 from apps.policies.access.held_rights import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
-from tests.browser.conftest import Open, in_windows
+from tests.browser.conftest import Open, in_windows_of_all
 from tests.dashboard.grid import SLUG, Grid
 
 PAGE = f"/policy/{SLUG}/access/"
@@ -98,7 +98,7 @@ def test_a_role_is_given_with_the_keyboard_alone_and_without_script(grid: Grid, 
     expect(page.locator("#grants")).not_to_contain_text("manual")
 
 
-@in_windows
+@in_windows_of_all
 def test_the_pages_have_nothing_serious_and_fit(grid: Grid, maria: User, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in("maria")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.browser.conftest import Open, in_windows
+from tests.browser.conftest import Open, in_windows_of_all
 from tests.dashboard.grid import SLUG, Grid
 
 AGING = f"/policy/{SLUG}/aging/"
@@ -24,7 +24,7 @@ def test_a_law_is_set_without_scripts(grid: Grid, visit: Open) -> None:
     assert "48\u00a0h" in page.inner_text("h1")
 
 
-@in_windows
+@in_windows_of_all
 def test_the_page_of_the_window_is_clean_and_fits(grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.browser.conftest import Open, in_windows
+from tests.browser.conftest import Open, in_windows_of_all
 from tests.dashboard.grid import SLUG, Grid
 
 ALGORITHM = f"/policy/{SLUG}/algorithm/"
@@ -33,7 +33,7 @@ def test_fair_tree_is_set_and_its_levels_are_read_without_scripts(grid: Grid, vi
     assert (level.get_attribute("data-state"), level.inner_text().split()[0]) == ("under", "2")
 
 
-@in_windows
+@in_windows_of_all
 def test_pages_of_algorithms_are_clean_and_fit(grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in()

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from apps.accounts.actor import Actor
 from apps.policies.allocations.services import change_dates
 from apps.policies.models import Allocation, ChangeSet
-from tests.browser.conftest import Open, in_windows
+from tests.browser.conftest import Open, in_windows_of_all
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.test_allocations import PAGE, cores, promise, tab
 
@@ -112,7 +112,7 @@ def test_an_entry_s_page_tells_its_core_hours(grid: Grid, visit: Open) -> None:
     assert page.url.endswith("/atlas/core-hours/")
 
 
-@in_windows
+@in_windows_of_all
 def test_pages_of_core_hours_are_accessible_and_fit(grid: Grid, visit: Open, theme: str, width: int) -> None:
     today = grid.at.date()
     year = {"starts_on": today.replace(month=1, day=1), "ends_on": today.replace(month=12, day=31)}

@@ -16,7 +16,7 @@ from apps.core import clock
 from apps.policies.access.delegation import give_grant
 from apps.policies.access.held_rights import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
-from tests.browser.conftest import Open, in_windows
+from tests.browser.conftest import Open, in_windows_of_all
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.test_time_travel import publish
 
@@ -122,7 +122,7 @@ def test_without_script_the_log_is_narrowed_opened_and_downloaded(log: Grid, vis
     assert any("Atlas bought nodes." in line for line in lines)
 
 
-@in_windows
+@in_windows_of_all
 def test_the_page_has_nothing_serious_and_fits(log: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     row = AuditEvent.objects.get(verb="policy.published", reason="Atlas bought nodes.").pk

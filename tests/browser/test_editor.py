@@ -13,7 +13,7 @@ from apps.core import clock
 from apps.policies import services
 from apps.policies.changesets import drafts
 from apps.policies.models import ChangeSet, Policy, Revision
-from tests.browser.conftest import Open, Visit, in_windows
+from tests.browser.conftest import Open, Visit, in_windows_of_all
 from tests.dashboard.grid import SLUG, Grid
 
 FOCUS = "document.activeElement.id || document.activeElement.closest('tr')?.id || document.activeElement.tagName"
@@ -302,7 +302,7 @@ def test_focus_is_where_it_was_after_every_swap(grid: Grid, page: Page, draft: C
     page.wait_for_function("document.activeElement.tagName === 'BUTTON'")  # htmx settles a moment after it swaps
 
 
-@in_windows
+@in_windows_of_all
 def test_the_pages_of_the_editor_are_sound_in_both_themes_and_widths(
     grid: Grid, draft: ChangeSet, visit: Open, theme: str, width: int
 ) -> None:

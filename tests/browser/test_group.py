@@ -15,7 +15,7 @@ from apps.core import clock
 from apps.policies.access.held_rights import VERBS_OF_ROLE
 from apps.policies.models import ChangeSet, Grant, Policy
 from apps.policies.requests.share_requests import ask_upward
-from tests.browser.conftest import Open, Visit, in_windows
+from tests.browser.conftest import Open, Visit, in_windows_of_all
 from tests.browser.hands import tab_to
 from tests.dashboard.grid import PASSWORD, SLUG, Grid
 
@@ -183,7 +183,7 @@ def prepared(grid: Grid, visit: Visit) -> int:
     return asked.pk
 
 
-@in_windows
+@in_windows_of_all
 def test_group_and_inbox_are_clean_and_fit(people: Grid, visit: Open, theme: str, width: int) -> None:
     lead, manager = visit(theme=theme, width=width), visit(theme=theme, width=width)
     lead.sign_in("alice")

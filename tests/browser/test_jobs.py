@@ -9,14 +9,14 @@ from playwright.sync_api import expect
 
 from apps.dashboard.jobs.forms import EXAMPLES
 from apps.dashboard.jobs.play import STARTS
-from tests.browser.conftest import NARROW, Open, in_windows
+from tests.browser.conftest import NARROW, Open, in_windows_of_all
 from tests.dashboard.grid import Grid
 from tests.pages.test_every_page import photograph
 
 CASE = '{"algorithm": {"name": "slurm-multifactor"}, "weights": {"fairshare": 1000}, "jobs": [{"id": "38", "nice": 5}]}'
 
 
-@in_windows
+@in_windows_of_all
 def test_jobs_taken_apart_are_accessible_and_stay_in_their_window(
     grid: Grid, visit: Open, theme: str, width: int
 ) -> None:
@@ -37,7 +37,7 @@ def test_jobs_taken_apart_are_accessible_and_stay_in_their_window(
     assert {name: pixels for name, pixels in wide.items() if pixels > 0} == {}
 
 
-@in_windows
+@in_windows_of_all
 def test_policies_are_tried_in_any_window(grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in("alice")

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page
 
 from apps.mapping.models import Attachment, MappingRule
-from tests.browser.conftest import Open, Visit, in_windows
+from tests.browser.conftest import Open, Visit, in_windows_of_all
 from tests.dashboard.grid import Grid
 from tests.dashboard.test_mappings import PAGE, send
 
@@ -79,7 +79,7 @@ def test_chosen_accounts_are_counted_and_rules_move_by_keyboard(waiting: Grid, v
     assert [row.user_pattern for row in MappingRule.objects.order_by("position")] == ["guest*", ""]
 
 
-@in_windows
+@in_windows_of_all
 def test_the_pages_are_clean_and_fit(waiting: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in()

@@ -8,7 +8,7 @@ from apps.accounts.models import User
 from apps.core import clock
 from apps.mapping.membership.plan import apply_members
 from apps.policies.models import Adjustment
-from tests.browser.conftest import Open, in_windows
+from tests.browser.conftest import Open, in_windows_of_all
 from tests.dashboard.grid import SLUG, Grid
 
 
@@ -75,7 +75,7 @@ def test_an_account_is_claimed_and_confirmed(grid: Grid, visit: Open) -> None:
     assert page.inner_text("#rank").split()[0].isdigit()
 
 
-@in_windows
+@in_windows_of_all
 def test_the_pages_are_clean_and_fit(grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in()

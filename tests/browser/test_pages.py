@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Open, in_windows
+from tests.browser.conftest import Open, in_windows_of_all
 from tests.dashboard.grid import SLUG, TRICKY, Grid
 
 
-@in_windows
+@in_windows_of_all
 def test_pages_are_accessible_and_stay_in_their_window(grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     page = window.go("/sign-in/")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.browser.conftest import Open, in_windows
+from tests.browser.conftest import Open, in_windows_of_all
 from tests.dashboard.grid import SLUG, Grid
 
 FILES = f"/policy/{SLUG}/files/"
@@ -31,7 +31,7 @@ def test_a_table_is_corrected_looked_at_and_published_without_scripts(grid: Grid
     assert "3" in page.inner_text("#problem .success")
 
 
-@in_windows
+@in_windows_of_all
 def test_the_pages_of_files_are_clean_and_fit(grid: Grid, visit: Open, tmp_path: Path, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in()

@@ -14,7 +14,7 @@ from apps.policies.access.held_rights import VERBS_OF_ROLE
 from apps.policies.models import ChangeSet, Grant, Policy
 from apps.priorities.change_effects import runs as effect_runs
 from apps.runs.services import work_run_now
-from tests.browser.conftest import Open, Visit, in_windows
+from tests.browser.conftest import Open, Visit, in_windows_of_all
 from tests.dashboard.grid import SLUG, Grid
 
 FEWER = {"op": "set_shares", "entry": "/atlas", "shares": 20}
@@ -215,7 +215,7 @@ def test_a_large_policy_shows_its_effect_when_it_is_worked_out(
     assert page.locator("[data-poll]").count() == 0
 
 
-@in_windows
+@in_windows_of_all
 def test_every_page_of_a_review_is_clean_and_fits(
     grid: Grid, visit: Open, maria: User, lars: User, theme: str, width: int
 ) -> None:

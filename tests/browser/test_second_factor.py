@@ -9,7 +9,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.accounts.sign_in.second_factor import add_second_factor, code_at, new_secret
 from apps.core import clock
-from tests.browser.conftest import Open, in_windows
+from tests.browser.conftest import Open, in_windows_of_all
 from tests.dashboard.grid import PASSWORD, Grid
 
 OWN = "/me/second-factor/"
@@ -45,7 +45,7 @@ def test_it_is_set_up_and_asked_for_at_the_next_sign_in(grid: Grid, visit: Open,
     expect(window.go(OWN).locator("[data-testid=codes-left]")).to_have_attribute("data-value", "9")
 
 
-@in_windows
+@in_windows_of_all
 def test_its_pages_have_nothing_serious_and_fit(grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in("alice")

@@ -21,7 +21,7 @@ from apps.policies.services import publish_document
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from tests.browser.conftest import Open, Visit, in_windows
+from tests.browser.conftest import Open, Visit, in_windows_of_all
 from tests.dashboard.grid import SLUG, Grid
 
 
@@ -529,7 +529,7 @@ def test_without_scripts_the_fields_are_saved_and_lead_back(grid: Grid, visit: O
     assert window.overflow() == 0
 
 
-@in_windows
+@in_windows_of_all
 def test_the_page_is_sound_in_both_themes_and_widths(
     grid: Grid, draft: ChangeSet, visit: Open, theme: str, width: int
 ) -> None:

@@ -15,7 +15,7 @@ from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Source
 from apps.usage.sources.services import set_up_source
-from tests.browser.conftest import Open, in_windows
+from tests.browser.conftest import Open, in_windows_of_all
 from tests.dashboard.grid import Grid
 
 LOG = "; UnixStartTime: 1132444805\n1 10 -1 3600 2 -1 -1 -1 -1 -1 1 7 3 -1 -1 40 -1 -1\n"
@@ -61,7 +61,7 @@ def test_a_folder_is_set_up_collected_paused_and_resumed(grid: Grid, visit: Open
     assert not Source.objects.get(slug="abisko").is_paused
 
 
-@in_windows
+@in_windows_of_all
 def test_the_pages_of_a_source_hold_in_both_themes_and_widths(
     theme: str, width: int, grid: Grid, visit: Open, spool: Path, tmp_path: Path, settings: Any
 ) -> None:

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from apps.accounts import services
 from apps.accounts.models import Token
 from apps.core import clock
-from tests.browser.conftest import Open, in_windows
+from tests.browser.conftest import Open, in_windows_of_all
 from tests.dashboard.grid import PASSWORD, Grid
 
 
@@ -77,7 +77,7 @@ def test_a_token_is_made_with_the_keyboard_alone(grid: Grid, visit: Open) -> Non
     assert Token.objects.get().scopes == ["self:read"]
 
 
-@in_windows
+@in_windows_of_all
 def test_the_pages_are_accessible_and_stay_in_their_window(grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in("admin")

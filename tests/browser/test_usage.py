@@ -14,7 +14,7 @@ from apps.core import clock
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Import, Record, Source
-from tests.browser.conftest import Open, in_windows
+from tests.browser.conftest import Open, in_windows_of_all
 from tests.dashboard.grid import Grid
 
 HEADER = "; UnixStartTime: 1700000000\n"
@@ -190,7 +190,7 @@ def test_progress_moves_is_announced_by_quarters_and_keeps_the_focus(grid: Grid,
     assert Import.objects.latest("pk").run.cancel_requested
 
 
-@in_windows
+@in_windows_of_all
 def test_the_pages_are_accessible_and_stay_in_their_window(
     grid: Grid, visit: Open, log: Path, theme: str, width: int
 ) -> None:
