@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.analytics.operators.tree_check import check_resolution
+from apps.analytics.unmapped_check import check_unmapped
 from apps.mapping.permissions import see
 from apps.policies.access.scope import Visibility
 from apps.policies.changesets.checks import Check, list_checks
@@ -166,7 +167,7 @@ class ReviewPage:
                 found.append(check_groups(self.review, snapshot, sees=self.sees))
                 found += self._resolution(snapshot)
             found.append(_simulation(self.effect))
-        return found
+        return [*found, *check_unmapped(self.review, actor=self.actor, at=self.now)]
 
     def _resolution(self, snapshot: ServedSnapshot) -> list[Check]:
         """Nothing for an algorithm that does not round. Counts leaves whose numbers this person may see."""

@@ -7,6 +7,9 @@ class FederationConfig(AppConfig):
 
     def ready(self) -> None:
         from apps.federation import fetch_schedule as fetching
+        from apps.federation.mounts.kept_usage import keep_usage
+        from apps.policies.publishing.revisions import register_publish_step
         from apps.runs.services import register
 
         register(fetching.KIND, fetching.work_fetch)
+        register_publish_step(keep_usage)

@@ -121,6 +121,7 @@ class Mount(Remote):
     most_points = models.FloatField(default=5.0)  # what moves a target further is held for review
     most_entries = models.PositiveIntegerField(default=10_000)  # that come, go or change at once
     most_levels = models.PositiveIntegerField(default=32)
+    keep_usage = models.BooleanField(default=False)  # of entries that a version removes: their accounts count here
     held = models.ForeignKey(
         "policies.ChangeSet", null=True, on_delete=models.SET_NULL, related_name="+"
     )  # the newest document, waiting for a decision

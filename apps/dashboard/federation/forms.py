@@ -148,6 +148,11 @@ class LimitsForm(RemoteForm):
     )
     most_entries = _number(gettext_lazy("Entries"), gettext_lazy("Added, removed or changed at once."))
     most_levels = _number(gettext_lazy("Levels"), gettext_lazy("A deeper document is rejected."))
+    keep_usage = forms.BooleanField(
+        required=False,
+        label=gettext_lazy("Keep usage of removed entries"),
+        help_text=gettext_lazy("Their accounts are mapped to our entry; otherwise that usage counts nowhere."),
+    )
     stale_action = forms.ChoiceField(
         label=gettext_lazy("When older than that"), choices=[each[:2] for each in STALE_ACTIONS]
     )
@@ -161,6 +166,7 @@ class LimitsForm(RemoteForm):
             "most_points": given["most_points"],
             "most_entries": _whole(given["most_entries"]),
             "most_levels": _whole(given["most_levels"]),
+            "keep_usage": given["keep_usage"],
             "stale_action": given["stale_action"],
         }
 
@@ -172,6 +178,7 @@ class LimitsForm(RemoteForm):
             "most_points": f"{mount.most_points:g}",
             "most_entries": mount.most_entries,
             "most_levels": mount.most_levels,
+            "keep_usage": mount.keep_usage,
             "stale_action": mount.stale_action,
         }
 
@@ -192,6 +199,12 @@ class PlaceForm(LimitsForm):
         widget=_text(),
         help_text=gettext_lazy("Recorded in the audit log and the policy’s history."),
     )
+
+    def keeping_usage(self) -> PlaceForm:
+        """The same answers, with the offer to keep usage taken."""
+        data = self.data.copy()
+        data["keep_usage"] = "on"
+        return PlaceForm(data)
 
 
 class SettingsForm(LimitsForm):

@@ -17,6 +17,8 @@ from apps.dashboard.sources.presenters import Meter
 from apps.federation.grid.peers import Direction, Peer
 from apps.federation.models import Remote
 from apps.federation.staleness import NEEDS_ATTENTION, Condition
+from apps.mapping.moves import DAYS
+from apps.mapping.unmapped_by_tree import UnmappedUsage
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.revision_diff import target_moves
 
@@ -274,3 +276,9 @@ def excerpt(tree: TreeColumns) -> list[Excerpt]:
             )
         )
     return shown
+
+
+def unmapped_words(unmapped: UnmappedUsage) -> str:
+    """What is lost by mounting, unless it is kept."""
+    text = _("Their usage, %(n)s core-hours of the last %(days)s days, would count nowhere.")
+    return text % {"n": presentation.core_hours(unmapped.core_s), "days": DAYS}

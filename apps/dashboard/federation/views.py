@@ -25,6 +25,7 @@ from apps.federation.control import fetch_now
 from apps.federation.grid import peers as room
 from apps.federation.grid.peers import Direction, list_mountable, list_places, require_federation
 from apps.federation.mounts.services import Preview, make_mount, preview
+from apps.mapping.unmapped_by_tree import UnmappedUsage
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 
@@ -151,10 +152,14 @@ def _place(request: HttpRequest, policies: list[Policy]) -> HttpResponse:
     if not form.is_valid():
         return _choose(request, form, carried, status=422)
     actor, now = actor_of(request), clock.now()
+    entry = form.cleaned_data["entry"].strip()
     try:
+        unmapped = None if form.settings()["keep_usage"] else _unmapped(request, carried, entry)
+        if unmapped:
+            return _choose(request, form.keeping_usage(), carried, unmapped=unmapped)
         made = make_mount(
             policy_slug=carried["policy"],
-            entry=form.cleaned_data["entry"].strip(),
+            entry=entry,
             url=carried["url"],
             issuer=carried["issuer"],
             publication=carried["publication"],
@@ -171,6 +176,21 @@ def _place(request: HttpRequest, policies: list[Policy]) -> HttpResponse:
         return _choose(request, form, carried, status=_status(error))
     messages.success(request, _("Mounted. The first document is being fetched and is applied within your limits."))
     return SeeOther(reverse("dashboard:federation-mount", args=[made.pk]))
+
+
+def _unmapped(request: HttpRequest, carried: Mapping[str, str], entry: str) -> UnmappedUsage | None:
+    """Usage that would count nowhere, unless it was shown for this entry already."""
+    if request.POST.get("usage_seen", "") == entry:
+        return None
+    found = preview(
+        url=carried["url"],
+        policy_slug=carried["policy"],
+        entry=entry,
+        token=_unsealed(carried["sealed"]),
+        at=clock.now(),
+        actor=actor_of(request),
+    )
+    return found.unmapped
 
 
 def _looked(request: HttpRequest, given: Mapping[str, Any]) -> tuple[Preview, str]:
@@ -224,7 +244,14 @@ def _document(
     return _page(request, "key", form, status=status, **context)
 
 
-def _choose(request: HttpRequest, form: PlaceForm, carried: Mapping[str, Any], *, status: int = 200) -> HttpResponse:
+def _choose(
+    request: HttpRequest,
+    form: PlaceForm,
+    carried: Mapping[str, Any],
+    *,
+    unmapped: UnmappedUsage | None = None,
+    status: int = 200,
+) -> HttpResponse:
     """Where and within which limits."""
     actor, now = actor_of(request), clock.now()
     policy = get_policy(slug=str(carried["policy"]), actor=actor, scope="federation")
@@ -234,6 +261,8 @@ def _choose(request: HttpRequest, form: PlaceForm, carried: Mapping[str, Any], *
         "policy_name": policy.name,
         "places": list_places(policy, most=_MOST_PLACES, at=now, actor=actor),
         "actions": STALE_ACTIONS,
+        "unmapped": unmapped,
+        "unmapped_core_h": federation_lines.unmapped_words(unmapped) if unmapped else "",
     }
     return _page(request, "place", form, status=status, **context)
 

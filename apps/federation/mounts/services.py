@@ -20,7 +20,9 @@ from apps.federation import fetch_requests, staleness
 from apps.federation.documents.wire import PolicyDocument, PolicyLimits, read_policy
 from apps.federation.fetch_requests import clean_token, no_document, sealed_token, token_header
 from apps.federation.models import Mount
+from apps.federation.mounts.kept_usage import may_have_accounts, unmapped_by_arrival
 from apps.federation.publishing import own_name
+from apps.mapping.unmapped_by_tree import UnmappedUsage
 from apps.policies.access.scope import Rights, Verb, rules_all
 from apps.policies.models import Policy
 from apps.policies.publishing.direct import publish_operations
@@ -44,11 +46,15 @@ _SETTINGS: Mapping[str, tuple[float, float]] = {
 
 @dataclass(frozen=True)
 class Preview:
-    """The document at an address, before it is trusted: its key is to be compared through another channel."""
+    """The document at an address, before it is trusted: its key is to be compared through another channel.
+
+    unmapped: usage that would count nowhere once it is mounted; None where no entry was named.
+    """
 
     url: str
     key: PublicKey
     document: PolicyDocument
+    unmapped: UnmappedUsage | None = None
 
     @property
     def n_entries(self) -> int:
@@ -59,10 +65,11 @@ class Preview:
         return len(self.document.tree.level_starts) - 2
 
 
-def preview(*, url: str, policy_slug: str, token: str = "", at: datetime, actor: Actor) -> Preview:
+def preview(*, url: str, policy_slug: str, entry: str = "", token: str = "", at: datetime, actor: Actor) -> Preview:
     """Fetch and read a document, for a manager who may mount in the policy. Nothing is stored.
 
-    token: issued by the other side for this reader.
+    entry: the path at which it would be mounted; "" where that isn't known yet. token: issued by the other side for
+    this reader.
 
     Raises:
         Refused, Unreachable, TooLarge, BadDocument: the address or its content, worded for the manager.
@@ -71,13 +78,16 @@ def preview(*, url: str, policy_slug: str, token: str = "", at: datetime, actor:
     policy = get_policy(slug=policy_slug, actor=actor, scope="federation")
     if not (rules_all(actor) or Rights(policy, actor, at).at(Verb.MOUNT)):
         raise NotFound("There is nothing here that you may mount at.")
+    place = _place(policy, entry, actor, at) if entry else None
     limits = outbound.Limits(n_bytes=32 * 1024**2, total_s=PREVIEW_S, redirects=3)
     own = fetch_requests.own_answer(url)
     answer = own or outbound.fetch(url, headers=token_header(clean_token(token)), limits=limits)
     if answer.status != 200:
         raise outbound.Unreachable(no_document(answer.status))
     opened = open_document(answer.body, trusted=None)
-    return Preview(url, opened.key, read_policy(opened.document, PolicyLimits()))
+    document = read_policy(opened.document, PolicyLimits())
+    unmapped = None if place is None else unmapped_by_arrival(policy, place, document, at=at)
+    return Preview(url, opened.key, document, unmapped)
 
 
 @transaction.atomic
@@ -106,20 +116,20 @@ def make_mount(
     """
     target_of(url)
     policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
-    tree = load_tree(policy)
-    i = tree.index_of_path(entry)
-    if i is None or not may_mount_at(policy, tree.uuid(i), actor, at):
-        raise NotFound(f"There is no entry {entry[:200]!r} in {policy.slug} that you may mount at.")
+    uid = _place(policy, entry, actor, at)
+    if (settings or {}).get("keep_usage") and not may_have_accounts(load_tree(policy), uid):
+        message = "needs an entry below the root that isn't a reserve"
+        raise Invalid(f"keep_usage {message}.", fields=[FieldProblem("keep_usage", message)])
     if issuer == own_name():
         raise Invalid("This site is that authority: there is nothing to fetch.", code="mount_loop")
-    if Mount.objects.filter(policy=policy, entry_uid=tree.uuid(i)).exists():
+    if Mount.objects.filter(policy=policy, entry_uid=uid).exists():
         raise Conflict(f"Something is mounted at {entry} already: unmount it first.", code="mounted")
     _same_publication_once(policy, issuer, publication)
-    operation = {"op": "mount", "entry": str(tree.uuid(i)), "mount": Mounted(issuer, publication).to_json()}
+    operation = {"op": "mount", "entry": str(uid), "mount": Mounted(issuer, publication).to_json()}
     publish_operations(policy_slug=policy_slug, operations=[operation], reason=reason, at=at, actor=actor)
     made = Mount.objects.create(
         policy=policy,
-        entry_uid=tree.uuid(i),
+        entry_uid=uid,
         url=url,
         issuer=issuer,
         publication=publication,
@@ -193,13 +203,17 @@ def clean_fingerprint(text: str) -> str:
 def clean_settings(given: Mapping[str, Any], *, of_usage: bool = False) -> dict[str, Any]:
     """Limits and interval of a mount or subscription, each in its range; omitted values stay."""
     known = _COMMON if of_usage else _SETTINGS
+    others = ("stale_action",) if of_usage else ("stale_action", "keep_usage")
     problems, read = [], {}
     for name, value in given.items():
-        if name == "stale_action":
+        if name == "keep_usage" and not of_usage:
+            if not isinstance(value, bool):
+                problems.append(FieldProblem(name, "must be true or false"))
+        elif name == "stale_action":
             if value not in Mount.StaleAction.values:
                 problems.append(FieldProblem(name, f"must be one of {', '.join(Mount.StaleAction.values)}"))
         elif name not in known:
-            problems.append(FieldProblem(name, f"is unknown; known are {', '.join([*known, 'stale_action'])}"))
+            problems.append(FieldProblem(name, f"is unknown; known are {', '.join([*known, *others])}"))
         else:
             least, most = known[name]
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -210,6 +224,14 @@ def clean_settings(given: Mapping[str, Any], *, of_usage: bool = False) -> dict[
     if problems:
         raise Invalid(f"{problems[0].where} {problems[0].message}.", fields=problems)
     return read
+
+
+def _place(policy: Policy, entry: str, actor: Actor, at: datetime) -> UUID:
+    tree = load_tree(policy)
+    i = tree.index_of_path(entry)
+    if i is None or not may_mount_at(policy, tree.uuid(i), actor, at):
+        raise NotFound(f"There is no entry {entry[:200]!r} in {policy.slug} that you may mount at.")
+    return tree.uuid(i)
 
 
 def _same_publication_once(policy: Policy, issuer: str, publication: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -25,6 +25,14 @@ from apps.policies.tree.stored import remembered
 from apps.runs.fault_points import fault_point
 
 policy_published = Signal()  # arguments: policy, revision; sent once the publish is committed
+PublishStep = Callable[[Policy, Revision], None]
+_steps: list[PublishStep] = []
+
+
+def register_publish_step(step: PublishStep) -> None:
+    """A room above does its part of each publish, in its transaction: where it fails, nothing is published."""
+    if step not in _steps:
+        _steps.append(step)
 
 
 _COLUMNS = (
@@ -141,6 +149,8 @@ def publish(
         },
     )
     remembered_tree = replace(tree, digest=digest)
+    for step in _steps:
+        step(policy, revision)
 
     fault_point("policies.publish.before_commit")
 

@@ -33,7 +33,16 @@ _MOST_SHOWN = 200
 class PreviewRequestSerializer(serializers.Serializer[Any]):
     policy = serializers.CharField(max_length=64, help_text="Where the caller means to mount it")
     url = serializers.CharField(max_length=2048)
+    entry = serializers.CharField(
+        max_length=9000, required=False, default="", help_text="Its path, to learn which usage would count nowhere"
+    )
     token = token_field()
+
+
+class UnmappedUsageSerializer(serializers.Serializer[Any]):
+    n_accounts = serializers.IntegerField(help_text="Accounts at entries that would be removed, and no rule maps them")
+    core_s = serializers.FloatField(help_text="Their usage of the last 30 days, which would count nowhere")
+    n_peer_entries = serializers.IntegerField(help_text="Removed entries for which other sites report usage")
 
 
 class PreviewEntrySerializer(serializers.Serializer[Any]):
@@ -56,6 +65,9 @@ class PreviewSerializer(serializers.Serializer[Any]):
     n_levels = serializers.IntegerField()
     name = serializers.CharField()
     entries = PreviewEntrySerializer(many=True, help_text=f"Directly below it, at most {_MOST_SHOWN}")
+    unmapped = UnmappedUsageSerializer(
+        allow_null=True, help_text="Usage that would count nowhere without `keep_usage`; null without `entry`"
+    )
 
 
 class NewMountSerializer(MountSettingsSerializer):
@@ -87,6 +99,7 @@ class PreviewView(APIView):
         found = services.preview(
             url=given["url"],
             policy_slug=given["policy"],
+            entry=given["entry"],
             token=given["token"],
             at=clock.now(),
             actor=actor_of(request),
@@ -154,6 +167,7 @@ def _preview(found: Preview) -> dict[str, Any]:
         "n_levels": found.n_levels,
         "name": tree.name[0],
         "entries": [_entry(tree, i) for i in list(tree.children(0))[:_MOST_SHOWN]],
+        "unmapped": found.unmapped,
     }
 
 

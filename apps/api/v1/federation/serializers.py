@@ -82,6 +82,7 @@ class MountSerializer(RemoteSerializer):
     most_points = serializers.FloatField()
     most_entries = serializers.IntegerField()
     most_levels = serializers.IntegerField()
+    keep_usage = serializers.BooleanField(help_text="Accounts of removed entries are mapped to the mount's entry")
 
 
 class SubscriptionSerializer(RemoteSerializer):
@@ -112,6 +113,9 @@ class MountSettingsSerializer(SettingsSerializer):
     most_points = serializers.FloatField(required=False)
     most_entries = serializers.IntegerField(required=False)
     most_levels = serializers.IntegerField(required=False)
+    keep_usage = serializers.BooleanField(
+        required=False, help_text="Map accounts of removed entries to the mount's entry, so that their usage counts"
+    )
 
 
 class ActionSerializer(serializers.Serializer[Any]):

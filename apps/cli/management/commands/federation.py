@@ -23,6 +23,8 @@ from apps.federation.publishing import issue_into, list_publications, make_publi
 from apps.federation.staleness import age_of, condition_of, is_held
 from apps.federation.usage_feeds import feeds
 from apps.federation.usage_feeds.subscriptions import list_subscriptions, preview_feed, subscribe
+from apps.mapping.moves import DAYS
+from apps.mapping.unmapped_by_tree import UnmappedUsage
 from apps.policies.tree.stored import load_tree
 from apps.runs.services import work_run_now
 
@@ -159,6 +161,19 @@ class Command(OperatorCommand):
         one.add_argument("--usage", type=int, metavar="ID", help="only usage of this subscription")
         mount = actions.add_parser("mount", help="mount what another authority publishes at an entry")
         self._add_remote(mount)
+        kept = mount.add_mutually_exclusive_group()
+        kept.add_argument(
+            "--keep-usage",
+            action="store_true",
+            default=None,
+            help="map accounts of entries that a document removes to the mount's entry",
+        )
+        kept.add_argument(
+            "--drop-usage",
+            dest="keep_usage",
+            action="store_false",
+            help="leave them unmapped: their usage counts nowhere",
+        )
         subscribed = actions.add_parser("subscribe", help="subscribe to an entry's usage at another site")
         self._add_remote(subscribed)
         subscribed.add_argument("--cores", type=float, metavar="N", help="what that site has (default: as it declares)")
@@ -259,13 +274,16 @@ class Command(OperatorCommand):
 
     def _mount(self, options: dict[str, Any]) -> None:
         token, at = _token(options["token_file"]), now()
-        found = preview(url=options["url"], policy_slug=options["policy"], token=token, at=at, actor=COMMAND)
+        found = preview(
+            url=options["url"], policy_slug=options["policy"], entry=options["entry"], token=token, at=at, actor=COMMAND
+        )
         head, fingerprint = found.document.head, found.key.fingerprint
         self.stdout.write(
             f"{head.publication} of {head.issuer}, version {head.version}: {found.n_entries:,} entries on "
             f"{found.n_levels} levels, until {head.expires_at:%Y-%m-%d %H:%M} UTC"
         )
         self._compared(fingerprint, options)
+        self._usage_decided(found.unmapped, options)
         made = make_mount(
             policy_slug=options["policy"],
             entry=options["entry"],
@@ -274,7 +292,7 @@ class Command(OperatorCommand):
             publication=head.publication,
             fingerprint=fingerprint,
             token=token,
-            settings=_settings(options),
+            settings={**_settings(options), "keep_usage": bool(options["keep_usage"])},
             reason=options["reason"],
             at=at,
             actor=COMMAND,
@@ -319,6 +337,15 @@ class Command(OperatorCommand):
             )
             raise CommandError(message, returncode=REFUSED)
 
+    def _usage_decided(self, unmapped: UnmappedUsage | None, options: dict[str, Any]) -> None:
+        """Usage counts nowhere only where that was decided."""
+        if not unmapped:
+            return
+        self.stdout.write(_unmapped_line(unmapped))
+        if unmapped.accounts and options["keep_usage"] is None:
+            message = f"Keep it at {options['entry']} with --keep-usage, or give --drop-usage: nothing was done."
+            raise CommandError(message, returncode=REFUSED)
+
     def _keys(self, options: dict[str, Any]) -> None:
         load_keys(at=now())
         for row in list_keys():
@@ -327,6 +354,17 @@ class Command(OperatorCommand):
     def _rotate_key(self, options: dict[str, Any]) -> None:
         public = rotate_key(reason=options["reason"], at=now(), actor=COMMAND)
         self.stdout.write(f"The key is now {public.fingerprint}. Whoever trusts the one before follows by itself.")
+
+
+def _unmapped_line(unmapped: UnmappedUsage) -> str:
+    said = []
+    if unmapped.accounts:
+        accounts = "1 account becomes" if unmapped.n_accounts == 1 else f"{unmapped.n_accounts:,} accounts become"
+        core_h = f"{unmapped.core_s / 3_600:,.1f} core-hours of the last {DAYS} days"
+        said.append(f"It removes entries: {accounts} unmapped, and {core_h} count nowhere.")
+    if unmapped.n_peer_entries:
+        said.append(f"Usage that other sites report for {unmapped.n_peer_entries:,} removed entries counts nowhere.")
+    return " ".join(said)
 
 
 def _token(path: str | None) -> str:

@@ -1,0 +1,51 @@
+"""The check of a change set that says how much usage would count nowhere, because its entries are removed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.accounts.actor import Actor
+from apps.federation.models import Mount
+from apps.mapping.moves import DAYS
+from apps.mapping.permissions import MapRights
+from apps.mapping.unmapped_by_tree import UnmappedUsage, moves_to_nowhere, usage_of_unmapped
+from apps.policies.changesets.checks import Check
+from apps.policies.changesets.review import Review
+from apps.policies.models import ChangeSet
+from apps.priorities.sentences.numbers import count, number
+
+
+def check_unmapped(review: Review, *, actor: Actor, at: datetime) -> list[Check]:
+    """Of accounts whose names the reader may know; empty where no entry with such accounts is removed."""
+    if not review.is_open or review.outcome is None or not len(review.moves.gone):
+        return []
+    rights = MapRights(review.policy, review.before, actor, at)
+    moves = moves_to_nowhere(review.policy, review.before, review.after)
+    unmapped = usage_of_unmapped([move for move in moves if rights.may_name(move.before)], at=at)
+    return [_check(unmapped, _mount_of(review), review)] if unmapped.accounts else []
+
+
+def _check(unmapped: UnmappedUsage, mount: Mount | None, review: Review) -> Check:
+    n = unmapped.n_accounts
+    used = _("%(n)s core-hours of the last %(days)s days") % {"n": number(unmapped.core_s / 3_600, 1), "days": DAYS}
+    if mount is not None and mount.keep_usage:
+        i = review.before.index_of_uid(mount.entry_uid)
+        title = ngettext("Usage of %(n)s account is kept", "Usage of %(n)s accounts is kept", n)
+        text = _("Their entries are removed: %(used)s then count at %(entry)s.")
+        entry = "" if i is None else review.before.path(i)
+        return Check("unmapped", "ok", title % {"n": count(n)}, text % {"used": used, "entry": entry})
+    title = ngettext("%(n)s account becomes unmapped", "%(n)s accounts become unmapped", n) % {"n": count(n)}
+    remedy = _("Map them to another entry first.")
+    if mount is not None:
+        remedy = _("Switch on “Keep usage of removed entries” at the mount, or map them to another entry.")
+    return Check("unmapped", "warn", title, _("%(used)s would count nowhere.") % {"used": used}, remedy)
+
+
+def _mount_of(review: Review) -> Mount | None:
+    """The mount whose document this change set is."""
+    if review.change_set.origin != ChangeSet.Origin.MOUNT:
+        return None
+    return Mount.objects.filter(policy=review.policy, held=review.change_set).first()
