@@ -545,10 +545,33 @@ def _levels(page: Page, steps: Sequence[Json]) -> None:
     page.table(["  level", "target", "actual", "points", "", "ahead"], rows, numbers=(1, 2, 3, 5), grows=0)
     if any(step.get("decides") for step in steps):
         page.note("* the main reason")
+    _compared_by(page, steps)
     for step in steps:
         for said in step.get("sentences") or []:
             if str(said.get("key", "")).startswith("walk.local_only"):
                 page.paragraph("{}: {}".format(clean(step["name"]), said.get("text", "")))
+
+
+def _compared_by(page: Page, steps: Sequence[Json]) -> None:
+    """Whose usage the levels are compared by, neighbours of the same together."""
+    said = []  # type: List[Tuple[str, List[str]]]
+    for step in steps:
+        words = scope_words(step.get("compared_by"))
+        if words and said and said[-1][0] == words:
+            said[-1][1].append(clean(step["name"]))
+        elif words:
+            said.append((words, [clean(step["name"])]))
+    if said:
+        page.note("Compared by {}.".format("; ".join("{}: {}".format(words, ", ".join(of)) for words, of in said)))
+
+
+def scope_words(scope: Any) -> str:
+    """Local usage, or global usage, only of cluster; "" where the site doesn't say."""
+    if not isinstance(scope, dict) or not scope.get("scope"):
+        return ""
+    sources = scope.get("sources") or []
+    only = ", only of {}".format(", ".join(clean(source) for source in sources)) if sources else ""
+    return "{} usage{}".format(clean(scope["scope"]), only)
 
 
 def print_tree(page: Page, found: Json) -> None:
@@ -556,6 +579,8 @@ def print_tree(page: Page, found: Json) -> None:
     _branch(found, 0, rows)
     page.table(["entry", "shares", "target", "actual", "points", ""], rows, numbers=(1, 2, 3, 4), grows=0)
     page.line()
+    for path, words in _scopes(found):
+        page.note(f"Children of {path} are compared by {words}.")
     at = instant(found.get("as_of"))
     words = "nothing computed yet" if at is None else f"as of {local(at)}"
     page.note("{}, revision {}; {}.".format(clean(found["policy"]), found.get("revision"), words))
@@ -579,6 +604,19 @@ def _branch(top: Json, level: int, rows: List[List[str]]) -> None:
         if entry.get("hidden_children") and entry.get("children"):
             waiting.append((None, depth + 1))
         waiting += [(child, depth + 1) for child in reversed(entry.get("children", []))]
+
+
+def _scopes(top: Json) -> List[Tuple[str, str]]:
+    """By whose usage children are compared: those of the top, and those of each entry below it that states it."""
+    found = [(clean(top["path"]), scope_words(top.get("compared_by")))]
+    waiting = list(reversed(top.get("children", [])))
+    while waiting:
+        entry = waiting.pop()
+        if entry.get("scope") and (entry.get("n_children") or entry.get("hidden_children")):
+            stated = {"scope": entry["scope"], "sources": entry.get("scope_sources")}
+            found.append((clean(entry["path"]), scope_words(stated)))
+        waiting += reversed(entry.get("children", []))
+    return [(path, words) for path, words in found if words]
 
 
 # --- Command line -----------------------------------------------------------------------------------------------------

@@ -71,6 +71,7 @@ class WalkStep:
     n_equal: int = 0
     n_rounded: int = 0
     effect: Effect | None = None  # on the number of the whole path, where the algorithm makes one
+    compared_by: tuple[str, tuple[str, ...]] = ("local", ())  # scope, and its sources alone; () for all of them
 
     @property
     def deviation_points(self) -> float | None:
@@ -205,6 +206,7 @@ def step_json(step: WalkStep, said: Sequence[Message]) -> dict[str, Any]:
         "n_equal": None if step.is_suppressed else step.n_equal,
         "n_rounded": None if step.is_suppressed else step.n_rounded,
         "effect": _effect_json(step.effect),
+        "compared_by": {"scope": step.compared_by[0], "sources": list(step.compared_by[1])},
         "message": {"key": f"walk.{step.message_key}", "numbers": _numbers(step)},
         "sentence": text_of(said),
         "sentences": [one.json() for one in said],
@@ -279,7 +281,14 @@ def step_at(snapshot: ServedSnapshot, i: int) -> WalkStep:
         adjustments=adjustments_of(snapshot, i),
         is_group=is_group,
         fallen=snapshot.fallen.get(parent),
+        compared_by=_compared_by(snapshot, parent),
     )
+
+
+def _compared_by(snapshot: ServedSnapshot, parent: int) -> tuple[str, tuple[str, ...]]:
+    """Whose usage the children of an entry were compared by: the policy's scope, or local usage during a fallback."""
+    scope, sources = snapshot.tree.effective_scope(parent)
+    return ("local", ()) if scope == "global" and parent in snapshot.fallen else (scope, sources)
 
 
 def untold(step: WalkStep) -> WalkStep:

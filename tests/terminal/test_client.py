@@ -117,6 +117,21 @@ def test_why_says_at_which_level_this_sites_usage_alone_counts(terminal: Termina
     assert reason in said
     assert told.count(f"alice: {said}") == 1
     assert told.count(said) == 1, "at that level alone"
+    assert "Compared by local usage: physics, alice." in told, "what it was compared by, not what is stated"
+
+
+def test_whose_usage_levels_are_compared_by_is_shown(terminal: Terminal, alice: str) -> None:
+    assert "local usage: physics, alice." in terminal.run("why", token=alice).out
+    scope = {"op": "set_scope", "entry": "/physics", "scope": "global", "sources": ["cluster-a"]}
+    publish_operations(policy_slug="grid", operations=[scope], reason="Shared.", at=AT, actor=SYSTEM)
+    terminal.site.recompute()
+    why = " ".join(terminal.run("why", token=alice).out.split())
+    assert "local usage: physics; global usage, only of cluster-a: alice." in why
+    tree = terminal.run("tree", token=alice).out
+    assert "Children of / are compared by local usage." in tree
+    assert "Children of /physics are compared by global usage, only of cluster-a." in tree
+    (below,) = re.findall(r"Children of /physics/alice.*", terminal.run("tree", "/physics/alice", token=alice).out)
+    assert "global usage, only of cluster-a" in below, "from above"
 
 
 def test_json_is_what_the_site_says(terminal: Terminal, alice: str) -> None:

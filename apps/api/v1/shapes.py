@@ -97,6 +97,11 @@ _VALUE: dict[str, Any] = {
 
 
 @extend_schema_field({"type": "object", "additionalProperties": _VALUE})
+class ScopeSerializer(serializers.Serializer[Any]):
+    scope = serializers.ChoiceField(["local", "global"])
+    sources = serializers.ListField(child=serializers.CharField(), help_text="These alone; empty: all of the scope")
+
+
 class ValuesField(serializers.DictField):
     """Numbers, names and instants; infinity by name."""
 

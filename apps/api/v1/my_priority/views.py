@@ -13,7 +13,15 @@ from apps.analytics.forecast.level_forecast import outlook_of
 from apps.api.authentication import POLICIES_READ, PRIORITIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.instants import UtcTimeField
 from apps.api.v1.priorities import AlgorithmField, NumberField, PrioritySerializer
-from apps.api.v1.shapes import MomentSerializer, SaidSerializer, ValuesField, asked, moment_of, serializer_of
+from apps.api.v1.shapes import (
+    MomentSerializer,
+    SaidSerializer,
+    ScopeSerializer,
+    ValuesField,
+    asked,
+    moment_of,
+    serializer_of,
+)
 from apps.api.views import APIView
 from apps.explain.account_walk import explain, explain_me, get_me
 from apps.explain.contrasts import compare_leaves, comparison_json
@@ -82,6 +90,7 @@ class WalkStepSerializer(serializers.Serializer[Any]):
         allow_null=True, help_text="Of these, those that are equal only as whole numbers at the policy's resolution"
     )
     effect = LevelEffectSerializer(allow_null=True, help_text="Where the algorithm makes one number of the whole path")
+    compared_by = ScopeSerializer(help_text="Whose usage it and its siblings are compared by")
     message = MessageSerializer()
     sentence = serializers.CharField()
     sentences = SaidSerializer(many=True)

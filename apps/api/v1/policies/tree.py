@@ -17,7 +17,7 @@ from apps.api.errors import Refusal
 from apps.api.figures import TABLE_ANSWERS, TableFormatField, table_response
 from apps.api.instants import UtcTimeField
 from apps.api.v1.priorities import NumberField
-from apps.api.v1.shapes import MomentSerializer, asked, moment_of
+from apps.api.v1.shapes import MomentSerializer, ScopeSerializer, asked, moment_of
 from apps.api.views import APIView
 from apps.core import clock
 from apps.core.errors import FieldProblem, NotFound, TooLarge
@@ -161,6 +161,9 @@ class TreeSerializer(EntrySerializer):
     snapshot = serializers.IntegerField(allow_null=True)
     as_of = UtcTimeField(allow_null=True)
     moment = MomentSerializer(allow_null=True, help_text="With `at`")
+    compared_by = ScopeSerializer(
+        help_text="Whose usage its children are compared by, also where that comes from above"
+    )
 
 
 _ANSWER = PolymorphicProxySerializer(
@@ -221,8 +224,14 @@ def nested(view: PolicyView, top: int, depth: int) -> dict[str, Any]:
         "snapshot": view.snapshot.snapshot_id if view.snapshot else None,
         "as_of": view.as_of,
         "moment": moment_json(shown_moment_of(view)),
+        "compared_by": _compared_by(view, top),
         **found[top],
     }
+
+
+def _compared_by(view: PolicyView, top: int) -> dict[str, Any]:
+    scope, sources = view.tree.effective_scope(top)
+    return {"scope": scope, "sources": list(sources)}
 
 
 def _visible(view: PolicyView, top: int, depth: int) -> list[int]:
