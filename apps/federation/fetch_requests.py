@@ -29,6 +29,7 @@ from apps.core.errors import FieldProblem, Invalid, NotFound
 from apps.core.outbound import Answer
 from apps.federation import staleness
 from apps.federation.models import Fetch, Mount, Remote, Subscription
+from apps.federation.publishing import given_name
 from apps.runs.leases import Heartbeat, Lease
 from apps.runs.models import Run
 from apps.runs.services import claim_run, kinds, patient_kinds, work_lease
@@ -69,7 +70,8 @@ logger = logging.getLogger(__name__)
 
 TOTAL_S = 60.0  # for everything about one answer, whatever the other side does meanwhile
 MOST_REDIRECTS = 3
-LONGEST_RETRY_S = 3_600
+LONGEST_RETRY_S = 300  # a peer that is back is heard within this
+ISSUER_HEADER = "Fairshare-Issuer"  # who asks: that site then asks us at once, if it waits for us
 BAD_OUTCOMES = (Fetch.Outcome.REFUSED, Fetch.Outcome.UNREACHABLE)
 NOT_FETCHED = (Remote.State.PAUSED, Remote.State.BLOCKED)
 _BLOCKS = ("forked", "unknown_key")  # a manager has to check; an old version may come from a stale cache
@@ -132,6 +134,8 @@ def question_of(remote: Other, *, url: str, etag: str) -> Question:
         Unavailable: the token was sealed with a SECRET_KEY that is gone.
     """
     headers = {"If-None-Match": etag} if etag else {}
+    if name := given_name():
+        headers[ISSUER_HEADER] = name
     headers.update(token_header(unseal(_SEALED_FOR, remote.sealed_token) if remote.sealed_token else ""))
     return Question(url, headers, outbound.Limits(n_bytes=remote.most_bytes, total_s=TOTAL_S, redirects=MOST_REDIRECTS))
 
@@ -207,13 +211,12 @@ def kind_of(remote: Other) -> str:
 
 
 def wait_s(remote: Other, *, is_good: bool) -> float:
-    """After a failure, twice the previous wait. Else the interval minus a small offset of its own, which spreads
-    fetches that were set up together.
+    """After a failure twice the previous wait, at most LONGEST_RETRY_S; else the interval. Minus a small offset of
+    its own, which spreads fetches that were set up together, or failed together.
     """
-    if not is_good:
-        return float(max(min(remote.every_s * 2 ** min(remote.n_failed, 10), LONGEST_RETRY_S), remote.every_s))
+    wait_s = remote.every_s if is_good else min(remote.every_s * 2 ** min(remote.n_failed, 10), LONGEST_RETRY_S)
     spread: float = hashlib.sha256(f"{kind_of(remote)}:{remote.pk}".encode()).digest()[0] / 255
-    return remote.every_s * (1 - _JITTER * spread)
+    return wait_s * (1 - _JITTER * spread)
 
 
 # --- Many fetches at once ---------------------------------------------------------------------------------------------

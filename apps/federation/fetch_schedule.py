@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import DatabaseError, InterfaceError
@@ -21,11 +21,12 @@ from apps.runs.leases import Lease, LeaseLost, RunCancelled
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
 
-__all__ = ["BAD_OUTCOMES", "KIND", "ask_for", "ask_for_due", "ingest_answer", "work_fetch"]
+__all__ = ["BAD_OUTCOMES", "KIND", "ask_for", "ask_for_due", "fetch_back", "ingest_answer", "work_fetch"]
 
 logger = logging.getLogger(__name__)
 
 KIND = "federation_fetch"
+_LEAST_RETRY = timedelta(seconds=10)  # the least interval of any mount
 _PASSED_ON = (DatabaseError, InterfaceError, LeaseLost, RunCancelled)
 
 
@@ -47,6 +48,21 @@ def ask_for(remote: Other, *, at: datetime) -> Run:
     place = "mount" if isinstance(remote, Mount) else "usage"
     arguments = {fetch_requests.kind_of(remote): remote.pk}
     return enqueue_run(kind=KIND, subject=f"{place}:{remote.pk}", arguments=arguments, at=at, max_attempts=3)
+
+
+def fetch_back(issuer: str, *, at: datetime) -> int:
+    """Fetch what last failed of the authority that asks us just now: it is back, long before the next try is due.
+
+    Its name is what the caller says, and proves nothing: all that a wrong one does is an earlier try, at most one
+    every ten seconds. Returns how many were requested.
+    """
+    waiting = {"issuer": issuer, "n_failed__gt": 0, "due_at__gt": at, "fetched_at__lte": at - _LEAST_RETRY}
+    found: list[Other] = []
+    for table in (Mount, Subscription):
+        found += table._default_manager.filter(**waiting).exclude(state__in=NOT_FETCHED)
+    for remote in found:
+        ask_for(remote, at=at)
+    return len(found)
 
 
 def work_fetch(run: Run, lease: Lease) -> dict[str, Any]:

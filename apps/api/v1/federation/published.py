@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any, ClassVar, TypeVar
 
 from django.http import HttpResponse
@@ -24,6 +25,8 @@ from apps.core import clock
 from apps.core.errors import Invalid, NotFound, Unavailable
 from apps.federation import publishing as publications
 from apps.federation.documents import trust
+from apps.federation.fetch_requests import ISSUER_HEADER
+from apps.federation.fetch_schedule import fetch_back
 from apps.federation.models import Publication, PublishedDocument, UsageFeed
 from apps.federation.publishing import get_feed, get_publication, issue, list_readings, note_reading
 from apps.federation.usage_feeds import feeds
@@ -32,6 +35,7 @@ from apps.policies.tree.stored import load_tree
 # --- Documents --------------------------------------------------------------------------------------------------------
 MEDIA_TYPE = "application/vnd.fairshare.signed"
 _MOST_NUMBER = 2**53
+_LONGEST_NAME = 128
 Answer = TypeVar("Answer")
 
 
@@ -88,6 +92,7 @@ class PublicationDocumentView(SignedDocumentView):
         publication = get_publication(name=name, actor=actor, at=now)
         issued = _named(lambda: issue(publication, at=now))
         note_reading(publication, number=issued.document.version, actor=actor, at=now)
+        _fetch_back(request, now)
         tag = f"{issued.document.version}-{issued.document.digest[:32]}"
         if is_known(request._request, tag):
             return not_modified(tag)
@@ -116,9 +121,17 @@ class FeedDocumentView(SignedDocumentView):
         known = next(iter(known_tags(request._request)), "")
         told = _named(lambda: feeds.issue_usage(feed, since=since, seen=seen, known_etag=known, at=now))
         note_reading(feed, number=since if told is None else told.number, actor=actor, at=now)
+        _fetch_back(request, now)
         if told is None:
             return not_modified(known)
         return packed_response(request._request, lambda: told.data, content_type=MEDIA_TYPE, tag=told.etag)
+
+
+def _fetch_back(request: Request, now: datetime) -> None:
+    """A peer that asks is back: what of it failed is fetched at once."""
+    issuer = request.headers.get(ISSUER_HEADER, "")
+    if issuer.isprintable() and 0 < len(issuer) <= _LONGEST_NAME:
+        fetch_back(issuer, at=now)
 
 
 def _named(made: Callable[[], Answer]) -> Answer:
