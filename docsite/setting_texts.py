@@ -48,7 +48,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "Outgoing connections": {
         "FAIRSHARE_OUTBOUND_ALLOW": "`host:port` of targets that may have a private address or plain http, "
-        "comma-separated",
+        "comma-separated. As `FAIRSHARE_OUTBOUND_ALLOW_FILE`, one a line, the list is read again when the file changes",
         "FAIRSHARE_OUTBOUND_CA_FILE": "certificates of your own authority for outgoing TLS. Default: the system's",
     },
     "Mail": {

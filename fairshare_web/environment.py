@@ -69,6 +69,11 @@ def env_list(name: str, *, default: str = "") -> list[str]:
     return [part.strip() for part in env_str(name, default=default).split(",") if part.strip()]
 
 
+def env_file(name: str) -> str:
+    """The file that NAME_FILE names, for a value that is read again when the file changes; "" where none is named."""
+    return os.environ.get(f"{name}_FILE", "")
+
+
 def env_database(name: str) -> dj_database_url.DBConfig | None:
     """Where the PostgreSQL is that NAME names; None where it names none."""
     value = env_str(name, default="")

@@ -14,6 +14,7 @@ from fairshare_web.environment import (
     env_bool,
     env_choice,
     env_database,
+    env_file,
     env_int,
     env_list,
     env_str,
@@ -55,6 +56,7 @@ FAIRSHARE_UPLOAD_BYTES = env_int("FAIRSHARE_UPLOAD_BYTES", default=2 * 1024**3)
 
 # --- What is reached out to ------------------------------------------------------------------------------------------
 FAIRSHARE_OUTBOUND_ALLOW = env_list("FAIRSHARE_OUTBOUND_ALLOW")  # host:port; also private, also plain http
+FAIRSHARE_OUTBOUND_ALLOW_FILE = env_file("FAIRSHARE_OUTBOUND_ALLOW")  # the same list, read again when it changes
 FAIRSHARE_OUTBOUND_CA_FILE = env_str("FAIRSHARE_OUTBOUND_CA_FILE", default="")
 FAIRSHARE_COLLECT_COMMANDS = env_list("FAIRSHARE_COLLECT_COMMANDS")  # whole paths of programs that sources may run
 FAIRSHARE_COLLECT_FOLDERS = env_list("FAIRSHARE_COLLECT_FOLDERS")  # below these sources may watch folders

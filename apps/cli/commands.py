@@ -28,16 +28,21 @@ class OperatorCommand(BaseCommand):
 
 
 def _described(error: DomainError) -> str:
-    """One line where there is one wrong place; else a line for each."""
+    """One line where there is one wrong place; else a line for each. No place is named twice."""
+    begins_with_place = bool(error.fields) and error.message.startswith(
+        (f"{error.fields[0].where}: ", f"{error.fields[0].where} ")
+    )
     if len(error.fields) == 1:
         (place,) = error.fields
-        if error.message.startswith(f"{place.where}: "):
+        if begins_with_place:
             return error.message
         if place.message in error.message:
             return f"{place.where}: {error.message}"
         return f"{error.message} ({place.where}: {place.message})"
     places = [f"\n  {place.where}: {place.message}" for place in error.fields[:_MOST_PLACES]]
     more = len(error.fields) - _MOST_PLACES
+    if begins_with_place and error.fields[0].message.rstrip(".") in error.message:
+        return f"{len(error.fields)} places are wrong:{''.join(places)}" + (f"\n  and {more} more" if more > 0 else "")
     message = f"The database doesn't answer: {_remedy()}." if error.code == "no_database" else error.message
     return message + "".join(places) + (f"\n  and {more} more" if more > 0 else "")
 

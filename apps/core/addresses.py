@@ -7,8 +7,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from django.conf import settings
-
+from apps.core.allowed_targets import allowed_targets
 from apps.core.errors import Invalid
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -93,7 +92,7 @@ def target_of(url: str) -> Target:
 
 def is_allowed(target: Target) -> bool:
     """Whether the operator named exactly this host and port."""
-    return target.place in {entry.lower() for entry in settings.FAIRSHARE_OUTBOUND_ALLOW}
+    return target.place in allowed_targets()
 
 
 def refuse_closed(address: Address, target: Target) -> None:

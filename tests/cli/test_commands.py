@@ -32,11 +32,21 @@ def refusing(error: DomainError) -> OperatorCommand:
 
 
 def test_the_place_of_a_refusal_is_printed_once() -> None:
-    where = "operations[1].entry"
-    error = Invalid(f"{where}: /a is maintained elsewhere.", fields=[FieldProblem(where, "/a is maintained elsewhere")])
+    where, said = "operations[1].entry", "is maintained elsewhere"
+    for between in (": ", " "):
+        error = Invalid(f"{where}{between}{said}.", fields=[FieldProblem(where, said)])
+        with pytest.raises(CommandError) as caught:
+            call_command(refusing(error))
+        assert str(caught.value).count(where) == 1
+
+
+def test_of_several_places_each_is_printed_once() -> None:
+    problems = [FieldProblem("rules[0].source", "is unknown"), FieldProblem("rules[1].source", "is empty")]
+    error = Invalid(f"{problems[0].where} {problems[0].message}.", fields=problems)
     with pytest.raises(CommandError) as caught:
         call_command(refusing(error))
-    assert str(caught.value).count(where) == 1
+    assert [str(caught.value).count(each.where) for each in problems] == [1, 1]
+    assert "is empty" in str(caught.value)
 
 
 @pytest.mark.parametrize("command", ["help", "diffsettings", "priorities --help"])

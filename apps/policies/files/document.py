@@ -83,7 +83,7 @@ def _check_settings(settings: Any, find_lines: FindLines | None) -> None:
             raise
         lines = find_lines([tuple(problem.where.split(".")) for problem in error.fields])
         fields = [FieldProblem(f"line {n}, {p.where}", p.message) for n, p in zip(lines, error.fields, strict=True)]
-        raise Invalid(f"line {lines[0]}: {error.message}", code=error.code, fields=fields) from None
+        raise Invalid(f"line {lines[0]}, {error.message}", code=error.code, fields=fields) from None
 
 
 class _Reader(Declaration):

@@ -12,6 +12,7 @@ from django.apps import AppConfig
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
 
+from apps.core.allowed_targets import allowed_targets
 from apps.usage.sources.command import SHELLS
 
 _TARGET = re.compile(r"(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")
@@ -23,7 +24,7 @@ def check_collecting(app_configs: Sequence[AppConfig] | None, **_more: Any) -> l
 
 
 def _targets() -> Iterator[CheckMessage]:
-    for entry in settings.FAIRSHARE_OUTBOUND_ALLOW:
+    for entry in sorted(allowed_targets()):
         if not _TARGET.fullmatch(entry):
             message = f"FAIRSHARE_OUTBOUND_ALLOW holds {entry!r}, which is no single target."
             yield Error(
