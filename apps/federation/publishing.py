@@ -1,4 +1,4 @@
-"""Published subtrees: the series of signed documents of each, who may read them, and who read them last.
+"""Published subtrees: the series of signed documents of each.
 
 No two names under which this site publishes may be confused by readers.
 """
@@ -7,27 +7,22 @@ from __future__ import annotations
 
 import os
 import tempfile
-import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
-from uuid import UUID
 
 import zstandard
-from cachetools import LRUCache
 from django.conf import settings
 from django.db import transaction
 
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
-from apps.accounts.models import Token
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.core.signing import digest_of, sign_document
 from apps.federation.documents.trust import OwnKeys, load_keys
 from apps.federation.documents.wire import MOST_ISSUERS, Head, write_policy
-from apps.federation.models import Mount, Publication, PublishedDocument, Reading, SiteKey, UsageFeed
+from apps.federation.models import Mount, Publication, PublishedDocument, SiteKey
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.look_alikes import skeleton
@@ -286,106 +281,3 @@ def _replace(path: Path, data: bytes) -> None:
 def _require_admin(actor: Actor) -> None:
     if not actor.is_admin:
         raise NotAllowed("Only administrators decide what this site publishes.")
-
-
-# --- Readers ----------------------------------------------------------------------------------------------------------
-_NOTED_EVERY = timedelta(minutes=1)
-_MOST_REMEMBERED = 10_000
-
-
-def get_publication(*, name: str, actor: Actor, at: datetime) -> Publication:
-    """For everybody where it is open, else for administrators and tokens that were made for it.
-
-    Raises:
-        NotFound: there is none, or none that this actor may read.
-    """
-    found = Publication.objects.select_related("policy").filter(name=_name(name)).first()
-    if found is None or not (found.is_open or _may_read(found.policy, found.entry_uid, actor)):
-        raise NotFound(f"There is no publication {name[:128]!r}.")
-    return found
-
-
-def get_feed(*, name: str, actor: Actor, at: datetime) -> UsageFeed:
-    """As `get_publication`.
-
-    Raises:
-        NotFound: there is none, or none that this actor may read.
-    """
-    found = UsageFeed.objects.select_related("policy").filter(name=_name(name)).first()
-    if found is None or not (found.is_open or _may_read(found.policy, found.entry_uid, actor)):
-        raise NotFound(f"There is no feed {name[:128]!r}.")
-    return found
-
-
-def note_reading(of: Publication | UsageFeed, *, number: int, actor: Actor, at: datetime) -> None:
-    """Log who read how far, at most once a minute for each reader and number.
-
-    Administrators who view it themselves are no readers.
-    """
-    if actor.token is None and (actor.is_system or actor.is_admin):
-        return
-    prefix = actor.token.prefix if actor.token else ""
-    if not _noted.is_due((type(of).__name__, of.pk, prefix, number), at):
-        return
-    reader = _name_of_token(prefix)
-    Reading.objects.update_or_create(**_which(of), reader=reader, defaults={"version": number, "at": at})
-
-
-def list_readings(of: Publication | UsageFeed) -> list[Reading]:
-    """Newest first; the caller has asked whether the actor may see them."""
-    return list(Reading.objects.filter(**_which(of)).order_by("-at", "reader"))
-
-
-def _which(of: Publication | UsageFeed) -> dict[str, Any]:
-    return {"publication": of} if isinstance(of, Publication) else {"feed": of}
-
-
-def _may_read(policy: Policy, entry_uid: UUID, actor: Actor) -> bool:
-    """An administrator, or a token of the scope `federation`, which only administrators give; within its bounds."""
-    token = actor.token
-    if not actor.is_admin and (token is None or Token.Scope.FEDERATION not in token.scopes):
-        return False
-    if token is None:
-        return True
-    if token.policy_slug not in ("", policy.slug):
-        return False
-    return token.subtree_uid in (None, entry_uid) or _lies_below(policy, entry_uid, token.subtree_uid)
-
-
-def _lies_below(policy: Policy, entry_uid: UUID, top: UUID | None) -> bool:
-    tree = load_tree(policy)
-    entry = tree.index_of_uid(entry_uid)
-    return entry is not None and any(tree.uuid(i) == top for i in tree.ancestors(entry))
-
-
-def _name(text: str) -> str:
-    try:
-        return clean_authority(text)
-    except ValueError:
-        return ""  # no publication has it
-
-
-def _name_of_token(prefix: str) -> str:
-    if not prefix:
-        return ""
-    name = Token.objects.filter(public_id=prefix.removeprefix("fsh_")).values_list("name", flat=True).first()
-    return name or prefix
-
-
-class _Noted:
-    """What this process has noted last, so that a peer that asks all the time costs no writing."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._at: LRUCache[tuple[str, int, str, int], datetime] = LRUCache(_MOST_REMEMBERED)
-
-    def is_due(self, what: tuple[str, int, str, int], at: datetime) -> bool:
-        with self._lock:
-            last = self._at.get(what)
-            if last is not None and last <= at < last + _NOTED_EVERY:
-                return False
-            self._at[what] = at
-            return True
-
-
-_noted = _Noted()

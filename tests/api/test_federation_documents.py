@@ -17,7 +17,7 @@ from apps.accounts.actor import COMMAND, SYSTEM
 from apps.accounts.models import Token
 from apps.accounts.services import revoke_token
 from apps.core.signing import open_document
-from apps.federation import publishing as reading
+from apps.federation import readings as reading
 from apps.federation.documents.trust import load_keys, rotate_key
 from apps.federation.models import Mount, PublishedDocument, Reading
 from apps.federation.publishing import drop_publication, make_publication
@@ -92,6 +92,18 @@ def test_who_may_read_it_and_for_whom_there_is_none(told: Site) -> None:
     assert Caller().get(WHERE).status_code == 404
     for user, status in ((told.admin, 200), (told.pia, 404), (told.nobody, 404)):
         assert Caller(user=user).get(WHERE).status_code == status, user
+
+
+def test_a_closed_one_says_so_to_its_owner_alone(told: Site, caplog: pytest.LogCaptureFixture) -> None:
+    owner, stranger = (Caller(user=user).get(WHERE) for user in (told.pia, told.nobody))
+    assert refused(owner) == (404, "closed", [])
+    assert "scope federation" in owner.json()["detail"]
+    missing = Caller(user=told.nobody).get("publications/vo-z").json()["detail"].replace("vo-z", "vo-a")
+    assert (refused(stranger)[1], stranger.json()["detail"]) == ("not_found", missing), "as if there were none"
+    assert refused(Caller(token=told.token("admin", user=told.pia)).get(WHERE))[1] == "not_found", (
+        "tokens are given away"
+    )
+    assert caplog.text.count("is closed, and was asked for") == 1, "once a minute"
 
 
 def test_a_revoked_token_reads_nothing_and_is_told_so(told: Site) -> None:

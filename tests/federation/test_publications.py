@@ -226,3 +226,19 @@ def test_the_command_publishes_prints_keys_and_replaces_them(
     with pytest.raises(CommandError, match="/x"):
         call_command("federation", "publish", "--to", str(tmp_path), "--policy", "grid", "--entry", "/x", "--name", "x")
     assert Publication.objects.count() == 1
+
+
+def test_the_command_publishes_openly_where_told_and_says_who_may_read(
+    policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
+    given = ("publish", "--to", str(tmp_path), "--policy", "grid", "--entry", "/VO-A", "--name", "vo-a")
+    call_command("federation", *given)
+    assert "/api/v1/publications/vo-a is closed" in (said := capsys.readouterr().out)
+    assert "create_token --user NAME --scope federation --policy grid --subtree /VO-A --name READER" in said
+    assert not Publication.objects.get().is_open
+    call_command("federation", *given, "--open")
+    assert "closed" not in capsys.readouterr().out
+    assert Publication.objects.get().is_open
+    call_command("federation", "publish", "--to", str(tmp_path))
+    assert Publication.objects.get().is_open, "as it was told before"

@@ -35,7 +35,8 @@ from apps.federation.documents.wire_usage import Enforced, State, UsageDocument,
 from apps.federation.fetch_schedule import ingest_answer
 from apps.federation.models import Mount, Subscription
 from apps.federation.mounts.services import make_mount
-from apps.federation.publishing import issue, make_publication, note_reading
+from apps.federation.publishing import issue, make_publication
+from apps.federation.readings import note_reading
 from apps.federation.usage_feeds.feeds import issue_usage, make_feed
 from apps.federation.usage_feeds.subscriptions import subscribe
 from apps.federation.usage_feeds.usage_ingest import address_since

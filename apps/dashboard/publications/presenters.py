@@ -14,7 +14,7 @@ from django.utils.translation import ngettext
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.presentation import Keyed
 from apps.federation.models import Publication, PublishedDocument, Reading, SiteKey, UsageFeed
-from apps.federation.publishing import list_readings
+from apps.federation.readings import list_readings
 from apps.policies.tree.stored import load_tree
 
 _GROUP = 4

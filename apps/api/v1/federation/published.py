@@ -16,6 +16,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import ADMIN, ANY, Scopes, actor_of
+from apps.api.errors import Refusal
 from apps.api.instants import UtcTimeField
 from apps.api.rendering import JSONRenderer, is_known, known_tags, not_modified, packed_response
 from apps.api.v1.federation.serializers import ADMINISTER, ActionSerializer
@@ -28,7 +29,8 @@ from apps.federation.documents import trust
 from apps.federation.fetch_requests import ISSUER_HEADER
 from apps.federation.fetch_schedule import fetch_back
 from apps.federation.models import Publication, PublishedDocument, UsageFeed
-from apps.federation.publishing import get_feed, get_publication, issue, list_readings, note_reading
+from apps.federation.publishing import issue
+from apps.federation.readings import CLOSED, get_feed, get_publication, list_readings, note_reading
 from apps.federation.usage_feeds import feeds
 from apps.policies.tree.stored import load_tree
 
@@ -37,6 +39,7 @@ MEDIA_TYPE = "application/vnd.fairshare.signed"
 _MOST_NUMBER = 2**53
 _LONGEST_NAME = 128
 Answer = TypeVar("Answer")
+Published = TypeVar("Published", Publication, UsageFeed)
 
 
 class SignedRenderer(BaseRenderer):
@@ -89,7 +92,7 @@ class PublicationDocumentView(SignedDocumentView):
         administrators and for tokens of the scope `federation` whose policy and subtree contain its entry.
         """
         actor, now = actor_of(request), clock.now()
-        publication = get_publication(name=name, actor=actor, at=now)
+        publication = _readable(lambda: get_publication(name=name, actor=actor, at=now))
         issued = _named(lambda: issue(publication, at=now))
         note_reading(publication, number=issued.document.version, actor=actor, at=now)
         _fetch_back(request, now)
@@ -115,7 +118,7 @@ class FeedDocumentView(SignedDocumentView):
     def get(self, request: Request, name: str) -> HttpResponse:
         """Usage of an entry and all below it since a number (`fairshare-usage/1`), signed; for the same callers."""
         actor, now = actor_of(request), clock.now()
-        feed = get_feed(name=name, actor=actor, at=now)
+        feed = _readable(lambda: get_feed(name=name, actor=actor, at=now))
         given = asked(SinceSerializer, request)
         since, seen = given["since"], given.get("seen")
         known = next(iter(known_tags(request._request)), "")
@@ -125,6 +128,16 @@ class FeedDocumentView(SignedDocumentView):
         if told is None:
             return not_modified(known)
         return packed_response(request._request, lambda: told.data, content_type=MEDIA_TYPE, tag=told.etag)
+
+
+def _readable(found: Callable[[], Published]) -> Published:
+    """Whoever may publish it learns that it is closed; for others it reads like what isn't there."""
+    try:
+        return found()
+    except NotFound as error:
+        if error.code != CLOSED:
+            raise
+        raise Refusal(error.message, status=404, code=CLOSED) from error
 
 
 def _fetch_back(request: Request, now: datetime) -> None:
@@ -146,8 +159,6 @@ def _named(made: Callable[[], Answer]) -> Answer:
 
 # --- Administration ---------------------------------------------------------------------------------------------------
 NAME = "Lower-case letters, digits, points and hyphens, as in vo-a.example"
-
-Published = TypeVar("Published", Publication, UsageFeed)
 
 
 class ReadingSerializer(serializers.Serializer[Any]):

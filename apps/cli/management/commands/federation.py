@@ -17,7 +17,7 @@ from apps.cli.commands import REFUSED, OperatorCommand
 from apps.core.clock import now
 from apps.federation.documents.trust import list_keys, load_keys, rotate_key
 from apps.federation.fetch_schedule import BAD_OUTCOMES, ask_for
-from apps.federation.models import Mount, Remote, Subscription
+from apps.federation.models import Mount, Publication, Remote, Subscription, UsageFeed
 from apps.federation.mounts.services import clean_fingerprint, list_mounts, make_mount, preview
 from apps.federation.publishing import issue_into, list_publications, make_publication
 from apps.federation.staleness import age_of, condition_of, is_held
@@ -142,6 +142,7 @@ class Command(OperatorCommand):
             "--name", metavar="NAME", help="what the publication is called: lower case, as a.host.name"
         )
         publish.add_argument("--expires-days", type=float, default=7.0, metavar="N", help="how long a document holds")
+        publish.add_argument("--open", action="store_true", help="open to all; else a token is needed")
         told = actions.add_parser("feeds", help="usage that others may read here; with --policy: make or change one")
         told.add_argument("--policy", metavar="NAME", help="of this policy")
         told.add_argument(
@@ -201,6 +202,7 @@ class Command(OperatorCommand):
                 entry=options["entry"],
                 name=options["name"] or options["policy"],
                 expires_after_s=round(options["expires_days"] * 86_400),
+                is_open=options["open"],
                 at=now(),
                 actor=COMMAND,
             )
@@ -214,6 +216,9 @@ class Command(OperatorCommand):
                 f"{path}: version {document.version} ({made}), {document.n_entries} entries of revision "
                 f"{document.revision_number}, until {document.expires_at:%Y-%m-%d %H:%M} UTC"
             )
+        for row in publications:
+            if not row.is_open:
+                self.stdout.write(_closed_line("publications", row))
         if feeds.list_feeds(actor=COMMAND):
             self.stdout.write("Usage feeds aren't written: each reader asks for another part, so they need the server.")
 
@@ -233,9 +238,9 @@ class Command(OperatorCommand):
             )
         found = feeds.list_feeds(actor=COMMAND)
         if not found:
-            self.stdout.write("No usage is told yet: say of what with --policy, --entry, --name and --cores.")
+            self.stdout.write("No usage feeds yet: say of what with --policy, --entry, --name and --cores.")
         for feed in found:
-            whom = "open to anybody" if feed.is_open else "by token"
+            whom = "open to anyone" if feed.is_open else "by token"
             self.stdout.write(
                 f"{feed.name}  {feed.policy.slug}  number {feed.number}  {feed.capacity_cores:g} cores  {whom}"
             )
@@ -255,7 +260,7 @@ class Command(OperatorCommand):
             raise CommandError("There is nothing like that: see `manage.py federation status`.", returncode=REFUSED)
         n_wrong = sum(self._is_rejected(remote) for remote in chosen)
         if n_wrong:
-            raise CommandError(f"{n_wrong} of {len(chosen)} could not be taken.", returncode=REFUSED)
+            raise CommandError(f"{n_wrong} of {len(chosen)} were not accepted.", returncode=REFUSED)
 
     def _chosen(self, mount: int | None, usage: int | None) -> list[Mount | Subscription]:
         at = now()
@@ -324,7 +329,7 @@ class Command(OperatorCommand):
             at=at,
             actor=COMMAND,
         )
-        self.stdout.write(f"Taken at {options['entry']} as {made.pk}; the worker fetches it, as `fetch` does.")
+        self.stdout.write(f"Subscribed at {options['entry']} as {made.pk}; the worker fetches it, as `fetch` does.")
 
     def _compared(self, found: str, options: dict[str, Any]) -> None:
         """A key is trusted only after a comparison."""
@@ -354,6 +359,17 @@ class Command(OperatorCommand):
     def _rotate_key(self, options: dict[str, Any]) -> None:
         public = rotate_key(reason=options["reason"], at=now(), actor=COMMAND)
         self.stdout.write(f"The key is now {public.fingerprint}. Whoever trusts the one before follows by itself.")
+
+
+def _closed_line(folder: str, row: Publication | UsageFeed) -> str:
+    """Who reads it from the server, and how others may."""
+    tree = load_tree(row.policy)
+    i = tree.index_of_uid(row.entry_uid)
+    bounds = f"--policy {row.policy.slug} --subtree {'/' if i is None else tree.path(i)}"
+    return (
+        f"/api/v1/{folder}/{row.name} is closed: for each reader run `create_token --user NAME --scope federation "
+        f"{bounds} --name READER`, or open it with --open."
+    )
 
 
 def _unmapped_line(unmapped: UnmappedUsage) -> str:

@@ -1,0 +1,149 @@
+"""Who may read what this site publishes, and who read it last."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from cachetools import LRUCache
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import Token
+from apps.core.errors import NotFound
+from apps.federation.models import Publication, Reading, UsageFeed
+from apps.policies.access.scope import Rights, Verb
+from apps.policies.models import Policy
+from apps.policies.tree.stored import load_tree
+from apps.policies.tree.terms import clean_authority
+
+logger = logging.getLogger(__name__)
+CLOSED = "closed"  # code of the refusal that its owner gets
+_NOTED_EVERY = timedelta(minutes=1)
+_MOST_REMEMBERED = 10_000
+
+
+def get_publication(*, name: str, actor: Actor, at: datetime) -> Publication:
+    """For everybody where it is open, else for administrators and tokens that were made for it.
+
+    Raises:
+        NotFound: there is none, or none that this actor may read.
+    """
+    found = Publication.objects.select_related("policy").filter(name=_name(name)).first()
+    if found is None:
+        raise NotFound(f"There is no publication {name[:128]!r}.")
+    if not (found.is_open or _may_read(found.policy, found.entry_uid, actor)):
+        raise _closed(found, "publication", name, actor, at)
+    return found
+
+
+def get_feed(*, name: str, actor: Actor, at: datetime) -> UsageFeed:
+    """As `get_publication`.
+
+    Raises:
+        NotFound: there is none, or none that this actor may read.
+    """
+    found = UsageFeed.objects.select_related("policy").filter(name=_name(name)).first()
+    if found is None:
+        raise NotFound(f"There is no feed {name[:128]!r}.")
+    if not (found.is_open or _may_read(found.policy, found.entry_uid, actor)):
+        raise _closed(found, "feed", name, actor, at)
+    return found
+
+
+def _closed(found: Publication | UsageFeed, kind: str, name: str, actor: Actor, at: datetime) -> NotFound:
+    """For others it doesn't exist. Its managers, when signed in, and the log of this site are told that it is closed.
+
+    Not so the owner of a token: a token is given to others.
+    """
+    if _noted.is_due((f"closed {kind}", found.pk, "", 0), at):
+        logger.warning(
+            "The %s %s is closed, and was asked for without a token for it: make one, or open it.", kind, found.name
+        )
+    if actor.token is not None or not _may_publish(found, actor, at):
+        return NotFound(f"There is no {kind} {name[:128]!r}.")
+    message = (
+        f"The {kind} {found.name!r} is closed: an administrator opens it, or makes a token of the scope federation."
+    )
+    return NotFound(message, code=CLOSED)
+
+
+def _may_publish(found: Publication | UsageFeed, actor: Actor, at: datetime) -> bool:
+    granted = Rights(found.policy, actor, at).at(Verb.PUBLISH)
+    return found.entry_uid in granted or any(_lies_below(found.policy, found.entry_uid, top) for top in granted)
+
+
+def note_reading(of: Publication | UsageFeed, *, number: int, actor: Actor, at: datetime) -> None:
+    """Log who read how far, at most once a minute for each reader and number.
+
+    Administrators who view it themselves are no readers.
+    """
+    if actor.token is None and (actor.is_system or actor.is_admin):
+        return
+    prefix = actor.token.prefix if actor.token else ""
+    if not _noted.is_due((type(of).__name__, of.pk, prefix, number), at):
+        return
+    reader = _name_of_token(prefix)
+    Reading.objects.update_or_create(**_which(of), reader=reader, defaults={"version": number, "at": at})
+
+
+def list_readings(of: Publication | UsageFeed) -> list[Reading]:
+    """Newest first; the caller has asked whether the actor may see them."""
+    return list(Reading.objects.filter(**_which(of)).order_by("-at", "reader"))
+
+
+def _which(of: Publication | UsageFeed) -> dict[str, Any]:
+    return {"publication": of} if isinstance(of, Publication) else {"feed": of}
+
+
+def _may_read(policy: Policy, entry_uid: UUID, actor: Actor) -> bool:
+    """An administrator, or a token of the scope `federation`, which only administrators give; within its bounds."""
+    token = actor.token
+    if not actor.is_admin and (token is None or Token.Scope.FEDERATION not in token.scopes):
+        return False
+    if token is None:
+        return True
+    if token.policy_slug not in ("", policy.slug):
+        return False
+    return token.subtree_uid in (None, entry_uid) or _lies_below(policy, entry_uid, token.subtree_uid)
+
+
+def _lies_below(policy: Policy, entry_uid: UUID, top: UUID | None) -> bool:
+    tree = load_tree(policy)
+    entry = tree.index_of_uid(entry_uid)
+    return entry is not None and any(tree.uuid(i) == top for i in tree.ancestors(entry))
+
+
+def _name(text: str) -> str:
+    try:
+        return clean_authority(text)
+    except ValueError:
+        return ""  # no publication has it
+
+
+def _name_of_token(prefix: str) -> str:
+    if not prefix:
+        return ""
+    name = Token.objects.filter(public_id=prefix.removeprefix("fsh_")).values_list("name", flat=True).first()
+    return name or prefix
+
+
+class _Noted:
+    """What this process has noted last, so that a peer that asks all the time costs no writing."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._at: LRUCache[tuple[str, int, str, int], datetime] = LRUCache(_MOST_REMEMBERED)
+
+    def is_due(self, what: tuple[str, int, str, int], at: datetime) -> bool:
+        with self._lock:
+            last = self._at.get(what)
+            if last is not None and last <= at < last + _NOTED_EVERY:
+                return False
+            self._at[what] = at
+            return True
+
+
+_noted = _Noted()
