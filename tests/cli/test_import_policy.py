@@ -21,6 +21,7 @@ from apps.accounts.names.account_ids import AccountKey, account_ids
 from apps.core.clock import now
 from apps.core.errors import Conflict, Invalid
 from apps.mapping.models import MappingRule
+from apps.policies.files.document import KEYS
 from apps.policies.formats.registry import FORMATS
 from apps.policies.models import ChangeSet, Policy, ProposedTree, Revision
 from apps.policies.operations import apply as operations
@@ -426,3 +427,21 @@ def test_a_changed_setting_alone_is_a_difference(grid: Policy, file: Write) -> N
 
 def test_an_exit_status_for_what_is_stored_is_refused(grid: Policy, file: Write) -> None:
     assert "--dry-run" in str(refused("import_policy", "--policy", "grid", "--format", "csv", "--exit-code", file(CSV)))
+
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_the_tree_of_the_docs_is_taken_as_it_stands_and_its_leaves_are_leaves(db: None, file: Write) -> None:
+    (text,) = re.findall(r"```yaml\n(# vo-a\.yaml\n.*?)```", (DOCS / "federation.md").read_text(), re.DOTALL)
+    run("import_policy", "--policy", "vo-a", "--format", "yaml", "--make", *IN_FORCE, file(text))
+    tree = load_tree(Policy.objects.get(slug="vo-a"))
+    leaves = [tree.path(i) for i in range(len(tree)) if tree.engine_tree().is_ranked[i]]
+    assert leaves == ["/P-A2", "/P-A3", "/P-A1/anna", "/P-A1/ben"]
+    assert tree.effective_scope(0) == ("global", ())
+
+
+def test_the_docs_name_every_field_of_an_entry() -> None:
+    (table,) = re.findall(r"### A tree as a file\n.*?\n\n(\|.*?)\n\n", (DOCS / "manager.md").read_text(), re.DOTALL)
+    named = [name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+    assert sorted(named) == sorted(KEYS)
