@@ -154,6 +154,17 @@ def count_usage(leaves: list[str]) -> None:
 
 
 @command
+def lead(policy: str, rules: list[dict[str, str]]) -> None:
+    """One source of this site's own, and rules that lead its users to entries, each named by its path."""
+    at = clock.now()
+    make_source(slug=SOURCE, name=SOURCE, namespace=SOURCE, site="", at=at, actor=COMMAND)
+    tree = load_tree(Policy.objects.get(slug=policy))
+    found = {tree.path(i): tree.uuid(i) for i in range(len(tree))}
+    made = [Rule(kind="glob", target_uid=found[rule.pop("path")], namespace=SOURCE, **rule) for rule in rules]
+    set_rules(policy_slug=policy, rules=made, at=at, actor=COMMAND)
+
+
+@command
 def change_shares(shares: dict[str, float]) -> None:
     change([{"op": "set_shares", "entry": entry, "shares": n} for entry, n in shares.items()])
 
@@ -210,12 +221,18 @@ def look() -> dict[str, str]:
 
 
 @command
-def recompute() -> dict[str, list[Any]]:
+def work() -> None:
+    """What was asked for, by whomever: nothing new is asked for."""
+    work_due_runs(clock=clock.now)
+
+
+@command
+def recompute(policy: str = POLICY) -> dict[str, list[Any]]:
     """The newest snapshot, made anew where anything has changed: [rank or null, core-seconds] of each entry by name."""
     recompute_stale(at=clock.now())
     work_due_runs(clock=clock.now)
     store.poll()
-    snapshot = store.newest(POLICY, poll=False)
+    snapshot = store.newest(policy, poll=False)
     values, tree = snapshot.values, snapshot.tree
     return {
         tree.name[i]: [int(values.rank[i]) if values.is_ranked[i] else None, float(values.usage[i])]
