@@ -116,7 +116,7 @@ def test_a_revoked_token_reads_nothing_and_is_told_so(told: Site) -> None:
 
 
 def test_what_is_hidden_reads_like_what_does_not_exist(told: Site) -> None:
-    caller = Caller(user=told.pia)
+    caller = Caller(user=told.ben)
     hidden, missing = (caller.get(f"publications/{name}", x_request_id="same").content for name in ("vo-a", "vo-b"))
     assert hidden == missing
     for name in ("VO-A", "%00", "vo-a%20", "a" * 400):

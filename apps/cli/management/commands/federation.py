@@ -216,9 +216,9 @@ class Command(OperatorCommand):
                 f"{path}: version {document.version} ({made}), {document.n_entries} entries of revision "
                 f"{document.revision_number}, until {document.expires_at:%Y-%m-%d %H:%M} UTC"
             )
-        for row in publications:
-            if not row.is_open:
-                self.stdout.write(_closed_line("publications", row))
+        closed = [row for row in publications if not row.is_open] if options["policy"] else []  # quiet for cron
+        for row in closed:
+            self.stdout.write(_closed_line("publications", row))
         if feeds.list_feeds(actor=COMMAND):
             self.stdout.write("Usage feeds aren't written: each reader asks for another part, so they need the server.")
 
