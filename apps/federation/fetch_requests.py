@@ -70,7 +70,7 @@ logger = logging.getLogger(__name__)
 
 TOTAL_S = 60.0  # for everything about one answer, whatever the other side does meanwhile
 MOST_REDIRECTS = 3
-LONGEST_RETRY_S = 300  # a peer that is back is heard within this
+LONGEST_RETRY_S = 300  # a peer that is back is fetched within this
 ISSUER_HEADER = "Fairshare-Issuer"  # who asks: that site then asks us at once, if it waits for us
 BAD_OUTCOMES = (Fetch.Outcome.REFUSED, Fetch.Outcome.UNREACHABLE)
 NOT_FETCHED = (Remote.State.PAUSED, Remote.State.BLOCKED)

@@ -1,4 +1,4 @@
-"""A peer that was away is heard soon after its return: by a bounded wait, and at once when it asks us."""
+"""A peer that was away is fetched soon after its return: by a bounded wait, and at once when it asks us."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ def test_the_docs_word_for_word(world: World) -> None:
     assert (here["P-A1"], here["anna"]) == (25, 5), "with what counts at P-A1 at the VO"
     assert (here["VO-A"], here["kim"]) == (5, 3), "the first level is compared by local usage"
 
-    # The site goes, and comes back with more usage: it is heard when it asks, long before the next try.
+    # The site goes, and comes back with more usage: it is fetched when it asks, long before the next try.
     site.kill_web()
     for minutes in (6, 6):
         world.pass_minutes(minutes)
