@@ -154,7 +154,7 @@ def count_usage(leaves: list[str]) -> None:
 
 
 @command
-def lead(policy: str, rules: list[dict[str, str]]) -> None:
+def lead(policy: str, rules: list[dict[str, Any]]) -> None:
     """One source of this site's own, and rules that lead its users to entries, each named by its path."""
     at = clock.now()
     make_source(slug=SOURCE, name=SOURCE, namespace=SOURCE, site="", at=at, actor=COMMAND)
