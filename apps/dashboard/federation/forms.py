@@ -202,9 +202,7 @@ class PlaceForm(LimitsForm):
 
     def keeping_usage(self) -> PlaceForm:
         """The same answers, with the offer to keep usage taken."""
-        data = self.data.copy()
-        data["keep_usage"] = "on"
-        return PlaceForm(data)
+        return PlaceForm({**{name: self.data[name] for name in self.data}, "keep_usage": "on"})
 
 
 class SettingsForm(LimitsForm):
