@@ -12,6 +12,7 @@ from django.core.management import CommandError, call_command
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import Account, User
+from apps.accounts.services import make_token
 from apps.analytics.review import get_review_page
 from apps.federation.fetch_schedule import ask_for
 from apps.federation.models import Mount
@@ -24,6 +25,7 @@ from apps.policies.tree.columns import Node
 from apps.policies.tree.stored import load_tree
 from apps.priorities.serving import store
 from apps.runs.services import work_run_now
+from tests.api.conftest import Caller
 from tests.dashboard.mounted import LIMITS, NEW, signed_in
 from tests.dashboard.page import read
 from tests.federation.other_side import KEY, P1, ROOT, OtherSide, serving
@@ -168,3 +170,19 @@ def test_the_page_offers_to_keep_it_and_mounts_once_it_was_shown(pi: OtherSide, 
     answer = browser.post(NEW, {**given, "usage_seen": "/physics", "keep_usage": "on"})
     assert answer.status_code == 303
     assert Mount.objects.get().keep_usage
+
+
+def test_rest_previews_it_where_an_entry_is_named_and_keeps_it_on_request(pi: OtherSide, two_projects: Site) -> None:
+    eva = User.objects.create_superuser("eva", "eva@example.org", "a long pass phrase")
+    _, token = make_token(name="t", scopes=["admin"], user=eva, at=AS_OF, actor=COMMAND)
+    caller = Caller(token=token)
+    asked = {"policy": "grid", "url": pi.url}
+    assert caller.post("federation/mounts/preview", asked).json()["unmapped"] is None
+    found = caller.post("federation/mounts/preview", {**asked, "entry": "/physics"}).json()["unmapped"]
+    assert found == {"n_accounts": 2, "core_s": 55 * 3_600, "n_peer_entries": 0}
+    made = mounted(pi)
+    assert caller.get(f"federation/mounts/{made.pk}").json()["keep_usage"] is False
+    changed = caller.patch(f"federation/mounts/{made.pk}", {"keep_usage": True, "reason": "It is theirs."})
+    assert (changed.status_code, changed.json()["keep_usage"]) == (200, True)
+    fetch(made)
+    assert entry_of("alice", two_projects) == "/physics"
