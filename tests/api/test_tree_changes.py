@@ -25,7 +25,7 @@ def flat(entry: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from flat(child)
 
 
-HEAD = ("policy", "revision", "snapshot", "as_of", "moment")
+HEAD = ("policy", "revision", "snapshot", "as_of", "moment", "compared_by")
 
 
 def whole(caller: Caller, **more: Any) -> tuple[int, dict[str, Any]]:
