@@ -62,7 +62,7 @@ def test_the_page_holds_both_cards_without_scripts(alice: Client, grid: Grid) ->
     ("actual", "target", "outcome", "expected"),
     [
         (0.2, 0.1, "not_at_this_pace", ("back_at_target", "not at this pace", "4 Dec")),
-        (0.05, 0.1, "not_at_this_pace", ("under_until", "further on", "4 Dec")),
+        (0.05, 0.1, "not_at_this_pace", ("under_until", "no end", "4 Dec")),
         (0.05, 0.1, "on_target", ("under_until", "now", "4 Dec")),
         (None, 0.1, "not_at_this_pace", ("at_target", "not at this pace", "4 Dec")),
     ],

@@ -145,12 +145,13 @@ def target_line(tried: Tried, shown: ForecastLevel, back: Recovery, back_if: Rec
     """When the level meets its target, by the side that it comes from: from below, that ends its going first."""
     before, after = (when_words(each, tried.instant(each)) for each in (back, back_if))
     words = {"name": shown.name}
-    if tried.asked.target is not None or shown.actual is None or shown.target is None:
-        return ChangeLine("at_target", _("%(name)s at its target") % words, before, after)  # from either side
-    if shown.actual >= shown.target:
-        return ChangeLine("back_at_target", _("%(name)s back at its target") % words, before, after)
+    actual, target = shown.actual, shown.target
+    if tried.asked.target is not None or actual is None or target is None or actual >= target:
+        is_over = tried.asked.target is None and actual is not None  # else it may come from either side
+        key = "back_at_target" if is_over else "at_target"
+        return ChangeLine(key, _("%(name)s at its target") % words, before, after)
     before, after = (
-        words_of if tried.instant(each) or each.outcome == "on_target" else _("further on")
+        words_of if tried.instant(each) or each.outcome == "on_target" else _("no end")
         for each, words_of in ((back, before), (back_if, after))
     )
     return ChangeLine("under_until", _("%(name)s under its target until") % words, before, after)
