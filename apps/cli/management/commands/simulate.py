@@ -12,8 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from apps.cli.case_files import TraceFiles, print_results, scenario_path, shipped_scenarios
 from apps.cli.commands import BAD_INPUT
 from apps.core import tables
-from apps.engine.simulation import simulate
-from apps.engine.simulation.scenario import MOST_REPORTS
+from apps.engine.simulation import MOST_REPORTS, simulate
 
 COLUMNS = (
     tables.Column("scenario"),
