@@ -66,7 +66,8 @@ def _parameters(parameters: Iterable[Parameter]) -> str:
 
 
 def _label(parameter: Parameter) -> str:
-    return f"{parameter.label}; applies {parameter.condition}" if parameter.condition else parameter.label
+    label = f"{parameter.label}; applies {parameter.condition}" if parameter.condition else parameter.label
+    return f"{label}. {parameter.note[:1].upper()}{parameter.note[1:]}" if parameter.note else label
 
 
 def _default(parameter: Parameter) -> str:

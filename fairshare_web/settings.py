@@ -355,6 +355,26 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "Fairshare",
     "DESCRIPTION": "Shares, usage and priorities of a cluster or grid.",
     "VERSION": "1",
+    "SERVERS": [{"url": "/", "description": "The instance that this description comes from"}],
+    "TAGS": [
+        {"name": name, "description": text}
+        for name, text in {
+            "aging-laws": "Decay functions that a policy's window can have",
+            "algorithms": "Tree algorithms that a policy can have, with their parameters",
+            "audit": "What was done, refused and by whom",
+            "federation": "Mounts, subscriptions, publications, keys and the grid view",
+            "feeds": "Usage for other sites, signed",
+            "jobs": "Priorities of jobs, term by term, from a case",
+            "me": "The caller's own priorities, explained and forecast",
+            "notices": "What needs attention, and the rules for it",
+            "operators": "Operators of aequus, with their properties",
+            "policies": "Trees, change sets, priorities, mappings, allocations and convergence of a policy",
+            "publications": "Policies for other sites, signed",
+            "runs": "Background work",
+            "tokens": "The caller's API tokens",
+            "usage": "Usage sources, records, hourly sums and their quality",
+        }.items()
+    ],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "SERVE_INCLUDE_SCHEMA": False,

@@ -16,6 +16,7 @@ from apps.api.v1.policies.tree import TreeSerializer
 from apps.api.v1.priorities import PrioritySerializer
 from apps.cli.stack.paths import REPOSITORY
 from apps.engine.jobs import solve_job_case
+from apps.policies.operations.apply import KINDS
 from apps.usage.parsers.records_json import parse_records
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
@@ -143,6 +144,25 @@ def test_every_field_of_sam_beside_the_contract_is_listed() -> None:
     answer = solve_job_case({"algorithm": {"name": "sam"}, "shares": {"g": 1}, "jobs": [job]})
     fields = {*answer, *answer["jobs"]["j"], *answer["ledger"], *answer["ledger"]["groups"]["g"]}
     assert fields - {"id", "jobs", "queue", "priority", "fraction_after"} - listed == set()
+
+
+def test_every_operation_of_a_change_set_is_listed_with_its_fields() -> None:
+    text = (REPOSITORY / "docs/rest.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `([a-z_]+)` \| (`entry`[^|]*|`parent`[^|]*|`settings`) \|", text, re.MULTILINE))
+    listed = {kind: set(re.findall(r"`([a-z_]+)`", fields)) for kind, fields in rows.items()}
+    assert listed == {kind: set(known.keys) for kind, known in KINDS.items()}
+
+
+def test_addresses_of_examples_name_policies_of_the_sample() -> None:
+    """Or that of the page's own example; copied as they stand they answer on a new installation."""
+    named = re.compile(r"(?:/api/v1/| )policies/([a-z][a-z-]*)/")
+    others = {
+        f"{place}: {name}"
+        for place, line in lines()
+        for name in named.findall(line)
+        if name not in ("nordgrid", "physics" if place.startswith("policies-as-code") else "linux")
+    }
+    assert others == set()
 
 
 def test_the_routes_of_the_table_of_pages_exist() -> None:

@@ -12,6 +12,7 @@ from hashlib import sha256
 from django.conf import settings
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
 from django.db import transaction
 from django.utils.translation import gettext as _
 
@@ -19,8 +20,10 @@ from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.accounts.models import Identity, User
 from apps.core.errors import Invalid, NotAllowed
+from apps.core.invisible import visible
 
 SOURCES = tuple(Identity.Source.values)
+LONGEST_ADDRESS = 254  # as Django's users have it
 LONGEST_GROUP = 150  # as Django's groups have it
 MOST_GROUPS = 2_000
 _AROUND = re.compile(r"\s*([,=])\s*")
@@ -121,13 +124,32 @@ def _clean_username(text: str) -> str:
 
 
 def _update(user: User, person: Person) -> None:
-    """Names follow the source; what it doesn't send stays."""
-    said = {"first_name": person.first_name[:150], "last_name": person.last_name[:150], "email": person.email[:254]}
+    """Names and address follow the source; what it doesn't send stays, and so does an address where it sends none."""
+    said = {
+        "first_name": _one_line(person.first_name)[:150],
+        "last_name": _one_line(person.last_name)[:150],
+        "email": _address(person.email),
+    }
     changed = [name for name, value in said.items() if value and getattr(user, name) != value]
     for name in changed:
         setattr(user, name, said[name])
     if changed:
         user.save(update_fields=changed)
+
+
+def _one_line(text: str) -> str:
+    """A name as it is displayed: directories allow line ends and invisible characters in it."""
+    return " ".join(visible(text).split())
+
+
+def _address(text: str) -> str:
+    """One mail address, or "" where it is none."""
+    address = text.strip()
+    try:
+        validate_email(address)
+    except ValidationError:
+        return ""
+    return address if len(address) <= LONGEST_ADDRESS else ""
 
 
 def _sync_groups(user: User, person: Person, at: datetime, actor: Actor) -> None:

@@ -8,13 +8,14 @@ import json
 import sys
 import zlib
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand
 
 from apps.cli.commands import BAD_INPUT
+from apps.core import tables
 from apps.engine import simulation
 from apps.engine.case_text import read_cases
 from apps.engine.cases import solve_all
@@ -26,8 +27,18 @@ def add_file_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="a file with cases, or - for standard input")
 
 
-def print_results(command: BaseCommand, files: list[str], solver: Callable[[object], dict[str, Any]]) -> None:
-    """Results in order on standard output; what is wrong on standard error, and then exit status 2."""
+def print_results(
+    command: BaseCommand,
+    files: list[str],
+    solver: Callable[[object], dict[str, Any]],
+    table: Callable[[dict[str, Any]], Iterator[Sequence[Any]]] | None = None,
+    columns: Sequence[tables.Column] = (),
+) -> None:
+    """Results in order on standard output; what is wrong on standard error, and then exit status 2.
+
+    table: the rows of a result, printed as CSV below `columns` in place of the JSON list.
+    """
+    rows: list[Sequence[Any]] = []
     results: list[str] = []
     problems: list[str] = []
     n_cases = 0
@@ -42,10 +53,15 @@ def print_results(command: BaseCommand, files: list[str], solver: Callable[[obje
             if isinstance(outcome, tuple):
                 problems.append(": ".join(outcome))
             else:
-                results.append(json.dumps(outcome, allow_nan=False))
+                rows.extend(table(outcome) if table else ())
+                results.append("" if table else json.dumps(outcome, allow_nan=False))
         n_cases += len(cases)
     gc.unfreeze()
-    command.stdout.write("[" + ",\n ".join(results) + "]")
+    if table:
+        for piece in tables.pieces(columns, rows, "csv"):
+            command.stdout.write(piece.decode(), ending="")
+    else:
+        command.stdout.write("[" + ",\n ".join(results) + "]")
     for line in problems:
         command.stderr.write(f"error: {_printable(line)}", style_func=str)
     if problems:

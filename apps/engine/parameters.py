@@ -26,6 +26,7 @@ class Parameter:
     maximum: float | None = None
     choices: tuple[str, ...] = ()
     unit: str = ""  # s, h, …; nothing for a plain number
+    note: str = ""  # what its values mean, for pages and documentation
     is_optional: bool = False  # settings leave it out at its default, as they did before there was such a parameter
 
 

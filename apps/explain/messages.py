@@ -28,19 +28,18 @@ class Outlook:
 
 
 def advise(mine: MyPriority, others: Sequence[MyPriority] = (), outlook: Outlook | None = None) -> list[Message]:
-    """For one account; others: further ones of the same person. There is no advice about the past."""
+    """What its person can do; others: further accounts of the same person. There is no advice about the past."""
     if mine.error == "unmapped":
         return [say("advice.unmapped", policy=mine.policy_name, account=mine.name, factor=mine.factor)]
     if mine.error:
         return [say("advice.nothing_kept" if mine.moment else "advice.no_snapshot", policy=mine.policy_name)]
     if mine.moment is not None:
         return []
-    stale = [say("advice.stale", problems=list(mine.problems))] if mine.problems else []
     if mine.rank is None:
-        return [*stale, _unranked(mine), *_elsewhere(mine, others)]
+        return [_unranked(mine), *_elsewhere(mine, others)]
     if is_near_front(mine):
-        return [*stale, _front(mine)]
-    return [*stale, *_elsewhere(mine, others), *_waiting(mine, outlook)]
+        return [_front(mine)]
+    return [*_elsewhere(mine, others), *_waiting(mine, outlook)]
 
 
 def is_near_front(mine: MyPriority) -> bool:

@@ -21,6 +21,7 @@ from apps.policies.changesets.change_sets import (
     get_change_set_for_write,
     merged_outcome,
     reanchor,
+    require_future,
     require_reason,
     settings_of,
 )
@@ -143,6 +144,7 @@ def make_change_set(
     asks: the entry (uid or path) that the request is for; that it is a request is checked when it is sent.
     """
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
+    effective_at = require_future(effective_at, at)
     asked = None if asks is None else find_asked(policy, asks, actor, at)
     base, reason = _existing_base(policy, base_revision), clean_reason(reason)
     with transaction.atomic():
@@ -182,7 +184,7 @@ def update_change_set(
             change_set.operations = resolved
         change_set.reason = change_set.reason if reason is None else clean_reason(reason)
         if effective_at is not _UNSET:
-            change_set.effective_at = effective_at
+            change_set.effective_at = require_future(effective_at, at)
         change_set.approvals.all().delete()  # what was approved, and decided, was something else
         change_set.decided_by, change_set.decided_name = None, ""
         return move_on(change_set, ChangeSet.State.DRAFT, actor, at, "changeset.edited")

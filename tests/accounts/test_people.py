@@ -49,6 +49,19 @@ def test_the_same_identity_is_the_same_person_whatever_the_name_is_by_now() -> N
     assert (again.pk, again.username, again.last_name) == (first.pk, "eva", "Kling")
 
 
+def test_a_name_is_one_line_and_an_address_is_one() -> None:
+    sent = {
+        "first_name": "Eva\r\nBcc: x",
+        "last_name": " Kling\u2028\u202eB ",
+        "email": "evil@example.org\nBcc: victim@example.org",
+    }
+    user = arrive(eva(**sent))
+    assert (user.first_name, user.last_name, user.email) == ("Eva Bcc: x", "Kling B", "")
+    assert arrive(eva(email=" eva@example.org ")).email == "eva@example.org"
+    assert arrive(eva(email="eva@example.org, victim@example.org")).email == "eva@example.org"
+    assert arrive(eva(email=f"{'e' * 250}@example.org")).email == "eva@example.org"
+
+
 def test_groups_follow_every_sign_in_and_those_of_others_stay() -> None:
     user = arrive(eva(groups=["physics", "staff"]))
     user.groups.add(Group.objects.create(name="ldap:cn=x"), Group.objects.create(name="oidcish"))

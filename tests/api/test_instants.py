@@ -15,6 +15,7 @@ from django.utils import timezone
 from apps.core.local_time import NoSuchTime, instant_of, is_repeated
 from tests.api.conftest import Caller
 from tests.api.small_site import Site
+from tests.priority_site import AS_OF
 from tests.rights_world import World
 from tests.test_idor_matrix import READS
 
@@ -90,6 +91,19 @@ def test_the_answer_names_the_instant_that_a_time_is(computed: Site, given: str,
     answer = drafted(computed, given)
     assert answer.status_code == 201, answer.content
     assert answer.json()["effective_at"] == instant
+
+
+@pytest.mark.parametrize("given", ["2020-01-01T00:00:00Z", AS_OF.isoformat()])
+def test_a_draft_takes_no_instant_that_is_over(computed: Site, given: str) -> None:
+    refused = drafted(computed, given)
+    assert (refused.status_code, refused.json()["fields"][0]["where"]) == (422, "effective_at")
+    ahead = drafted(computed, "2027-07-01T10:00:00Z").json()
+    path = f"policies/grid/changesets/{ahead['id']}"
+    caller = Caller(user=computed.admin)
+    tag = caller.get(path)["ETag"]
+    changed = caller.patch(path, {"effective_at": given}, If_Match=tag)
+    assert (changed.status_code, changed.json()["fields"][0]["where"]) == (422, "effective_at")
+    assert caller.get(path).json()["effective_at"] == "2027-07-01T10:00:00Z"
 
 
 OFFSET = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:[+-]\d\d:?\d\d)")

@@ -271,3 +271,10 @@ def _braces(route: str) -> str:
     for kind in ("slug:", "int:", "uuid:", "str:"):
         route = route.replace(f"<{kind}", "{")
     return route.replace(">", "}")
+
+
+def test_the_description_names_its_server_and_describes_its_parts(schema: Any) -> None:
+    raw = schema.raw_schema
+    assert [one["url"] for one in raw["servers"]] == ["/"]
+    used = {tag for path in raw["paths"].values() for one in path.values() for tag in one.get("tags", [])}
+    assert used == {tag["name"] for tag in raw["tags"] if tag["description"]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import json
@@ -104,6 +105,32 @@ def test_the_list_names_every_shipped_scenario_with_what_it_shows() -> None:
 def test_shipped_files_are_called_as_their_scenarios() -> None:
     for path in SHIPPED.glob("*.json"):
         assert json.loads(path.read_text())["id"] == path.stem
+
+
+def test_a_curve_is_a_line_for_each_step_and_entry_with_the_numbers_of_the_reports(tmp_path: Path) -> None:
+    path = write(tmp_path / "two.json", scenario(report_h=[2.5, 5, 7.5, 10]))
+    (result,) = json.loads(run(path)[1])
+    status, out, errors = run(path, "--every", "2.5", "--csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert (status, errors) == (0, [])
+    told = [(float(row["hour"]), row["entry"], float(row["share_of_parent"])) for row in rows]
+    expected = [
+        (one["hour"], entry, share) for one in result["reports"] for entry, share in one["share_of_parent"].items()
+    ]
+    assert told == expected
+    assert {(row["scenario"], row["seed"]) for row in rows} == {("two", "1")}
+
+
+def test_steps_end_with_the_scenario(tmp_path: Path) -> None:
+    path = write(tmp_path / "two.json", scenario(hours=1))
+    for every, hours in (("0.1", 10), ("0.4", 3), ("5", 1)):
+        (result,) = json.loads(run(path, "--every", every)[1])
+        told = [report["hour"] for report in result["reports"]]
+        assert (len(told), told[-1]) == (hours, 1), every
+    assert run(path, "--every", "1e-9")[0] == 2
+    for bad in ("0", "-1", "nan", "inf"):
+        with pytest.raises(CommandError, match="hours above 0"):
+            run(path, f"--every={bad}")
 
 
 def test_nothing_to_simulate_is_bad_input() -> None:

@@ -59,6 +59,10 @@ def test_every_algorithm_is_shown_from_its_registry_and_can_be_set(admin: Client
     text = page(admin, f"{ALGORITHM}?algorithm={name}")
     for said in (shown.label, *(parameter.label for parameter in shown.parameters)):
         assert said in text
+    notes = [
+        parameter.note for parameter in shown.parameters if len(parameter.choices) > 1 and parameter.name != "operator"
+    ]
+    assert all(note and note in text for note in notes), "what the words of a list mean"
     assert shown.reference.split(" (")[0].replace("&", "&amp;") in text
     data = {parameter.name: "" for parameter in shown.parameters}
     if name == "aequus":

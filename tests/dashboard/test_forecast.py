@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import re
+from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +17,10 @@ from django.urls import reverse
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.analytics.forecast import get_my_forecast
+from apps.analytics.what_if.trial import Supposition
 from apps.core import clock
+from apps.dashboard.forecast.presenters import target_line
+from apps.engine.explain.recovery import Recovery
 from apps.figures.my_priority.forecast import ForecastAsked, forecast_figure
 from apps.figures.paint import first_drawing
 from tests.dashboard.grid import SLUG, Grid
@@ -51,6 +56,33 @@ def test_the_page_holds_both_cards_without_scripts(alice: Client, grid: Grid) ->
     tried = read(alice.get(reverse("dashboard:my-priority"), _named(grid, core_h="5000", days="3")))
     assert "rank_then" in tried.values("data-key", "#what-if")
     assert tried.one("#what-if-core-h").attributes["value"] == "5000"
+
+
+@pytest.mark.parametrize(
+    ("actual", "target", "outcome", "expected"),
+    [
+        (0.2, 0.1, "not_at_this_pace", ("back_at_target", "not at this pace", "4 Dec")),
+        (0.05, 0.1, "not_at_this_pace", ("under_until", "no end", "4 Dec")),
+        (0.05, 0.1, "on_target", ("under_until", "now", "4 Dec")),
+        (None, 0.1, "not_at_this_pace", ("at_target", "not at this pace", "4 Dec")),
+    ],
+)
+def test_meeting_the_target_from_below_is_no_return_to_it(
+    actual: float | None, target: float, outcome: Any, expected: tuple[str, str, str]
+) -> None:
+    """More usage of an entry that is under its target ends its going first; it doesn't bring it back."""
+    at = datetime(2026, 12, 4, 12, tzinfo=UTC)
+    tried: Any = SimpleNamespace(asked=Supposition(core_h=20_000.0), instant=lambda found: at if found.in_s else None)
+    shown: Any = SimpleNamespace(name="climate", actual=actual, target=target)
+    line = target_line(tried, shown, Recovery(outcome, None), Recovery("recovers", 86_400.0))
+    assert (line.key, line.before, line.after) == expected
+    either = target_line(
+        SimpleNamespace(**{**vars(tried), "asked": Supposition(target=0.4)}),  # type: ignore[arg-type]
+        shown,
+        Recovery(outcome, None),
+        Recovery("recovers", 86_400.0),
+    )
+    assert either.key == "at_target"
 
 
 def test_fragments_answer_alone_and_lead_to_the_page_when_opened(alice: Client, grid: Grid) -> None:

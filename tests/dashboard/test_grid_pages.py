@@ -18,6 +18,7 @@ from apps.policies.models import Policy
 from apps.priorities.models import Fallback
 from apps.usage.models import Source
 from tests.dashboard.page import Page, read, text_of
+from tests.federation.grid_site import SETTINGS, TREE
 from tests.federation.test_grid import _clock, world
 from tests.priority_site import AS_OF, Site, make_site
 from tests.sign_in import sign_in
@@ -47,6 +48,15 @@ def _keys_in(node: LexborNode) -> list[str]:
 
 def entries(answer: Any) -> list[str]:
     return read(answer).texts("[data-testid=grid-row] th")
+
+
+def test_who_ran_elsewhere_alone_has_no_local_usage_and_not_no_demand(world: Site, client: Client) -> None:
+    Source.objects.filter(origin="").update(origin="south.example")
+    world.publish([{**TREE[0], "scope": "local"}, TREE[1]], SETTINGS)
+    world.recompute()
+    rows = read(client.get(GRID)).items("grid-row")
+    said = [(text_of(row.css_first("th")), row.css_first("[data-testid=ran-elsewhere]") is not None) for row in rows]
+    assert said == [("vo", True), ("p1", True), ("p2", True)]
 
 
 def test_it_says_who_is_furthest_off_who_bore_most_and_who_is_behind(world: Site, client: Client) -> None:

@@ -10,14 +10,15 @@ from django.test import Client
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
+from apps.analytics.convergence.selectors import list_weeks
 from apps.policies import services
 from apps.policies.models import ChangeSet, Comment, Grant
 from apps.policies.requests.share_requests import ask_upward
 from apps.priorities.change_effects.requests import get_request_evidence
-from apps.priorities.models import Snapshot
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read, text_of
 from tests.dashboard.test_group import HTMX, give, head, in_force, lead, manager, page, said  # noqa: F401 - fixtures
+from tests.series_by_hand import HandMade, put_in_place
 from tests.sign_in import sign_in
 
 INBOX = "/inbox/"
@@ -70,20 +71,31 @@ def test_a_request_stands_there_with_usage_and_effect(grid: Grid, asked: ChangeS
     assert shown.values("data-value", '#nav a[href="/inbox/"]') == ["1"]
 
 
-def test_weeks_are_told_from_kept_snapshots(grid: Grid, asked: ChangeSet, manager: Client) -> None:  # noqa: F811
-    newest = Snapshot.objects.get()
-    for weeks in (1, 2):
-        newest.pk = None
-        newest.fingerprint = f"{weeks}"
-        newest.as_of = grid.at - timedelta(weeks=weeks, hours=5)
-        newest.save()
+def test_weeks_are_those_of_the_daily_series_and_now(
+    grid: Grid,
+    asked: ChangeSet,
+    manager: Client,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    days = 40
+    used = {"/atlas/alice": [3600.0] * days, "/biomed/carol": [0.0] * (days - 12) + [36000.0] * 12}
+    put_in_place(HandMade(grid.at.date() - timedelta(days=1), used, decay=0.0), monkeypatch)
     shown = read(manager.get(INBOX))
-    assert shown.item("weeks").attributes["data-key"] == "weeks.under"
-    assert text_of(shown.item("weeks")).count("3") == 2  # of the last 3
-    assert len(shown.all("ul.weeks li .bal.under")) == 3
-    story = get_request_evidence(asked, actor=Actor(user=User.objects.get(username="maria"), via="page"))
-    assert [week.state for week in story.weeks] == ["under", "under", "under"]
-    assert (story.n_sooner is None) == (story.n_later is None)
+    lines = [text_of(each) for each in shown.all("ul.weeks li")]
+    assert [line.split()[-1] for line in lines] == ["over", "over", "over", "under", "under"]
+    assert ["100.0 %" in line for line in lines[:3]] == [True] * 3, "carol used nothing then"
+    assert "9.1 %" in lines[3], "1 of 11 core-hours a day"
+    assert shown.item("weeks").attributes["data-key"] == "weeks.over"
+    assert text_of(shown.item("weeks")).startswith("Over in 3 of the last 5 weeks")
+
+
+def test_weeks_without_a_daily_series_are_not_made_up(asked: ChangeSet, manager: Client) -> None:  # noqa: F811
+    shown = read(manager.get(INBOX))
+    assert shown.item("weeks").attributes["data-key"] == "now.under"
+    actor = Actor(user=User.objects.get(username="maria"), via="page")
+    evidence = get_request_evidence(asked, actor=actor)
+    assert list_weeks(evidence, actor=actor) == [evidence.now]
+    assert (evidence.n_sooner is None) == (evidence.n_later is None)
 
 
 def test_places_are_worked_out_in_a_fragment(grid: Grid, asked: ChangeSet, manager: Client) -> None:  # noqa: F811

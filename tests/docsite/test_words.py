@@ -46,6 +46,19 @@ def test_no_riddles(page: Path) -> None:
     assert found == set()
 
 
+PAPER_TERMS = (
+    *("target deviation tuple", "policy engine", "runtime policy tree", "policy fetcher", "usage data source"),
+    *("subgroup isolation", "resolving power", "virtual target", "effective priority"),
+)
+
+
+def test_terms_of_the_papers_are_in_the_glossary() -> None:
+    """Each leads to our word, in a table of its own."""
+    text = (REPOSITORY / "docs/glossary.md").read_text(encoding="utf-8")
+    ours = dict(re.findall(r"^\| ([a-z ,]+) \| (.+) \|$", text.partition("## The papers' words")[2], re.MULTILINE))
+    assert [term for term in PAPER_TERMS if len(ours.get(term, "")) < 10] == []
+
+
 def _prose(text: str) -> str:
     """Without code, whose words are those of the code."""
     text = re.sub(r"^\s*```.*?^\s*```", "", text, flags=re.MULTILINE | re.DOTALL)

@@ -152,8 +152,12 @@ def test_the_day_to_wait_for_is_named_with_its_range() -> None:
     assert keys(mine(group="under"), [], Outlook("recovers", THURSDAY)) == ["advice.other_order"]
 
 
-def test_late_numbers_are_said_before_anything_else() -> None:
-    assert keys(mine(problems=("c1 is late",))) == ["advice.stale", "advice.group_waits"]
+def test_late_numbers_are_said_and_are_no_advice() -> None:
+    late = mine(problems=("c1 is late",))
+    assert keys(late) == ["advice.group_waits"]
+    said = messages_of(late).stale
+    assert said is not None
+    assert (said.key, dict(said.values)) == ("fresh.behind", {"problems": ["c1 is late"]})
 
 
 def test_unmapped_and_uncomputed_and_unranked_have_advice_of_their_own() -> None:

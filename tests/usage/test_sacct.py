@@ -56,7 +56,7 @@ def test_a_file_without_header_in_the_recommended_order_is_read() -> None:
 
 @pytest.mark.parametrize("text", ["4711|ada|COMPLETED\n", "one line of a diary\n", "a|b|c\n"])
 def test_a_file_without_header_in_an_unknown_order_is_refused_with_the_command(text: str) -> None:
-    with pytest.raises(Invalid, match="sacct -a -X -P") as caught:
+    with pytest.raises(Invalid, match="SLURM_TIME_FORMAT=%s sacct -a -X -P") as caught:
         read(text)
     assert caught.value.code == "no_header"
 

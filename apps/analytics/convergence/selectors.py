@@ -15,7 +15,7 @@ from apps.accounts.actor import Actor
 from apps.analytics.convergence import query as counts
 from apps.analytics.convergence.members import Found, Member, days_before_entry, find_members
 from apps.analytics.convergence.messages import Sentence, say
-from apps.analytics.convergence.query import Counting, Period, actual_share, target_share
+from apps.analytics.convergence.query import Counting, Period, actual_share, target_share, today_of
 from apps.analytics.convergence.records import Convergence, Published, order_of
 from apps.analytics.convergence.verdict import Shares, measure, slack_of, states_of, verdict, verdict_of_one
 from apps.analytics.series.calendar import day_at
@@ -24,8 +24,10 @@ from apps.analytics.series.stored_series import load_series, series_state
 from apps.analytics.series.visible_days import as_visible
 from apps.policies.models import Revision
 from apps.policies.selectors import READ, get_policy
+from apps.priorities.change_effects.requests import RequestEvidence, Week
 from apps.priorities.local_only.services import list_local_only_entries
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
+from apps.priorities.snapshots.ordering import state_of
 from apps.usage.quality.coverage import list_gaps
 
 
@@ -256,3 +258,38 @@ def load_trends(view: PolicyView, uids: Iterable[UUID], *, of: str = "parent", n
         for row, uid in enumerate(series.uids)
         if np.isfinite(actual[row]).any()
     }
+
+
+# --- Weeks before a request -------------------------------------------------------------------------------------------
+WEEKS = (4, 3, 2, 1)
+
+
+def list_weeks(evidence: RequestEvidence, *, actor: Actor) -> list[Week]:
+    """The entry of an open request at the end of the day so many weeks ago, oldest first, and now.
+
+    Decayed, as priorities count. Without days that aren't computed, that are hidden, or from before the entry.
+    """
+    if evidence.entry is None or evidence.now is None:
+        return []
+    view, at, _alone = open_entry(
+        policy_slug=evidence.change_set.policy.slug, actor=actor, uid=evidence.entry.uid, itself=True, scope=READ
+    )
+    today = today_of(view.now)
+    wanted = [today - timedelta(weeks=weeks) for weeks in WEEKS]
+    period = Period(wanted[0], wanted[-1])
+    shown, actual, target, told = _numbers(find_members(view, at, period, itself=True), period, Counting())
+    is_known = told & shown.competes & ~days_before_entry(view.policy, shown)
+    found = []
+    for day, on in enumerate(shown.days.on):
+        if on in wanted and is_known[0, day]:
+            share = float(np.nan_to_num(actual[0, day]))  # nobody used anything: 0, as in a snapshot
+            state = state_of(
+                target=float(target[0, day]),
+                actual=share,
+                has_usage=bool(shown.decayed[0, day] > 0),
+                has_demand=bool(shown.waited_core_s[0, day] > 0),
+                tolerance=view.settings.tolerance,
+            )
+            ended_at = datetime.fromtimestamp(float(shown.days.ends_s[day]), UTC)
+            found.append(Week(ended_at, float(target[0, day]), share, state))
+    return [*found, evidence.now]

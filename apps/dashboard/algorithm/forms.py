@@ -110,6 +110,7 @@ def _field(parameter: Parameter, value: str, error: str = "") -> ParameterField:
         hint = ""
     if parameter.condition:
         hint = (hint + "; " if hint else "") + _("applies %(condition)s only") % {"condition": parameter.condition}
+    hint = "; ".join(part for part in (parameter.note, hint) if part)
     return ParameterField(
         name=parameter.name,
         label=parameter.label,

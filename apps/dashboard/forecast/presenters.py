@@ -123,8 +123,7 @@ def outcome_of(tried: Tried) -> tuple[list[ChangeLine], str]:
         )
     shown = tried.forecast.shown
     if shown is not None and tried.back is not None and tried.back_if is not None:
-        label = _("%(name)s at its target") % {"name": shown.name}
-        lines.append(ChangeLine("back_at_target", label, _when(tried, tried.back), _when(tried, tried.back_if)))
+        lines.append(target_line(tried, shown, tried.back, tried.back_if))
     basis = {
         "last_days": _("All others continue as in the last two weeks."),
         "present_usage": _("All others continue at the pace of their present usage."),
@@ -142,8 +141,20 @@ def _rank(place: Place, of: int) -> str:
     return _("%(first)s to %(last)s") % {"first": presentation.count(first), "last": presentation.count(last)}
 
 
-def _when(tried: Tried, found: Recovery) -> str:
-    return when_words(found, tried.instant(found))
+def target_line(tried: Tried, shown: ForecastLevel, back: Recovery, back_if: Recovery) -> ChangeLine:
+    """When the level meets its target, by the side that it comes from: from below, that ends its going first."""
+    before, after = (when_words(each, tried.instant(each)) for each in (back, back_if))
+    words = {"name": shown.name}
+    actual, target = shown.actual, shown.target
+    if tried.asked.target is not None or actual is None or target is None or actual >= target:
+        is_over = tried.asked.target is None and actual is not None  # else it may come from either side
+        key = "back_at_target" if is_over else "at_target"
+        return ChangeLine(key, _("%(name)s at its target") % words, before, after)
+    before, after = (
+        words_of if tried.instant(each) or each.outcome == "on_target" else _("no end")
+        for each, words_of in ((back, before), (back_if, after))
+    )
+    return ChangeLine("under_until", _("%(name)s under its target until") % words, before, after)
 
 
 def when_words(found: Recovery, at: datetime | None) -> str:

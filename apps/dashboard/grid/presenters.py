@@ -37,12 +37,15 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class GridLine:
+    """ran_elsewhere: idle by the usage that it is compared by, while other sites delivered to it."""
+
     line: Line
     depth: int
     url: str
     total: str
     cells: tuple[Cell, ...]
     why_not: str
+    ran_elsewhere: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +218,9 @@ def _line(grid: Grid, row: GridRow, line: Line) -> GridLine:
         )
         for n, site in enumerate(grid.sites)
     )
-    return GridLine(line, row.depth, url, presentation.core_hours(row.total_core_s), cells, why_not)
+    ran_elsewhere = row.entry.state == "idle" and bool(row.total_core_s)
+    total = presentation.core_hours(row.total_core_s)
+    return GridLine(line, row.depth, url, total, cells, why_not, ran_elsewhere)
 
 
 def _site_line(site: SiteColumn, at: datetime, total: float, may_open: frozenset[int]) -> SiteLine:

@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from apps.analytics.convergence.selectors import list_weeks
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, status_of
 from apps.dashboard.algorithm import words as algorithm_words
@@ -189,7 +190,7 @@ def _cards(request: HttpRequest, policy: Policy, page: GroupPage) -> list[Reques
     for comment in Comment.objects.filter(change_set__in=[each.pk for each in found]):
         said.setdefault(comment.change_set_id, []).append(comment)
     stories = [get_request_evidence(each, actor=actor, with_ranks=False) for each in found]
-    return [draw_request(story, said.get(story.change_set.pk, [])) for story in stories]
+    return [draw_request(story, said.get(story.change_set.pk, []), list_weeks(story, actor=actor)) for story in stories]
 
 
 def _conflict_lines(conflict: Conflict) -> list[str]:

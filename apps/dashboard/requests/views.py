@@ -17,6 +17,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.actor import Actor
+from apps.analytics.convergence.selectors import list_weeks
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotFound, Stale, status_of
 from apps.dashboard.drafts.pages import review_url
@@ -148,7 +149,8 @@ def _cards(request: HttpRequest, requests: Sequence[ChangeSet]) -> list[RequestC
             story = get_request_evidence(change_set, actor=actor_of(request), with_ranks=False)
         except DomainError:  # archived or hidden since the list was made
             continue
-        found.append(draw_request(story, comments.get(change_set.pk, [])))
+        weeks = list_weeks(story, actor=actor_of(request))
+        found.append(draw_request(story, comments.get(change_set.pk, []), weeks))
     return found
 
 

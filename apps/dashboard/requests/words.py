@@ -71,13 +71,13 @@ class RequestCard:
     comments: Sequence[Comment]
 
 
-def draw_request(story: RequestEvidence, comments: Sequence[Comment] = ()) -> RequestCard:
+def draw_request(story: RequestEvidence, comments: Sequence[Comment] = (), weeks: Sequence[Week] = ()) -> RequestCard:
     change_set, entry = story.change_set, story.entry
     slug, tolerance = change_set.policy.slug, lines.tolerance_of(story.settings)
     css, icon = _STATES[story.state]
     name = entry.name if entry else _("an entry that is archived")
     offer = story.offer
-    weeks_key, weeks_sentence = _weeks_sentence(story.weeks)
+    weeks_key, weeks_sentence = _weeks_sentence(weeks)
     return RequestCard(
         change_set=change_set,
         title=_title(story, name),
@@ -94,7 +94,7 @@ def draw_request(story: RequestEvidence, comments: Sequence[Comment] = ()) -> Re
         balance=_balance(entry.actual, entry.target, entry.state, tolerance) if entry else None,
         balance_after=_balance(entry.actual, story.target_after, story.state_after, tolerance) if entry else None,
         givers=_givers(story),
-        weeks=[_week(week, tolerance) for week in story.weeks],
+        weeks=[_week(week, tolerance) for week in weeks],
         weeks_key=weeks_key,
         weeks_sentence=weeks_sentence,
         offered=wish_words(offer) if story.state is RequestState.GRANTED_OTHER else "",
@@ -181,7 +181,7 @@ def _weeks_sentence(weeks: Sequence[Week]) -> tuple[str, str]:
     state = max(counts, key=lambda each: (counts[each], each == weeks[-1].state))
     if len(weeks) == 1:
         only = words.get(weeks[0].state, _("no data"))
-        return f"now.{weeks[0].state}", _("Now %(word)s; no earlier weeks are stored.") % {"word": only}
+        return f"now.{weeks[0].state}", _("Now %(word)s; no earlier weeks are known.") % {"word": only}
     told = {"word": words[state][:1].upper() + words[state][1:], "n": counts[state], "all": len(weeks)}
     return f"weeks.{state}", _("%(word)s in %(n)s of the last %(all)s weeks.") % told
 

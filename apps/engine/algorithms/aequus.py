@@ -71,7 +71,14 @@ class Aequus:
             applies=lambda settings: settings["operator"] == "combined",
             condition="to the operator 'combined'",
         ),
-        choice("factor_from", "Factor from", "rank", ("rank", "key")),
+        choice(
+            "factor_from",
+            "Factor from",
+            "rank",
+            ("rank", "key"),
+            note="rank: evenly spaced, 1 − (rank − 1)/N; key: Σ vᵢ/rⁱ of the vector v, so distances stay as the "
+            "operator makes them, upper levels first",
+        ),
         choice(
             "zero_shares",
             "Zero shares",
@@ -79,6 +86,7 @@ class Aequus:
             ("operator", "last"),
             applies=lambda settings: settings["resolution"] >= _LEAST_WITH_LAST,
             condition=f"to a resolution of {_LEAST_WITH_LAST} or more",
+            note="operator: without shares and usage an entry is on target; last: behind all siblings with shares",
             is_optional=True,
         ),
     )

@@ -37,7 +37,16 @@ class SlurmFairTree:
     formula = "walk by LF = S/U, highest first, users before accounts; factor = (N − users ahead)/N"
     component = "(S − U)/(S + U), which is (LF − 1)/(LF + 1): −1 without shares, else 1 without usage"
     reference = "Slurm: Fair Tree Fairshare Algorithm (priority/multifactor), as Slurm 22.05 computes it"
-    parameters: tuple[Parameter, ...] = (choice("ties", "Ties", "as-slurm", tuple(_MANNERS)),)
+    parameters: tuple[Parameter, ...] = (
+        choice(
+            "ties",
+            "Ties",
+            "as-slurm",
+            tuple(_MANNERS),
+            note="as-slurm: accounts that tie follow each other in their order in the tree, as Slurm runs; "
+            "as-documented: their members are merged and ranked together",
+        ),
+    )
     fields: tuple[str, ...] = sshare.FIELDS
     takes_inherit = True
     explanation = Explanation("levels", component="level_fs")

@@ -262,6 +262,14 @@ def clean_reason(reason: str) -> str:
         raise Invalid(f"reason {error}.", fields=[FieldProblem("reason", str(error))]) from None
 
 
+def require_future(effective_at: datetime | None, at: datetime) -> datetime | None:
+    """When it takes effect: an instant ahead of `at`, or None for that of its publication. Raises Invalid."""
+    if effective_at is not None and effective_at <= at:
+        problem = FieldProblem("effective_at", "must be in the future; leave it out for an immediate effect")
+        raise Invalid(f"effective_at {problem.message}.", fields=[problem])
+    return effective_at
+
+
 def merged_outcome(change_set: ChangeSet, policy: Policy, actor: Actor, at: datetime) -> Outcome:
     """What it leads to on the head, each operation authorised anew; EditConflict where both sides changed."""
 

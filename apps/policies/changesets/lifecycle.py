@@ -19,6 +19,7 @@ from apps.policies.changesets.change_sets import (
     get_change_set_for_write,
     merged_outcome,
     move_anchors,
+    require_future,
     require_reason,
     settings_of,
 )
@@ -88,9 +89,7 @@ def schedule_change_set(
     *, id: int, version: int, effective_at: datetime, reason: str | None = None, at: datetime, actor: Actor
 ) -> ChangeSet:
     """Decide now what is published later. All rights are checked now, and once more when it is due."""
-    if effective_at <= at:
-        problem = FieldProblem("effective_at", "must be in the future; publish it for an immediate effect")
-        raise Invalid(f"effective_at {problem.message}.", fields=[problem])
+    require_future(effective_at, at)
     with transaction.atomic():
         change_set = get_change_set_for_write(id, actor, at, version=version, to_publish=True)
         change_set.reason = require_reason(change_set.reason if reason is None else reason)

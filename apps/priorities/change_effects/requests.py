@@ -1,10 +1,10 @@
-"""A request for shares with its evidence: usage and allocation of recent weeks, and the effect of granting it."""
+"""A request for shares with its evidence: what the entry used, and the effect of granting it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from uuid import UUID
 
 from apps.accounts.actor import Actor
@@ -17,16 +17,11 @@ from apps.policies.requests.share_requests import RequestState, Wish, offer_of, 
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.priorities.change_effects.ranks import simulate_change_set
-from apps.priorities.models import Snapshot
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
-from apps.priorities.serving import store
 from apps.priorities.snapshots.ordering import State, state_of
-from apps.priorities.visibility.visible_entries import numbers_visible_in
 
-WEEKS = (4, 3, 2, 1)
 MOST_GIVERS = 3
 MOST_RANKED_AT_ONCE = 20_000  # entries of a policy up to which ranks are computed within the request
-_NEAR = timedelta(days=3)  # a snapshot older than this before its week doesn't describe that week
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +43,10 @@ class Giver:
 
 @dataclass(frozen=True)
 class RequestEvidence:
-    """entry is None where it is archived. `problem`: why it doesn't fit the tree any more."""
+    """entry is None where it is archived. now: by the newest snapshot; None where the request is decided, too.
+
+    `problem`: why it doesn't fit the tree any more.
+    """
 
     change_set: ChangeSet
     state: RequestState
@@ -57,7 +55,7 @@ class RequestEvidence:
     settings: PolicySettings
     entry: EntryRow | None
     parent_name: str
-    weeks: Sequence[Week]
+    now: Week | None
     target_after: float | None
     state_after: State
     givers: Sequence[Giver]
@@ -87,7 +85,7 @@ def get_request_evidence(change_set: ChangeSet, *, actor: Actor, with_ranks: boo
         settings=view.settings,
         entry=row,
         parent_name=view.tree.name[int(view.tree.parent[i])] if i and row is not None else "",
-        weeks=_weeks(view, row) if row is not None and is_open else [],
+        now=_now(view, row) if is_open else None,
         target_after=target_after,
         state_after=_state(view, i, row, target_after),
         givers=givers[:MOST_GIVERS],
@@ -135,40 +133,8 @@ def _ranks(view: PolicyView, change_set: ChangeSet, actor: Actor) -> tuple[int |
     return sum(after < before for before, after in pairs), sum(after > before for before, after in pairs)
 
 
-def _weeks(view: PolicyView, row: EntryRow) -> list[Week]:
-    """One point a week from kept snapshots, oldest first, and now."""
-    found = []
-    for weeks in WEEKS:
-        wanted = view.now - timedelta(weeks=weeks)
-        stored = Snapshot.objects.filter(policy=view.policy, is_live=True, as_of__lte=wanted, as_of__gt=wanted - _NEAR)
-        pk = stored.order_by("-as_of").values_list("pk", flat=True).first()
-        week = None if pk is None else _week(view, pk, row.uid)
-        if week is not None:
-            found.append(week)
-    if view.as_of is not None:
-        found.append(Week(view.as_of, row.target, row.actual, row.state))
-    return found
-
-
-def _week(view: PolicyView, pk: int, uid: UUID) -> Week | None:
-    snapshot = store.load_kept(view.policy.slug, pk)
-    i, values = snapshot.tree.index_of_uid(uid), snapshot.values
-    if i is None or not values.competes[i]:
-        return None
-    if (
-        view.shows_sums
-        and not numbers_visible_in(policy=view.policy, snapshot=snapshot, at=view.now, actor=view.actor)[i]
-    ):
-        return None
-    target, actual = float(values.target[i]), float(values.actual[i])
-    state = state_of(
-        target=target,
-        actual=actual,
-        has_usage=bool(values.usage[i] > 0),
-        has_demand=bool(values.has_demand[i]),
-        tolerance=view.settings.tolerance,
-    )
-    return Week(snapshot.as_of, target, actual, state)
+def _now(view: PolicyView, row: EntryRow | None) -> Week | None:
+    return None if row is None or view.as_of is None else Week(view.as_of, row.target, row.actual, row.state)
 
 
 def _state(view: PolicyView, i: int | None, row: EntryRow | None, target: float | None) -> State:

@@ -27,7 +27,6 @@ ADVICE = {
     "advice.unranked": _(
         "Jobs of this entry have the fallback factor. Ask a manager of %(parent)s for your own entry."
     ),
-    "advice.stale": _("These numbers may be outdated: %(problems)s."),
     "advice.other_account": _(
         "Submit under %(account)s if the job may run there: that account is at rank %(other_rank)s of %(of)s, "
         "this one at %(rank)s."

@@ -19,7 +19,10 @@ _ALSO_KNOWN = (
     *("AllocTRES", "AllocCPUS", "CPUTimeRAW", "TimelimitRaw"),
 )
 WITHOUT_HEADER = (RECOMMENDED, (*RECOMMENDED, "TimelimitRaw", "JobID"), _ALSO_KNOWN)
-COMMAND = f"sacct -a -X -P --duplicates --format={','.join((*RECOMMENDED, 'TimelimitRaw', 'JobID'))}"
+# With seconds since 1970: local times need the zone of the source, and an hour of theirs comes twice.
+COMMAND = (
+    f"SLURM_TIME_FORMAT=%s sacct -a -X -P --duplicates --format={','.join((*RECOMMENDED, 'TimelimitRaw', 'JobID'))}"
+)
 
 DELIMITERS = b"|\x1f\x1e\x1d\x01\t;"
 _TIME = rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|[+-]\d\d:?\d\d)?|\d{1,12}|Unknown|None|None assigned|N/A|"

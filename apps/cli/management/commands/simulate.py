@@ -1,17 +1,26 @@
-"""`manage.py simulate SCENARIO.json [--seed N]`: sites under one policy, simulated without a database."""
+"""`manage.py simulate SCENARIO.json [--seed N] [--every H] [--csv]`: sites under one policy, without a database."""
 
 from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
 from apps.cli.case_files import TraceFiles, print_results, scenario_path, shipped_scenarios
 from apps.cli.commands import BAD_INPUT
-from apps.engine.simulation import simulate
+from apps.core import tables
+from apps.engine.simulation import MOST_REPORTS, simulate
+
+COLUMNS = (
+    tables.Column("scenario"),
+    tables.Column("seed", "whole"),
+    tables.Column("hour", "number"),
+    tables.Column("entry"),
+    tables.Column("share_of_parent", "number"),
+)
 
 
 class Command(BaseCommand):
@@ -23,22 +32,43 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("files", nargs="*", metavar="SCENARIO", help="a file, - for standard input, or a name")
         parser.add_argument("--seed", type=int, help="in place of the scenarios' own")
+        parser.add_argument("--every", type=float, metavar="HOURS", help="report each so many hours, for curves")
+        parser.add_argument("--csv", action="store_true", help="a line for each reported hour and entry")
         parser.add_argument("--list", action="store_true", help="the scenarios that come with the project")
 
-    def handle(self, *args: Any, files: list[str], seed: int | None, **options: Any) -> None:
+    def handle(self, *args: Any, files: list[str], seed: int | None, every: float | None, **options: Any) -> None:
         if options["list"]:
             for name, notes in shipped_scenarios().items():
                 self.stdout.write(f"{name:34}  {notes}")
             return
         if not files:
             raise CommandError("Name a scenario: a file, - or one that --list shows.", returncode=BAD_INPUT)
+        if every is not None and not 0 < every < float("inf"):
+            raise CommandError("--every takes a number of hours above 0.", returncode=BAD_INPUT)
         paths = [scenario_path(name) for name in files]
         traces = TraceFiles(paths)
 
         def solve(scenario: object) -> dict[str, Any]:
+            scenario = scenario if every is None else _reporting(scenario, every)
             return simulate(scenario, seed=seed, traces=traces, progress=_progress(scenario))
 
-        print_results(self, paths, solve)
+        print_results(self, paths, solve, table=_rows if options["csv"] else None, columns=COLUMNS)
+
+
+def _reporting(scenario: object, every_h: float) -> object:
+    """The scenario with a report each so many hours and at its end; what can't be simulated is left to its reader."""
+    hours = scenario.get("hours") if isinstance(scenario, dict) else None
+    if not isinstance(scenario, dict) or isinstance(hours, bool) or not isinstance(hours, int | float):
+        return scenario
+    n_steps = int(min(max(hours / every_h + 1e-9, 0.0), MOST_REPORTS + 1.0))  # of more than that it refuses report_h
+    times = [min(n * every_h, hours) for n in range(1, n_steps + 1)]
+    return {**scenario, "report_h": times if times and times[-1] == hours else [*times, hours]}
+
+
+def _rows(result: dict[str, Any]) -> Iterator[Sequence[Any]]:
+    for report in result["reports"]:
+        for path, share in report["share_of_parent"].items():
+            yield result["id"], result["seed"], report["hour"], path, share
 
 
 def _progress(scenario: object) -> Callable[[float], None] | None:
