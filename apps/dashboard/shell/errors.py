@@ -95,6 +95,7 @@ def _title(status: int) -> str:
         403: _("You don’t have permission"),
         404: _("Not found"),
         408: _("That took too long"),
+        410: _("It is archived"),
         409: _("Another person changed this first"),
         412: _("Another person changed this first"),
         413: _("That is too large"),
