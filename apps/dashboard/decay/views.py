@@ -165,7 +165,9 @@ def aging(request: HttpRequest, policy: str) -> HttpResponse:
     current = get_algorithm_page(policy_slug=policy, actor=actor_of(request))
     if request.method == "POST":
         return _decide(request, current)
-    return _show(request, current, _known(request.GET.get("aging") or str(current.settings.window["aging"])))
+    own = str(current.settings.window["aging"])
+    usual = own if own in DECAY_FUNCTIONS else "none"  # its package isn't installed any more: another one is chosen
+    return _show(request, current, _known(request.GET.get("aging") or usual))
 
 
 def _decide(request: HttpRequest, current: PolicyAlgorithm) -> HttpResponse:
