@@ -102,7 +102,8 @@ def guarded(given: DecayFunction) -> Callable[[FloatArray, float, Settings], Flo
         shown = age_s.view()
         shown.flags.writeable = False
         try:
-            found = np.asarray(given.weigh(shown, as_of_s, dict(settings)), dtype=np.float64)
+            with np.errstate(all="ignore"):  # what it comes to is checked
+                found = np.asarray(given.weigh(shown, as_of_s, dict(settings)), dtype=np.float64)
         except Exception as error:  # whatever a package does in its functions
             raise _failed(given.name, f"{type(error).__name__}: {error}") from error
         if found.shape != age_s.shape:

@@ -258,7 +258,7 @@ def _window(checked: _Reader, given: object, start: Json) -> Json:
     length = window["length_s"]
     read: Json = {
         "length_s": None if length is None else checked.whole(length, f"{where}.length_s", 1, _LONGEST_S),
-        "aging": checked.choice(window["aging"], f"{where}.aging", AGINGS),
+        "aging": checked.choice(window["aging"], f"{where}.aging", tuple(decay.DECAY_FUNCTIONS)),
         "half_life_s": checked.whole(window["half_life_s"], f"{where}.half_life_s", 1, _LONGEST_S),
         "granularity_s": checked.whole(window["granularity_s"], f"{where}.granularity_s", 1, _LONGEST_S),
         "factor": checked.number(window["factor"], f"{where}.factor", 0, 1),
