@@ -8,7 +8,7 @@ that decay all usage at fixed instants (`pbs`, `flux`) need how many of these in
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.engine.arrays import FloatArray
-from apps.engine.decay_packages import brought_decay_functions
+from apps.engine.decay_function import DecayFunction, brought_decay_functions
 from apps.engine.errors import BadParameter
 from apps.engine.installed import Installed, told_why
 from apps.engine.parameters import Parameter, Settings, integer, number
@@ -25,24 +25,6 @@ from apps.engine.parameters import Parameter, Settings, integer, number
 LONGEST_S = 200 * 365 * 86_400
 # Slurm's approximation of ln 2.
 SLURM_LN2 = 0.693
-Weigh = Callable[[FloatArray, float, Settings], FloatArray]
-
-
-@dataclass(frozen=True)
-class DecayFunction:
-    """One decay function; `weigh(age_s, as_of_s, settings)` gives weights of usage that ended `age_s` before `as_of_s`.
-
-    default of a parameter: the scheduler's own; None if required. reach_s: seconds after which the weight is 0,
-    None for never.
-    """
-
-    name: str
-    label: str
-    formula: str
-    reference: str
-    parameters: tuple[Parameter, ...]
-    weigh: Weigh = field(repr=False)
-    reach_s: Callable[[Settings], float | None] = field(repr=False, default=lambda settings: None)
 
 
 def _duration(name: str, label: str, default: int | None = None, least: float = 0.001) -> Parameter:

@@ -23,12 +23,10 @@ from apps.policies.selectors import get_policy
 from apps.policies.services import require_admin
 from apps.runs.models import Run
 from apps.usage.authority import refuse_peer
-from apps.usage.buckets.hourly import note_all
-from apps.usage.models import Bucket, Import, Overlap, Record, Source
+from apps.usage.models import Bucket, Import, Record, Source
 from apps.usage.records import uploads
-from apps.usage.records.overlaps import bump
-from apps.usage.records.versions import lock_source
 from apps.usage.selectors import get_source
+from apps.usage.sources.services import set_archived
 
 # What the service itself computes, or keeps about the row alone, and makes again where it is needed. Whatever else
 # refers to a policy or a source was made by somebody, also where a later release adds it.
@@ -202,18 +200,9 @@ def _switch_source(
 ) -> Source:
     row, said = _open("source", slug, actor), require_reason(reason)
     with transaction.atomic():
-        lock_source(row.pk)  # after a batch that is being stored
-        source = _locked_source(row.pk)
-        if (source.archived_at is None) == (archived_at is None):
-            return source
-        source.archived_at = archived_at
-        source.save(update_fields=["archived_at"])
-        # Hours of others that were held because of this one count while it is archived.
-        held = Overlap.objects.filter(kept=source).values_list("held_id", flat=True)
-        changed = {source.pk, *held}
-        note_all(changed)
-        bump(changed)
-        audit.record(actor=actor, verb=verb, at=at, reason=said, subject=slug)
+        source = set_archived(row.pk, archived_at)
+        if source is not None:
+            audit.record(actor=actor, verb=verb, at=at, reason=said, subject=slug)
     return Source.all_objects.get(pk=row.pk)
 
 

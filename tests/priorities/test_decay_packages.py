@@ -11,7 +11,7 @@ from django.test import Client
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import User
-from apps.engine import decay, decay_packages
+from apps.engine import decay, decay_function
 from apps.engine.errors import PackageFailed
 from apps.engine.installed import Installed
 from apps.notices.kinds.base import PolicyPlace
@@ -28,7 +28,7 @@ from tests.priority_site import AS_OF, NO_AGING, Site, children
 CODE = """
 import itertools, os
 import numpy as np
-from apps.engine.decay import DecayFunction
+from apps.engine.decay_function import DecayFunction
 from apps.engine.parameters import Parameter, number
 
 def law(name, weigh, parameters=(), **more):
@@ -94,7 +94,7 @@ def brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     (info / "entry_points.txt").write_text(f"[fairshare.decay_functions]\n{points}")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delenv("MOODY", raising=False)
-    found = decay_packages.brought_decay_functions.__wrapped__(tuple(decay.DECAY_FUNCTIONS), decay._RESERVED)
+    found = decay_function.brought_decay_functions.__wrapped__(tuple(decay.DECAY_FUNCTIONS), decay._RESERVED)
     for name, function in found.found.items():
         monkeypatch.setitem(decay.DECAY_FUNCTIONS, name, function)
     yield found
@@ -114,7 +114,7 @@ def test_ours_keep_what_packages_are_held_to() -> None:
         law = decay.DECAY_FUNCTIONS[name]
         given = {"half_life_s": 3600, "length_s": 7200, "granularity_s": 60, "factor": 0.5}
         settings = {one.name: given.get(one.name, one.default) for one in law.parameters}
-        decay_packages._measure(law, settings)
+        decay_function._measure(law, settings)
 
 
 @pytest.fixture

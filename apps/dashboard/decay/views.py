@@ -21,7 +21,8 @@ from apps.dashboard.decay import words as aging_words
 from apps.dashboard.drafts import table_views
 from apps.dashboard.shell.figure_frames import answer_figure, framed
 from apps.dashboard.shell.requests import actor_of
-from apps.engine.decay import DECAY_FUNCTIONS, DecayFunction
+from apps.engine.decay import DECAY_FUNCTIONS
+from apps.engine.decay_function import DecayFunction
 from apps.engine.parameters import Parameter
 from apps.figures import Figure
 from apps.figures.curves import decay_of

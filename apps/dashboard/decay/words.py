@@ -9,7 +9,8 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from apps.dashboard.shell import presentation
-from apps.engine.decay import DECAY_FUNCTIONS, DecayFunction, weights
+from apps.engine.decay import DECAY_FUNCTIONS, weights
+from apps.engine.decay_function import DecayFunction
 from apps.engine.errors import BadParameter, PackageFailed
 from apps.priorities.metering.usage import window_of
 

@@ -17,7 +17,9 @@ from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAl
 from apps.runs.models import Run
 from apps.usage.authority import require_maker, require_open, require_write
 from apps.usage.buckets.hourly import note_all
-from apps.usage.models import SealedHour, Source
+from apps.usage.models import Overlap, SealedHour, Source
+from apps.usage.records.overlaps import bump
+from apps.usage.records.versions import lock_source
 from apps.usage.selectors import get_source
 from apps.usage.services import make_source, zone_of
 from apps.usage.sources.collection import KIND, ask_for, subject_of
@@ -247,6 +249,23 @@ def _switch(slug: str, is_paused: bool, at: datetime, actor: Actor) -> Source:
             source.save(update_fields=["is_paused", "collect_due_at"])
             verb = "source.paused" if is_paused else "source.resumed"
             audit.record(actor=actor, verb=verb, at=at, subject=slug, details={})
+    return source
+
+
+def set_archived(source_id: int, archived_at: datetime | None) -> Source | None:
+    """Hide a source, or (None) take it back, in the caller's transaction; None where it is so already.
+
+    Its usage counts nowhere while it is archived, and hours of others that were held because of it do.
+    """
+    lock_source(source_id)  # after a batch that is being stored
+    source = Source.all_objects.select_for_update().get(pk=source_id)
+    if (source.archived_at is None) == (archived_at is None):
+        return None
+    source.archived_at = archived_at
+    source.save(update_fields=["archived_at"])
+    changed = {source.pk, *Overlap.objects.filter(kept=source).values_list("held_id", flat=True)}
+    note_all(changed)
+    bump(changed)
     return source
 
 

@@ -1,11 +1,11 @@
-"""Decay functions that other packages bring: measured when they are loaded, and checked each time they are used."""
+"""What a decay function is, and those that packages bring: measured at load, and checked each time they are used."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +14,28 @@ from apps.engine.errors import PackageFailed
 from apps.engine.installed import Installed, load_installed, require_name, require_texts
 from apps.engine.parameters import Parameter, Settings
 
-if TYPE_CHECKING:
-    from apps.engine.decay import DecayFunction
+# --- What one is ------------------------------------------------------------------------------------------------------
+Weigh = Callable[[FloatArray, float, Settings], FloatArray]
 
+
+@dataclass(frozen=True)
+class DecayFunction:
+    """One decay function; `weigh(age_s, as_of_s, settings)` gives weights of usage that ended `age_s` before `as_of_s`.
+
+    default of a parameter: the scheduler's own; None if required. reach_s: seconds after which the weight is 0,
+    None for never.
+    """
+
+    name: str
+    label: str
+    formula: str
+    reference: str
+    parameters: tuple[Parameter, ...]
+    weigh: Weigh = field(repr=False)
+    reach_s: Callable[[Settings], float | None] = field(repr=False, default=lambda settings: None)
+
+
+# --- Those of packages ------------------------------------------------------------------------------------------------
 ENTRY_POINT_GROUP = "fairshare.decay_functions"
 _DAY_S = 86_400.0
 _AGES_S = np.concatenate([[0.0], np.geomspace(1.0, 200 * 365 * _DAY_S, 2_000)])
@@ -39,8 +58,6 @@ def brought_decay_functions(ours: tuple[str, ...], reserved: frozenset[str]) -> 
 
 def _check(name: str, given: Any, reserved: frozenset[str]) -> DecayFunction:
     """The function with its weights checked, or ValueError: it is complete, and decays as it must on fixed ages."""
-    from apps.engine.decay import DecayFunction  # registers what is found here
-
     if type(given) is not DecayFunction:
         raise ValueError(f"it must be a DecayFunction, not a {type(given).__name__}")
     require_name(given, name)
