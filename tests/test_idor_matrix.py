@@ -1091,6 +1091,15 @@ ROWS = [
         word="open change sets", readers="admin"),
     Row(API + "usage/sources/<slug:source>", "/api/v1/usage/sources/cluster-a?reason=x",
         "401 403 403 403 403 409 403 403 403 401 401", "delete", word="hourly sums", readers="admin"),
+    # --- Pages: the own password and sessions; a new password by mail
+    Row("me/password/", "/me/password/", "302 200 200 200 200 200 302 302 302 302 302",
+        besides="rex 200 exa 200"),  # each page names sessions of its own
+    Row("sign-in/reset/", "/sign-in/reset/", "404 404 404 404 404 404 404 404 404 404 404"),
+    Row("sign-in/reset/<uidb64>/<token>/", "/sign-in/reset/MQ/x/", "404 404 404 404 404 404 404 404 404 404 404"),
+    # --- Mail: its links
+    Row("notices/unsubscribe/<str:token>/", "/notices/unsubscribe/MQ:x:y/",
+        "404 404 404 404 404 404 404 404 404 404 404"),
+    Row("notices/<int:notice>/", "/notices/{notice}/", "302 404 404 303 404 303 302 302 302 302 302"),
     # --- What is used is archived and restored: REST and pages, for administrators
     Row(POLICY + "/archive", "/api/v1/policies/grid/archive",
         "401 403 403 403 403 200 403 403 403 401 401", "post", WHY),
@@ -1112,15 +1121,6 @@ ROWS = [
         word="open change sets", readers="admin"),
     Row(SOURCE + "remove/", "/usage/sources/cluster-a/remove/", "302 403 403 403 403 200 302 302 302 302 302",
         word="hourly sums", readers="admin"),
-    # --- Pages: the own password and sessions; a new password by mail
-    Row("me/password/", "/me/password/", "302 200 200 200 200 200 302 302 302 302 302",
-        besides="rex 200 exa 200"),  # each page names sessions of its own
-    Row("sign-in/reset/", "/sign-in/reset/", "404 404 404 404 404 404 404 404 404 404 404"),
-    Row("sign-in/reset/<uidb64>/<token>/", "/sign-in/reset/MQ/x/", "404 404 404 404 404 404 404 404 404 404 404"),
-    # --- Mail: its links
-    Row("notices/unsubscribe/<str:token>/", "/notices/unsubscribe/MQ:x:y/",
-        "404 404 404 404 404 404 404 404 404 404 404"),
-    Row("notices/<int:notice>/", "/notices/{notice}/", "302 404 404 303 404 303 302 302 302 302 302"),
 ]  # fmt: skip
 
 

@@ -276,8 +276,9 @@ class Window:
     def of(cls, aging: str, length_s: float | None, parameters: Mapping[str, Any]) -> Window:
         """parameters: those of the decay function, by name; others are left aside."""
         asked = {one.name: parameters.get(one.name) for one in get_decay_function(aging).parameters}
-        common = {name: asked.pop(name) for name in list(asked) if name in _RESERVED}
-        return cls(**{**common, "length_s": length_s, "aging": aging, "more": asked})
+        common: dict[str, Any] = {name: asked.pop(name) for name in list(asked) if name in _RESERVED}
+        common.update(length_s=length_s, aging=aging, more=asked)
+        return cls(**common)
 
     @property
     def law(self) -> DecayFunction:

@@ -66,7 +66,7 @@ class PolicySettings:
         try:
             return cls.from_json(data)
         except Invalid:
-            kept = {"algorithm": deepcopy(dict(data.get("algorithm", {})))}
+            kept: dict[str, Any] = {"algorithm": deepcopy(dict(data.get("algorithm", {})))}
             if _is_gone("window", data.get("window", {})):
                 kept["window"] = {**_DEFAULTS["window"], **deepcopy(data["window"])}
             return replace(cls.from_json({**data, **{part: {} for part in kept}}), **kept)
@@ -77,7 +77,7 @@ class PolicySettings:
         try:
             return cls.from_json(given, base=base)
         except Invalid:
-            gone: dict[str, Json] = {}
+            gone: dict[str, Any] = {}
             for part, name in _NAMED_BY.items():
                 before, wanted = getattr(base, part), given.get(part, getattr(base, part))
                 if isinstance(wanted, Mapping) and _is_gone(part, {name: before[name], **wanted}):
@@ -85,7 +85,8 @@ class PolicySettings:
             if not gone:
                 raise
         rest = {part: value for part, value in given.items() if part not in gone}
-        known = replace(base, **{part: deepcopy(_DEFAULTS[part]) for part in gone})
+        usual: dict[str, Any] = {part: deepcopy(_DEFAULTS[part]) for part in gone}
+        known = replace(base, **usual)
         return replace(cls.from_json(rest, base=known), **gone)
 
     def to_json(self) -> Json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -93,7 +94,7 @@ def test_a_working_collector_of_an_idle_cluster_misses_nothing_before_its_last_c
         setattr(source, name, value)
     source.save()
     assert states(days_of(source)) == ["full", "off", "off", "off"]
-    gaps = {"from_on": date(2026, 3, 7), "to_on": date(2026, 3, 10), "at": NOW, "zone": ZoneInfo("UTC")}
+    gaps: dict[str, Any] = {"from_on": date(2026, 3, 7), "to_on": date(2026, 3, 10), "at": NOW, "zone": ZoneInfo("UTC")}
     assert list_gaps(**gaps, actor=SYSTEM) == {}
     source.collected_at = datetime(2026, 3, 8, 12, tzinfo=UTC)  # nothing was heard since then
     source.save()
