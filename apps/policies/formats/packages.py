@@ -34,7 +34,8 @@ def _check(name: str, given: Any) -> Format:
     if not _NAME.fullmatch(name):
         raise ValueError("its name must be 1–40 of a–z, 0–9 and -, beginning with a letter")
     require_texts(given, ("label", "reference", "sample", "media_type", "suffix"))
-    if not isinstance(given.carries, tuple) or not all(isinstance(each, str) for each in given.carries):
+    carries: object = given.carries
+    if not isinstance(carries, tuple) or not all(isinstance(each, str) for each in carries):
         raise ValueError("its carries must be a tuple of texts")
     checked = _guarded(given)
     if not checked.looks_like(given.sample) or checked.looks_like(""):
@@ -87,7 +88,9 @@ def _guarded(given: Format) -> Format:
 
     def write(tree: TreeColumns, settings: PolicySettings) -> Iterator[str]:
         pieces = iter(called(given.write, object, tree, settings))
-        while (piece := called(next, (str, type(None)), pieces, None)) is not None:
+        while (piece := called(next, object, pieces, None)) is not None:
+            if not isinstance(piece, str):
+                raise _failed(given, f"gave a {type(piece).__name__} in place of text")
             yield piece
 
     def looks_like(text: str) -> bool:
