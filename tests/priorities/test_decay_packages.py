@@ -12,6 +12,7 @@ from django.test import Client
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import User
 from apps.engine import decay, decay_function
+from apps.engine.decay_function import DecayFunction
 from apps.engine.errors import PackageFailed
 from apps.engine.installed import Installed
 from apps.notices.kinds.base import PolicyPlace
@@ -84,7 +85,7 @@ TREE = children(physics={"": 60, "alice": 1, "bob": 1}, biology={"": 40, "carol"
 
 
 @pytest.fixture
-def brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Installed[decay.DecayFunction]]:
+def brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Installed[DecayFunction]]:
     """The package as if it were installed: what is found is registered, as at start."""
     (tmp_path / "moody_decay.py").write_text(CODE)
     info = tmp_path / "moody_decay-1.0.dist-info"
@@ -101,7 +102,7 @@ def brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     sys.modules.pop("moody_decay", None)
 
 
-def test_what_does_not_decay_is_refused_with_the_reason(brought: Installed[decay.DecayFunction]) -> None:
+def test_what_does_not_decay_is_refused_with_the_reason(brought: Installed[DecayFunction]) -> None:
     assert set(brought.found) == {"moody"}
     reasons = {each.name: each.reason for each in brought.refused}
     assert set(reasons) == set(BROKEN)
@@ -133,19 +134,22 @@ def decayed(brought: object, make_site: Callable[..., Site]) -> Site:
 def test_a_decay_that_fails_keeps_the_last_priorities(
     decayed: Site, monkeypatch: pytest.MonkeyPatch, mood: str, said: str
 ) -> None:
-    before, snapshot = store.newest("grid").lookup(["alice"]), Snapshot.objects.filter(is_live=True).latest("pk")
+    before: object = store.newest("grid").lookup(["alice"])
+    snapshot = Snapshot.objects.filter(is_live=True).latest("pk")
     monkeypatch.setenv("MOODY", mood)
     for n in range(20):  # the tenth call comes in one of these
         decayed.job("bob", "physics", 3 + n)
         run = work_run_now(nudge(decayed.policy, at=AS_OF).pk)
         if run.state == "failed":
             break
-        snapshot, before = Snapshot.objects.filter(is_live=True).latest("pk"), None
+        snapshot = Snapshot.objects.filter(is_live=True).latest("pk")
+        store.poll()
+        before = store.newest("grid").lookup(["alice"])
     assert (run.state, run.error_code) == ("failed", "package_failed")
     assert [each for each in ("moody-decay", "'moody'", said) if each not in run.error] == []
     assert Snapshot.objects.filter(is_live=True).latest("pk") == snapshot
     store.poll()
-    assert before is None or store.newest("grid").lookup(["alice"]) == before
+    assert store.newest("grid").lookup(["alice"]) == before
     place = PolicyPlace(decayed.policy, load_tree(decayed.policy), lambda i: {}, AS_OF, AS_OF.date())
     (finding,) = find(place)
     assert finding.facts["error"] == run.error

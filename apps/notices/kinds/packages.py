@@ -51,7 +51,8 @@ def _check(name: str, given: Any) -> Kind:
         raise ValueError(f"its watches must be one of {', '.join(LEADS)}")
     if given.leads_to not in LEADS[given.watches]:
         raise ValueError(f"its leads_to must be one of {', '.join(LEADS[given.watches])}")
-    if not isinstance(given.terms, tuple) or not all(isinstance(term, Term) for term in given.terms):
+    terms: object = given.terms
+    if not isinstance(terms, tuple) or not all(isinstance(term, Term) for term in terms):
         raise ValueError("its terms must be a tuple of Term")
     if any(not term.lowest <= term.default <= term.highest for term in given.terms):
         raise ValueError("the default of a term must lie between its lowest and its highest value")
@@ -82,8 +83,8 @@ def _guarded(given: Kind) -> Kind:
 
     def describe(facts: Mapping[str, Any]) -> Sentence:
         try:
-            found = given.describe(facts)
-            if isinstance(found, Sentence) and isinstance(found.text, str):
+            found: object = given.describe(facts)
+            if isinstance(found, Sentence) and isinstance(getattr(found, "text", None), str):
                 return found
             logger.error("The package of the notices %s gave a %s for a Sentence.", given.name, type(found).__name__)
         except Exception:
@@ -98,7 +99,8 @@ def _problem(finding: object) -> str:
     """What is wrong with what was found; "" for nothing."""
     if not isinstance(finding, Finding):
         return f"a {type(finding).__name__} in place of a Finding"
-    if not isinstance(finding.key, str) or not 0 < len(finding.key) <= _LONGEST_KEY:
+    key: object = finding.key
+    if not isinstance(key, str) or not 0 < len(key) <= _LONGEST_KEY:
         return f"a key that is no text of 1 to {_LONGEST_KEY} characters"
     if finding.level not in get_args(Level):
         return f"the level {finding.level!r}"
