@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.core.management import call_command
@@ -32,7 +33,7 @@ from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site, push, record
 from tests.worlds import AT
 
-WHY = {"reason": "A test tree", "at": AT, "actor": COMMAND}
+WHY: dict[str, Any] = {"reason": "A test tree", "at": AT, "actor": COMMAND}
 
 
 @pytest.fixture
@@ -91,7 +92,7 @@ def test_nothing_is_computed_changed_or_watched_in_an_archived_policy(site: Site
     removal.archive_policy(slug="grid", **WHY)
     assert not Run.objects.filter(subject="policy:grid", state=Run.State.QUEUED).exists()
     assert not Run.objects.filter(pk__in=recompute_stale(at=AT.replace(hour=16)), subject="policy:grid").exists()
-    assert apply_dates(at=AT, zone=AT.tzinfo) == []  # type: ignore[arg-type] - UTC is one
+    assert apply_dates(at=AT, zone=ZoneInfo("UTC")) == []
     with pytest.raises(Archived):
         make_change_set(policy_slug="grid", base_revision=2, operations=[add], at=AT, actor=COMMAND)
     author = Caller(user=site.admin)
