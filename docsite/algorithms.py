@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from apps.engine.algorithms import Algorithm, all_algorithms, brought_algorithms
-from apps.engine.decay import DECAY_FUNCTIONS, DecayFunction
+from apps.engine.decay import DECAY_FUNCTIONS
+from apps.engine.decay_function import DecayFunction
 from apps.engine.jobs import JobAlgorithm, all_job_algorithms
 from apps.engine.operators import Operator, Properties, all_operators, installed_operators
 from apps.engine.parameters import Parameter, read_settings

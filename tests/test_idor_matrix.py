@@ -1100,6 +1100,27 @@ ROWS = [
     Row("notices/unsubscribe/<str:token>/", "/notices/unsubscribe/MQ:x:y/",
         "404 404 404 404 404 404 404 404 404 404 404"),
     Row("notices/<int:notice>/", "/notices/{notice}/", "302 404 404 303 404 303 302 302 302 302 302"),
+    # --- What is used is archived and restored: REST and pages, for administrators
+    Row(POLICY + "/archive", "/api/v1/policies/grid/archive",
+        "401 403 403 403 403 200 403 403 403 401 401", "post", WHY),
+    Row(POLICY + "/restore", "/api/v1/policies/grid/restore",
+        "401 403 403 403 403 200 403 403 403 401 401", "post", WHY),
+    Row(API + "usage/sources/<slug:source>/archive", "/api/v1/usage/sources/cluster-a/archive",
+        "401 403 403 403 403 200 403 403 403 401 401", "post", WHY),
+    Row(API + "usage/sources/<slug:source>/restore", "/api/v1/usage/sources/cluster-a/restore",
+        "401 403 403 403 403 200 403 403 403 401 401", "post", WHY),
+    Row("policy/<slug:policy>/remove/", "/policy/grid/remove/", "302 403 403 403 403 303 302 302 302 302 302", "post",
+        {"action": "archive", "reason": "x"}),
+    Row(SOURCE + "remove/", "/usage/sources/cluster-a/remove/", "302 403 403 403 403 303 302 302 302 302 302", "post",
+        {"action": "archive", "reason": "x"}),
+    Row(POLICY + "/removal", "/api/v1/policies/grid/removal", "401 403 403 403 403 200 403 403 403 401 401",
+        word="open change sets", readers="admin"),
+    Row(API + "usage/sources/<slug:source>/removal", "/api/v1/usage/sources/cluster-a/removal",
+        "401 403 403 403 403 200 403 403 403 401 401", word="hourly sums", readers="admin"),
+    Row("policy/<slug:policy>/remove/", "/policy/grid/remove/", "302 403 403 403 403 200 302 302 302 302 302",
+        word="open change sets", readers="admin"),
+    Row(SOURCE + "remove/", "/usage/sources/cluster-a/remove/", "302 403 403 403 403 200 302 302 302 302 302",
+        word="hourly sums", readers="admin"),
 ]  # fmt: skip
 
 

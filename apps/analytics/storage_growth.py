@@ -68,7 +68,7 @@ def _records(sizes: dict[str, int], at: datetime) -> Holding:
 def _longest_kept_days() -> int:
     """How long the records of the most patient source are kept."""
     site = settings.FAIRSHARE_KEEP_RECORDS_DAYS
-    kept = [site if days is None else days for days in Source.objects.values_list("keep_records_days", flat=True)]
+    kept = [site if days is None else days for days in Source.all_objects.values_list("keep_records_days", flat=True)]
     return 36_500 if not kept or 0 in kept else max(kept)
 
 

@@ -18,7 +18,8 @@ from rest_framework.response import Response
 from apps.api.rendering import dumps
 from apps.api.requests import request_id
 from apps.core.disk_space import no_room_message
-from apps.core.errors import DomainError, FieldProblem, NotFound, status_of
+from apps.core.errors import DomainError, FieldProblem, NotFound, Unavailable, status_of
+from apps.engine.errors import PackageFailed
 
 log = logging.getLogger(__name__)
 
@@ -106,6 +107,8 @@ def disk_problem(request: HttpRequest, message: str) -> HttpResponse:
 def problem_handler(error: Exception, context: dict[str, Any]) -> Response | HttpResponse | None:
     """DRF's hook. What it doesn't know goes up to `server_error`, where it is logged with its traceback."""
     request: HttpRequest = context["request"]._request
+    if isinstance(error, PackageFailed):  # code of a package that answers compute with
+        error = Unavailable(f"{error.message}.", code=error.code)
     if isinstance(error, DomainError):
         return domain_problem(request, error)
     if message := no_room_message(error):

@@ -80,6 +80,7 @@ _ANYWHERE = {
     "404": "It doesn't exist, or you may not see it",
     "405": "Not this method",
     "406": "Not in this media type",
+    "410": "The policy or source is archived (code archived), or what was asked for is no longer kept",
     "413": "Over a limit",
     "415": "Another media type or encoding is wanted",
     "422": "It was read, and what it says is refused: nothing was stored; `fields` say what is possible",

@@ -8,7 +8,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from apps.api import errors
 from apps.api import schema as schema_view
-from apps.api.v1 import audit, charges, figures, jobs, priorities, runs, tokens
+from apps.api.v1 import audit, charges, figures, jobs, priorities, removal, runs, tokens
 from apps.api.v1.algorithm import views as algorithms
 from apps.api.v1.allocations import capacities
 from apps.api.v1.allocations import views as allocations
@@ -49,6 +49,9 @@ urlpatterns = [
     path("me/explain", me.MyExplanationView.as_view(), name="me-explain"),
     path("policies", policies.PolicyListView.as_view(), name="policies"),
     path(_POLICY, policies.PolicyDetailView.as_view(), name="policy"),
+    path(f"{_POLICY}/removal", removal.PolicyRemovalView.as_view(), name="policy-removal"),
+    path(f"{_POLICY}/archive", removal.PolicyArchiveView.as_view(), name="policy-archive"),
+    path(f"{_POLICY}/restore", removal.PolicyRestoreView.as_view(), name="policy-restore"),
     path(f"{_POLICY}/tree", tree.TreeView.as_view(), name="tree"),
     path(f"{_POLICY}/document", documents.DocumentView.as_view(), name="document"),
     path(f"{_POLICY}/revisions", policies.RevisionListView.as_view(), name="revisions"),
@@ -127,6 +130,9 @@ urlpatterns = [
     path("usage/figures/coverage", figures.CoverageFigureView.as_view(), name="usage-coverage"),
     path("usage/sources", sources.SourceListView.as_view(), name="usage-sources"),
     path("usage/sources/<slug:source>", sources.SourceDetailView.as_view(), name="usage-source"),
+    path("usage/sources/<slug:source>/removal", removal.SourceRemovalView.as_view(), name="usage-source-removal"),
+    path("usage/sources/<slug:source>/archive", removal.SourceArchiveView.as_view(), name="usage-source-archive"),
+    path("usage/sources/<slug:source>/restore", removal.SourceRestoreView.as_view(), name="usage-source-restore"),
     path("usage/sources/<slug:source>/collect", sources.CollectionView.as_view(), name="usage-source-collect"),
     path("usage/sources/<slug:source>/pause", sources.PauseView.as_view(), name="usage-source-pause"),
     path("usage/sources/<slug:source>/resume", sources.ResumptionView.as_view(), name="usage-source-resume"),

@@ -73,6 +73,12 @@ class Stale(DomainError):
     code = "stale"
 
 
+class Archived(DomainError):
+    """It is archived: nothing is computed, accepted or changed there until an administrator restores it."""
+
+    code = "archived"
+
+
 class TooLarge(DomainError):
     """Over a stated limit."""
 
@@ -99,6 +105,7 @@ _STATUS: dict[type[DomainError], int] = {
     NotAllowed: 403,
     NotFound: 404,
     Conflict: 409,
+    Archived: 410,
     Stale: 412,
     TooLarge: 413,
     TooOften: 429,

@@ -30,6 +30,7 @@ from apps.dashboard.onboarding import views as setup
 from apps.dashboard.overview import views as overview
 from apps.dashboard.policy_files import views as policy_files
 from apps.dashboard.quality import views as quality
+from apps.dashboard.removal import views as removal
 from apps.dashboard.review import urls as review_urls
 from apps.dashboard.shell import navigation
 from apps.dashboard.sign_in import password_views as passwords
@@ -134,6 +135,7 @@ urlpatterns = [
     path("usage/sources/new/", sources.new, name="source-new"),
     path("usage/sources/<slug:slug>/", usage.source, name="source"),
     path("usage/sources/<slug:slug>/settings/", sources.settings, name="source-settings"),
+    path("usage/sources/<slug:slug>/remove/", removal.source, name="source-remove"),
     path("usage/sources/<slug:slug>/pause/", sources.pause, name="source-pause"),
     path("usage/sources/<slug:slug>/resume/", sources.resume, name="source-resume"),
     path("usage/sources/<slug:slug>/collect/", sources.collect, name="source-collect"),

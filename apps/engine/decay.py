@@ -8,39 +8,23 @@ that decay all usage at fixed instants (`pbs`, `flux`) need how many of these in
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from apps.engine.arrays import FloatArray
+from apps.engine.decay_function import DecayFunction, brought_decay_functions
 from apps.engine.errors import BadParameter
+from apps.engine.installed import Installed, told_why
 from apps.engine.parameters import Parameter, Settings, integer, number
 
 # --- Decay functions --------------------------------------------------------------------------------------------------
 LONGEST_S = 200 * 365 * 86_400
 # Slurm's approximation of ln 2.
 SLURM_LN2 = 0.693
-Weigh = Callable[[FloatArray, float, Settings], FloatArray]
-
-
-@dataclass(frozen=True)
-class DecayFunction:
-    """One decay function; `weigh(age_s, as_of_s, settings)` gives weights of usage that ended `age_s` before `as_of_s`.
-
-    default of a parameter: the scheduler's own; None if required. reach_s: seconds after which the weight is 0,
-    None for never.
-    """
-
-    name: str
-    label: str
-    formula: str
-    reference: str
-    parameters: tuple[Parameter, ...]
-    weigh: Weigh = field(repr=False)
-    reach_s: Callable[[Settings], float | None] = field(repr=False, default=lambda settings: None)
 
 
 def _duration(name: str, label: str, default: int | None = None, least: float = 0.001) -> Parameter:
@@ -232,13 +216,28 @@ _DECAY_FUNCTIONS = (
         lambda settings: float(settings["half_life_s"] * settings["periods"]),
     ),
 )
-DECAY_FUNCTIONS: Mapping[str, DecayFunction] = {law.name: law for law in _DECAY_FUNCTIONS}
+_OURS = {law.name: law for law in _DECAY_FUNCTIONS}
+_RESERVED = frozenset({"aging", "length_s", "more", *(one.name for law in _DECAY_FUNCTIONS for one in law.parameters)})
+_BROUGHT = brought_decay_functions(tuple(_OURS), _RESERVED)
+DECAY_FUNCTIONS: dict[str, DecayFunction] = {**_OURS, **_BROUGHT.found}
+
+
+def installed_decay_functions() -> Installed[DecayFunction]:
+    """Those that other packages bring (entry points `fairshare.decay_functions`), and what was refused."""
+    return _BROUGHT
+
+
+def get_decay_function(name: str) -> DecayFunction:
+    """BadParameter for one that isn't there; it says why a package wasn't let."""
+    if name not in DECAY_FUNCTIONS:
+        message = f"unknown aging {name!r}; allowed are {', '.join(DECAY_FUNCTIONS)}{told_why(_BROUGHT, name)}"
+        raise BadParameter(message, place="aging")
+    return DECAY_FUNCTIONS[name]
 
 
 # --- Windows ----------------------------------------------------------------------------------------------------------
 BUCKET_S = 3600
-Aging = Literal["none", "exponential", "linear", "step", "slurm", "gridengine", "lsf", "pbs", "flux"]
-AGINGS: tuple[Aging, ...] = get_args(Aging)
+AGINGS = tuple(DECAY_FUNCTIONS)
 
 
 @dataclass(frozen=True)
@@ -250,7 +249,7 @@ class Window:
     """
 
     length_s: float | None = None
-    aging: Aging = "none"
+    aging: str = "none"
     half_life_s: float | None = None
     granularity_s: float | None = None
     factor: float | None = None
@@ -260,11 +259,11 @@ class Window:
     decay_factor: float | None = None
     periods: int | None = None
     phase_s: float | None = None
+    more: Mapping[str, Any] = field(default_factory=dict, hash=False)  # parameters of a package's function
     settings: dict[str, Any] = field(init=False, repr=False, compare=False)  # of the decay function, defaults filled in
 
     def __post_init__(self) -> None:
-        if self.aging not in DECAY_FUNCTIONS:
-            raise BadParameter(f"unknown aging {self.aging!r}; allowed are {', '.join(DECAY_FUNCTIONS)}", place="aging")
+        get_decay_function(self.aging)
         for name in ("length_s", "half_life_s", "granularity_s"):
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
@@ -273,14 +272,22 @@ class Window:
             raise BadParameter(f"{self.factor!r} is out of range; 0..1 is allowed", place="factor")
         object.__setattr__(self, "settings", self._read_settings())
 
+    @classmethod
+    def of(cls, aging: str, length_s: float | None, parameters: Mapping[str, Any]) -> Window:
+        """parameters: those of the decay function, by name; others are left aside."""
+        asked = {one.name: parameters.get(one.name) for one in get_decay_function(aging).parameters}
+        common: dict[str, Any] = {name: asked.pop(name) for name in list(asked) if name in _RESERVED}
+        common.update(length_s=length_s, aging=aging, more=asked)
+        return cls(**common)
+
     @property
     def law(self) -> DecayFunction:
-        return DECAY_FUNCTIONS[self.aging]
+        return get_decay_function(self.aging)
 
     def _read_settings(self) -> dict[str, Any]:
         read: dict[str, Any] = {}
         for parameter in self.law.parameters:
-            value = getattr(self, parameter.name)
+            value = getattr(self, parameter.name, self.more.get(parameter.name))
             if value is None and parameter.default is None:
                 raise BadParameter(f"aging {self.aging!r} needs it", place=parameter.name)
             try:

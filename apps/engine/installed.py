@@ -7,6 +7,16 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
 
+# Every group of entry points that is read.
+GROUPS = (
+    "fairshare.algorithms",
+    "fairshare.operators",
+    "fairshare.decay_functions",
+    "fairshare.benefits",
+    "fairshare.accounting_formats",
+    "fairshare.policy_formats",
+    "fairshare.notice_kinds",
+)
 Brought = TypeVar("Brought")
 
 

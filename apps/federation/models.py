@@ -6,6 +6,8 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from apps.policies.models import OfCurrentPolicies
+
 
 class SiteKey(models.Model):
     """A key of this authority. The newest one signs; each but the first was handed over to by the one before."""
@@ -30,6 +32,9 @@ class Publication(models.Model):
     expires_after_s = models.PositiveIntegerField(default=7 * 86_400)
     is_open = models.BooleanField(default=False)  # open to all; else a token is needed
     made_at = models.DateTimeField()
+
+    objects = OfCurrentPolicies["Publication"]()
+    all_objects = models.Manager["Publication"]()  # with those of archived policies
 
     class Meta:
         constraints = [
@@ -126,6 +131,9 @@ class Mount(Remote):
         "policies.ChangeSet", null=True, on_delete=models.SET_NULL, related_name="+"
     )  # the newest document, waiting for a decision
 
+    objects = OfCurrentPolicies["Mount"]()
+    all_objects = models.Manager["Mount"]()  # with those of archived policies
+
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["policy", "entry_uid"], name="federation_mount_entry"),
@@ -158,6 +166,9 @@ class Subscription(Remote):
     seen_number = models.PositiveBigIntegerField(default=0)  # the newest known one: past `number` in between
     seen_mark = models.CharField(max_length=32, blank=True, default="")  # of that number, in the line that we follow
     untold = models.JSONField(default=list)  # hours we have that a reading from 0 hasn't delivered yet
+
+    objects = OfCurrentPolicies["Subscription"]()
+    all_objects = models.Manager["Subscription"]()  # with those of archived policies
 
     class Meta:
         constraints = [
@@ -204,6 +215,9 @@ class UsageFeed(models.Model):
     running_number = models.PositiveBigIntegerField(default=0)  # at which the running jobs changed last
     basis = models.JSONField(default=dict)  # revision, mapping, watermarks … behind `number`
     made_at = models.DateTimeField()
+
+    objects = OfCurrentPolicies["UsageFeed"]()
+    all_objects = models.Manager["UsageFeed"]()  # with those of archived policies
 
     class Meta:
         constraints = [

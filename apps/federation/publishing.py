@@ -95,7 +95,7 @@ def make_publication(
     i = tree.index_of_path(entry)
     if i is None:
         raise NotFound(f"There is no entry {entry[:200]!r} in {policy.slug}.")
-    same = Publication.objects.filter(name=name).first()
+    same = Publication.all_objects.filter(name=name).first()
     if same is not None and (same.policy_id, same.entry_uid) != (policy.pk, tree.uuid(i)):
         raise Conflict(f"The name {name!r} is that of another publication: choose one of its own.", code="name_taken")
     others = Publication.objects.exclude(policy=policy, entry_uid=tree.uuid(i))
@@ -181,7 +181,7 @@ def drop_publication(*, name: str, reason: str = "", at: datetime, actor: Actor)
         NotAllowed, NotFound.
     """
     _require_admin(actor)
-    named = Publication.objects.select_for_update(of=("self",)).select_related("policy")
+    named = Publication.all_objects.select_for_update(of=("self",)).select_related("policy")
     found = None if "\0" in name else named.filter(name=name).first()
     if found is None:
         raise NotFound(f"There is no publication {name[:128]!r}.")
@@ -227,7 +227,7 @@ def own_name() -> str:
 def given_name() -> str:
     """FAIRSHARE_ISSUER; without one, the sample grid's own name on a site that has the sample; else ""."""
     given: str = settings.FAIRSHARE_ISSUER
-    return given or (SAMPLE_NAME if Policy.objects.filter(is_sample=True).exists() else "")
+    return given or (SAMPLE_NAME if Policy.all_objects.filter(is_sample=True).exists() else "")
 
 
 def _head(row: Publication, last: PublishedDocument | None, issuers: tuple[str, ...], at: datetime) -> Head:

@@ -64,7 +64,11 @@ def decay_of(settings: PolicySettings, policy: str, query: QueryDict, *, as_of_s
     }
     windows = {name: window_of(one.window) for name, one in stated.items()}
     asked = read_decay(query)
-    return decay_figure(window_of(settings.window), windows, asked, query, policy=policy, as_of_s=as_of_s)
+    try:
+        return decay_figure(window_of(settings.window), windows, asked, query, policy=policy, as_of_s=as_of_s)
+    except (BadParameter, PackageFailed) as error:
+        message = _("The decay function can’t be drawn: its package fails or isn’t installed.")
+        raise Invalid(message, fields=[FieldProblem("law", message)]) from error
 
 
 def decay_figure(

@@ -246,7 +246,7 @@ def refuse_bad_rules(rights: MapRights, rules: Sequence[Rule], known: Sequence[R
     if len(rules) > MOST_RULES:
         raise Invalid(_("A policy has at most %(most)d mapping rules.") % {"most": MOST_RULES})
     tree, standing = rights.tree, {rule.stated for rule in known}
-    slugs = set(Source.objects.values_list("slug", flat=True))
+    slugs = set(Source.all_objects.values_list("slug", flat=True))
     problems = []
     for at, rule in enumerate(rules):
         where = f"rules[{at}]"

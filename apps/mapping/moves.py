@@ -39,16 +39,17 @@ from apps.policies.access.scope import Verb
 from apps.policies.changesets.change_sets import AccountMoves
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
+from apps.usage.buckets.account_sums import OF_CURRENT
 
 DAYS = 30
 
-_USED = """
+_USED = f"""
 SELECT bucket.account_id, sum(bucket.cpu_s), sum(bucket.jobs), max(bucket.hour_at)
 FROM usage_bucket AS bucket
 WHERE bucket.hour_at >= %(since)s AND bucket.hour_at <= %(until)s
-    AND (%(all)s OR bucket.account_id = ANY(%(accounts)s))
+    AND (%(all)s OR bucket.account_id = ANY(%(accounts)s)){OF_CURRENT}
 GROUP BY bucket.account_id
-"""
+"""  # noqa: S608 - constants only
 
 
 class AffectedUsage(NamedTuple):

@@ -1,13 +1,15 @@
-"""Remove a policy or a usage source that was made by mistake, as long as nothing rests on it."""
+"""Remove a policy or a usage source while nothing rests on it; else archive it, and restore it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
 from django.db import models, transaction
 from django.db.models import Q
+from django.utils.translation import gettext_lazy
 
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
@@ -16,6 +18,7 @@ from apps.core.errors import Conflict, FieldProblem, NotAllowed
 from apps.policies.changesets.change_sets import require_reason
 from apps.policies.models import ChangeSet, Entry, Policy, Revision
 from apps.policies.publishing.revisions import lock_policy
+from apps.policies.recompute_runs import nudge, subject_of
 from apps.policies.selectors import get_policy
 from apps.policies.services import require_admin
 from apps.runs.models import Run
@@ -23,6 +26,7 @@ from apps.usage.authority import refuse_peer
 from apps.usage.models import Bucket, Import, Record, Source
 from apps.usage.records import uploads
 from apps.usage.selectors import get_source
+from apps.usage.sources.services import set_archived
 
 # What the service itself computes, or keeps about the row alone, and makes again where it is needed. Whatever else
 # refers to a policy or a source was made by somebody, also where a later release adds it.
@@ -35,20 +39,95 @@ _COMPUTED = {
 }
 
 
+# --- What would happen ------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Something that rests on a policy or source: what, and how many."""
+
+    what: str
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What removing a policy or source comes to: pages, REST and commands show it before anything is done.
+
+    action: `remove` while nothing rests on it, else `archive`; `restore` where it is archived.
+    """
+
+    kind: str  # policy or source
+    slug: str
+    name: str
+    archived_at: datetime | None
+    action: str
+    rests: list[Rest]
+    effects: list[str]
+
+
+def preview_removal(*, kind: str, slug: str, actor: Actor) -> Removal:
+    """
+    Raises:
+        NotAllowed: only administrators remove.
+        Conflict: it is a peer's feed (`peer_source`).
+    """
+    row = _open(kind, slug, actor)
+    rests = _rests_on(row)
+    action = "restore" if row.archived_at is not None else "archive" if rests else "remove"
+    return Removal(kind, slug, row.name, row.archived_at, action, rests, [str(each) for each in _EFFECTS[kind, action]])
+
+
+_EFFECTS = {
+    ("policy", "remove"): [
+        gettext_lazy("It is deleted with its settings. It can’t be restored; the audit log keeps that it existed.")
+    ],
+    ("policy", "archive"): [
+        gettext_lazy("It is hidden from lists, notices and readiness, and nothing is computed for it."),
+        gettext_lazy("Look-ups of its priorities answer 410 with the code archived."),
+        gettext_lazy("Nothing in it can be changed; scheduled changes wait."),
+        gettext_lazy("Its publications and feeds are not served, its mounts and subscriptions not fetched."),
+        gettext_lazy("Its history can still be read. An administrator can restore it."),
+    ],
+    ("policy", "restore"): [
+        gettext_lazy("It is listed, computed and served again; changes that became due meanwhile are published.")
+    ],
+    ("source", "remove"): [
+        gettext_lazy("It is deleted with its settings. It can’t be restored; the audit log keeps that it existed.")
+    ],
+    ("source", "archive"): [
+        gettext_lazy("Its usage counts in no policy after the next recompute. Leave or pause it to keep it counting."),
+        gettext_lazy("It is hidden from lists, notices and readiness; nothing is collected or accepted."),
+        gettext_lazy("Its records and totals are kept. An administrator can restore it."),
+    ],
+    ("source", "restore"): [
+        gettext_lazy("Its usage counts again from the next recompute on, and it is collected or accepts records again.")
+    ],
+}
+
+
+def _open(kind: str, slug: str, actor: Actor) -> Policy | Source:
+    """The row as an administrator may remove it."""
+    if kind == "policy":
+        require_admin(actor, slug)
+        return get_policy(slug=slug, actor=actor, scope="policies:write", is_past=True)
+    source = get_source(slug=slug, actor=actor)
+    if not actor.is_admin:
+        raise NotAllowed("Usage sources are removed and archived by administrators.")
+    refuse_peer(source)
+    return source
+
+
+# --- Removing ---------------------------------------------------------------------------------------------------------
 def remove_policy(*, slug: str, reason: str, at: datetime, actor: Actor) -> None:
     """Remove a policy that has never had an entry below its root, and to which nothing else refers.
 
     Raises:
         Conflict: something rests on it (`in_use`); `fields` name what.
     """
-    require_admin(actor, slug)
-    policy, said = get_policy(slug=slug, actor=actor, scope="policies:write"), require_reason(reason)
+    row, said = _open("policy", slug, actor), require_reason(reason)
     with transaction.atomic():
-        policy = lock_policy(policy.pk)
-        _refuse_used(f"policy {slug!r}", [*_of_policy(policy), *_referring(policy)])
-        Run.objects.filter(subject=f"policy:{slug}", state=Run.State.QUEUED).update(
-            state=Run.State.CANCELLED, finished_at=at, message="Its policy was removed."
-        )
+        policy = lock_policy(row.pk, also_archived=True)
+        _refuse_used(f"policy {slug!r}", _rests_on(policy))
+        _cancel_waiting(policy, at)
         for kind in (Revision, Entry, ChangeSet):
             kind._default_manager.filter(policy=policy).delete()
         policy.delete()
@@ -61,20 +140,86 @@ def remove_source(*, slug: str, reason: str, at: datetime, actor: Actor) -> None
     Raises:
         Conflict: something rests on it (`in_use`), or it is a peer's feed (`peer_source`).
     """
-    get_source(slug=slug, actor=actor)
-    if not actor.is_admin:
-        raise NotAllowed("Usage sources are removed by administrators.")
-    said = require_reason(reason)
+    row, said = _open("source", slug, actor), require_reason(reason)
     with transaction.atomic():
-        source = Source.objects.select_for_update().get(slug=slug)
-        refuse_peer(source)
-        _refuse_used(f"usage source {slug!r}", [*_of_source(source), *_referring(source)])
+        source = _locked_source(row.pk)
+        _refuse_used(f"usage source {slug!r}", _rests_on(source))
         imports = Import.objects.filter(source=source)
         names = list(imports.values_list("stored_path", flat=True))
         imports.delete()
         source.delete()
         audit.record(actor=actor, verb="source.removed", at=at, reason=said, subject=slug)
         transaction.on_commit(partial(_remove_files, names))
+
+
+# --- Archiving --------------------------------------------------------------------------------------------------------
+def archive_policy(*, slug: str, reason: str, at: datetime, actor: Actor) -> Policy:
+    """Hide a policy and everything that works for it; its history stays readable. Doing it twice changes nothing."""
+    return _switch_policy(slug, at, "policy.archived", reason, at, actor)
+
+
+def restore_policy(*, slug: str, reason: str, at: datetime, actor: Actor) -> Policy:
+    """Take an archived policy back into lists and ask for its priorities."""
+    return _switch_policy(slug, None, "policy.restored", reason, at, actor)
+
+
+def _switch_policy(
+    slug: str, archived_at: datetime | None, verb: str, reason: str, at: datetime, actor: Actor
+) -> Policy:
+    row, said = _open("policy", slug, actor), require_reason(reason)
+    with transaction.atomic():
+        policy = lock_policy(row.pk, also_archived=True)
+        if (policy.archived_at is None) == (archived_at is None):
+            return policy
+        policy.archived_at = archived_at
+        policy.save(update_fields=["archived_at"])
+        if archived_at is None:
+            nudge(policy, at=at)
+        else:
+            _cancel_waiting(policy, at)
+        audit.record(actor=actor, verb=verb, at=at, policy_slug=slug, reason=said, subject=slug)
+    return policy
+
+
+def archive_source(*, slug: str, reason: str, at: datetime, actor: Actor) -> Source:
+    """Hide a source; its usage counts nowhere, its records and sums are kept. Doing it twice changes nothing.
+
+    Raises:
+        Conflict: it is a peer's feed (`peer_source`).
+    """
+    return _switch_source(slug, at, "source.archived", reason, at, actor)
+
+
+def restore_source(*, slug: str, reason: str, at: datetime, actor: Actor) -> Source:
+    """Count its usage again, and go on collecting where it was left."""
+    return _switch_source(slug, None, "source.restored", reason, at, actor)
+
+
+def _switch_source(
+    slug: str, archived_at: datetime | None, verb: str, reason: str, at: datetime, actor: Actor
+) -> Source:
+    row, said = _open("source", slug, actor), require_reason(reason)
+    with transaction.atomic():
+        source = set_archived(row.pk, archived_at)
+        if source is not None:
+            audit.record(actor=actor, verb=verb, at=at, reason=said, subject=slug)
+    return Source.all_objects.get(pk=row.pk)
+
+
+def _locked_source(pk: int) -> Source:
+    return Source.all_objects.select_for_update().get(pk=pk)
+
+
+def _cancel_waiting(policy: Policy, at: datetime) -> None:
+    Run.objects.filter(subject=subject_of(policy), state=Run.State.QUEUED).update(
+        state=Run.State.CANCELLED, finished_at=at, message="Its policy was removed or archived."
+    )
+
+
+# --- What rests on it -------------------------------------------------------------------------------------------------
+def _rests_on(row: Policy | Source) -> list[Rest]:
+    own = _of_policy(row) if isinstance(row, Policy) else _of_source(row)
+    return [Rest(what, n) for what, n in (*own, *_referring(row)) if n]
 
 
 def _remove_files(names: list[str]) -> None:
@@ -87,12 +232,12 @@ def _of_policy(policy: Policy) -> Iterator[tuple[str, int]]:
     open_states = (ChangeSet.State.DRAFT, ChangeSet.State.PROPOSED, ChangeSet.State.APPROVED)
     yield "open change sets", ChangeSet.objects.filter(policy=policy, state__in=open_states).count()
     yield "tokens", Token.objects.filter(policy_slug=policy.slug, revoked_at=None).count()
-    yield "runs at work", _at_work(f"policy:{policy.slug}")
+    yield "runs at work", _at_work(subject_of(policy))
 
 
 def _of_source(source: Source) -> Iterator[tuple[str, int]]:
     for kind, name in ((Record, "records"), (Bucket, "hourly sums")):
-        yield name, int(kind._default_manager.filter(source=source).exists())
+        yield name, kind._default_manager.filter(source=source).count()
     unfinished = Q(run__state__in=(Run.State.QUEUED, Run.State.RUNNING))
     yield "unfinished imports", Import.objects.filter(unfinished, source=source).count()
     yield "tokens", Token.objects.filter(source_slug=source.slug, revoked_at=None).count()
@@ -116,12 +261,11 @@ def _referring(row: models.Model) -> Iterator[tuple[str, int]]:
         yield str(kind._meta.verbose_name_plural), kind._base_manager.filter(**{relation.field.name: row}).count()
 
 
-def _refuse_used(what: str, found: list[tuple[str, int]]) -> None:
-    used = [(name, n) for name, n in found if n]
-    if used:
-        listed = ", ".join(name for name, _ in used)
+def _refuse_used(what: str, rests: list[Rest]) -> None:
+    if rests:
+        listed = ", ".join(each.what for each in rests)
         raise Conflict(
-            f"The {what} isn't removed, because something rests on it: {listed}. Remove these first.",
+            f"The {what} isn't removed, because something rests on it: {listed}. Remove these first, or archive it.",
             code="in_use",
-            fields=[FieldProblem(name, f"refer to it: {n:,}") for name, n in used],
+            fields=[FieldProblem(each.what, f"refer to it: {each.n:,}") for each in rests],
         )

@@ -8,11 +8,14 @@ class NoticesConfig(AppConfig):
     label = "notices"
 
     def ready(self) -> None:
+        from django.core.checks import register as register_check
         from django.db.models.signals import post_migrate
 
         from apps.notices import webhook_calls, webhooks
+        from apps.notices.checks import check_notice_kinds
         from apps.notices.rules import make_site_rules
         from apps.runs.services import register
 
+        register_check(check_notice_kinds)
         register(webhooks.RUN_KIND, webhook_calls.work_calls)
         post_migrate.connect(make_site_rules, sender=self, dispatch_uid="notices.make_site_rules")

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import DatabaseError, connection, transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from apps.notices.kinds import kinds
@@ -34,6 +35,7 @@ def evaluate(*, at: datetime, only: Collection[str] | None = None) -> int:
     """
     ensure_site_rules(at=at)
     rules = list(Rule.objects.order_by("pk"))
+    _close_archived(at)
     n_opened = 0
     for kind in (kind for kind in kinds().values() if only is None or kind.name in only):
         for look in _CHECKS[kind.watches](kind, Ruling(kind, rules), at):
@@ -47,6 +49,12 @@ def evaluate(*, at: datetime, only: Collection[str] | None = None) -> int:
                 logger.exception("Notices of the kind %s can't be told now.", kind.name)
     forget_old(at=at)
     return n_opened
+
+
+def _close_archived(at: datetime) -> None:
+    """Nothing is watched in what is archived: its notices are over."""
+    archived = Q(policy__archived_at__isnull=False) | Q(source__archived_at__isnull=False)
+    _close(list(Notice.objects.filter(archived, closed_at=None)), at)
 
 
 def forget_old(*, at: datetime) -> int:

@@ -126,7 +126,8 @@ def _mark(notices: Sequence[Notice], actor: Actor, **values: Any) -> int:
 
 
 def _open() -> QuerySet[Notice]:
-    return Notice.objects.filter(closed_at=None).select_related("policy", "source").order_by("-pk")
+    found = Notice.objects.filter(closed_at=None, policy__archived_at=None, source__archived_at=None)
+    return found.select_related("policy", "source").order_by("-pk")
 
 
 def _lines(notices: QuerySet[Notice], reader: Reader) -> Iterator[NoticeLine]:

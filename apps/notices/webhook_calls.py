@@ -27,6 +27,7 @@ from apps.core.errors import DomainError
 from apps.core.outbound import Limits, Resolve, fetch
 from apps.notices.digests import address
 from apps.notices.kinds import is_visible, kinds
+from apps.notices.kinds.base import Sentence
 from apps.notices.models import Delivery, Notice, Webhook
 from apps.notices.rules import Place, may_set
 from apps.notices.visibility import Reader
@@ -244,7 +245,8 @@ def body_of(delivery: Delivery, at: datetime) -> bytes:
 
 
 def payload_of(notice: Notice) -> dict[str, Any]:
-    sentence = kinds()[notice.kind].describe(notice.facts)
+    kind = kinds().get(notice.kind)  # None: its package was uninstalled meanwhile
+    sentence = Sentence(notice.kind, notice.facts, notice.kind) if kind is None else kind.describe(notice.facts)
     return {
         "id": notice.pk,
         "kind": notice.kind,

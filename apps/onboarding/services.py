@@ -283,7 +283,7 @@ def _policy_for(
     slug: str, settings: Mapping[str, Any], *, at: datetime, actor: Actor
 ) -> tuple[Policy, PolicySettings, bool]:
     """The policy, the settings it is to have, and whether it was made just now."""
-    policy = Policy.objects.filter(slug=slug).first()
+    policy = Policy.all_objects.filter(slug=slug).first()
     if policy is not None:
         return policy, PolicySettings.from_json(settings, base=_settings_of(policy)), False
     wanted = PolicySettings.from_json(settings, base=PolicySettings.from_json(_OF_A_PROPOSAL))

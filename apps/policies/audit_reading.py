@@ -202,7 +202,7 @@ class AuditReader:
 
     def entries_at(self, path: str, policy_slug: str = "") -> frozenset[UUID]:
         """The current entry at this path, in each policy (or the one) whose log the reader may see there."""
-        slugs = [policy_slug] if policy_slug else list(Policy.objects.values_list("slug", flat=True))
+        slugs = [policy_slug] if policy_slug else list(Policy.all_objects.values_list("slug", flat=True))
         reaches = [reach for slug in slugs if (reach := self._reach(slug)) is not None]
         return frozenset(uid for reach in reaches if (uid := reach.uid_at(path)) is not None)
 
@@ -260,7 +260,7 @@ class AuditReader:
     @cached_property
     def _policies(self) -> list[str]:
         """In which the actor holds anything."""
-        return [slug for slug in Policy.objects.values_list("slug", flat=True) if self._reach(slug) is not None]
+        return [slug for slug in Policy.all_objects.values_list("slug", flat=True) if self._reach(slug) is not None]
 
     def _reach(self, slug: str) -> Reach | None:
         if slug not in self._reaches:
@@ -272,7 +272,7 @@ class AuditReader:
         outside = token is not None and token.policy_slug not in ("", slug)
         if outside or not any(actor.has_scope(scope) for scope in _READS_POLICIES):
             return None
-        policy = Policy.objects.filter(slug=slug).first()
+        policy = Policy.all_objects.filter(slug=slug).first()
         reach = None if policy is None else Reach(policy, actor, self._at)
         return reach if reach is not None and reach.is_anything else None
 
@@ -322,7 +322,7 @@ class AuditReader:
 
     def _part(self, slug: str, tops: frozenset[UUID]) -> Part | None:
         if slug not in self._parts:
-            policy = Policy.objects.filter(slug=slug).first()
+            policy = Policy.all_objects.filter(slug=slug).first()
             self._parts[slug] = None if policy is None else Part.below(load_tree(policy), tops)
         return self._parts[slug]
 

@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 import uuid
+from typing import TypeVar
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
+
+_Row = TypeVar("_Row", bound=models.Model)
+
+
+class CurrentPolicies(models.Manager["Policy"]):
+    """Those that aren't archived: what is listed, counted, computed and watched."""
+
+    def get_queryset(self) -> models.QuerySet[Policy]:
+        return super().get_queryset().filter(archived_at=None)
+
+
+class OfCurrentPolicies(models.Manager[_Row]):
+    """Rows with a `policy` that isn't archived."""
+
+    def get_queryset(self) -> models.QuerySet[_Row]:
+        return super().get_queryset().filter(policy__in=Policy.objects.all())  # no join: row locks stay with the rows
 
 
 class Policy(models.Model):
@@ -24,6 +41,10 @@ class Policy(models.Model):
     head_number = models.PositiveIntegerField(default=0)  # 0: nothing published yet
     is_sample = models.BooleanField(default=False)
     created_at = models.DateTimeField()
+    archived_at = models.DateTimeField(null=True, blank=True)  # hidden since then; its history can still be read
+
+    all_objects = models.Manager["Policy"]()  # with archived ones; first, so that references and names find them
+    objects = CurrentPolicies()
 
     class Meta:
         verbose_name_plural = "policies"

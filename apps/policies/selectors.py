@@ -14,7 +14,7 @@ from django.db.models import Q, QuerySet
 from apps.accounts.actor import Actor
 from apps.accounts.request_cache import once_per_request
 from apps.core.errors import NotFound
-from apps.policies.access.scope import Visibility, no_policy, require_policy, require_scope
+from apps.policies.access.scope import Visibility, no_policy, refuse_archived, require_policy, require_scope
 from apps.policies.changesets.change_sets import ChangeSetAccess, missing_change_set, require_visible
 from apps.policies.models import ChangeSet, Entry, Policy, Revision
 from apps.policies.tree.columns import FIELDS, Mask
@@ -87,12 +87,20 @@ def list_policies(*, actor: Actor) -> list[Policy]:
     return list(once_per_request(("policies", bound), lambda: list(policies)))
 
 
-def get_policy(*, slug: str, actor: Actor, scope: str = READ) -> Policy:
-    """The policy, or NotFound. `scope` is what a token must carry; what of the tree is seen, scope.py decides."""
+def get_policy(*, slug: str, actor: Actor, scope: str = READ, is_past: bool = False) -> Policy:
+    """`scope` is what a token must carry; what of the tree is seen, scope.py decides. is_past: to read its history.
+
+    Raises:
+        NotFound: there is none that the actor may know of.
+        Archived: it is archived, and not its history is asked for.
+    """
     require_policy(actor, slug)
-    policy = once_per_request(("policy", slug), Policy.objects.filter(slug=slug).first) if "\0" not in slug else None
+    named = Policy.all_objects.filter(slug=slug)
+    policy = once_per_request(("policy", slug), named.first) if "\0" not in slug else None
     if policy is None:
         raise no_policy(slug)
+    if not is_past:
+        refuse_archived(policy)
     if scope == READ and actor.has_scope("policies:write"):
         return policy
     require_scope(actor, scope)

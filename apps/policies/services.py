@@ -305,7 +305,7 @@ def replace_tree(
 
 def publish_locked(change_set: ChangeSet, actor: Actor, at: datetime) -> Revision:
     """Merge with the head, ask for every operation again, write. The policy is locked."""
-    policy = Policy.objects.get(pk=change_set.policy_id)
+    policy = Policy.all_objects.get(pk=change_set.policy_id)
     if change_set.effective_at is not None and change_set.effective_at > at:
         raise Invalid("It takes effect later than now: clear effective_at to publish it at once.", code="not_due")
     outcome = merged_outcome(change_set, policy, actor, at)

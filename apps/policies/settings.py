@@ -62,29 +62,45 @@ class PolicySettings:
 
     @classmethod
     def from_stored(cls, data: Mapping[str, Any]) -> PolicySettings:
-        """Of a revision or snapshot: as it was checked then, even where its algorithm's package has gone since."""
-        algorithm = data.get("algorithm", {})
+        """Of a revision or snapshot: as checked then, even where a package that it names has gone since."""
         try:
             return cls.from_json(data)
         except Invalid:
-            return replace(cls.from_json({**data, "algorithm": {}}), algorithm=deepcopy(dict(algorithm)))
+            kept: dict[str, Any] = {"algorithm": deepcopy(dict(data.get("algorithm", {})))}
+            if _is_gone("window", data.get("window", {})):
+                kept["window"] = {**_DEFAULTS["window"], **deepcopy(data["window"])}
+            return replace(cls.from_json({**data, **{part: {} for part in kept}}), **kept)
 
     @classmethod
     def from_operation(cls, given: Mapping[str, Any], *, base: PolicySettings) -> PolicySettings:
-        """What a stored operation leads to, even where a package with its algorithm, or the base's, has gone since."""
-        algorithm = given.get("algorithm", base.algorithm)
+        """What a stored operation leads to, even where a package that it or its base names has gone since."""
         try:
             return cls.from_json(given, base=base)
         except Invalid:
-            if not isinstance(algorithm, Mapping) or algorithm.get("name", base.algorithm["name"]) in all_algorithms():
+            gone: dict[str, Any] = {}
+            for part, name in _NAMED_BY.items():
+                before, wanted = getattr(base, part), given.get(part, getattr(base, part))
+                if isinstance(wanted, Mapping) and _is_gone(part, {name: before[name], **wanted}):
+                    gone[part] = deepcopy({**before, **wanted} if part == "window" else dict(wanted))
+            if not gone:
                 raise
-        rest = {part: value for part, value in given.items() if part != "algorithm"}
-        known = replace(base, algorithm=deepcopy(_DEFAULTS["algorithm"]))
-        return replace(cls.from_json(rest, base=known), algorithm=deepcopy(dict(algorithm)))
+        rest = {part: value for part, value in given.items() if part not in gone}
+        usual: dict[str, Any] = {part: deepcopy(_DEFAULTS[part]) for part in gone}
+        known = replace(base, **usual)
+        return replace(cls.from_json(rest, base=known), **gone)
 
     def to_json(self) -> Json:
         """Everything, as it is stored in a revision."""
         return {part.name: deepcopy(getattr(self, part.name)) for part in fields(self)}
+
+
+_NAMED_BY = {"algorithm": "name", "window": "aging"}  # which key names what a package may bring
+
+
+def _is_gone(part: str, settings: Mapping[str, Any]) -> bool:
+    """Whether no package that is installed brings what is named here."""
+    known = all_algorithms() if part == "algorithm" else decay.DECAY_FUNCTIONS
+    return settings.get(_NAMED_BY[part], next(iter(known))) not in known
 
 
 _DEFAULTS: dict[str, Json] = {
@@ -243,7 +259,7 @@ def _window(checked: _Reader, given: object, start: Json) -> Json:
     length = window["length_s"]
     read: Json = {
         "length_s": None if length is None else checked.whole(length, f"{where}.length_s", 1, _LONGEST_S),
-        "aging": checked.choice(window["aging"], f"{where}.aging", AGINGS),
+        "aging": checked.choice(window["aging"], f"{where}.aging", tuple(decay.DECAY_FUNCTIONS)),
         "half_life_s": checked.whole(window["half_life_s"], f"{where}.half_life_s", 1, _LONGEST_S),
         "granularity_s": checked.whole(window["granularity_s"], f"{where}.granularity_s", 1, _LONGEST_S),
         "factor": checked.number(window["factor"], f"{where}.factor", 0, 1),

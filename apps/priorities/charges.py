@@ -237,7 +237,9 @@ def _open(policy_slug: str, actor: Actor) -> _Readable:
 
 def _candidates(readable: _Readable, *, job: str, source: str, account: str) -> QuerySet[Record]:
     """By the narrowest thing asked for; whether each may be read is asked afterwards."""
-    rows = Record.objects.exclude(source__kind=Source.Kind.PEER)  # jobs of others have no names here
+    rows = Record.objects.filter(source__archived_at=None).exclude(
+        source__kind=Source.Kind.PEER
+    )  # jobs of others have no names here
     if source:
         rows = rows.filter(source__slug=source)
     if account:
@@ -257,7 +259,7 @@ def _candidates(readable: _Readable, *, job: str, source: str, account: str) -> 
 _OF_JOB = """
 WITH RECURSIVE clusters AS (
     SELECT source.id AS source_id, (SELECT min(cluster) FROM usage_record WHERE source_id = source.id) AS cluster
-    FROM usage_source AS source WHERE %(source)s IN ('', source.slug)
+    FROM usage_source AS source WHERE %(source)s IN ('', source.slug) AND archived_at IS NULL
     UNION ALL
     SELECT known.source_id, (
         SELECT min(cluster) FROM usage_record

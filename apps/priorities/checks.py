@@ -1,4 +1,4 @@
-"""Packages that bring algorithms, operators or benefit functions: what is refused is named at start and in `check`."""
+"""What packages bring by entry points: what of it is refused is named at start and in `check`."""
 
 from __future__ import annotations
 
@@ -6,26 +6,19 @@ from typing import Any
 
 from django.core.checks import CheckMessage, Warning
 
-from apps.engine import algorithms, operators
 from apps.engine.algorithms import brought_algorithms, read_algorithm
 from apps.engine.algorithms.packages import disproved
 from apps.engine.analysis.properties import measured_algorithms, measured_operators
-from apps.engine.installed import Installed, package_of, unknown_groups
-from apps.engine.jobs import benefits
+from apps.engine.decay import installed_decay_functions
+from apps.engine.installed import GROUPS, Installed, package_of, unknown_groups
 from apps.engine.jobs.benefits import brought_benefits
 from apps.engine.operators import brought_operators
-from apps.usage.parsers import packages
+from apps.policies.formats.registry import installed_formats as installed_policy_formats
 from apps.usage.parsers.registry import installed_formats
 
 REFUSED = "fairshare.W001"
 OTHERWISE = "fairshare.W002"
 UNKNOWN = "fairshare.W003"
-GROUPS = (
-    algorithms.ENTRY_POINT_GROUP,
-    operators.ENTRY_POINT_GROUP,
-    benefits.ENTRY_POINT_GROUP,
-    packages.ENTRY_POINT_GROUP,
-)
 
 
 def check_packages(**_more: Any) -> list[CheckMessage]:
@@ -35,18 +28,24 @@ def check_packages(**_more: Any) -> list[CheckMessage]:
         brought_operators(),
         brought_benefits(),
         installed_formats(),
+        installed_decay_functions(),
+        installed_policy_formats(),
     )
-    refused = [
+    refused = [warning for brought in groups for warning in refused_warnings(brought)]
+    return [*refused, *_declared_otherwise(), *_unknown_groups()]
+
+
+def refused_warnings(brought: Installed[Any]) -> list[CheckMessage]:
+    """One for each entry point of a group that isn't used."""
+    return [
         Warning(
             f"Package {refused.package}: {refused.group} {refused.name!r} is refused: {refused.reason}.",
             hint="Repair or uninstall the package, then start again; docs/extending.md has the requirements.",
             obj=refused.package,
             id=REFUSED,
         )
-        for brought in groups
         for refused in brought.refused
     ]
-    return [*refused, *_declared_otherwise(), *_unknown_groups()]
 
 
 def _unknown_groups() -> list[CheckMessage]:

@@ -39,7 +39,7 @@ from apps.policies.tree.stored import TreeColumns
 from apps.priorities.metering.usage import places_among
 from apps.priorities.recompute.pipeline import one_view
 from apps.usage.buckets import account_sums
-from apps.usage.buckets.account_sums import NOT_HELD, Piece, first_hour, hour_from
+from apps.usage.buckets.account_sums import NOT_HELD, OF_CURRENT, Piece, first_hour, hour_from
 from apps.usage.models import Source
 
 # --- By entry ---------------------------------------------------------------------------------------------------------
@@ -47,12 +47,14 @@ F8 = npt.NDArray[np.float64]
 
 _USED = f"""
 SELECT account_id, width_bucket(hour_at, %(edges)s::timestamptz[]) AS stretch, sum(cpu_s)
-FROM usage_bucket WHERE hour_at >= %(from_at)s AND hour_at < %(to_at)s{NOT_HELD} GROUP BY account_id, stretch
+FROM usage_bucket WHERE hour_at >= %(from_at)s AND hour_at < %(to_at)s{NOT_HELD}{OF_CURRENT}
+GROUP BY account_id, stretch
 """  # noqa: S608 - constants only
 
 _USED_BY_SOURCE = f"""
 SELECT account_id, source_id, width_bucket(hour_at, %(edges)s::timestamptz[]) AS stretch, sum(cpu_s)
-FROM usage_bucket WHERE hour_at >= %(from_at)s AND hour_at < %(to_at)s{NOT_HELD} GROUP BY account_id, source_id, stretch
+FROM usage_bucket WHERE hour_at >= %(from_at)s AND hour_at < %(to_at)s{NOT_HELD}{OF_CURRENT}
+GROUP BY account_id, source_id, stretch
 """  # noqa: S608 - constants only
 
 

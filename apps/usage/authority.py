@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
-from apps.core.errors import Conflict, NotAllowed, NotFound
+from apps.core.errors import Archived, Conflict, NotAllowed, NotFound
 from apps.usage.models import Source
 
 
@@ -37,6 +37,21 @@ def require_maker(actor: Actor, source_slug: str) -> None:
     """Who may write to a source of that name may make it."""
     if not may_write(actor, source_slug):
         raise NotAllowed("Usage sources are made by administrators, or by the first record of a token for usage:write.")
+
+
+def require_open(source: Source) -> None:
+    """Whether records may come in and settings may change.
+
+    Raises:
+        Archived: nothing is accepted until it is restored.
+        Conflict: it is another site's feed.
+    """
+    if source.archived_at is not None:
+        raise Archived(
+            f"The usage source {source.slug} was archived on {source.archived_at:%Y-%m-%d} and accepts nothing;"
+            " administrators restore it."
+        )
+    refuse_peer(source)
 
 
 def refuse_peer(source: Source) -> None:

@@ -11,6 +11,13 @@ from django.db.models import F, Q
 from apps.usage import timeliness
 
 
+class CurrentSources(models.Manager["Source"]):
+    """Those that aren't archived: what is listed, counted, collected and watched."""
+
+    def get_queryset(self) -> models.QuerySet[Source]:
+        return super().get_queryset().filter(archived_at=None)
+
+
 class Source(models.Model):
     """One stream of usage records: a scheduler's accounting, a log, a peer.
 
@@ -53,6 +60,10 @@ class Source(models.Model):
     last_received_at = models.DateTimeField(null=True, blank=True)
     n_records = models.BigIntegerField(default=0)
     created_at = models.DateTimeField()
+    archived_at = models.DateTimeField(null=True, blank=True)  # hidden since then; its usage counts nowhere
+
+    all_objects = models.Manager["Source"]()  # with archived ones; first, so that references and names find them
+    objects = CurrentSources()
 
     n_accounts: int = 0  # counted by the selectors
     n_rejected: int = 0

@@ -196,7 +196,7 @@ def load_open_records(
 
 def _known_until_epoch(source_id: I8) -> F8:
     told = np.full(len(source_id), np.inf)
-    peers = Source.objects.filter(kind=Source.Kind.PEER, pk__in=np.unique(source_id).tolist())
+    peers = Source.all_objects.filter(kind=Source.Kind.PEER, pk__in=np.unique(source_id).tolist())
     for peer, last_contact_at in peers.values_list("id", "last_received_at"):
         told[source_id == peer] = -np.inf if last_contact_at is None else last_contact_at.timestamp()
     return told
@@ -227,7 +227,8 @@ def list_source_days(*, n_days: int, at: datetime, zone: ZoneInfo, actor: Actor)
 
 
 def get_source(*, slug: str, actor: Actor) -> Source:
-    found = _sources_of(actor).filter(slug=slug)
+    """Also an archived one: old links answer, and `archived_at` says so."""
+    found = _sources_of(actor, also_archived=True).filter(slug=slug)
     if not found:
         raise NotFound(f"There is no usage source {slug[:64]!r}.")
     return _counted(found)[0]
@@ -331,7 +332,7 @@ def _account_names(ids: set[int]) -> dict[int, Mapping[str, str]]:
 
 
 def _readable(slug: str | None, actor: Actor) -> dict[int, str]:
-    sources = _sources_of(actor)
+    sources = _sources_of(actor, also_archived=slug is not None)
     if slug is not None:
         sources = sources.filter(slug=slug)
         if not sources:
@@ -367,9 +368,9 @@ def _place_after(after: list[Any], *, with_account: bool) -> dict[str, Any]:
     return dict(zip(names, [at, *after[1:]], strict=True))
 
 
-def _sources_of(actor: Actor) -> QuerySet[Source]:
+def _sources_of(actor: Actor, *, also_archived: bool = False) -> QuerySet[Source]:
     """All; for a token bound to one source, that one."""
-    sources = Source.objects.all()
+    sources = Source.all_objects.all() if also_archived else Source.objects.all()
     if actor.token is not None and actor.token.source_slug:
         sources = sources.filter(slug=actor.token.source_slug)
     return sources

@@ -19,7 +19,7 @@ from apps.accounts.names.account_ids import refuse_reserved
 from apps.core.errors import Conflict, FieldProblem, Invalid, Malformed, NotFound, TooLarge
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
-from apps.usage.authority import refuse_peer, require_maker, require_write
+from apps.usage.authority import require_maker, require_open, require_write
 from apps.usage.buckets import hourly as buckets
 from apps.usage.models import Import, Source
 from apps.usage.parsers.base import NO_TIME, RecordBatch
@@ -66,7 +66,7 @@ def make_source(
     refuse_reserved(namespace)
     try:
         with transaction.atomic():
-            source = Source.objects.create(
+            source = Source.all_objects.create(
                 slug=slug,
                 name=name.strip(),
                 namespace=namespace or slug,
@@ -87,13 +87,13 @@ def make_source(
 
 def ensure_source(*, slug: str, time_zone: str = "", at: datetime, actor: Actor) -> tuple[Source, bool]:
     """The source of that name, made on first use; and whether it was."""
-    found = Source.objects.filter(slug=slug).first()
+    found = Source.all_objects.filter(slug=slug).first()
     if found is not None:
         return found, False
     try:
         return make_source(slug=slug, name=slug, time_zone=time_zone, at=at, actor=actor), True
     except Conflict:  # another request was first
-        return Source.objects.get(slug=slug), False
+        return Source.all_objects.get(slug=slug), False
 
 
 def zone_of(name: str) -> ZoneInfo | None:
@@ -137,9 +137,9 @@ def start_import(
     With `makes_source` a source that doesn't exist is made, together with the import or not at all.
     """
     require_write(actor, source_slug)
-    known = Source.objects.filter(slug=source_slug).first() if makes_source else _source(source_slug)
+    known = Source.all_objects.filter(slug=source_slug).first() if makes_source else _source(source_slug)
     if known is not None:
-        refuse_peer(known)
+        require_open(known)
     zone_of(time_zone)
     stored = uploads.store(file)
     try:
@@ -188,7 +188,7 @@ def confirm_import(*, import_id: int, all_or_nothing: bool | None = None, at: da
         if dry is None or not (actor.is_admin or (actor.user is not None and dry.owner_id == actor.user.pk)):
             raise NotFound(f"There is no import {import_id}.")
         require_write(actor, dry.source.slug)
-        refuse_peer(dry.source)
+        require_open(dry.source)
         made = Import.objects.filter(run__kind=KIND, run__idempotency_key=_confirmation(dry)).first()
         if made is not None:
             return made
@@ -226,9 +226,9 @@ def push_records(
         Conflict: the idempotency key was used for another body.
     """
     require_write(actor, source_slug)
-    known = Source.objects.filter(slug=source_slug).first()
+    known = Source.all_objects.filter(slug=source_slug).first()
     if known is not None:
-        refuse_peer(known)
+        require_open(known)
     body = read_body(body_stream, gzip=gzip)
     digest = hashlib.sha256(body).hexdigest()
     zone = zone_of(known.time_zone) if known else None
@@ -376,7 +376,7 @@ def _refuse_slug(slug: str) -> None:
 
 
 def _source(slug: str) -> Source:
-    found = Source.objects.filter(slug=slug).first()
+    found = Source.all_objects.filter(slug=slug).first()
     if found is None:
         raise NotFound(f"There is no usage source {slug[:64]!r}.")
     return found

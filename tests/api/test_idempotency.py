@@ -6,11 +6,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.urls import URLPattern, get_resolver
 
 from apps.accounts.idempotency import KEPT
 from apps.accounts.models import AuditEvent, IdempotentAnswer, Token
 from apps.api.views import APIView
+from apps.core import outbound
+from apps.federation.models import Publication
 from apps.policies.models import ChangeSet
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
@@ -116,3 +119,24 @@ def test_every_post_that_makes_something_honours_the_key() -> None:
 def routes() -> list[URLPattern]:
     (api,) = (each for each in get_resolver().url_patterns if "api/v1" in str(each.pattern))
     return [each for each in api.url_patterns if isinstance(each, URLPattern)]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("what", ["mounts", "subscriptions"])
+def test_no_transaction_is_held_while_another_site_is_asked(
+    site: Site, admin: Caller, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """A slow peer would hold the key's lock and a connection for as long as it pleases."""
+    depths: list[int] = []
+
+    def fetch(*_given: Any, **_more: Any) -> outbound.Answer:
+        depths.append(len(connection.savepoint_ids))
+        raise outbound.Unreachable("It doesn't answer.")
+
+    monkeypatch.setattr(outbound, "fetch", fetch)
+    Publication.objects.create(policy=site.policy, entry_uid=site.uid("/physics"), name="physics", made_at=AT)
+    outside = len(connection.savepoint_ids)
+    body = {"policy": "grid", "url": "https://peer.example/api/v1/publications/vo"}
+    more = {} if what == "mounts" else {"entry": "/physics"}
+    answer = admin.post(f"federation/{what}/preview", {**body, **more}, Idempotency_Key="k")
+    assert depths == [outside], answer.content
+    assert not IdempotentAnswer.objects.exists()

@@ -30,9 +30,10 @@ from apps.mapping.attachments import attach_account
 from apps.notices.models import Rule as NoticeRule
 from apps.policies.allocations.capacities import state_capacity
 from apps.policies.allocations.services import give_allocation
-from apps.policies.models import ChangeSet, Grant
+from apps.policies.models import ChangeSet, Grant, Policy
 from apps.policies.services import make_change_set
 from apps.runs.models import Run
+from apps.usage.models import Source
 from fairshare_web.wsgi import application
 from tests.api.small_site import Site
 from tests.examples import FIXED, examples, show_values
@@ -234,6 +235,8 @@ def test_generated_requests_get_answers_as_described(
     succeeded: dict[str, set[bool]] = defaultdict(set)
     for found in schema.get_all_operations():
         operation = found.ok()
+        for archived in (Policy, Source):  # by an operation before
+            archived.all_objects.update(archived_at=None)
         if operation.label.startswith("GET") and "{name}" in operation.label:
             told(computed)  # again, where it was dropped
         real["figure"] = next((name for part, name in A_FIGURE_OF.items() if part in operation.label), "")

@@ -75,7 +75,7 @@ def test_grid_engine_leaves_a_little_less_than_half() -> None:
 
 @given(st.floats(0, 1e6), st.floats(0, 1e6), st.sampled_from(["exponential", "slurm", "gridengine", "lsf"]))
 def test_smooth_laws_may_be_applied_in_two_steps(first: float, second: float, name: str) -> None:
-    window = Window(aging=name, **WITH_ALL_PARAMETERS.get(name, {}))  # type: ignore[arg-type]
+    window = Window(aging=name, **WITH_ALL_PARAMETERS.get(name, {}))
     at_once = one_weight(first + second, window)
     assert at_once == pytest.approx(one_weight(first, window) * one_weight(second, window), rel=1e-9, abs=1e-300)
 

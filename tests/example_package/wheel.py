@@ -9,9 +9,10 @@ from zipfile import ZipFile
 EXAMPLE = Path(__file__).parent
 
 
-def build_wheel(folder: Path) -> Path:
-    """What a build backend makes of pyproject.toml: the module, and what it says of itself."""
-    project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
+def build_wheel(folder: Path, source: Path = EXAMPLE) -> Path:
+    """What a build backend makes of pyproject.toml: the modules, and what it says of itself."""
+    given = tomllib.loads((source / "pyproject.toml").read_text())
+    project, modules = given["project"], given["tool"]["setuptools"]["py-modules"]
     name, version = project["name"].replace("-", "_"), project["version"]
     groups = project["entry-points"].items()
     announced = "\n".join(
@@ -19,7 +20,7 @@ def build_wheel(folder: Path) -> Path:
     )
     info = f"{name}-{version}.dist-info"
     files = {
-        "fairshare_example.py": (EXAMPLE / "fairshare_example.py").read_text(),
+        **{f"{module}.py": (source / f"{module}.py").read_text() for module in modules},
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {version}\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         f"{info}/entry_points.txt": announced,

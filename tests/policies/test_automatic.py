@@ -51,6 +51,26 @@ def test_shares_end_with_the_last_day_in_the_zone_of_the_site(
     assert direct.apply_dates(at=at_local(2027, 4, 1, 0, 5), zone=ZONE) == []
 
 
+@pytest.mark.parametrize("looks_before", [True, False])
+def test_a_clock_that_jumps_an_hour_back_applies_dates_once(policy: Policy, alice: Actor, looks_before: bool) -> None:
+    """Midnight passes twice: with a look between the two (the share ends then, and stays so), or without."""
+    give_dates(alice, "/physics", starts_on="2027-03-28", shares=9, ends_on="2027-03-31", at_end=5)
+    jump = at_local(2027, 3, 28, 0, 30), at_local(2027, 3, 27, 23, 30), at_local(2027, 3, 28, 0, 1)
+    begun = [len(direct.apply_dates(at=at, zone=ZONE)) for at in (jump if looks_before else jump[1:])]
+    assert sum(begun) == 1
+    now = node(policy, "/physics")
+    assert now is not None
+    assert now.shares == 9
+    jump = at_local(2027, 4, 1, 0, 30), at_local(2027, 3, 31, 23, 30), at_local(2027, 4, 1, 0, 1)
+    ended = [len(direct.apply_dates(at=at, zone=ZONE)) for at in (jump if looks_before else jump[1:])]
+    assert sum(ended) == 1
+    over = node(policy, "/physics")
+    assert over is not None
+    assert (over.shares, over.dates) == (5, None)
+    times = Revision.objects.filter(policy=policy).order_by("number").values_list("published_at", flat=True)
+    assert list(times) == sorted(times)
+
+
 def test_what_is_archived_at_its_end_is_gone(policy: Policy, alice: Actor) -> None:
     give_dates(alice, "/biology", ends_on="2027-03-31", at_end="archive")
     assert len(direct.apply_dates(at=at_local(2027, 5, 1), zone=ZONE)) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import Account
 from apps.usage.models import Bucket, JobClass, Source
-from apps.usage.quality.coverage import Coverage, Day, day_state, list_days
+from apps.usage.quality.coverage import Coverage, Day, day_state, list_days, list_gaps
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 3, 10, 12, 30, tzinfo=UTC)
@@ -83,6 +84,30 @@ def test_a_source_without_a_rhythm_misses_nothing() -> None:
     source = make_source(every_s=None)
     use(source, datetime(2026, 3, 8, 22, tzinfo=UTC), 1)
     assert states(days_of(source)) == ["off", "full", "off", "off"]
+
+
+def test_a_working_collector_of_an_idle_cluster_misses_nothing_before_its_last_contact() -> None:
+    source = make_source(every_s=3600)
+    use(source, datetime(2026, 3, 7, tzinfo=UTC), 3)
+    collected = {"kind": Source.Kind.COMMAND, "collect_every_s": 300, "collected_at": NOW - timedelta(minutes=5)}
+    for name, value in collected.items():
+        setattr(source, name, value)
+    source.save()
+    assert states(days_of(source)) == ["full", "off", "off", "off"]
+    gaps: dict[str, Any] = {"from_on": date(2026, 3, 7), "to_on": date(2026, 3, 10), "at": NOW, "zone": ZoneInfo("UTC")}
+    assert list_gaps(**gaps, actor=SYSTEM) == {}
+    source.collected_at = datetime(2026, 3, 8, 12, tzinfo=UTC)  # nothing was heard since then
+    source.save()
+    assert states(days_of(source)) == ["full", "hole", "hole", "hole"]
+    assert list_gaps(**gaps, actor=SYSTEM) == {date(2026, 3, 9): ("sacct",)}
+
+
+def test_gaps_are_measured_in_the_interval_at_which_contact_is_due() -> None:
+    source = make_source(every_s=3600)
+    use(source, datetime(2026, 3, 7, tzinfo=UTC), 24 * 3 + 9)
+    source.kind, source.collect_every_s = Source.Kind.COMMAND, 6 * 3600
+    source.save()
+    assert states(days_of(source)) == ["full", "full", "full", "full"]
 
 
 def test_a_source_that_never_sent_anything_has_no_holes() -> None:

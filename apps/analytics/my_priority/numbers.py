@@ -247,6 +247,7 @@ def _jobs(
         start_at__gt=since,
         start_at__lte=mine.snapshot.as_of,
         is_charge=False,
+        source__archived_at=None,
     ).exclude(state="withdrawn")
     newest = rows.order_by("-start_at").values_list("source_id", "start_at", "submit_at")[:MOST_JOBS]
     found = [(source, start_at, submit_at) for source, start_at, submit_at in newest if start_at is not None]

@@ -21,6 +21,7 @@ from django.db import connection
 from apps.analytics.series.calendar import HOUR_S, Day
 from apps.engine import decay
 from apps.priorities.metering.usage import SourceRow
+from apps.usage.buckets.account_sums import OF_CURRENT
 from apps.usage.parsers.base import NO_TIME
 from apps.usage.pgbinary import fetch_columns
 
@@ -241,11 +242,11 @@ _FEW_DAYS_S = 46 * 86_400  # found by time; more of them are read once, in the o
 _MOST_PIECES = 2_000_000  # days of jobs spread at a time
 
 # A job without a requested time requested its run time; a second of a core is the least that shows.
-_WAITED = """
+_WAITED = f"""
 SELECT array_agg(account_id), array_agg(submit_at), array_agg(COALESCE(start_at, '-infinity')),
     array_agg(GREATEST(cpus, 1) * GREATEST(COALESCE(requested_s, EXTRACT(epoch FROM end_at - start_at)::float8, 1), 1))
-FROM usage_record WHERE {where} AND state <> 'withdrawn' AND NOT is_charge
-"""
+FROM usage_record WHERE {{where}} AND state <> 'withdrawn' AND NOT is_charge{OF_CURRENT}
+"""  # noqa: S608 - constants only
 _BY_ID = """id > %s AND id <= %s AND submit_at < %s AND (start_at > submit_at AND start_at > %s OR state = 'pending')"""
 _BY_TIME = "submit_at < %s AND start_at > %s AND start_at > submit_at"
 _OPEN = "NOT (state = 'finished') AND state = 'pending' AND submit_at < %s"
@@ -257,7 +258,7 @@ SELECT source.id, CASE
         WHERE submit_at < start_at OR state = 'pending') THEN 1
     WHEN EXISTS (SELECT FROM usage_record WHERE source_id = source.id) OR sealed_before_at IS NOT NULL THEN 0
     ELSE -1 END, COALESCE(EXTRACT(epoch FROM sealed_before_at), '-infinity')::float8
-FROM usage_source AS source
+FROM usage_source AS source WHERE archived_at IS NULL
 """
 
 

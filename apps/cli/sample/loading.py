@@ -68,7 +68,7 @@ def load_sample(*, at: datetime) -> None:
     Raises:
         Conflict: it holds a policy or a source already.
     """
-    if Policy.objects.exists() or Source.objects.exists():
+    if Policy.all_objects.exists() or Source.all_objects.exists():
         raise Conflict("This installation holds data already; the sample grid goes into an empty one only.")
     grid = Grid()
     with transaction.atomic():
@@ -87,7 +87,7 @@ def load_sample(*, at: datetime) -> None:
         put_decisions(people, _uid, at=at)
         connect_programs(people, _uid, at=at)
     work_at(request_recompute(policy_slug=POLICY_SLUG, at=at, actor=COMMAND).pk, at)
-    ask_for_series(Policy.objects.get(slug=POLICY_SLUG), at=at)  # takes seconds: the workers' first task
+    ask_for_series(Policy.all_objects.get(slug=POLICY_SLUG), at=at)  # takes seconds: the workers' first task
     evaluate(at=at)
 
 
@@ -198,7 +198,7 @@ def _give_roles(*, at: datetime, admin: Actor) -> None:
 
 def _uid(path: str) -> UUID:
     """Of an entry of the policy as it is now."""
-    tree = load_tree(Policy.objects.get(slug=POLICY_SLUG))
+    tree = load_tree(Policy.all_objects.get(slug=POLICY_SLUG))
     index = tree.index_of_path(path)
     if index is None:
         raise LookupError(f"the sample grid has no entry {path}")

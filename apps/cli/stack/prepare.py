@@ -84,11 +84,11 @@ def _fill(*, no_sample: bool) -> None:
     from apps.policies.models import Policy
 
     started_empty = Path(settings.VAR) / _STARTED_EMPTY
-    if no_sample and not Policy.objects.exists():
+    if no_sample and not Policy.all_objects.exists():
         write_once(started_empty, "The sample site is not wanted here: remove this file to get it.\n")
     if not User.objects.filter(is_superuser=True).exists():
         make_user(username="admin", email="", password=password_for("admin"), is_admin=True, actor=COMMAND)
-    if not started_empty.exists() and not Policy.objects.exists() and "load_sample" in get_commands():
+    if not started_empty.exists() and not Policy.all_objects.exists() and "load_sample" in get_commands():
         call_command("load_sample")
 
 

@@ -21,7 +21,8 @@ from apps.dashboard.decay import words as aging_words
 from apps.dashboard.drafts import table_views
 from apps.dashboard.shell.figure_frames import answer_figure, framed
 from apps.dashboard.shell.requests import actor_of
-from apps.engine.decay import DECAY_FUNCTIONS, DecayFunction
+from apps.engine.decay import DECAY_FUNCTIONS
+from apps.engine.decay_function import DecayFunction
 from apps.engine.parameters import Parameter
 from apps.figures import Figure
 from apps.figures.curves import decay_of
@@ -165,7 +166,9 @@ def aging(request: HttpRequest, policy: str) -> HttpResponse:
     current = get_algorithm_page(policy_slug=policy, actor=actor_of(request))
     if request.method == "POST":
         return _decide(request, current)
-    return _show(request, current, _known(request.GET.get("aging") or str(current.settings.window["aging"])))
+    own = str(current.settings.window["aging"])
+    usual = own if own in DECAY_FUNCTIONS else "none"  # its package isn't installed any more: another one is chosen
+    return _show(request, current, _known(request.GET.get("aging") or usual))
 
 
 def _decide(request: HttpRequest, current: PolicyAlgorithm) -> HttpResponse:

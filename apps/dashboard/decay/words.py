@@ -9,7 +9,9 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from apps.dashboard.shell import presentation
-from apps.engine.decay import DECAY_FUNCTIONS, DecayFunction, weights
+from apps.engine.decay import DECAY_FUNCTIONS, weights
+from apps.engine.decay_function import DecayFunction
+from apps.engine.errors import BadParameter, PackageFailed
 from apps.priorities.metering.usage import window_of
 
 HOUR_S = 3_600
@@ -28,9 +30,13 @@ class Left:
 
 def fading(window: Mapping[str, Any]) -> str:
     """How usage fades, as a phrase: half-life 7 d; LSF, a tenth left after 5 h. Empty where it doesn't."""
-    law = DECAY_FUNCTIONS[window["aging"]]
+    law = DECAY_FUNCTIONS.get(window["aging"])
+    if law is None:
+        return _("%(law)s, whose package isn’t installed") % {"law": window["aging"]}
     told = {parameter.name: _told(window, parameter.name, parameter.default) for parameter in law.parameters}
     has_decay = not any(window.get(name, 1) == 0 for name in ("halftime_h", "hist_hours") if name in told)
+    if law.name not in _PHRASES:  # of a package: its own words, and its parameters
+        return ", ".join([law.label, *(f"{name} {value}" for name, value in told.items())])
     return _PHRASES[law.name]() % {**told, "law": law.label} if has_decay else ""
 
 
@@ -61,8 +67,11 @@ def list_laws() -> Sequence[DecayFunction]:
 
 
 def left_after(in_force: Mapping[str, Any], chosen: Mapping[str, Any] | None, as_of_s: float) -> list[Left]:
-    """Percent left by age; laws that decay at fixed instants are told as of now."""
-    columns = [weights(SHOWN_AGES_S, window_of(window), as_of_s) for window in (in_force, chosen or in_force)]
+    """Percent left by age; laws that decay at fixed instants are told as of now. Nothing where a package fails."""
+    try:
+        columns = [weights(SHOWN_AGES_S, window_of(window), as_of_s) for window in (in_force, chosen or in_force)]
+    except (BadParameter, PackageFailed):
+        return []
     return [
         Left(presentation.duration(age), _percent(float(old)), _percent(float(new)))
         for age, old, new in zip(SHOWN_AGES_S, *columns, strict=True)

@@ -151,7 +151,7 @@ def context_of(request: HttpRequest, found: Found) -> dict[str, Any]:
 def _around(request: HttpRequest, found: Found) -> dict[str, Any]:
     """What stands beside the form."""
     page, actor, at = found.page, actor_of(request), clock.now()
-    policy = Policy.objects.get(slug=page.policy_slug)
+    policy = Policy.all_objects.get(slug=page.policy_slug)
     led = list_led_groups(at=at, actor=actor)
     tolerance = lines.tolerance_of(page.settings)
     own = lines.draw_lines([page.group], policy_slug=page.policy_slug, tolerance=tolerance, width=bars.PANEL_WIDTH)[0]

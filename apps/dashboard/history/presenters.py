@@ -327,7 +327,7 @@ def options(policy: Policy) -> list[dict[str, Any]]:
 
 def may_draft(request: HttpRequest, policy: Policy) -> bool:
     """Whether this person changes anything here: others are offered no way back."""
-    return drafts.may_edit(policy, actor_of(request), clock.now())
+    return policy.archived_at is None and drafts.may_edit(policy, actor_of(request), clock.now())
 
 
 def number_asked(request: HttpRequest, name: str) -> int | None:

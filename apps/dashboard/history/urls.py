@@ -6,10 +6,12 @@ from django.urls import path
 
 from apps.dashboard.audit import views as audit
 from apps.dashboard.history import views as history
+from apps.dashboard.removal import views as removal
 
 _HISTORY = "policy/<slug:policy>/history"
 
 urlpatterns = [
+    path("policy/<slug:policy>/remove/", removal.policy, name="policy-remove"),
     path(f"{_HISTORY}/", history.history, name="history"),
     path(f"{_HISTORY}/_rows", history.rows, name="history-rows"),
     path(f"{_HISTORY}/diff/", history.diff, name="diff"),

@@ -38,11 +38,12 @@ def diff_url(policy: str, **_kwargs: Any) -> str:
 @require_safe
 def history(request: HttpRequest, policy: str) -> HttpResponse:
     """Everything put in force, newest first, and the last two revisions side by side."""
-    found = get_policy(slug=policy, actor=actor_of(request))
+    found = get_policy(slug=policy, actor=actor_of(request), is_past=True)
     head = get_revision(policy=found)
     context = {
         **_rows(request, found),
         "head": head,
+        "may_remove": actor_of(request).is_admin,
         "chosen": (max(found.head_number - 1, 1), found.head_number),
         "options": presenters.options(found),
         "crumbs": [
@@ -57,14 +58,14 @@ def history(request: HttpRequest, policy: str) -> HttpResponse:
 @fragment(page_url)
 def rows(request: HttpRequest, policy: str) -> HttpResponse:
     """The list again, narrowed or going on."""
-    found = get_policy(slug=policy, actor=actor_of(request))
+    found = get_policy(slug=policy, actor=actor_of(request), is_past=True)
     return render(request, "dashboard/history/_rows.html", _rows(request, found))
 
 
 @require_safe
 def diff(request: HttpRequest, policy: str) -> HttpResponse:
     """`?from=` and `?to=`, in either order; without them what the newest revision changed."""
-    found = get_policy(slug=policy, actor=actor_of(request))
+    found = get_policy(slug=policy, actor=actor_of(request), is_past=True)
     return render(
         request,
         "dashboard/history/diff.html",
@@ -85,7 +86,7 @@ def diff(request: HttpRequest, policy: str) -> HttpResponse:
 @fragment(diff_url)
 def diff_part(request: HttpRequest, policy: str) -> HttpResponse:
     """The comparison alone."""
-    context = _diff_context(request, get_policy(slug=policy, actor=actor_of(request)))
+    context = _diff_context(request, get_policy(slug=policy, actor=actor_of(request), is_past=True))
     response = render(request, "dashboard/history/_diff.html", context)
     response["HX-Push-Url"] = (
         f"{diff_url(policy)}?from={context['diff'].before.number}&to={context['diff'].after.number}"

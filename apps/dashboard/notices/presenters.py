@@ -66,6 +66,7 @@ def url_of(line: NoticeLine) -> str:
         "source": {"slug": facts.get("slug")},
         "import": {"import_id": facts.get("import")},
         "change": {"change_set": facts.get("change_set")},
+        "policy": {"policy": policy},
         "access": {"policy": policy},
         "allocations": {"policy": policy},
         "mappings": {"policy": policy},

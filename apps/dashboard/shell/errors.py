@@ -15,8 +15,9 @@ from django.template.loader import render_to_string
 from django.utils.translation import gettext as _
 
 from apps.core.disk_space import no_room_message
-from apps.core.errors import DomainError, FieldProblem, status_of
+from apps.core.errors import DomainError, FieldProblem, Unavailable, status_of
 from apps.dashboard.shell.requests import is_htmx
+from apps.engine.errors import PackageFailed
 
 RETRY_AFTER_S = "10"
 _RETRY_AFTER = {429: "60", 503: RETRY_AFTER_S}  # limits are by the minute
@@ -43,6 +44,8 @@ class DomainErrorMiddleware:
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        if isinstance(exception, PackageFailed):  # code of a package that pages compute with
+            exception = Unavailable(f"{exception.message}.", code=exception.code)
         if not isinstance(exception, DomainError) or request.path.startswith("/api/"):
             return None
         return refuse(request, refusal_of(exception))
@@ -95,6 +98,7 @@ def _title(status: int) -> str:
         403: _("You don’t have permission"),
         404: _("Not found"),
         408: _("That took too long"),
+        410: _("It is archived"),
         409: _("Another person changed this first"),
         412: _("Another person changed this first"),
         413: _("That is too large"),

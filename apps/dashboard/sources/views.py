@@ -23,7 +23,7 @@ from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.dashboard.sources.forms import SourceForm, first_values, initial_of, typed_command
 from apps.runs.models import Run
 from apps.usage import selectors
-from apps.usage.authority import refuse_peer
+from apps.usage.authority import require_open
 from apps.usage.models import Source
 from apps.usage.sources import services as sources
 from apps.usage.sources.services import newest_collection
@@ -164,7 +164,7 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
     """What it is told; the tag says which state of it was read."""
     actor = _administrator(request)
     found = selectors.get_source(slug=slug, actor=actor)
-    refuse_peer(found)
+    require_open(found)
     if request.method != "POST":
         return _page(request, SourceForm(initial=initial_of(found), kind=found.kind, is_new=False), found)
     form = SourceForm(request.POST, kind=found.kind, is_new=False)

@@ -165,7 +165,7 @@ def owned_by_another_policy(policy: Policy, mounted: Mounted | None, uids: Colle
     found: set[UUID] = set()
     if not uids:
         return found
-    for other in Policy.objects.exclude(pk=policy.pk).order_by("slug"):
+    for other in Policy.all_objects.exclude(pk=policy.pk).order_by("slug"):
         with connection.cursor() as cursor:
             cursor.execute(_THERE, [other.pk, list(uids)])
             there = [uid for (uid,) in cursor.fetchall()]

@@ -105,7 +105,7 @@ def make_feed(
     i = tree.index_of_path(entry)
     if i is None:
         raise NotFound(f"There is no entry {entry[:200]!r} in {policy.slug}.")
-    same = UsageFeed.objects.filter(name=name).first()
+    same = UsageFeed.all_objects.filter(name=name).first()
     if same is not None and (same.policy_id, same.entry_uid) != (policy.pk, tree.uuid(i)):
         raise Conflict(f"The name {name!r} is that of another feed: choose one of its own.", code="name_taken")
     others = UsageFeed.objects.exclude(policy=policy, entry_uid=tree.uuid(i))
@@ -141,7 +141,7 @@ def drop_feed(*, name: str, at: datetime, actor: Actor) -> None:
         NotFound: there is no such feed.
     """
     _require_admin(actor)
-    found = UsageFeed.objects.select_for_update(of=("self",)).select_related("policy").filter(name=name).first()
+    found = UsageFeed.all_objects.select_for_update(of=("self",)).select_related("policy").filter(name=name).first()
     if found is None:
         raise NotFound(f"There is no feed {name[:128]!r}.")
     details = {"number": found.number}

@@ -307,5 +307,5 @@ def _slug_for(issuer: str, feed: str) -> str:
     """
     plain = re.sub(r"[^a-z0-9]+", "-", f"{issuer}-{feed}".lower()).strip("-")
     base = plain[: _LONGEST_SLUG - 5].rstrip("-")
-    taken = set(Source.objects.filter(slug__startswith=base).values_list("slug", flat=True))
+    taken = set(Source.all_objects.filter(slug__startswith=base).values_list("slug", flat=True))
     return next(slug for n in range(1, 10_000) if (slug := base if n == 1 else f"{base}-{n}") not in taken)

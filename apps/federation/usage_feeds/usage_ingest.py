@@ -223,7 +223,7 @@ def _land(row: Subscription, document: UsageDocument, uids: list[UUID], sifted: 
     sums, and the result would depend on the moment of the fetch. A complete reading from 0 replaces everything reported
     before: hours that it left out are empty.
     """
-    source = _named(Source.objects.get(pk=row.source_id), document.head.site)
+    source = _named(Source.all_objects.get(pk=row.source_id), document.head.site)
     counted = np.isin(document.row_hour, sifted.hours)
     running = None if sifted.running_is_held else document.running
     account = _accounts(document, uids, counted, running, at)
@@ -335,7 +335,7 @@ def _named(source: Source, site: str) -> Source:
         if site != source.site:
             raise _refused("other_site", "site", f"is {site}; so far this feed was of {source.site}")
         return source
-    others = Source.objects.exclude(origin=source.origin)
+    others = Source.all_objects.exclude(origin=source.origin)
     tells = SiteDay.objects.filter(site__iexact=site, source__in=others).exists()
     known = {settings.FAIRSHARE_SITE, *others.values_list("site", flat=True)}
     if tells or _spelled(site) in map(_spelled, known):

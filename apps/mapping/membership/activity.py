@@ -14,17 +14,19 @@ from apps.accounts.models import Account, User
 from apps.accounts.names.account_ids import AccountKey
 from apps.mapping.rules.rule import Person
 from apps.policies.models import ChangeSet, Policy
+from apps.usage.buckets.account_sums import OF_CURRENT
 
 HOUR = timedelta(hours=1)
 
-_USED = """
+_USED = f"""
 SELECT account_id, max(hour_at) FROM usage_bucket
-WHERE account_id = ANY(%s::int8[]) AND hour_at >= %s::timestamptz GROUP BY account_id
-"""
-_OPEN = """
+WHERE account_id = ANY(%s::int8[]) AND hour_at >= %s::timestamptz{OF_CURRENT} GROUP BY account_id
+"""  # noqa: S608 - constants only
+_OPEN = f"""
 SELECT account_id, max(submit_at) FROM usage_record
-WHERE NOT (state = 'finished') AND state IN ('running', 'pending') AND account_id = ANY(%s::int8[]) GROUP BY account_id
-"""
+WHERE NOT (state = 'finished') AND state IN ('running', 'pending') AND account_id = ANY(%s::int8[])
+    {OF_CURRENT} GROUP BY account_id
+"""  # noqa: S608 - constants only
 # An entry that was archived below the parent it would join again: its last version, closed by nothing that follows it.
 _GONE = """
 SELECT DISTINCT ON (old.parent_uid, old.name) old.parent_uid, old.name, old.uid, gone.published_at

@@ -202,7 +202,7 @@ JOIN auth_group AS team ON team.id = belongs.group_id AND team.name = ANY(%s)
 def _namespaces(tree: TreeColumns, stored: Sequence[Rule]) -> dict[str, str]:
     slugs = {rule.source for rules in tree.members.values() for rule in rules} | {rule.source for rule in stored}
     slugs.discard("")
-    return dict(Source.objects.filter(slug__in=slugs).values_list("slug", "namespace")) if slugs else {}
+    return dict(Source.all_objects.filter(slug__in=slugs).values_list("slug", "namespace")) if slugs else {}
 
 
 def _group(people: str) -> str:

@@ -8,14 +8,26 @@ from collections.abc import Mapping
 from functools import cache
 
 from apps.core.errors import NotFound
+from apps.engine.installed import Installed
 from apps.notices.kinds.base import Kind
+from apps.notices.kinds.packages import brought_kinds
 from apps.notices.models import Notice
 from apps.notices.visibility import Reader
 
 
 @cache
 def kinds() -> Mapping[str, Kind]:
-    """By name, in the order of the names."""
+    """Ours by name, in the order of the names; then those of packages."""
+    found = _ours()
+    return {**found, **brought_kinds(tuple(found)).found}
+
+
+def installed_kinds() -> Installed[Kind]:
+    """Kinds that other packages bring (entry points `fairshare.notice_kinds`), and what was refused."""
+    return brought_kinds(tuple(_ours()))
+
+
+def _ours() -> dict[str, Kind]:
     found: dict[str, Kind] = {}
     for module in sorted(pkgutil.iter_modules(__path__), key=lambda each: each.name):
         kind = getattr(importlib.import_module(f"{__name__}.{module.name}"), "KIND", None)

@@ -38,7 +38,7 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
 KIND = Kind(
     name="failed_package",
     title=gettext_lazy("Failed packages"),
-    about=gettext_lazy("An algorithm or operator of an installed package fails, and the last priorities stay."),
+    about=gettext_lazy("Code of an installed package (algorithm, operator, decay) fails; the last priorities stay."),
     watches="policy",
     find=find,
     is_for=is_for,

@@ -20,7 +20,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Token, User
 from apps.accounts.request_cache import once_per_request
 from apps.accounts.selectors import groups_of
-from apps.core.errors import NotAllowed, NotFound
+from apps.core.errors import Archived, NotAllowed, NotFound
 from apps.policies.models import Grant, Policy
 from apps.policies.tree.columns import Mask, TreeColumns
 
@@ -45,6 +45,21 @@ def require_policy(actor: Actor, slug: str) -> None:
 
 def no_policy(slug: str) -> NotFound:
     return NotFound(f"There is no policy {slug[:80]!r}.", code="not_found")
+
+
+def refuse_archived(policy: Policy) -> None:
+    """
+    Raises:
+        Archived: it says since when, and where its history is.
+    """
+    if policy.archived_at is not None:
+        raise archived_policy(policy.slug, policy.archived_at)
+
+
+def archived_policy(slug: str, at: datetime) -> Archived:
+    return Archived(
+        f"The policy {slug} was archived on {at:%Y-%m-%d}. Its history can still be read; administrators restore it."
+    )
 
 
 def rules_all(actor: Actor, scope: str = WRITE) -> bool:

@@ -19,6 +19,7 @@ from apps.policies.access.scope import (
     Rights,
     Verb,
     Visibility,
+    refuse_archived,
     require_policy,
     require_scope,
     rules_all,
@@ -214,6 +215,7 @@ def get_change_set_for_write(
     if change_set is None:
         raise missing_change_set(id)
     require_visible(change_set, actor, at)
+    refuse_archived(change_set.policy)
     if not to_publish and not ChangeSetAccess(change_set.policy, actor, at).is_of(change_set):
         raise NotAllowed(f"Change set {id} belongs to another person: publish it, or create your own.")
     if change_set.state == ChangeSet.State.PUBLISHED:
@@ -330,7 +332,7 @@ def conflicts_to_show(change_set: ChangeSet, *, actor: Actor, at: datetime) -> l
     """Why an open change set could not be published as it is: what others changed since its base, as far as the actor
     may read it. A conflict about hidden entries alone is answered like none.
     """
-    policy = Policy.objects.get(pk=change_set.policy_id)
+    policy = Policy.all_objects.get(pk=change_set.policy_id)
     is_open = change_set.state not in (ChangeSet.State.PUBLISHED, ChangeSet.State.WITHDRAWN)
     if not is_open or change_set.base_number == policy.head_number or is_document(change_set):
         return []

@@ -188,7 +188,7 @@ def update_draft(
             ChangeSet.objects.filter(pk=id).update(undone=[])  # they were thought out on the old base
             rebased.undone = []
             return rebased
-        draft.base_number = Policy.objects.values_list("head_number", flat=True).get(pk=draft.policy_id)
+        draft.base_number = Policy.all_objects.values_list("head_number", flat=True).get(pk=draft.policy_id)
         return move_on(draft, draft.state, actor, at, "changeset.rebased")
 
 

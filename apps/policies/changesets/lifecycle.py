@@ -113,7 +113,8 @@ def _carrying_approvals(change_set: ChangeSet, actor: Actor, at: datetime, verb:
 
 def publish_due(*, at: datetime) -> list[Revision]:
     """Publish what is due, oldest first; what no longer can be is sent back with the reason. Safe to run twice."""
-    due = ChangeSet.objects.filter(state=State.APPROVED, effective_at__lte=at).order_by("effective_at", "pk")
+    due = ChangeSet.objects.filter(state=State.APPROVED, effective_at__lte=at, policy__archived_at=None)
+    due = due.order_by("effective_at", "pk")
     published = []
     for pk, policy_id in due.values_list("pk", "policy_id"):
         revision = _publish_one(pk, policy_id, at)
@@ -163,7 +164,7 @@ def rebase_change_set(
         change_set = get_change_set_for_write(id, actor, at, version=version)
         if is_document(change_set):
             raise Conflict("It replaces the whole tree it was made on: import the file again.", code="stale_document")
-        policy = Policy.objects.get(pk=change_set.policy_id)
+        policy = Policy.all_objects.get(pk=change_set.policy_id)
         head, settings = load_tree(policy), settings_of(policy, policy.head_number)
         sides = _sides(change_set, policy)
         settled = settle(sides, change_set.operations, choices or {})
@@ -197,7 +198,7 @@ def open_conflicts(change_set: ChangeSet, *, at: datetime, actor: Actor) -> list
 
     Nor has one whose rebase is refused because of what the author may no longer see.
     """
-    policy = Policy.objects.get(pk=change_set.policy_id)
+    policy = Policy.all_objects.get(pk=change_set.policy_id)
     if is_document(change_set) or change_set.base_number == policy.head_number:
         return []
     found = conflicts_with_head(change_set, policy)

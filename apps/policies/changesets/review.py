@@ -263,7 +263,7 @@ def open_review(*, id: int, actor: Actor, at: datetime) -> Review:
 
 def review_of(change_set: ChangeSet, *, at: datetime) -> Review:
     """On the head if it is open and follows it, on what it followed if it is published, else on its base."""
-    policy = Policy.objects.get(pk=change_set.policy_id)
+    policy = Policy.all_objects.get(pk=change_set.policy_id)
     number, problem, conflicts = _follows(change_set), "", cast("Sequence[FieldConflict]", ())
     if not number:  # it began the policy: there is nothing to lay it over
         return Review(change_set, policy, 1, settings_of(policy, 1), None, "", (), at)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from apps.core.errors import FieldProblem, Invalid
 from apps.policies.files.document import Address
@@ -15,6 +17,25 @@ from apps.policies.tree.columns import TreeColumns
 def same(tree: TreeColumns) -> TreeColumns:
     """Fits what has a place for everything."""
     return tree
+
+
+def names_and_shares(tree: TreeColumns) -> TreeColumns:
+    """Fits what has a place for names and shares alone: inherited shares become 1, everything else is dropped."""
+    none = np.zeros(len(tree), dtype=np.bool_)
+    return replace(
+        tree,
+        shares=np.where(tree.inherit, 1.0, tree.shares),
+        inherit=none,
+        kind_names=("",),
+        kind_code=np.zeros(len(tree), dtype=np.uint16),
+        is_group=tree.n_children > 0,
+        locked=none,
+        scope_code=np.zeros(len(tree), dtype=np.uint8),
+        scope_sources={},
+        dates={},
+        members={},
+        mount={},
+    )
 
 
 @dataclass(frozen=True)

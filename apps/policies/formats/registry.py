@@ -8,16 +8,20 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from apps.core.errors import FieldProblem, Invalid, TooLarge
+from apps.engine.installed import Installed
 from apps.policies.files.parsed_document import Declared
 from apps.policies.formats import csv_table, gridengine, json_document, sacctmgr, sacctmgr_script, yaml_document
 from apps.policies.formats.base import Format
+from apps.policies.formats.packages import brought_formats
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import SPARSE, TreeColumns
 
-FORMATS: Mapping[str, Format] = {
+_OURS: dict[str, Format] = {
     module.FORMAT.name: module.FORMAT
     for module in (yaml_document, json_document, csv_table, sacctmgr, sacctmgr_script, gridengine)
 }
+_BROUGHT = brought_formats(tuple(_OURS))
+FORMATS: Mapping[str, Format] = {**_OURS, **_BROUGHT.found}
 MOST_BYTES = 512 * 1024 * 1024
 _MOST_EXPANSION = 100
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -34,6 +38,11 @@ _WORDS = {
     "mount": "mounts",
     "name": "exact names",
 }
+
+
+def installed_formats() -> Installed[Format]:
+    """Formats that other packages bring (entry points `fairshare.policy_formats`), and what was refused."""
+    return _BROUGHT
 
 
 def list_formats() -> list[Format]:

@@ -50,7 +50,7 @@ def refusing_failed_packages() -> Iterator[None]:
         yield
     except PackageFailed as error:
         raise Invalid(
-            f"{error.message}.", code=PackageFailed.code, fields=[FieldProblem("algorithm", error.message)]
+            f"{error.message}.", code=PackageFailed.code, fields=[FieldProblem(error.place, error.message)]
         ) from error
 
 

@@ -15,6 +15,7 @@ from psycopg.types.json import Jsonb
 from apps.accounts.actor import Actor
 from apps.accounts.audit_log import record
 from apps.core.errors import Conflict
+from apps.policies.access.scope import refuse_archived
 from apps.policies.models import Adjustment, ChangeSet, Policy, Revision
 from apps.policies.operations.algorithm_fit import refuse_misfit
 from apps.policies.operations.apply import Outcome
@@ -91,9 +92,16 @@ class NextRevision:
         return cls(outcome.tree, outcome.settings, closed, opened, len(opened), len(changes), outcome.adjusting)
 
 
-def lock_policy(policy_id: int) -> Policy:
-    """One publisher at a time; everybody else waits here."""
-    return Policy.objects.select_for_update().get(pk=policy_id)
+def lock_policy(policy_id: int, *, also_archived: bool = False) -> Policy:
+    """One publisher at a time; everybody else waits here.
+
+    Raises:
+        Archived: it is, and not `also_archived`.
+    """
+    policy = Policy.all_objects.select_for_update().get(pk=policy_id)
+    if not also_archived:
+        refuse_archived(policy)
+    return policy
 
 
 def publish(

@@ -344,7 +344,11 @@ def _own(actor: Actor) -> tuple[list[ChangeSet], list[ChangeSet]]:
     """(drafts, what was sent and is neither withdrawn by its author nor an ordinary publish)."""
     if actor.user is None:
         return [], []
-    own = ChangeSet.objects.filter(author=actor.user).select_related("policy", "revision").order_by("-pk")
+    own = (
+        ChangeSet.objects.filter(author=actor.user, policy__archived_at=None)
+        .select_related("policy", "revision")
+        .order_by("-pk")
+    )
     if actor.token is not None and actor.token.policy_slug:
         own = own.filter(policy__slug=actor.token.policy_slug)
     drafts = list(own.filter(state=State.DRAFT)[:MOST])

@@ -175,7 +175,8 @@ def list_own_requests(*, actor: Actor, limit: int = 50) -> list[ChangeSet]:
     """What the actor asked for, newest first, decided or not."""
     if actor.user is None:
         return []
-    found = ChangeSet.objects.filter(author=actor.user, origin=ChangeSet.Origin.REQUEST).select_related("policy")
+    found = ChangeSet.objects.filter(author=actor.user, origin=ChangeSet.Origin.REQUEST, policy__archived_at=None)
+    found = found.select_related("policy")
     if actor.token is not None and actor.token.policy_slug:
         found = found.filter(policy__slug=actor.token.policy_slug)
     return list(found.order_by("-pk")[:limit])
@@ -225,7 +226,7 @@ def _other_operations(
 
 def _offer(change_set: ChangeSet, operations: list[Operation], actor: Actor, at: datetime) -> ChangeSet:
     """Another amount, on the head: what was asked stays readable beside it."""
-    policy = Policy.objects.get(pk=change_set.policy_id)
+    policy = Policy.all_objects.get(pk=change_set.policy_id)
     tree, settings = load_tree(policy), settings_of(policy, policy.head_number)
     resolved = work_out(tree, operations, settings=settings).operations
     reanchor(change_set, resolved)

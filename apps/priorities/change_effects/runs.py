@@ -91,7 +91,7 @@ _lock = Lock()
 
 def effect_ahead(change_set: ChangeSet, *, at: datetime) -> Effect:
     """For who sees the change set already. What of it may be shown to whom, the caller decides."""
-    policy = Policy.objects.get(pk=change_set.policy_id)
+    policy = Policy.all_objects.get(pk=change_set.policy_id)
     snapshot = newest_or_none(policy.slug)
     if snapshot is None:
         return Effect("no_snapshot")
@@ -141,7 +141,7 @@ def newest_run(change_set: ChangeSet) -> Run | None:
 def work_effect(run: Run, lease: Lease) -> dict[str, Any]:
     """Work it out and keep it, in the place of what was known before."""
     change_set = ChangeSet.objects.select_related("policy").get(pk=int(run.subject.partition(":")[2]))
-    policy = Policy.objects.get(pk=change_set.policy_id)
+    policy = Policy.all_objects.get(pk=change_set.policy_id)
     snapshot = newest_or_none(policy.slug)
     if snapshot is None:
         raise Invalid("No priorities are known yet: it can be foreseen after the first recompute.", code="no_snapshot")

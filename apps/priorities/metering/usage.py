@@ -119,9 +119,7 @@ class SourceRow:
 
 def window_of(settings: Mapping[str, Any]) -> decay.Window:
     """The engine's window from the policy's settings, without parameters of other decay functions."""
-    law = decay.DECAY_FUNCTIONS[settings["aging"]]
-    asked = {parameter.name: settings.get(parameter.name) for parameter in law.parameters}
-    return decay.Window(**{**asked, "length_s": settings["length_s"], "aging": law.name})
+    return decay.Window.of(settings["aging"], settings["length_s"], settings)
 
 
 @dataclass(frozen=True, eq=False)

@@ -158,17 +158,21 @@ def compute(inputs: Inputs) -> Computed:
 
 
 def used_by_accounts(inputs: Inputs) -> AccountUsage:
-    """What counts of each account's usage at the instant, by source."""
-    return usage_of_accounts(
-        usage=inputs.usage,
-        opened=inputs.opened,
-        account_ids=inputs.account_ids,
-        sources=inputs.sources,
-        classes=inputs.classes,
-        metric=inputs.settings.metric,
-        window=window_of(inputs.settings.window),
-        as_of_s=inputs.as_of.timestamp(),
-    )
+    """What counts of each account's usage at the instant, by source.
+
+    Raises Invalid (`package_failed`) where the decay function is of a package that fails.
+    """
+    with refusing_failed_packages():
+        return usage_of_accounts(
+            usage=inputs.usage,
+            opened=inputs.opened,
+            account_ids=inputs.account_ids,
+            sources=inputs.sources,
+            classes=inputs.classes,
+            metric=inputs.settings.metric,
+            window=window_of(inputs.settings.window),
+            as_of_s=inputs.as_of.timestamp(),
+        )
 
 
 def compute_from(inputs: Inputs, accounts: AccountUsage) -> Computed:
@@ -179,9 +183,13 @@ def compute_from(inputs: Inputs, accounts: AccountUsage) -> Computed:
     tree, settings = inputs.tree, inputs.settings
     entry, joins = place_accounts(inputs.tree, inputs.rules, inputs.known, inputs.account_keys)
     code, scopes = tree.effective_scopes(local=inputs.local_only)
-    counted = counted_now(
-        inputs.corrections, metric=settings.metric, window=window_of(settings.window), as_of_s=inputs.as_of.timestamp()
-    )
+    with refusing_failed_packages():
+        counted = counted_now(
+            inputs.corrections,
+            metric=settings.metric,
+            window=window_of(settings.window),
+            as_of_s=inputs.as_of.timestamp(),
+        )
     own = np.stack(
         [
             corrected(tree, _usage_of_entries(inputs, accounts, entry, *scope), inputs.corrections, counted)

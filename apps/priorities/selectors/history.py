@@ -57,7 +57,7 @@ class EntryHistory:
 
 def get_entry_history(*, policy_slug: str, uid: UUID, before: int | None = None, actor: Actor) -> EntryHistory:
     """Of an entry that the actor sees, or saw as it last was."""
-    view = open_view(policy_slug=policy_slug, actor=actor)
+    view = open_view(policy_slug=policy_slug, actor=actor, is_past=True)
     i, is_archived = view.tree.index_of_uid(uid), False
     if i is None:
         last = last_seen(policy_slug=view.policy.slug, uid=uid)
@@ -169,7 +169,7 @@ def diff_revisions(
     *, policy_slug: str, before: int, after: int, cursor: str | None = None, at: datetime, actor: Actor
 ) -> RevisionDiff:
     """From one revision to another, forward or back. Rights are those of now, as wherever the past is shown."""
-    policy = get_policy(slug=policy_slug, actor=actor)
+    policy = get_policy(slug=policy_slug, actor=actor, is_past=True)
     first, last = (get_revision(policy=policy, at=number) for number in (before, after))
     trees = [load_tree(policy, number) for number in (before, after)]
     sees = [_mask(policy, tree, at, actor) for tree in trees]

@@ -245,13 +245,18 @@ def open_view(
     at: int | datetime | None = None,
     scope: str = "policies:read",
     is_live: bool = False,
+    is_past: bool = False,
 ) -> PolicyView:
     """The head with the newest snapshot; for a past revision or instant, that revision with the snapshot of then.
+
+    Of an archived policy that past can be read, and its head where its history is asked for (is_past).
 
     Readers of sums get the snapshot of the last finished day (see `daily_snapshot`), unless `is_live`: then only
     numbers visible in full, as of now.
     """
-    policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
+    policy = get_policy(slug=policy_slug, actor=actor, scope=scope, is_past=is_past or at is not None)
+    if policy.archived_at is not None and at is None:
+        at = policy.head_number
     revision, now = get_revision(policy=policy, at=at), clock.now()
     tree = load_tree(policy, revision.number)
     snapshot: ServedSnapshot | None

@@ -26,7 +26,7 @@ SELECT source.slug, count(DISTINCT bucket.account_id), sum(bucket.cpu_s)
 FROM usage_bucket AS bucket JOIN usage_source AS source ON source.id = bucket.source_id
 WHERE bucket.account_id IN (
     SELECT account_id FROM priorities_unmappedusage WHERE snapshot_id = ANY(%s)
-    GROUP BY account_id HAVING count(*) = %s)
+    GROUP BY account_id HAVING count(*) = %s) AND source.archived_at IS NULL
 GROUP BY source.slug
 """
 

@@ -24,6 +24,7 @@ from apps.accounts.request_cache import once_per_request
 from apps.core.blobs import CorruptBlob
 from apps.core.errors import NotFound, Unavailable
 from apps.mapping.rules.resolver import unpack_places
+from apps.policies.access.scope import archived_policy
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns, load_tree
@@ -44,7 +45,7 @@ _MOST_KEPT = 8
 _MOST_TRIED = 20  # older rows, when the newest is damaged
 
 _NEWEST = """
-SELECT policy.id, policy.slug, policy.name, policy.visibility, policy.head_number, newest.id
+SELECT policy.id, policy.slug, policy.name, policy.visibility, policy.head_number, newest.id, policy.archived_at
 FROM policies_policy AS policy LEFT JOIN LATERAL (
     SELECT id FROM priorities_snapshot WHERE policy_id = policy.id AND is_live ORDER BY id DESC LIMIT 1
 ) AS newest ON true
@@ -91,6 +92,7 @@ class State:
     policies: Mapping[str, PolicyRow] = field(default_factory=dict)
     snapshots: Mapping[str, ServedSnapshot] = field(default_factory=dict)
     damaged: Mapping[str, int] = field(default_factory=dict)  # policies whose newest snapshot, by id, can't be read
+    archived: Mapping[str, datetime] = field(default_factory=dict)  # policies that aren't served, and since when
     sources: tuple[SourceAge, ...] = ()
     has_database: bool = False
     polled_s: float = 0.0  # by the monotonic clock
@@ -175,7 +177,9 @@ class _Served:
     def _fresh(self, old: State) -> State:
         with connection.cursor() as cursor:
             cursor.execute(_NEWEST)
-            rows = cursor.fetchall()
+            found_rows = cursor.fetchall()
+        rows = [row[:6] for row in found_rows if row[6] is None]
+        archived = {row[1]: row[6] for row in found_rows if row[6] is not None}
         policies = {row[1]: PolicyRow(*row[:5]) for row in rows}
         snapshots: dict[str, ServedSnapshot] = {}
         damaged: dict[str, int] = {}
@@ -196,7 +200,7 @@ class _Served:
             storage.drop(slug)
         names = [one.name for one in fields(SourceAge)]
         sources = tuple(SourceAge(*row) for row in Source.objects.order_by("slug").values_list(*names))
-        return State(policies, snapshots, damaged, sources, has_database=True, polled_s=time.monotonic())
+        return State(policies, snapshots, damaged, archived, sources, has_database=True, polled_s=time.monotonic())
 
 
 def _renewed(policy: PolicyRow, snapshot_id: int | None, known: ServedSnapshot | None) -> ServedSnapshot | None:
@@ -338,6 +342,7 @@ def newest(slug: str, *, poll: bool = True) -> ServedSnapshot:
 
     Raises:
         NotFound: there is no such policy.
+        Archived: it is archived.
         Unavailable: `no_snapshot`, nothing has been computed for it yet; `no_database`, nothing is known at all.
     """
     current = _process.current() if poll else _process.state
@@ -350,6 +355,8 @@ def newest(slug: str, *, poll: bool = True) -> ServedSnapshot:
         raise Unavailable("Its snapshots are damaged; the next recompute replaces them.", code="no_snapshot")
     if slug in current.policies:
         raise Unavailable("Its priorities are being computed for the first time.", code="no_snapshot")
+    if slug in current.archived:
+        raise archived_policy(slug, current.archived[slug])
     if not current.has_database and not current.policies:
         raise Unavailable("The database is away, and this process has nothing in memory yet.", code="no_database")
     raise NotFound(f"There is no policy {slug[:80]!r}.")

@@ -109,7 +109,8 @@ def _pseudonymise(
     if dry_run or not ids:
         return Hidden(len(ids), 0, n_held_back)
     accounts = list(Account.objects.select_for_update().filter(pk__in=ids).order_by("pk"))
-    policies = [lock_policy(pk) for pk in Policy.objects.order_by("pk").values_list("pk", flat=True)]
+    pks = Policy.all_objects.order_by("pk").values_list("pk", flat=True)
+    policies = [lock_policy(pk, also_archived=True) for pk in pks]
     n_places = sum(_keep_places(policy, accounts, said, at, actor) for policy in policies)
     for account in accounts:
         _hide(account)

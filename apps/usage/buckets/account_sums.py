@@ -29,8 +29,11 @@ from apps.usage.pgbinary import fetch_columns
 # A condition of queries on buckets: hours that another source covers too don't count until a manager decides.
 NOT_HELD = """ AND (usage_bucket.source_id, usage_bucket.site, usage_bucket.hour_at) NOT IN (
     SELECT held_id, site, generate_series(from_at, to_at - interval '1 hour', '1 hour') FROM usage_overlap
-    WHERE state IN ('held', 'dropped'))
+    WHERE state IN ('held', 'dropped')
+        AND kept_id NOT IN (SELECT id FROM usage_source WHERE archived_at IS NOT NULL))
 """
+# A condition of queries on buckets or records: usage of archived sources counts nowhere.
+OF_CURRENT = " AND source_id NOT IN (SELECT id FROM usage_source WHERE archived_at IS NOT NULL)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,7 @@ LEFT JOIN LATERAL (SELECT sum(cpu_s) AS cpu_s FROM usage_bucket AS bucket WHERE 
     AND bucket.site = overlap.site AND hour_at >= from_at AND hour_at < to_at) AS theirs ON true
 LEFT JOIN LATERAL (SELECT sum(cpu_s) AS cpu_s FROM usage_bucket AS bucket WHERE bucket.source_id = kept_id
     AND bucket.site = overlap.site AND hour_at >= from_at AND hour_at < to_at) AS ours ON true
+WHERE kept.archived_at IS NULL AND held.archived_at IS NULL
 GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY overlap.state <> 'held', min(found_at) DESC, 1, 2, 4 LIMIT %s
 """
 
@@ -232,7 +236,7 @@ def _batches(missing: Sequence[Span]) -> Iterator[list[Span]]:
 def _read(batch: Sequence[Span]) -> Iterator[tuple[Span, Piece]]:
     """Of neighbours, in their order."""
     is_held = Overlap.objects.exclude(state=Overlap.State.COUNTED).exists()
-    query = _READ.format(unless_held=NOT_HELD if is_held else "")
+    query = _READ.format(unless_held=OF_CURRENT + (NOT_HELD if is_held else ""))
     found = fetch_columns(query, [_at(batch[0][0]), _at(batch[-1][1])])
     none = np.zeros(0, np.int64)
     account_id, source_id, hour_us, cpu_s = found or (none, none, none, np.zeros(0))

@@ -53,11 +53,13 @@ _EARLIEST = """
 SELECT min(changed.from_hour_at) FROM usage_changedhour AS changed
 JOIN usage_source AS source ON source.id = changed.source_id
 LEFT JOIN unnest(%s::text[], %s::int8[]) AS known(slug, watermark) ON known.slug = source.slug
-WHERE known.slug IS NULL OR LEAST(changed.watermark, source.watermark) > known.watermark
+WHERE source.archived_at IS NULL
+    AND (known.slug IS NULL OR LEAST(changed.watermark, source.watermark) > known.watermark)
 """
 _IS_GONE = """
 SELECT EXISTS (SELECT FROM unnest(%s::text[]) AS known(slug)
-    WHERE NOT EXISTS (SELECT FROM usage_source AS source WHERE source.slug = known.slug))
+    WHERE NOT EXISTS (
+        SELECT FROM usage_source AS source WHERE source.slug = known.slug AND source.archived_at IS NULL))
 """
 
 
@@ -82,7 +84,8 @@ def note_all(source_ids: Iterable[int]) -> None:
 def earliest_change(watermarks: Mapping[str, int]) -> datetime | None:
     """The first hour whose usage may have changed since these watermarks were read, None where none has.
 
-    A source that they don't name is new: all its hours are. One that they name and that is gone has left all of them.
+    A source that they don't name is new: all its hours are. One that they name and that is gone or
+    archived has left all of them.
     """
     slugs = sorted(watermarks)
     with connection.cursor() as cursor:

@@ -79,7 +79,7 @@ def repair(source: Source, *, reason: str, at: datetime, actor: Actor) -> Proof:
     found = _compare(source)
     if found.n_different:
         found.n_repaired = buckets.rewrite(source.pk)
-        Source.objects.filter(pk=source.pk).update(watermark=F("watermark") + 1)
+        Source.all_objects.filter(pk=source.pk).update(watermark=F("watermark") + 1)
         overlaps.forget_hours(source.pk, from_at=_EVER[0], to_at=_EVER[1])
         details = {"reason": reason.strip(), "different": found.n_different, "repaired": found.n_repaired}
         audit.record(actor=actor, verb="usage.repaired", at=at, subject=source.slug, details=details)

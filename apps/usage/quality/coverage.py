@@ -18,6 +18,7 @@ from django.db import connection
 from apps.accounts.actor import Actor
 from apps.core.errors import NotAllowed
 from apps.usage.models import Source
+from apps.usage.timeliness import interval_s
 
 # --- Whole days without usage -----------------------------------------------------------------------------------------
 _DAY_S = 86_400
@@ -40,14 +41,13 @@ SELECT s.id FROM unnest(%s::bigint[]) AS s(id) CROSS JOIN LATERAL
 def list_gaps(*, from_on: date, to_on: date, at: datetime, zone: ZoneInfo, actor: Actor) -> dict[date, tuple[str, ...]]:
     """Days, and the names of the sources that are expected to have usage on them and delivered none.
 
-    A machine may be idle, so only stretches of at least the interval at which a source's records are expected count,
-    between its first record and one interval before `at`. A source without such an interval has no gaps.
+    A machine may be idle, so only stretches of at least the interval at which contact with a source is due count,
+    between its first record and one interval before `at`. A source without such an interval has no gaps, and one that
+    is collected has none before it was last collected with success: that brought all that there was.
     """
     if actor.user is not None and not actor.user.is_active:
         raise NotAllowed("Sign in to see sources.")
-    sources = list(
-        Source.objects.exclude(expected_every_s=None).order_by("name").only("pk", "name", "expected_every_s")
-    )
+    sources = [source for source in Source.objects.order_by("name") if interval_s(source) is not None]
     n_days = (min(to_on, at.astimezone(zone).date()) - from_on).days + 1
     if not sources or n_days <= 0:
         return {}
@@ -55,12 +55,20 @@ def list_gaps(*, from_on: date, to_on: date, at: datetime, zone: ZoneInfo, actor
     used, began = _used_days([source.pk for source in sources], days, zone)
     found: dict[date, tuple[str, ...]] = {}
     for source in sources:
-        last = (at - timedelta(seconds=source.expected_every_s or 0)).astimezone(zone).date()
+        every_s, complete_at = interval_s(source) or 0, _complete_until(source)
+        last = (at - timedelta(seconds=every_s)).astimezone(zone).date()
         first = 0 if source.pk in began else min(used[source.pk], default=n_days)
-        for place in _missing(used[source.pk], range(first, n_days), source.expected_every_s or 0):
+        if complete_at is not None:
+            first = max(first, (complete_at.astimezone(zone).date() - from_on).days + 1)
+        for place in _missing(used[source.pk], range(first, n_days), every_s):
             if days[place] < last:
                 found[days[place]] = (*found.get(days[place], ()), source.name)
     return found
+
+
+def _complete_until(source: Source) -> datetime | None:
+    """Up to when an hour without usage was idle: a collection asks for everything since the one before it."""
+    return source.collected_at if source.is_collected else None
 
 
 def _missing(used: set[int], places: Sequence[int], every_s: int) -> list[int]:
@@ -126,7 +134,8 @@ def list_days(
     """The last `n_days` days up to `at`, by source id. Says nothing about whose usage it was.
 
     A machine may be idle for an hour, so an hour without usage is missing only in a gap that lasts at least as long
-    as the interval at which records are expected. A source without such an interval misses nothing.
+    as the interval at which contact is due. A source without such an interval misses nothing, and one that is collected
+    misses nothing before it was last collected with success.
     """
     if actor.user is not None and not actor.user.is_active:
         raise NotAllowed("Sign in to see sources.")
@@ -138,7 +147,10 @@ def list_days(
     for source in sources:
         used = hours.get(source.pk, [])
         first_at = from_at if source.pk in began_before else min(used, default=at)
-        missing = missing_hours(used=used, first_at=first_at, at=at, every_s=source.expected_every_s)
+        complete_at = _complete_until(source)
+        if complete_at is not None:
+            first_at = max(first_at, complete_at.replace(minute=0, second=0, microsecond=0))
+        missing = missing_hours(used=used, first_at=first_at, at=at, every_s=interval_s(source))
         found[source.pk] = _days(days, used, missing, zone)
     return found
 

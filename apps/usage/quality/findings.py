@@ -122,6 +122,7 @@ def list_reasons(*, since_at: datetime, actor: Actor) -> list[Reason]:
         return []
     grouped = (
         RejectedLine.objects.filter(usage_import__created_at__gte=since_at, usage_import__dry_run=False)
+        .filter(usage_import__source__archived_at=None)
         .values(source=F("usage_import__source__slug"), reason=F("code"))
         .annotate(n=Count("id"), last=Max("id"))
         .order_by("-n", "source", "reason")[:50]
@@ -149,7 +150,7 @@ WITH changed AS (
     JOIN accounts_account AS account ON account.id = old.account_id
     JOIN usage_record AS now ON now.source_id = old.source_id AND now.cluster = old.cluster AND now.job = old.job
         AND now.array_task = old.array_task AND now.submit_at = old.submit_at AND now.restart = old.restart
-    WHERE old.state = 'finished' AND old.replaced_at >= %(since)s)
+    WHERE old.state = 'finished' AND old.replaced_at >= %(since)s AND source.archived_at IS NULL)
 """
 _LIST_CHANGED = f"""{_CHANGED}
 SELECT slug, name, job, account, end_at, replaced_at, before::float8, after::float8, id FROM changed
@@ -179,7 +180,7 @@ def count_changed(*, since_at: datetime, actor: Actor) -> dict[str, tuple[int, f
 def count_too_late(*, since_at: datetime, actor: Actor) -> dict[str, tuple[int, float | None]]:
     """By source: records that ended before its seal, and the core-seconds that were therefore not counted."""
     _require_sight(actor)
-    rows = TooLateRecord.objects.filter(received_at__gte=since_at).values_list("source__slug")
+    rows = TooLateRecord.objects.filter(received_at__gte=since_at, source__archived_at=None).values_list("source__slug")
     tells = may_read_all(actor)
     counted = rows.annotate(n=Count("id"), core_s=Sum("cpu_s"))
     return {slug: (n, (core_s or 0.0) if tells else None) for slug, n, core_s in counted}
@@ -189,14 +190,20 @@ def list_too_late(*, since_at: datetime, after: int = 0, limit: int = 100, actor
     """The newest first; for who may read all usage."""
     if not may_read_all(actor):
         return []
-    found = TooLateRecord.objects.filter(received_at__gte=since_at).select_related("source", "account").order_by("-pk")
+    found = (
+        TooLateRecord.objects.filter(received_at__gte=since_at, source__archived_at=None)
+        .select_related("source", "account")
+        .order_by("-pk")
+    )
     return list((found.filter(pk__lt=after) if after else found)[: min(limit, MOST_LISTED)])
 
 
 def count_held(*, actor: Actor) -> dict[str, int]:
     """By source: how many stretches of hours are held, because another source brought them too."""
     _require_sight(actor)
-    held = Overlap.objects.filter(state=Overlap.State.HELD).values_list("held__slug")
+    held = Overlap.objects.filter(state=Overlap.State.HELD, held__archived_at=None, kept__archived_at=None).values_list(
+        "held__slug"
+    )
     return dict(held.annotate(n=Count("id")))
 
 
@@ -207,7 +214,7 @@ def count_vanished(*, since_at: datetime, actor: Actor) -> dict[str, int]:
         cursor.execute(
             "SELECT source.slug, count(*) FROM usage_record AS record JOIN usage_source AS source"
             " ON source.id = record.source_id WHERE record.note = 'vanished' AND record.state = 'finished'"
-            " AND record.end_at >= %s GROUP BY source.slug",
+            " AND record.end_at >= %s AND source.archived_at IS NULL GROUP BY source.slug",
             [since_at],
         )
         return dict(cursor.fetchall())

@@ -16,7 +16,7 @@ from django.db import connection, transaction
 from apps.accounts.names.account_ids import AccountKey, account_ids
 from apps.runs.fault_points import fault_point
 from apps.runs.models import Run
-from apps.usage.authority import refuse_peer
+from apps.usage.authority import require_open
 from apps.usage.buckets import hourly
 from apps.usage.buckets import hourly as buckets
 from apps.usage.models import JobClass, Source
@@ -168,7 +168,7 @@ def ingest_batch(
     are rejected (`rejections` of the answer), those that ended before the source was sealed are listed. `n_rejected`:
     lines that the parser of these rows rejected, for the day's count.
     """
-    refuse_peer(source)
+    require_open(source)
     batch = rows if isinstance(rows, RecordBatch) else RecordBatch.from_rows(rows)
     with transaction.atomic():
         counts = _import_piece(source, batch, at, run, is_listing=is_listing) if len(batch) else Counts()
@@ -208,7 +208,7 @@ def _import_piece(source: Source, given: RecordBatch, at: datetime, run: Run | N
         fault_point("usage.ingest.after_keys")
         _count_in(source, incoming, limits, counts, at, run, skew_s)
     elif skew_s is not None:
-        Source.objects.filter(pk=source.pk).update(skew_s=skew_s)
+        Source.all_objects.filter(pk=source.pk).update(skew_s=skew_s)
     return counts
 
 

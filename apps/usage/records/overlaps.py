@@ -79,6 +79,7 @@ JOIN usage_siteday AS theirs ON theirs.site = given.site AND theirs.day = DATE '
 JOIN usage_source AS mine ON mine.id = %s
 JOIN usage_source AS other ON other.id = theirs.source_id
 WHERE other.id <> mine.id AND theirs.hours & given.hours::int <> 0
+    AND other.archived_at IS NULL
     AND (other.origin <> mine.origin AND given.site <> ''
         OR other.origin = mine.origin AND other.namespace = mine.namespace)
 """
@@ -174,7 +175,7 @@ def decide_overlap(
     if not reason.strip():
         message = "Enter a reason: readers of the numbers will need it."
         raise Invalid(message, fields=[FieldProblem("reason", message)])
-    held = Source.objects.filter(slug=held_slug).first()
+    held = Source.all_objects.filter(slug=held_slug).first()
     if held is None:
         raise NotFound(f"There is no usage source {held_slug[:64]!r}.")
     lock_source(held.pk)

@@ -75,7 +75,7 @@ def make_peer_source(*, slug: str, name: str, origin: str, site: str, at: dateti
     _check_names(slug, name, origin, site)
     try:
         with transaction.atomic():
-            source = Source.objects.create(
+            source = Source.all_objects.create(
                 slug=slug,
                 name=name.strip(),
                 origin=origin,
@@ -132,7 +132,7 @@ def replace_running(source: Source, running: Running, *, at: datetime) -> None:
         with pgbinary.cursor() as found:
             found.execute("DELETE FROM usage_record WHERE id = ANY(%s::int8[])", [Int8Array(stored_id[gone])])
     if len(new):
-        number = Source.objects.values_list("watermark", flat=True).get(pk=source.pk)
+        number = Source.all_objects.values_list("watermark", flat=True).get(pk=source.pk)
         batch = _batch_of(running, new, site=source.site, number=number)
         job_class = np.full(len(new), job_class_id, np.int64)
         copy_records(source.pk, batch, running.account_id[new], job_class, None, at)
@@ -143,7 +143,7 @@ def replace_running(source: Source, running: Running, *, at: datetime) -> None:
 @transaction.atomic
 def note_contact(source_id: int, *, at: datetime) -> None:
     """Its last report is still valid: its jobs have run on until now."""
-    Source.objects.filter(pk=source_id, kind=Source.Kind.PEER).update(last_received_at=at)
+    Source.all_objects.filter(pk=source_id, kind=Source.Kind.PEER).update(last_received_at=at)
 
 
 def forget_peer(source: Source, *, at: datetime, actor: Actor) -> None:
@@ -158,7 +158,7 @@ def forget_peer(source: Source, *, at: datetime, actor: Actor) -> None:
         cursor.execute("DELETE FROM usage_record WHERE source_id = %s", [source.pk])
     details = {"origin": source.origin, "site": source.site}
     audit.record(actor=actor, verb="source.forgotten", at=at, subject=source.slug, details=details)
-    Source.objects.get(pk=source.pk).delete()
+    Source.all_objects.get(pk=source.pk).delete()
 
 
 def _refuse_others(source: Source) -> None:

@@ -121,7 +121,7 @@ def work_retention(run: Run, lease: Lease) -> dict[str, Any]:
 
 
 def _with_records() -> QuerySet[Source]:
-    return Source.objects.exclude(kind=Source.Kind.PEER).order_by("pk")
+    return Source.all_objects.exclude(kind=Source.Kind.PEER).order_by("pk")
 
 
 def kept_from(source: Source, at: datetime) -> datetime | None:
@@ -143,7 +143,7 @@ def _seal(source: Source, lease: Lease, at: datetime) -> bool:
         return False
     with lease.fenced():
         lock_source(source.pk)
-        Source.objects.filter(pk=source.pk).update(sealed_before_at=wanted)
+        Source.all_objects.filter(pk=source.pk).update(sealed_before_at=wanted)
         details = {"before": wanted.isoformat()}
         audit.record(actor=SYSTEM, verb="usage.sealed", at=at, subject=source.slug, details=details)
     return True
@@ -180,13 +180,13 @@ def _remove_expired(after_id: int, last_id: int) -> dict[str, int]:
     if not found:
         return {}
     source_id, *columns = found
-    slugs = dict(Source.objects.filter(pk__in=ids).values_list("pk", "slug"))
+    slugs = dict(Source.all_objects.filter(pk__in=ids).values_list("pk", "slug"))
     numbers: dict[str, int] = {}
     for one in ids:
         chosen = np.flatnonzero(source_id == one)
         if len(chosen):
             _add_sealed(one, *(column[chosen] for column in columns))
-            Source.objects.filter(pk=one).update(n_records=F("n_records") - len(chosen))
+            Source.all_objects.filter(pk=one).update(n_records=F("n_records") - len(chosen))
             numbers[slugs[one]] = len(chosen)
     return numbers
 

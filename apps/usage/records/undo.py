@@ -21,7 +21,7 @@ from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
 from apps.usage import pgbinary
-from apps.usage.authority import refuse_peer, require_write
+from apps.usage.authority import require_open, require_write
 from apps.usage.models import Import, Repetition, ReplacedRecord, Source, TooLateRecord
 from apps.usage.parsers.base import instant
 from apps.usage.records.ingest import IMPORT
@@ -46,7 +46,7 @@ def undo_import(*, import_id: int, reason: str = "", at: datetime, actor: Actor)
     if found is None or not (actor.is_admin or (actor.user is not None and found.owner_id == actor.user.pk)):
         raise NotFound(f"There is no import {import_id}.")
     require_write(actor, found.source.slug)
-    refuse_peer(found.source)
+    require_open(found.source)
     if found.undone_at is not None or (found.undone_run is not None and found.undone_run.state not in _OVER):
         return found
     refusal = why_not(found)
@@ -82,7 +82,7 @@ def why_not(found: Import) -> Conflict | None:
 
 
 def _is_sealed(found: Import) -> Conflict | None:
-    source = Source.objects.get(pk=found.source_id)
+    source = Source.all_objects.get(pk=found.source_id)
     first_us = found.run.cursor.get("changed_from_us")
     first_at = instant(int(first_us)) if first_us is not None else None
     sealed_at = source.sealed_before_at
@@ -189,7 +189,7 @@ def _finish(found: Import, lease: Lease, cursor: dict[str, int]) -> dict[str, An
                 forget_hours(found.source_id, from_at=from_at, to_at=to_at)
         with connection.cursor() as plain:
             plain.execute(_LAST_END, {"source": found.source_id})
-        Source.objects.filter(pk=found.source_id).update(watermark=F("watermark") + 1)
+        Source.all_objects.filter(pk=found.source_id).update(watermark=F("watermark") + 1)
         Import.objects.filter(pk=found.pk).update(undone_at=at)
         details = {**result, "import": found.pk, "file": found.file_name, "sha256": found.sha256}
         owner = Actor(user=held.owner, via="worker")

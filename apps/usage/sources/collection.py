@@ -25,6 +25,7 @@ from apps.runs.leases import Lease, LeaseLost, RunCancelled
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
 from apps.usage import pgbinary
+from apps.usage.authority import require_open
 from apps.usage.buckets import hourly as buckets
 from apps.usage.models import Import, RejectedLine, Source
 from apps.usage.parsers.base import I8, RecordBatch, RecordRow, Rejection, instant
@@ -138,14 +139,14 @@ def close_silent(*, at: datetime) -> int:
     days: int = settings.FAIRSHARE_CLOSE_OPEN_DAYS
     if not days:
         return 0
-    silent = Source.objects.filter(last_received_at__lt=at - timedelta(days=days)).exclude(kind=Source.Kind.PEER)
+    silent = Source.all_objects.filter(last_received_at__lt=at - timedelta(days=days)).exclude(kind=Source.Kind.PEER)
     return sum(_close_all(pk, at, days) for pk in silent.order_by("pk").values_list("pk", flat=True))
 
 
 @transaction.atomic
 def _close_all(source_id: int, at: datetime, days: int) -> int:
     lock_source(source_id)
-    source, counts = Source.objects.get(pk=source_id), Counts()
+    source, counts = Source.all_objects.get(pk=source_id), Counts()
     if source.last_received_at is None or source.last_received_at >= at - timedelta(days=days):
         return 0  # it was heard of in the meantime
     _close_missed(source, None, at, counts, heard_at=source.last_received_at)
@@ -218,16 +219,17 @@ PIECES: dict[str, Callable[[Source, datetime, Clock], Iterator[Piece]]] = {
 
 def work_collect(run: Run, lease: Lease) -> dict[str, Any]:
     """Handler of `usage_collect`: goes on behind the source's cursor. A failure leaves what is stored as it is."""
-    source = Source.objects.filter(slug=run.arguments.get("source", "")).first()
+    source = Source.all_objects.filter(slug=run.arguments.get("source", "")).first()
     if source is None or source.kind not in PIECES:
         raise NotFound("There is no source of this name that is collected.")
+    require_open(source)
     began_at = lease.clock()
     try:
         numbers = _collect(source, run, lease, began_at)
     except (LeaseLost, DatabaseError, InterfaceError):
         raise
     except RunCancelled:
-        Source.objects.filter(pk=source.pk).update(collect_due_at=next_due(source, lease.clock()))
+        Source.all_objects.filter(pk=source.pk).update(collect_due_at=next_due(source, lease.clock()))
         raise
     except Exception as error:
         _note_failure(source, lease, error)
@@ -270,11 +272,11 @@ def _count(numbers: dict[str, int], counts: Counts, piece: Piece, n_refused: int
 
 def _move_cursor(source: Source, cursor: dict[str, Any]) -> None:
     """Only while the source is what it was when this collection began: a cursor fits one place and no other."""
-    same = Source.objects.filter(
+    same = Source.all_objects.filter(
         pk=source.pk, kind=source.kind, collecting=source.collecting, is_paused=False, namespace=source.namespace
     )
     if not same.update(cursor=cursor):
-        if Source.objects.filter(pk=source.pk, is_paused=True).exists():
+        if Source.all_objects.filter(pk=source.pk, is_paused=True).exists():
             raise RunCancelled(f"{source.slug} is paused.")
         raise Conflict("The source's settings changed meanwhile: it is collected again.", code="settings_changed")
     source.cursor = cursor
@@ -329,14 +331,14 @@ def _note_failure(source: Source, lease: Lease, error: Exception) -> None:
     told = error.message if isinstance(error, DomainError) else f"It failed: {type(error).__name__}."
     due_at = retry_due(source, at)
     with lease.fenced():
-        Source.objects.filter(pk=source.pk).update(collect_error=told[:_MOST_ERROR], collect_due_at=due_at)
+        Source.all_objects.filter(pk=source.pk).update(collect_error=told[:_MOST_ERROR], collect_due_at=due_at)
 
 
 def _finish(source: Source, lease: Lease, began_at: datetime, numbers: dict[str, int]) -> dict[str, Any]:
     problems = source.cursor.get("problems") or {}
     told = "; ".join(f"{name}: {why}" for name, why in sorted(problems.items()))
     with lease.fenced():
-        Source.objects.filter(pk=source.pk).update(
+        Source.all_objects.filter(pk=source.pk).update(
             collected_at=began_at, collect_error=told[:_MOST_ERROR], collect_due_at=next_due(source, began_at)
         )
         result = {**numbers, "problems": problems}

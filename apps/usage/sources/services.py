@@ -15,9 +15,11 @@ from apps.accounts.actor import Actor
 from apps.accounts.names.account_ids import refuse_reserved
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound, Stale
 from apps.runs.models import Run
-from apps.usage.authority import refuse_peer, require_maker, require_write
+from apps.usage.authority import require_maker, require_open, require_write
 from apps.usage.buckets.hourly import note_all
-from apps.usage.models import SealedHour, Source
+from apps.usage.models import Overlap, SealedHour, Source
+from apps.usage.records.overlaps import bump
+from apps.usage.records.versions import lock_source
 from apps.usage.selectors import get_source
 from apps.usage.services import make_source, zone_of
 from apps.usage.sources.collection import KIND, ask_for, subject_of
@@ -84,7 +86,7 @@ def change_source(*, slug: str, tag: str, given: Mapping[str, Any], at: datetime
     _require_admin(actor, slug)
     with transaction.atomic():
         source = _locked(slug)
-        refuse_peer(source)
+        require_open(source)
         if tag != tag_of(source):
             raise Stale("Another person changed this source: check it again.")
         before, kept = settings_of(source), source.cursor
@@ -130,7 +132,7 @@ def collect_now(*, slug: str, at: datetime, actor: Actor) -> Run:
     require_write(actor, slug)
     with transaction.atomic():
         source = _locked(slug)
-        refuse_peer(source)
+        require_open(source)
         if not source.is_collected:
             raise Conflict("This source isn't collected: its records are sent here.", code="not_collected")
         if source.is_paused:
@@ -240,7 +242,7 @@ def _switch(slug: str, is_paused: bool, at: datetime, actor: Actor) -> Source:
     _require_admin(actor, slug)
     with transaction.atomic():
         source = _locked(slug)
-        refuse_peer(source)
+        require_open(source)
         if source.is_paused != is_paused:
             source.is_paused = is_paused
             source.collect_due_at = None if is_paused else _first_due(source, at)
@@ -250,8 +252,25 @@ def _switch(slug: str, is_paused: bool, at: datetime, actor: Actor) -> Source:
     return source
 
 
+def set_archived(source_id: int, archived_at: datetime | None) -> Source | None:
+    """Hide a source, or (None) take it back, in the caller's transaction; None where it is so already.
+
+    Its usage counts nowhere while it is archived, and hours of others that were held because of it do.
+    """
+    lock_source(source_id)  # after a batch that is being stored
+    source = Source.all_objects.select_for_update().get(pk=source_id)
+    if (source.archived_at is None) == (archived_at is None):
+        return None
+    source.archived_at = archived_at
+    source.save(update_fields=["archived_at"])
+    changed = {source.pk, *Overlap.objects.filter(kept=source).values_list("held_id", flat=True)}
+    note_all(changed)
+    bump(changed)
+    return source
+
+
 def _locked(slug: str) -> Source:
-    source = Source.objects.select_for_update(no_key=True).filter(slug=slug).first()
+    source = Source.all_objects.select_for_update(no_key=True).filter(slug=slug).first()
     if source is None:
         raise NotFound(f"There is no usage source {slug[:64]!r}.")
     return source

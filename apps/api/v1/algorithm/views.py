@@ -25,7 +25,8 @@ from apps.api.v1.shapes import asked, list_of, listed, serializer_of
 from apps.api.views import APIView
 from apps.engine.algorithms import Algorithm, Parameter, all_algorithms, brought_algorithms, read_algorithm
 from apps.engine.analysis.properties import measured_algorithms, measured_operators
-from apps.engine.decay import DECAY_FUNCTIONS, DecayFunction
+from apps.engine.decay import DECAY_FUNCTIONS
+from apps.engine.decay_function import DecayFunction
 from apps.engine.operators import Operator, all_operators, brought_operators
 
 # --- Registries -------------------------------------------------------------------------------------------------------

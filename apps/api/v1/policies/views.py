@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, PRIORITIES_READ, Scopes, actor_of
 from apps.api.instants import UtcTimeField
 from apps.api.v1.policies.tree import EntrySerializer, entry_of
+from apps.api.v1.removal import RemovalReasonSerializer
 from apps.api.v1.shapes import asked, decode_cursor, encode_cursor, list_of, listed, moment_of, reach_json, sent
 from apps.api.views import APIView
 from apps.core import clock
@@ -40,6 +41,7 @@ class PolicySerializer(serializers.Serializer[Any]):
     visibility = serializers.CharField()
     head_revision = serializers.IntegerField(source="head_number")
     created_at = UtcTimeField()
+    archived_at = UtcTimeField(allow_null=True, help_text="null: it is current")
 
 
 class ClassFactorSerializer(serializers.Serializer[Any]):
@@ -132,22 +134,18 @@ class PolicyListView(APIView):
         return Response(policy_json(made), status=201, headers={"Location": f"/api/v1/policies/{made.slug}"})
 
 
-class RemovalSerializer(serializers.Serializer[Any]):
-    reason = serializers.CharField(max_length=4_000, help_text="Why, for the audit log")
-
-
 class PolicyDetailView(APIView):
     scopes: ClassVar[Scopes] = {**READ, "DELETE": frozenset({POLICIES_WRITE})}
 
     @extend_schema(operation_id="get_policy", responses=PolicyDetailSerializer)
     def get(self, request: Request, policy: str) -> Response:
         """Settings and head revision."""
-        return Response(policy_json(selectors.get_policy(slug=policy, actor=actor_of(request))))
+        return Response(policy_json(selectors.get_policy(slug=policy, actor=actor_of(request), is_past=True)))
 
-    @extend_schema(operation_id="remove_policy", parameters=[RemovalSerializer], responses={204: None})
+    @extend_schema(operation_id="remove_policy", parameters=[RemovalReasonSerializer], responses={204: None})
     def delete(self, request: Request, policy: str) -> Response:
-        """Remove a policy that was made by mistake: 409 (`in_use`) lists what rests on it. For administrators."""
-        given = asked(RemovalSerializer, request)
+        """Remove a policy that was made by mistake: 409 (`in_use`) lists what rests on it: archive it."""
+        given = asked(RemovalReasonSerializer, request)
         remove_policy(slug=policy, reason=given["reason"], at=clock.now(), actor=actor_of(request))
         return Response(status=204)
 
@@ -169,7 +167,7 @@ class RevisionListView(APIView):
     def get(self, request: Request, policy: str) -> Response:
         """What was published, newest first."""
         cursor = asked(CursorSerializer, request).get("cursor")
-        found = selectors.get_policy(slug=policy, actor=actor_of(request))
+        found = selectors.get_policy(slug=policy, actor=actor_of(request), is_past=True)
         before = None if cursor is None else decode_cursor(cursor, int)
         revisions = selectors.list_revisions(policy=found, before=before, limit=_PAGE + 1)
         place = revisions[_PAGE - 1].number if len(revisions) > _PAGE else None
@@ -244,7 +242,7 @@ class RevisionDiffView(APIView):
         """From this revision to another one, earlier or later. What you may not see of either is counted."""
         given, actor = asked(DiffFilterSerializer, request), actor_of(request)
         cursor = None if given.get("cursor") is None else str(decode_cursor(given["cursor"], int))
-        to = given.get("to") or get_policy(slug=policy, actor=actor).head_number
+        to = given.get("to") or get_policy(slug=policy, actor=actor, is_past=True).head_number
         found = diff_revisions(
             policy_slug=policy, before=revision, after=to, cursor=cursor, at=clock.now(), actor=actor
         )
@@ -319,7 +317,7 @@ class EntryDetailView(APIView):
         at, cursor = moment_of(given.get("at")), given.get("cursor")
         before = None if cursor is None else decode_cursor(cursor, int)
         history = get_entry_history(policy_slug=policy, uid=entry, before=before, actor=actor)
-        view = open_view(policy_slug=policy, actor=actor, at=at)
+        view = open_view(policy_slug=policy, actor=actor, at=at, is_past=True)
         i = None if history.is_archived and at is None else view.require(entry)
         return Response(
             {

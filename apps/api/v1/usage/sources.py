@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from apps.api.authentication import ANY, USAGE_WRITE, Scopes, actor_of
 from apps.api.instants import UtcTimeField
 from apps.api.v1.allocations.views import IF_MATCH, seen_tag
+from apps.api.v1.removal import RemovalReasonSerializer
 from apps.api.v1.runs import RunSerializer
 from apps.api.v1.shapes import asked, list_of, listed, sent
 from apps.api.views import APIView
@@ -41,6 +42,7 @@ class SourceSerializer(serializers.Serializer[Any]):
     collected_at = UtcTimeField(allow_null=True, help_text="When it last worked")
     collect_error = serializers.SerializerMethodField(help_text='Of the last try; "" when it worked')
     is_paused = serializers.BooleanField()
+    archived_at = UtcTimeField(allow_null=True, help_text="null: it is current")
     expected_every_s = serializers.IntegerField(allow_null=True, help_text="How often usage is expected")
     skew_tolerance_s = serializers.IntegerField(help_text="Ends further ahead of our clock are refused")
     skew_s = serializers.FloatField(allow_null=True, help_text="How far ahead the newest end was")
@@ -116,10 +118,6 @@ class SourceListView(APIView):
         return _answer(request, made.slug, 201)
 
 
-class SourceRemovalSerializer(serializers.Serializer[Any]):
-    reason = serializers.CharField(max_length=4_000, help_text="Why, for the audit log")
-
-
 class SourceDetailView(APIView):
     scopes: ClassVar[Scopes] = {"GET": ANY, "PATCH": frozenset({USAGE_WRITE}), "DELETE": frozenset({USAGE_WRITE})}
 
@@ -138,10 +136,10 @@ class SourceDetailView(APIView):
         sources.change_source(slug=source, tag=tag, given=given, at=clock.now(), actor=actor_of(request))
         return _answer(request, source)
 
-    @extend_schema(operation_id="remove_source", parameters=[SourceRemovalSerializer], responses={204: None})
+    @extend_schema(operation_id="remove_source", parameters=[RemovalReasonSerializer], responses={204: None})
     def delete(self, request: Request, source: str) -> Response:
-        """Remove a source that was made by mistake: 409 (`in_use`) lists what rests on it. For administrators."""
-        given = asked(SourceRemovalSerializer, request)
+        """Remove a source that was made by mistake: 409 (`in_use`) lists what rests on it: archive it."""
+        given = asked(RemovalReasonSerializer, request)
         remove_source(slug=source, reason=given["reason"], at=clock.now(), actor=actor_of(request))
         return Response(status=204)
 

@@ -28,7 +28,7 @@ class Command(OperatorCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         one = options["source"]
-        sources = [get_source(slug=one, actor=COMMAND)] if one else list(Source.objects.order_by("slug"))
+        sources = [get_source(slug=one, actor=COMMAND)] if one else list(Source.all_objects.order_by("slug"))
         n_left = 0
         for source in sources:
             found = self._repaired(source, options) if options["repair"] else prove(source)

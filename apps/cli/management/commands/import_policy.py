@@ -75,7 +75,7 @@ class Command(OperatorCommand):
 
     def _print_mapped(self, done: PolicyImport) -> None:
         """How many accounts the tree has an entry for: without rules everybody gets the fallback factor."""
-        policy = Policy.objects.get(pk=done.plan.policy.pk)
+        policy = Policy.all_objects.get(pk=done.plan.policy.pk)
         found = count_mapped(policy, load_tree(policy) if done.revision is not None else done.plan.tree)
         n = f"{found.n_mapped:,} of {found.n_accounts:,} accounts of the usage sources"
         self.stderr.write(f"{n} map to entries of the tree.")

@@ -41,7 +41,7 @@ class Command(OperatorCommand):
         parser.add_argument("file", metavar="FILE", help="plain, gz or zst; - reads standard input")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        is_new = not Source.objects.filter(slug=options["source"]).exists()
+        is_new = not Source.all_objects.filter(slug=options["source"]).exists()
         wanted: dict[str, Any] = {
             "source_slug": options["source"],
             "format": options["format"],

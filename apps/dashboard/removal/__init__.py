@@ -1,0 +1,1 @@
+"""Policies and usage sources removed, archived and restored."""

@@ -1,0 +1,101 @@
+"""One page to remove, archive or restore a policy or a usage source; it says before what will happen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_http_methods
+
+from apps.accounts.actor import Actor
+from apps.core import clock
+from apps.core.errors import Conflict, Invalid
+from apps.dashboard.shell.requests import SeeOther, actor_of
+from apps.mapping import removal
+from apps.mapping.removal import Removal, preview_removal
+
+_DO: dict[tuple[str, str], Callable[..., Any]] = {
+    ("policy", "remove"): removal.remove_policy,
+    ("policy", "archive"): removal.archive_policy,
+    ("policy", "restore"): removal.restore_policy,
+    ("source", "remove"): removal.remove_source,
+    ("source", "archive"): removal.archive_source,
+    ("source", "restore"): removal.restore_source,
+}
+_BUTTONS = {
+    "remove": gettext_lazy("Remove"),
+    "archive": gettext_lazy("Archive"),
+    "restore": gettext_lazy("Restore"),
+}
+_TITLES = {
+    "remove": gettext_lazy("Remove %(name)s?"),
+    "archive": gettext_lazy("Archive %(name)s?"),
+    "restore": gettext_lazy("Restore %(name)s?"),
+}
+_DONE = {
+    "remove": gettext_lazy("%(name)s is removed."),
+    "archive": gettext_lazy("%(name)s is archived."),
+    "restore": gettext_lazy("%(name)s is restored."),
+}
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def policy(request: HttpRequest, policy: str) -> HttpResponse:
+    """A policy; after it is removed, the overview."""
+    return _page(request, "policy", policy, reverse("dashboard:history", kwargs={"policy": policy}))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def source(request: HttpRequest, slug: str) -> HttpResponse:
+    """A usage source; after it is removed, the list of them."""
+    return _page(request, "source", slug, reverse("dashboard:source", kwargs={"slug": slug}))
+
+
+def _page(request: HttpRequest, kind: str, slug: str, url: str) -> HttpResponse:
+    actor = actor_of(request)
+    found = preview_removal(kind=kind, slug=slug, actor=actor)
+    if request.method != "POST":
+        return _shown(request, found, url)
+    action = request.POST.get("action", "")
+    try:
+        _act(found, action, request.POST.get("reason", ""), clock.now(), actor)
+    except (Invalid, Conflict) as refusal:
+        now = preview_removal(kind=kind, slug=slug, actor=actor)
+        return _shown(request, now, url, refusal.message, 422 if isinstance(refusal, Invalid) else 409)
+    messages.success(request, _DONE[action] % {"name": found.name})
+    if action == "restore":
+        return SeeOther(url)
+    return SeeOther(reverse("dashboard:sources" if kind == "source" else "dashboard:overview"))
+
+
+def _act(found: Removal, action: str, reason: str, at: datetime, actor: Actor) -> None:
+    """What the page showed, and nothing else: what rests on it may have changed since.
+
+    Raises:
+        Conflict: something else than was shown would happen now.
+    """
+    if action != found.action:
+        raise Conflict(_("What rests on it has changed since: check the page again."), code="changed")
+    _DO[found.kind, action](slug=found.slug, reason=reason, at=at, actor=actor)
+
+
+def _shown(request: HttpRequest, found: Removal, url: str, problem: str = "", status: int = 200) -> HttpResponse:
+    title = _TITLES[found.action] % {"name": found.name}
+    back = [{"label": _("Usage sources"), "url": reverse("dashboard:sources")}] if found.kind == "source" else []
+    context = {
+        "found": found,
+        "title": title,
+        "button": _BUTTONS[found.action],
+        "url": url,
+        "problem": problem,
+        "typed_reason": request.POST.get("reason", ""),
+        "crumbs": [*back, {"label": found.name, "url": url}, {"label": _BUTTONS[found.action]}],
+    }
+    return render(request, "dashboard/removal/removal.html", context, status=status)

@@ -1,0 +1,83 @@
+"""The package of docs/extending.md, taken from the page, built and installed by pip, brings one thing of each kind."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from apps.engine.installed import GROUPS
+from tests.conftest import REPOSITORY
+from tests.example_package.wheel import build_wheel
+
+_BLOCK = re.compile(r"^```(?:python|toml)\n# (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_PROGRAM = """
+import io, json, os
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
+import django
+django.setup()
+from apps.engine.algorithms import brought_algorithms
+from apps.engine.decay import Window, installed_decay_functions, weights
+from apps.engine.jobs.benefits import brought_benefits
+from apps.engine.operators import brought_operators
+from apps.notices.kinds import installed_kinds, kind_of
+from apps.policies.formats.registry import guess_format, installed_formats as policy_formats, read_file
+from apps.policies.settings import PolicySettings
+from apps.priorities.metering.usage import window_of
+from apps.usage.parsers.registry import installed_formats
+groups = (brought_operators(), brought_benefits(), installed_decay_functions(), installed_formats(),
+          policy_formats(), installed_kinds(), brought_algorithms())
+window = PolicySettings.from_json({"window": {"aging": "plateau", "whole_d": 7}}).window
+outline = guess_format("# outline\\nphysics 3\\n  alice 1\\n")
+tree = read_file(outline, b"# outline\\nphysics 3\\n  alice 1\\n").tree
+print(json.dumps({
+    "found": sorted(name for each in groups for name in each.found),
+    "refused": [each.reason for one in groups for each in one.refused],
+    "stored": {name: window[name] for name in ("aging", "whole_d", "fades_d")},
+    "weights": weights([0.0, 14 * 86_400.0, 30 * 86_400.0], window_of(window)).tolist(),
+    "tree": [[tree.path(i), tree.shares[i]] for i in range(len(tree))],
+    "written": "".join(outline.write(outline.fit(tree), PolicySettings())),
+    "notice": kind_of("large_tree").describe({"policy": "Grid", "entries": 4200}).text,
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As a wheel, which pip makes of the folder where it can fetch a build backend; here nothing is fetched."""
+    folder, target = tmp_path_factory.mktemp("ours"), tmp_path_factory.mktemp("installed")
+    for name, text in _BLOCK.findall((REPOSITORY / "docs/extending.md").read_text()):
+        (folder / name).write_text(text)
+    options = ["--no-deps", "--no-index", "--disable-pip-version-check", "--quiet"]
+    wheel = build_wheel(tmp_path_factory.mktemp("wheel"), folder)
+    subprocess.run([sys.executable, "-m", "pip", "install", *options, "--target", target, wheel], check=True)
+    return target
+
+
+def _run(*arguments: str | Path, path: Path) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, "PYTHONPATH": f"{path}{os.pathsep}{REPOSITORY}"}
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environ, cwd=REPOSITORY)
+
+
+def test_every_kind_has_an_example_on_the_page() -> None:
+    announced = dict(_BLOCK.findall((REPOSITORY / "docs/extending.md").read_text()))["pyproject.toml"]
+    assert sorted(re.findall(r'entry-points\."(.+?)"', announced)) == sorted(GROUPS)
+
+
+def test_the_package_of_the_page_is_installed_and_used(installed: Path) -> None:
+    ended = _run("-c", _PROGRAM, path=installed)
+    assert ended.returncode == 0, ended.stderr
+    told = json.loads(ended.stdout)
+    assert told["refused"] == []
+    assert told["found"] == ["energy", "half-difference", "large_tree", "least-used", "minutes", "outline", "plateau"]
+    assert told["stored"] == {"aging": "plateau", "whole_d": 7.0, "fades_d": 14}
+    assert told["weights"] == [1.0, 0.5, 0.0]
+    assert told["tree"] == [["/", 1.0], ["/physics", 3.0], ["/physics/alice", 1.0]]
+    assert told["written"] == "# outline\nphysics 3.0\n  alice 1.0\n"
+    assert told["notice"] == "Grid has 4,200 entries."
