@@ -11,11 +11,11 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from email.utils import parseaddr
-from smtplib import SMTPConnectError, SMTPRecipientsRefused, SMTPResponseException
 
 from django.conf import settings
 from django.core import signing
@@ -30,6 +30,7 @@ from django.utils.translation import ngettext
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.core.errors import FieldProblem, Invalid, NotAllowed, NotFound
+from apps.core.mail_server import ServerDown, is_down, is_free
 from apps.notices.kinds import kinds
 from apps.notices.models import Mail, Notice, Preference
 from apps.notices.selectors import NoticeLine, list_open_notices
@@ -84,7 +85,8 @@ def _person(actor: Actor) -> User:
 # --- Digests ----------------------------------------------------------------------------------------------------------
 logger = logging.getLogger(__name__)
 
-MOST_AT_ONCE = 200  # messages in one go; the next minute goes on
+MOST_AT_ONCE = 200  # messages in one round; the next one goes on
+MOST_S = 10.0  # no message is begun later in a round: it holds a worker that also computes priorities
 MOST_LINES = 50
 MOST_ATTEMPTS = 6  # at once, and 5, 15, 35, 75 and 155 minutes later
 _BACK_OFF = timedelta(minutes=5)
@@ -176,33 +178,24 @@ def send_mails(*, at: datetime) -> int:
     it.
     """
     n_sent = n_tried = 0
-    while sends_mail() and n_tried < MOST_AT_ONCE:
+    began_s = time.monotonic()
+    while sends_mail() and n_tried < MOST_AT_ONCE and time.monotonic() - began_s < MOST_S:
         with transaction.atomic():
             waiting = Mail.objects.select_for_update(skip_locked=True, of=("self",)).select_related("user")
             mail = waiting.filter(state=State.WAITING, due_at__lte=at).order_by("due_at", "pk").first()
-            if mail is None:
+            if mail is None or not is_free():
                 break
             n_tried += 1
             try:
                 n_sent += _send(mail, at)
-            except _ServerDown:
+            except ServerDown:
                 n_tried = MOST_AT_ONCE  # the others would wait as long for the same server; they go next time
             mail.save()
     return n_sent
 
 
-class _ServerDown(Exception):
-    """The mail server itself fails, rather than refusing one message."""
-
-
-def _is_down(error: Exception) -> bool:
-    """smtplib's refusals are OSErrors, too."""
-    is_refusal = isinstance(error, SMTPResponseException | SMTPRecipientsRefused)
-    return isinstance(error, SMTPConnectError) or (isinstance(error, OSError) and not is_refusal)
-
-
 def _send(mail: Mail, at: datetime) -> bool:
-    """The result is set on the row, which the caller stores. Raises _ServerDown, with the result set."""
+    """The result is set on the row, which the caller stores. Raises ServerDown, with the result set."""
     lines = _wanted(mail.user, at)
     news = [line for line in lines if key_of(line) in set(mail.told)]
     if not news or not mail.user.is_active or preference_of(mail.user).interval == Interval.OFF:
@@ -223,8 +216,8 @@ def _send(mail: Mail, at: datetime) -> bool:
         has_failed = mail.attempts >= MOST_ATTEMPTS
         mail.due_at = at + (_TOLD_AGAIN if has_failed else _BACK_OFF * 2 ** (mail.attempts - 1))
         mail.state = State.FAILED if has_failed else State.WAITING
-        if _is_down(error):
-            raise _ServerDown from error
+        if is_down(error):
+            raise ServerDown from error
         return False
     mail.state, mail.sent_at, mail.error = State.SENT, at, ""
     return True
