@@ -16,7 +16,7 @@ from apps.federation.tasks import fetch_due_mounts
 from apps.notices.tasks import evaluate_notices, send_notices
 from apps.priorities.serving import store
 from apps.priorities.tasks import recompute_stale
-from apps.runs.tasks import work_runs
+from apps.runs.tasks import sweep_runs, work_runs
 from apps.usage.tasks import collect_due_usage
 from tests.federation.conftest import feed, mounted, policy, subscription, vo
 from tests.monitoring.daemons import Watchers, watching
@@ -40,9 +40,16 @@ class Service:
     def work(self, *, workers: bool = True) -> None:
         self.monkeypatch.setenv("FAIRSHARE_CLOCK", self.at.isoformat())
         if workers:
-            for ring in (recompute_stale, collect_due_usage, fetch_due_mounts, work_runs, evaluate_notices):
+            for ring in (
+                recompute_stale,
+                collect_due_usage,
+                fetch_due_mounts,
+                work_runs,
+                evaluate_notices,
+                send_notices,
+            ):
                 ring()
-            send_notices()
+            sweep_runs()  # after what may have taken long
         store.poll()
 
 
