@@ -13,7 +13,10 @@ from apps.priorities.serving import store
 from apps.runs.models import Run
 from apps.usage.models import Source
 from tests.api.small_site import Site
+from tests.notices.hall import hall
 from tests.worlds import AT, forget_process
+
+__all__ = ["hall"]
 
 
 @pytest.fixture(autouse=True)
