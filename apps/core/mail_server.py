@@ -27,6 +27,7 @@ class _Bounded(smtplib.SMTP):
     """
 
     _watchdog: threading.Timer | None = None
+    _watched: socket.socket
     _is_over: threading.Event  # set when the watchdog ended the conversation
 
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
@@ -35,8 +36,8 @@ class _Bounded(smtplib.SMTP):
         sock: socket.socket = super()._get_socket(host, port, timeout / n_addresses)  # type: ignore[misc]
         sock.settimeout(timeout)
         left_s = max(timeout - (time.monotonic() - began_s), 0.0)
-        self._is_over = threading.Event()
-        self._watchdog = threading.Timer(left_s, _shut_down, [sock.dup(), self._is_over])
+        self._is_over, self._watched = threading.Event(), sock.dup()
+        self._watchdog = threading.Timer(left_s, _shut_down, [self._watched, self._is_over])
         self._watchdog.daemon = True
         self._watchdog.start()
         return sock
@@ -52,7 +53,7 @@ class _Bounded(smtplib.SMTP):
     def close(self) -> None:
         if self._watchdog is not None:
             self._watchdog.cancel()
-            self._watchdog.args[0].close()
+            self._watched.close()
             self._watchdog = None
         super().close()
 

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from email.utils import parseaddr
+from typing import Any
 
 from django.conf import settings
 from django.core import signing
@@ -81,5 +82,5 @@ def read_unsubscribe(token: str) -> tuple[User, bool]:
 def unsubscribe(token: str) -> None:
     """No more such mail; everything else stays as chosen. Safe to run twice."""
     user, is_statement = read_unsubscribe(token)
-    stopped = {"statements_since": None} if is_statement else {"interval": Preference.Interval.OFF}
+    stopped: dict[str, Any] = {"statements_since": None} if is_statement else {"interval": Preference.Interval.OFF}
     Preference.objects.update_or_create(user=user, defaults=stopped)
