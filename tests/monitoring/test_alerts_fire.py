@@ -230,7 +230,12 @@ def test_alerts_about_peers(
         publish(other)
         works.go_on(10 * MINUTE)
         watch.expect("FairsharePeerNeedsALook")
-        given = {"fingerprint": other.public.fingerprint, "reason": "Compared.", "at": works.at, "actor": COMMAND}
+        given: dict[str, Any] = {
+            "fingerprint": other.public.fingerprint,
+            "reason": "Compared.",
+            "at": works.at,
+            "actor": COMMAND,
+        }
         control.trust_key(kind="mount", remote_id=mounted.pk, **given)
         control.trust_key(kind="subscription", remote_id=subscription.pk, **given)
         works.go_on(10 * MINUTE)
