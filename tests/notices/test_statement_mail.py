@@ -77,10 +77,10 @@ def test_who_asked_gets_the_newest_closed_month_once(people: dict[str, User], ha
     page = get_statements(
         policy_slug="hall", uid=uid(hall, "/physics"), month="2026-10", actor=Actor(people["pia"], "page")
     )
-    used = page.chosen.figures.used / 3600
-    assert (
-        f"/physics\n  entitled {number(page.chosen.figures.entitled / 3600, 0)}, used {number(used, 0)}, " in sent.body
-    )
+    figures = page.chosen.figures
+    assert figures is not None
+    entitled, used = (number(core_s / 3600, 0) for core_s in (figures.entitled, figures.used))
+    assert f"/physics\n  entitled {entitled}, used {used}, " in sent.body
     assert "/biology" not in sent.body
     link = re.search(r"https://fairshare.example.org(/policy/hall/n/\S+)", sent.body)
     assert link
