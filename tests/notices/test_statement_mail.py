@@ -80,7 +80,7 @@ def test_who_asked_gets_the_newest_closed_month_once(people: dict[str, User], ha
     figures = page.chosen.figures
     assert figures is not None
     entitled, used = (number(core_s / 3600, 0) for core_s in (figures.entitled, figures.used))
-    assert f"/physics\n  entitled {entitled}, used {used}, " in sent.body
+    assert f"/physics\n  Entitled {entitled}, Used {used}, " in sent.body
     assert "/biology" not in sent.body
     link = re.search(r"https://fairshare.example.org(/policy/hall/n/\S+)", sent.body)
     assert link
@@ -95,7 +95,7 @@ def test_who_runs_jobs_gets_the_own_entry(people: dict[str, User]) -> None:
     want(people["ben"])
     close_months(at=AT)
     assert send_notices() == 1
-    assert "/physics/alice\n  entitled " in to(people["alice"])[0].body
+    assert "/physics/alice\n  Entitled " in to(people["alice"])[0].body
     assert to(people["ben"]) == [], "nothing is seen, so nothing is sent"
 
 

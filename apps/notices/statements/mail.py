@@ -103,15 +103,15 @@ def _amounts(line: StatementLine) -> str:
     if line.is_suppressed:
         return _("not shown")
     if line.figures is None:
-        return _("no statement")
+        return UNKNOWN
     figures = line.figures
     amounts = [
-        (_("entitled"), figures.entitled),
-        (_("used"), figures.used),
-        (_("lent"), figures.lent),
-        (_("missed"), figures.missed),
-        (_("unclear"), figures.unclear),
-        (_("borrowed"), figures.borrowed),
+        (_("Entitled"), figures.entitled),
+        (_("Used"), figures.used),
+        (_("Lent"), figures.lent),
+        (_("Missed"), figures.missed),
+        (_("Unclear"), figures.unclear),
+        (_("Borrowed"), figures.borrowed),
     ]
     return ", ".join(f"{word} {_hours(amount)}" for word, amount in amounts)
 
