@@ -67,7 +67,9 @@ FAIRSHARE_CLOSE_OPEN_DAYS = env_int("FAIRSHARE_CLOSE_OPEN_DAYS", default=30, max
 # --- How people are written to ---------------------------------------------------------------------------------------
 FAIRSHARE_URL = env_url("FAIRSHARE_URL")  # where links in mail and webhooks lead
 FAIRSHARE_EMAIL = env_choice("FAIRSHARE_EMAIL", ("off", "console", "smtp"))
-EMAIL_BACKEND = f"django.core.mail.backends.{'smtp' if FAIRSHARE_EMAIL == 'smtp' else 'console'}.EmailBackend"
+EMAIL_BACKEND = (
+    f"{'apps.core.mail_server' if FAIRSHARE_EMAIL == 'smtp' else 'django.core.mail.backends.console'}.EmailBackend"
+)
 DEFAULT_FROM_EMAIL = env_str("FAIRSHARE_EMAIL_FROM", default="fairshare@localhost")
 EMAIL_HOST = env_str("FAIRSHARE_EMAIL_HOST", default="localhost")
 EMAIL_PORT = env_int("FAIRSHARE_EMAIL_PORT", default=587, minimum=1)
@@ -75,7 +77,7 @@ EMAIL_HOST_USER = env_str("FAIRSHARE_EMAIL_USER", default="")
 EMAIL_HOST_PASSWORD = env_str("FAIRSHARE_EMAIL_PASSWORD", default="")
 FAIRSHARE_EMAIL_TLS = env_choice("FAIRSHARE_EMAIL_TLS", ("start", "whole", "none"))
 EMAIL_USE_TLS, EMAIL_USE_SSL = FAIRSHARE_EMAIL_TLS == "start", FAIRSHARE_EMAIL_TLS == "whole"
-EMAIL_TIMEOUT = 20  # s
+EMAIL_TIMEOUT = 20  # s, from the connection to the end of a message
 
 # --- Applications ----------------------------------------------------------------------------------------------------
 INSTALLED_APPS = [

@@ -8,17 +8,13 @@ then.
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import re
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from email.utils import parseaddr
-from smtplib import SMTPConnectError, SMTPRecipientsRefused, SMTPResponseException
 
 from django.conf import settings
-from django.core import signing
 from django.core.exceptions import ValidationError
 from django.core.mail import EmailMessage
 from django.core.validators import validate_email
@@ -29,10 +25,13 @@ from django.utils.translation import ngettext
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
-from apps.core.errors import FieldProblem, Invalid, NotAllowed, NotFound
+from apps.core.errors import FieldProblem, Invalid, NotAllowed
+from apps.core.mail_server import ServerDown, is_down, is_free
 from apps.notices.kinds import kinds
+from apps.notices.mail_message import address, make_message, one_line
 from apps.notices.models import Mail, Notice, Preference
 from apps.notices.selectors import NoticeLine, list_open_notices
+from apps.notices.statements import mail as statement_mail
 
 
 # --- Private mail settings --------------------------------------------------------------------------------------------
@@ -75,6 +74,15 @@ def set_preference(*, interval: str, hour: int, muted: Sequence[str], actor: Act
     return Preference.objects.update_or_create(user=user, defaults=given)[0]
 
 
+def want_statements(*, wanted: bool, at: datetime, actor: Actor) -> None:
+    """Monthly statements by mail: of the months that are closed from now on, or none any more."""
+    user = _person(actor)
+    row, _is_new = Preference.objects.get_or_create(user=user)
+    if wanted != (row.statements_since is not None):
+        row.statements_since = at if wanted else None
+        row.save(update_fields=["statements_since"])
+
+
 def _person(actor: Actor) -> User:
     if actor.user is None or actor.token is not None:
         raise NotAllowed("People choose for themselves how they are written to: sign in.", code="session_only")
@@ -84,7 +92,8 @@ def _person(actor: Actor) -> User:
 # --- Digests ----------------------------------------------------------------------------------------------------------
 logger = logging.getLogger(__name__)
 
-MOST_AT_ONCE = 200  # messages in one go; the next minute goes on
+MOST_AT_ONCE = 200  # messages in one round; the next one goes on
+MOST_S = 10.0  # no message is begun later in a round: it holds a worker that also computes priorities
 MOST_LINES = 50
 MOST_ATTEMPTS = 6  # at once, and 5, 15, 35, 75 and 155 minutes later
 _BACK_OFF = timedelta(minutes=5)
@@ -92,8 +101,6 @@ _TOLD_AGAIN = timedelta(days=1)  # of a failed immediate message, where nothing 
 _KEPT = timedelta(days=90)
 _AT_ONCE = "at "  # how the period of an immediate message begins
 _LONGEST_SUBJECT = 120  # characters of a sentence
-_SALT = "notices.unsubscribe"
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\s]+")
 Interval, State = Preference.Interval, Mail.State
 
 
@@ -102,9 +109,9 @@ def plan_mails(*, at: datetime) -> int:
     if not sends_mail():
         return 0
     Mail.objects.filter(created_at__lt=at - _KEPT, told=[]).delete()
+    n_planned = statement_mail.plan_statements(at=at)
     if not Notice.objects.filter(closed_at=None).exists():
-        return 0
-    n_planned = 0
+        return n_planned
     for n_seen, (user, period) in enumerate(_due(at)):
         if n_seen == MOST_AT_ONCE:
             break
@@ -176,43 +183,34 @@ def send_mails(*, at: datetime) -> int:
     it.
     """
     n_sent = n_tried = 0
-    while sends_mail() and n_tried < MOST_AT_ONCE:
+    began_s = time.monotonic()
+    while sends_mail() and n_tried < MOST_AT_ONCE and time.monotonic() - began_s < MOST_S:
         with transaction.atomic():
             waiting = Mail.objects.select_for_update(skip_locked=True, of=("self",)).select_related("user")
             mail = waiting.filter(state=State.WAITING, due_at__lte=at).order_by("due_at", "pk").first()
-            if mail is None:
+            if mail is None or not is_free():
                 break
             n_tried += 1
             try:
                 n_sent += _send(mail, at)
-            except _ServerDown:
+            except ServerDown:
                 n_tried = MOST_AT_ONCE  # the others would wait as long for the same server; they go next time
             mail.save()
     return n_sent
 
 
-class _ServerDown(Exception):
-    """The mail server itself fails, rather than refusing one message."""
-
-
-def _is_down(error: Exception) -> bool:
-    """smtplib's refusals are OSErrors, too."""
-    is_refusal = isinstance(error, SMTPResponseException | SMTPRecipientsRefused)
-    return isinstance(error, SMTPConnectError) or (isinstance(error, OSError) and not is_refusal)
-
-
 def _send(mail: Mail, at: datetime) -> bool:
-    """The result is set on the row, which the caller stores. Raises _ServerDown, with the result set."""
-    lines = _wanted(mail.user, at)
-    news = [line for line in lines if key_of(line) in set(mail.told)]
-    if not news or not mail.user.is_active or preference_of(mail.user).interval == Interval.OFF:
+    """The result is set on the row, which the caller stores. Raises ServerDown, with the result set."""
+    compose = statement_mail.compose if mail.is_statement else _compose
+    message = compose(mail, at) if mail.user.is_active else None
+    if message is None:
         mail.state = State.EMPTY
         return False
     try:
         validate_email(mail.user.email)
         if not mail.user.email.isprintable():  # Django's check lets line ends of other alphabets pass
             raise ValidationError("The address is none.")
-        written(mail, lines, news).send(fail_silently=False)
+        message.send(fail_silently=False)
     except ValidationError:
         mail.state, mail.error, mail.due_at = State.FAILED, "The address is none.", at + _TOLD_AGAIN
         return False
@@ -223,30 +221,24 @@ def _send(mail: Mail, at: datetime) -> bool:
         has_failed = mail.attempts >= MOST_ATTEMPTS
         mail.due_at = at + (_TOLD_AGAIN if has_failed else _BACK_OFF * 2 ** (mail.attempts - 1))
         mail.state = State.FAILED if has_failed else State.WAITING
-        if _is_down(error):
-            raise _ServerDown from error
+        if is_down(error):
+            raise ServerDown from error
         return False
     mail.state, mail.sent_at, mail.error = State.SENT, at, ""
     return True
 
 
-def written(mail: Mail, lines: list[NoticeLine], news: list[NoticeLine]) -> EmailMessage:
-    """The message: plain text, no numbers its reader couldn't see, no secrets. An immediate one has only the news."""
+def _compose(mail: Mail, at: datetime) -> EmailMessage | None:
+    """By the reader's rights of now; None where nothing is left to report. An immediate message has only the news."""
+    lines = _wanted(mail.user, at)
+    news = [line for line in lines if key_of(line) in set(mail.told)]
+    if not news or preference_of(mail.user).interval == Interval.OFF:
+        return None
     known = {line.notice.pk for line in news}
     older = [] if mail.period.startswith(_AT_ONCE) else [line for line in lines if line.notice.pk not in known]
-    stop = unsubscribe_address(mail.user)
-    parts = [_listed(_("New"), news), _listed(_("Still open and unread"), older), _closing(stop)]
-    headers = {"Message-ID": message_id(mail), "Auto-Submitted": "auto-generated"}
-    if settings.FAIRSHARE_URL:
-        headers["List-Unsubscribe"] = f"<{stop}>"
-        headers["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"  # RFC 8058
-    return EmailMessage(
-        subject=_subject(news),
-        body="\n\n".join(filter(None, parts)) + "\n",
-        from_email=settings.DEFAULT_FROM_EMAIL,
-        to=[mail.user.email],
-        headers=headers,
-    )
+    parts = [_listed(_("New"), news), _listed(_("Still open and unread"), older)]
+    parts.append(_("All of them: %(address)s") % {"address": address("/notices/")})
+    return make_message(mail, _subject(news), parts)
 
 
 def _subject(news: list[NoticeLine]) -> str:
@@ -255,23 +247,7 @@ def _subject(news: list[NoticeLine]) -> str:
     first = text if len(text) <= _LONGEST_SUBJECT else f"{text[:_LONGEST_SUBJECT]}…"
     if n > 1:
         first = ngettext("%(n)s new notice", "%(n)s new notices", n) % {"n": n} + f": {first}"
-    return one_line(f"[{settings.FAIRSHARE_SITE}] {first}")
-
-
-def message_id(mail: Mail) -> str:
-    """An id that stays for every attempt."""
-    key = f"{settings.SECRET_KEY}:{mail.pk}:{mail.user_id}:{mail.period}"
-    host = parseaddr(settings.DEFAULT_FROM_EMAIL)[1].rpartition("@")[2] or "localhost"
-    return f"<notices.{mail.pk}.{hashlib.sha256(key.encode()).hexdigest()[:24]}@{host}>"
-
-
-def one_line(text: str) -> str:
-    """Without anything that begins a line or a header of its own."""
-    return _CONTROL.sub(" ", text).strip()[:500]
-
-
-def address(path: str) -> str:
-    return f"{settings.FAIRSHARE_URL.rstrip('/')}{path}" if settings.FAIRSHARE_URL else path
+    return first
 
 
 def _listed(title: str, lines: list[NoticeLine]) -> str:
@@ -283,37 +259,3 @@ def _listed(title: str, lines: list[NoticeLine]) -> str:
     if len(lines) > MOST_LINES:
         told.append(_("- and %(n)s more") % {"n": len(lines) - MOST_LINES})
     return "\n".join([f"{title}:", *told])
-
-
-def _closing(stop: str) -> str:
-    return "\n".join(
-        [
-            _("All of them: %(address)s") % {"address": address("/notices/")},
-            _("Mail settings: %(address)s") % {"address": address("/notices/mail/")},
-            _("Unsubscribe: %(address)s") % {"address": stop},
-        ]
-    )
-
-
-# --- Unsubscribing ----------------------------------------------------------------------------------------------------
-def unsubscribe_address(user: User) -> str:
-    """A signed link that stops this person's mail without sign-in, and does nothing else; it stays valid."""
-    return address(f"/notices/unsubscribe/{signing.dumps(user.pk, salt=_SALT)}/")
-
-
-def read_unsubscribe(token: str) -> User:
-    """Whose mail the link stops. Raises NotFound."""
-    try:
-        number = signing.loads(token, salt=_SALT)
-    except signing.BadSignature:
-        number = None
-    user = User.objects.filter(pk=number, is_active=True).first() if isinstance(number, int) else None
-    if user is None:
-        raise NotFound(_("This link is not valid."))
-    return user
-
-
-def unsubscribe(token: str) -> None:
-    """No more mail about notices; hour and kinds stay as chosen. Safe to run twice."""
-    user = read_unsubscribe(token)
-    Preference.objects.update_or_create(user=user, defaults={"interval": Interval.OFF})

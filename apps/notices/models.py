@@ -107,6 +107,7 @@ class Preference(models.Model):
     interval = models.CharField(max_length=8, choices=Interval.choices, default=Interval.DAILY)
     hour = models.PositiveSmallIntegerField(default=8)  # in FAIRSHARE_TIME_ZONE
     muted = ArrayField(models.CharField(max_length=32), default=list)  # kinds that are left out of mail
+    statements_since = models.DateTimeField(null=True)  # monthly statements of what is closed later; None sends none
 
     class Meta:
         constraints = [models.CheckConstraint(condition=Q(hour__lte=23), name="notices_preference_hour")]
@@ -125,7 +126,10 @@ class Mail(models.Model):
         FAILED = "failed", "Failed"
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="notice_mails")
-    period = models.CharField(max_length=40)  # 2026-11-20, 2026-W47, or the instant of the news in an immediate mail
+    STATEMENT = "statement "  # how the period of a statement begins
+
+    # 2026-11-20, 2026-W47, the instant of the news in an immediate mail, or month and policy of a statement.
+    period = models.CharField(max_length=40)
     told = models.JSONField(default=list)  # the news in it, so that no later message repeats them
     state = models.CharField(max_length=8, choices=State.choices, default=State.WAITING)
     attempts = models.PositiveSmallIntegerField(default=0)
@@ -140,6 +144,10 @@ class Mail(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user_id} {self.period} {self.state}"
+
+    @property
+    def is_statement(self) -> bool:
+        return self.period.startswith(self.STATEMENT)
 
 
 class Webhook(models.Model):

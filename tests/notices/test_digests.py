@@ -24,25 +24,11 @@ from apps.notices.digests import plan_mails, send_mails, set_preference
 from apps.notices.evaluation import evaluate
 from apps.notices.models import Mail, Notice, Preference
 from apps.policies.models import Grant
-from apps.usage.models import Source
 from tests.api.small_site import Site
 from tests.sign_in import sign_in
 from tests.worlds import AT
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-
-
-@pytest.fixture
-def told(computed: Site, settings: Any) -> Site:
-    """A late source for the administrator; a role of pia that ends. Both have addresses, ben has no notices."""
-    settings.FAIRSHARE_EMAIL, settings.FAIRSHARE_URL = "smtp", "https://fairshare.example.org"
-    settings.FAIRSHARE_SITE, settings.DEFAULT_FROM_EMAIL = "abisko", "Fairshare <fairshare@example.org>"
-    for user in (computed.admin, computed.pia, computed.ben):
-        User.objects.filter(pk=user.pk).update(email=f"{user.username}@example.org")
-    Source.objects.update(expected_every_s=3600, last_received_at=AT - 9 * HOUR)
-    Grant.objects.filter(user=computed.pia).update(expires_at=AT + 20 * DAY)
-    evaluate(at=AT)
-    return computed
 
 
 def deliver(at: Any) -> int:

@@ -24,6 +24,7 @@ from apps.accounts.audit_log import record
 from apps.accounts.models import Identity, PasswordReset, User
 from apps.accounts.sign_in.sessions import drop_sessions
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
+from apps.core.mail_server import ServerDown, is_down, is_free
 
 logger = logging.getLogger(__name__)
 
@@ -135,20 +136,24 @@ def _plan_reset(user: User, at: datetime) -> None:
 def send_resets(*, at: datetime) -> int:
     """Send what is asked for; returns how many mails went out. Tried again for an hour, which a link would hold."""
     PasswordReset.objects.filter(asked_at__lt=at - _KEPT).delete()
-    n_sent = 0
-    for _attempt in range(_MOST_AT_ONCE):
+    n_sent = n_tried = 0
+    while n_tried < _MOST_AT_ONCE:
         with transaction.atomic():
             waiting = PasswordReset.objects.select_for_update(skip_locked=True, of=("self",)).select_related("user")
             asked = waiting.filter(ended_at=None, due_at__lte=at).order_by("due_at", "pk").first()
-            if asked is None:
+            if asked is None or not is_free():
                 break
-            n_sent += _send_reset(asked, at)
+            n_tried += 1
+            try:
+                n_sent += _send_reset(asked, at)
+            except ServerDown:
+                n_tried = _MOST_AT_ONCE  # the others would wait as long for the same server; they go next time
             asked.save()
     return n_sent
 
 
 def _send_reset(asked: PasswordReset, at: datetime) -> bool:
-    """The result is set on the row, which the caller stores."""
+    """The result is set on the row, which the caller stores. Raises ServerDown, with the result set."""
     user = asked.user
     asked.ended_at = at
     if at - asked.asked_at > _GIVEN_UP or not user.is_active or not user.has_usable_password():
@@ -162,6 +167,8 @@ def _send_reset(asked: PasswordReset, at: datetime) -> bool:
         logger.warning("The mail of password reset %s can't be sent now: %s", asked.pk, type(error).__name__)
         asked.attempts += 1
         asked.ended_at, asked.due_at = None, at + _BACK_OFF * 2 ** (asked.attempts - 1)
+        if is_down(error):
+            raise ServerDown from error
         return False
     return True
 

@@ -21,7 +21,7 @@ from apps.core.errors import Conflict, Invalid, NotAllowed, Stale
 from apps.dashboard.notices.forms import MailForm, WebhookForm
 from apps.dashboard.notices.rule_views import divided_policies, entry_uid
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
-from apps.notices import digests
+from apps.notices import digests, mail_message
 from apps.notices import webhooks as room
 from apps.notices.kinds import kinds
 from apps.notices.models import Delivery
@@ -37,7 +37,9 @@ def mail(request: HttpRequest) -> HttpResponse:
     found = digests.get_mail_settings(actor=actor)
     chosen = found.preference
     wanted = [name for name in kinds() if name not in chosen.muted]
-    form = MailForm(request.POST or None, initial={"interval": chosen.interval, "hour": chosen.hour, "kinds": wanted})
+    initial: dict[str, Any] = {"interval": chosen.interval, "hour": chosen.hour, "kinds": wanted}
+    initial["statements"] = chosen.statements_since is not None
+    form = MailForm(request.POST or None, initial=initial)
     if request.method == "POST" and form.is_valid():
         given = form.cleaned_data
         try:
@@ -45,6 +47,7 @@ def mail(request: HttpRequest) -> HttpResponse:
         except Invalid as error:
             form.add_refusal(error)
         else:
+            digests.want_statements(wanted=given["statements"], at=clock.now(), actor=actor)
             messages.success(request, _("Saved"))
             return SeeOther(reverse("dashboard:notice-mail"))
     notices = reverse("dashboard:notices")
@@ -66,10 +69,11 @@ def unsubscribe(request: HttpRequest, token: str) -> HttpResponse:
 
     The signed link is all that is needed, so no session and no form token is.
     """
-    digests.read_unsubscribe(token)
+    _user, is_statement = mail_message.read_unsubscribe(token)
     if request.method == "POST":
-        digests.unsubscribe(token)
-    return render(request, "dashboard/notices/unsubscribe.html", {"is_done": request.method == "POST"})
+        mail_message.unsubscribe(token)
+    context = {"is_done": request.method == "POST", "is_statement": is_statement}
+    return render(request, "dashboard/notices/unsubscribe.html", context)
 
 
 # --- Webhooks ---------------------------------------------------------------------------------------------------------

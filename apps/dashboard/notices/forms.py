@@ -111,6 +111,7 @@ class MailForm(RefusedForm):
         required=False,
         widget=forms.CheckboxSelectMultiple,
     )
+    statements = forms.BooleanField(label=_("Monthly statement by mail"), required=False)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

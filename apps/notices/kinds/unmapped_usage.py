@@ -21,13 +21,18 @@ if TYPE_CHECKING:
 
 
 def find(place: PolicyPlace) -> Iterable[Finding]:
-    """In the newest snapshot: unmapped / (mapped + unmapped), in the policy's metric and window."""
+    """In the newest snapshot: unmapped / (mapped + unmapped), in the policy's metric and window.
+
+    Nothing for a policy without entries: there is nothing to map accounts to yet.
+    """
     terms = place.terms_at(0)
     if terms is None:
         return
     try:
         newest = store.newest(place.policy.slug)
     except Unavailable:
+        return
+    if len(newest.tree) == 1:
         return
     rows = UnmappedUsage.objects.filter(snapshot_id=newest.snapshot_id).aggregate(n=Count("pk"), usage=Sum("usage"))
     unmapped = float(rows["usage"] or 0.0)

@@ -1,0 +1,56 @@
+"""Prometheus' own tool reads the shipped rules, and its unit tests take every alert from quiet to firing to over."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.monitoring.daemons import RULES, program, rules_without_waiting
+
+HERE = Path(__file__).parent
+UNIT_TESTS = sorted(HERE.glob("*.test.yml"))
+
+
+def promtool(*arguments: str | Path) -> str:
+    command = [program("promtool", "prometheus"), *map(str, arguments)]
+    done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def names_of(rules: str) -> list[str]:
+    return [rule["alert"] for group in yaml.safe_load(rules)["groups"] for rule in group["rules"]]
+
+
+def test_prometheus_reads_the_rules() -> None:
+    rules = names_of(RULES.read_text(encoding="utf-8"))
+    assert f"{len(rules)} rules found" in promtool("check", "rules", RULES)
+
+
+def test_each_alert_waits_fires_and_is_over() -> None:
+    said = promtool("test", "rules", *(path.name for path in UNIT_TESTS))
+    assert said.count("SUCCESS") == len(UNIT_TESTS) == 2
+
+
+def test_each_alert_has_such_a_test() -> None:
+    cases: dict[str, list[bool]] = {}
+    for path in UNIT_TESTS:
+        tests: list[dict[str, Any]] = yaml.safe_load(path.read_text(encoding="utf-8"))["tests"]
+        for case in (case for test in tests for case in test["alert_rule_test"]):
+            cases.setdefault(case["alertname"], []).append(bool(case["exp_alerts"]))
+    rules = names_of(RULES.read_text(encoding="utf-8"))
+    assert sorted(cases) == sorted(rules)
+    for name, fires in cases.items():
+        assert fires[:3] == [False, True, False], name
+
+
+def test_the_copy_that_does_not_wait_differs_in_nothing_else() -> None:
+    shipped, copy = yaml.safe_load(RULES.read_text(encoding="utf-8")), yaml.safe_load(rules_without_waiting())
+    assert {rule["for"] for rule in copy["groups"][0]["rules"]} == {"0s"}
+    for group in shipped["groups"]:
+        for rule in group["rules"]:
+            rule["for"] = "0s"
+    assert copy == shipped

@@ -1,0 +1,194 @@
+"""Mail through a real server that dies, refuses and hangs: nothing lost, nothing twice, nobody waits for it long."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from django.db import connection
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import PasswordReset, User
+from apps.accounts.sign_in.passwords import ask_reset
+from apps.accounts.tasks import send_password_resets
+from apps.core import mail_server as product
+from apps.notices import digests
+from apps.notices.digests import set_preference
+from apps.notices.models import Mail
+from apps.notices.tasks import send_notices
+from tests.api.small_site import Site
+from tests.notices.mail_server import MailServer, mail_server
+from tests.worlds import AT
+
+HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
+BOUND_S = 0.3  # twenty seconds in production
+PATIENCE_S = 10.0  # of the test: a wait without bound takes for ever
+
+
+@pytest.fixture
+def server(settings: Any) -> Iterator[MailServer]:
+    with mail_server() as found:
+        settings.EMAIL_BACKEND = "apps.core.mail_server.EmailBackend"
+        settings.EMAIL_HOST, settings.EMAIL_PORT, settings.EMAIL_TIMEOUT = "127.0.0.1", found.port, BOUND_S
+        settings.EMAIL_USE_TLS = settings.EMAIL_USE_SSL = False
+        yield found
+
+
+class Schedule:
+    """The service's own tasks at the instants of its clock."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.monkeypatch = monkeypatch
+        self.at = AT
+
+    def round(self, at: datetime) -> int:
+        self.at = at
+        self.monkeypatch.setenv("FAIRSHARE_CLOCK", at.isoformat())
+        return send_notices()
+
+    def go_on(self, duration: timedelta, step: timedelta = 10 * MINUTE) -> None:
+        for _n in range(duration // step):
+            self.round(self.at)
+            self.at += step
+
+
+@pytest.fixture
+def schedule(monkeypatch: pytest.MonkeyPatch) -> Schedule:
+    return Schedule(monkeypatch)
+
+
+def news_in(messages: list[Any]) -> Counter[str]:
+    """The links under *New* of all messages, by how often each came."""
+    texts = [message.get_content().split("Still open")[0] for message in messages]
+    return Counter(link for text in texts for link in re.findall(r"/notices/\d+/", text))
+
+
+def assert_complete(server: MailServer) -> None:
+    """Each person has each of the news once, in one message."""
+    for name, n in (("admin", 2), ("pia", 1), ("ben", 0)):
+        found = news_in(server.to(name))
+        assert (len(found), set(found.values()) <= {1}) == (n, True), (name, found)
+    ids = Counter(message["Message-ID"] for message in server.accepted)
+    assert set(ids.values()) == {1}
+
+
+@pytest.mark.parametrize("interval", ["daily", "at_once"])
+def test_two_dead_hours(told: Site, server: MailServer, schedule: Schedule, interval: str) -> None:
+    set_preference(interval=interval, hour=8, muted=[], actor=Actor(told.pia, "page"))
+    server.stop()
+    schedule.go_on(2 * HOUR)
+    assert server.accepted == []
+    server.start()
+    schedule.go_on(2 * HOUR)
+    assert_complete(server)
+
+
+@pytest.mark.parametrize("code", [451, 550])
+def test_recipients_that_are_refused_hold_nobody_else_up(
+    told: Site, server: MailServer, schedule: Schedule, code: int
+) -> None:
+    server.refused = {"admin@example.org": code}
+    assert schedule.round(AT) == 1
+    assert [len(server.to(name)) for name in ("admin", "pia")] == [0, 1]
+    schedule.go_on(HOUR)
+    server.refused = {}
+    schedule.go_on(HOUR)
+    assert_complete(server)
+
+
+def test_a_server_that_closes_is_asked_once_a_round(told: Site, server: MailServer, schedule: Schedule) -> None:
+    """421 is no refusal of one message: it would be the answer to each."""
+    server.refused = {"admin@example.org": 421, "pia@example.org": 421}
+    assert schedule.round(AT) == 0
+    assert server.n_conversations == 1
+
+
+@pytest.mark.parametrize("trickles", [False, True], ids=["silent", "trickles"])
+@pytest.mark.parametrize("command", ["connection", "RCPT", "DATA", "end"])
+def test_a_server_that_hangs_is_left_in_time(
+    told: Site, server: MailServer, schedule: Schedule, command: str, trickles: bool
+) -> None:
+    server.hangs_at, server.trickles = command, trickles
+    began_s = time.monotonic()
+    assert schedule.round(AT) == 0
+    assert time.monotonic() - began_s < PATIENCE_S
+    assert server.n_conversations == 1, "the others would wait as long"
+    assert server.accepted == []
+    server.hangs_at = ""
+    schedule.go_on(20 * MINUTE)
+    assert_complete(server)
+
+
+@pytest.mark.parametrize("trickles", [False, True], ids=["silent", "trickles"])
+def test_what_was_accepted_is_sent_whatever_follows(
+    told: Site, server: MailServer, schedule: Schedule, trickles: bool
+) -> None:
+    server.hangs_at, server.trickles = "QUIT", trickles
+    schedule.go_on(20 * MINUTE)
+    assert_complete(server)
+    assert set(Mail.objects.exclude(state="empty").values_list("state", "attempts")) == {("sent", 0)}
+
+
+def test_a_bad_afternoon(told: Site, server: MailServer, schedule: Schedule) -> None:
+    """Dead, then refusing one, then hanging, then dead for two hours: more than a message is tried for."""
+    set_preference(interval="at_once", hour=8, muted=[], actor=Actor(told.admin, "page"))
+    server.stop()
+    schedule.go_on(HOUR)
+    server.refused = {"pia@example.org": 451, "admin@example.org": 451}
+    server.start()
+    schedule.go_on(HOUR)
+    server.refused, server.hangs_at = {}, "DATA"
+    schedule.go_on(HOUR, step=30 * MINUTE)
+    server.stop()
+    schedule.go_on(2 * HOUR)
+    server.hangs_at = ""
+    server.start()
+    schedule.go_on(28 * HOUR, step=2 * HOUR)
+    assert_complete(server)
+
+
+def test_a_slow_server_gets_a_few_messages_a_round(
+    told: Site, server: MailServer, schedule: Schedule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A round holds a worker that also computes priorities."""
+    monkeypatch.setattr(digests, "MOST_S", 0.0)
+    assert schedule.round(AT) == 0
+    assert server.n_conversations == 0
+    monkeypatch.undo()
+    schedule.monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
+    assert send_notices() == 2
+
+
+def test_one_worker_at_a_time_talks_to_the_server(told: Site, server: MailServer, schedule: Schedule) -> None:
+    given = connection.settings_dict
+    named = {"host": given["HOST"], "port": given["PORT"] or None, "user": given["USER"], "password": given["PASSWORD"]}
+    with psycopg.connect(dbname=given["NAME"], **{k: v for k, v in named.items() if v}) as other:
+        other.execute("SELECT pg_advisory_xact_lock(%s)", [product._LOCK])
+        assert schedule.round(AT) == 0
+        assert server.n_conversations == 0
+    assert schedule.round(AT) == 2
+
+
+def test_links_for_new_passwords_wait_for_a_server_that_hangs_once_a_round(
+    told: Site, server: MailServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("admin", "pia", "ben"):
+        user = User.objects.get(username=name)
+        user.set_password("a long one that nobody knows")
+        user.save()
+        ask_reset(address=user.email, at=AT)
+    server.hangs_at = "connection"
+    for n in (1, 2):
+        assert send_password_resets() == 0
+        assert server.n_conversations == n
+    server.hangs_at = ""
+    monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + 2 * MINUTE).isoformat())
+    assert send_password_resets() == 3
+    assert [len(server.to(name)) for name in ("admin", "pia", "ben")] == [1, 1, 1]
+    assert not PasswordReset.objects.filter(ended_at=None).exists()
