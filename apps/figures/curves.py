@@ -308,7 +308,7 @@ def profile_figure(own: str, asked: ProfileAsked, query: QueryDict, *, policy: s
         labels=[EndLabel(float(curves[name][-1]), name, colors[name]) for name in shown],
         controls=_profile_controls(own, asked, query, colors),
         file=f"fairshare_{policy}_operator_{own}_{asked.target:g}",
-        caption=_("%(policy)s, target %(target)s") % {"policy": policy, "target": percent(target)},
+        caption=_("%(actual)s, target %(target)s") % {"actual": policy, "target": percent(target)},
         extra={"slides": TARGET},
     )
 

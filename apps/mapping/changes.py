@@ -169,7 +169,7 @@ class Restore:
         gone = [uid for uid in places.values() if uid is not None and rights.tree.index_of_uid(uid) is None]
         gone += [rule.target_uid for rule in before.rules if rights.tree.index_of_uid(rule.target_uid) is None]
         if gone:
-            message = _("%(n)d target entries of that version are archived: restore them first.")
+            message = _("%(n)s target entries of that version are archived: restore them first.")
             raise Conflict(message % {"n": len(set(gone))}, code="entry_gone")
         stated = [rule.stated for rule in before.rules]
         return Wanted(before.rules if stated != [rule.stated for rule in state.rules] else None, places)
@@ -319,7 +319,7 @@ def _refuse_taken(rights: MapRights, edit: Assign, moves: Sequence[Move]) -> Non
     if not rights.may_map(0):
         unfit |= {move.account for move in moves if not move.was_free and not rights.may_map(move.before)}
     if unfit:
-        message = _("must be free accounts: %(n)d of them don’t exist, or count elsewhere")
+        message = _("must be free accounts: %(n)s of them don’t exist, or count elsewhere")
         raise _invalid("accounts", message % {"n": len(unfit)})
 
 
@@ -338,7 +338,7 @@ def _make(plan: Plan, edit: Edit, reason: str, *, at: datetime, actor: Actor) ->
         policy_slug=policy.slug,
         reason=reason,
         entry_uid=next(iter(ends)) if len(ends) == 1 and rules is None else None,
-        subject=_("version %(n)d of the mapping") % {"n": number},
+        subject=_("version %(n)s of the mapping") % {"n": number},
         details={
             "version": number,
             "n_moved": len(plan.moves),

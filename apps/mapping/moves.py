@@ -219,12 +219,12 @@ def _accounts_of_others(n: int) -> str:
     """By the rule of five: a count of others reveals them."""
     smallest = settings.FAIRSHARE_SMALLEST_GROUP
     if n < smallest:
-        return _("Fewer than %(n)d accounts") % {"n": smallest}
+        return _("Fewer than %(n)s accounts") % {"n": smallest}
     return _accounts(n)
 
 
 def _accounts(n: int) -> str:
-    return ngettext("%(n)d account", "%(n)d accounts", n) % {"n": n}
+    return ngettext("%(n)s account", "%(n)s accounts", n) % {"n": n}
 
 
 def refusal_of_rules(rights: MapRights, before: Sequence[Rule], after: Sequence[Rule]) -> Refusal | None:

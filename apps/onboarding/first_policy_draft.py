@@ -214,7 +214,7 @@ def decide_accounts(*, version: int, decisions: Sequence[dict[str, str]], at: da
         if problems:
             raise Invalid(f"{problems[0].where} {problems[0].message}.", code="no_such_entry", fields=problems)
         if len(kept) > MOST_DECISIONS:
-            raise Invalid(_("Map at most %(n)d accounts manually; use rules for more.") % {"n": MOST_DECISIONS})
+            raise Invalid(_("Map at most %(n)s accounts manually; use rules for more.") % {"n": MOST_DECISIONS})
         details = {"n_decided": len(decisions), "n_kept": len(kept)}
         audit.record(actor=actor, verb="setup.accounts_decided", at=at, subject=beginning.file_name, details=details)
         return _save(beginning, decisions=list(kept.values()), updated_at=at)

@@ -195,7 +195,7 @@ def _count(actor: Actor) -> None:
     except ValueError:  # it has just run out
         return
     if n > MOST_A_MINUTE:
-        raise TooOften(_("Too many requests: the limit is %(n)d a minute. Wait a moment.") % {"n": MOST_A_MINUTE})
+        raise TooOften(_("Too many requests: the limit is %(n)s a minute. Wait a moment.") % {"n": MOST_A_MINUTE})
 
 
 def _tried(
@@ -252,7 +252,7 @@ def _level(forecast: Forecast, asked: Supposition) -> ForecastLevel | None:
         found = next((each for each in forecast.levels if asked.level in (each.path, str(each.uid))), None)
     if found is None or found.target is None:
         paths = ", ".join(each.path for each in forecast.levels if each.target is not None)
-        message = _("must be one of %(paths)s") % {"paths": paths}
+        message = _("must be one of %(names)s") % {"names": paths}
         raise Invalid(f"level {message}.", code="impossible", fields=[FieldProblem("level", message)])
     return found
 

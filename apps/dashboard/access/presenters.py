@@ -190,7 +190,7 @@ def _source(answer: VerbAnswer, access: Access) -> str:
         return _("open to all signed-in users")
     if ground.grant.people:
         return _("by the sign-in group %(group)s") % {"group": ground.grant.people}
-    return _("from %(entry)s") % {"entry": ground.entry_name} if ground.is_inherited else _("assigned here")
+    return _("from %(name)s") % {"name": ground.entry_name} if ground.is_inherited else _("assigned here")
 
 
 def _step_line(access: Access, step: Step, now: datetime) -> StepLine:

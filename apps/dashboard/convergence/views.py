@@ -341,7 +341,8 @@ def _gap_words(found: Convergence) -> str:
         for name in names:
             counted[name] = counted.get(name, 0) + 1
     return ", ".join(
-        _("%(source)s on %(n)s") % {"source": name, "n": presentation.count(n)} for name, n in sorted(counted.items())
+        _("%(name)s on %(place)s") % {"name": name, "place": presentation.count(n)}
+        for name, n in sorted(counted.items())
     )
 
 

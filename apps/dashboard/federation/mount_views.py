@@ -79,7 +79,10 @@ class StatedLine:
 def look(fetch: Fetch) -> Look:
     dot, outcome = _OUTCOMES[fetch.outcome]
     said = _("version %(n)s") % {"n": presentation.count(fetch.version)} if fetch.version else ""
-    effort = _("%(size)s in %(time)s") % {"size": size(fetch.n_bytes), "time": federation_lines.took(fetch.duration_s)}
+    effort = _("%(name)s in %(parent)s") % {
+        "name": size(fetch.n_bytes),
+        "parent": federation_lines.took(fetch.duration_s),
+    }
     effort = effort if fetch.n_bytes else ""
     return Look(fetch, dot, f"{outcome}, {said}" if said else str(outcome), fetch.message, effort)
 

@@ -104,7 +104,7 @@ def age_of_allowed(age_s: float | None, allowed_s: float) -> str:
     if age_s is None:
         return _("not yet")
     allowed = allowed_words(allowed_s)
-    return _("%(age)s of %(allowed)s") % {"age": presentation.age(age_s), "allowed": allowed}
+    return _("%(n)s of %(all)s") % {"n": presentation.age(age_s), "all": allowed}
 
 
 def allowed_words(seconds: float) -> str:

@@ -51,7 +51,7 @@ class Other:
     def moved_text(self) -> str:
         if not self.moved or self.place is None:
             return ""
-        return _("%(n)d up") % {"n": self.moved} if self.moved > 0 else _("%(n)d down") % {"n": -self.moved}
+        return _("%(n)s up") % {"n": self.moved} if self.moved > 0 else _("%(n)s down") % {"n": -self.moved}
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ def account_words(key: AccountKey) -> AccountWords:
     if key.fqan:
         details.append(_("FQAN %(fqan)s") % {"fqan": key.fqan})
     if key.project:
-        details.append(_("project %(project)s") % {"project": key.project})
+        details.append(_("project %(name)s") % {"name": key.project})
     return AccountWords(name, ", ".join(details))
 
 
@@ -91,13 +91,13 @@ def rule_words(rule: Rule, sources: Mapping[str, str]) -> str:
     if rule.user_pattern and rule.user_pattern != "*":
         parts.append(_("user %(pattern)s") % {"pattern": rule.user_pattern})
     if rule.group_pattern:
-        parts.append(_("group %(pattern)s") % {"pattern": rule.group_pattern})
+        parts.append(_("group %(group)s") % {"group": rule.group_pattern})
     if rule.fqan_pattern:
-        parts.append(_("FQAN %(pattern)s") % {"pattern": rule.fqan_pattern})
+        parts.append(_("FQAN %(fqan)s") % {"fqan": rule.fqan_pattern})
     if not parts or rule.kind == "default":
         parts = [_("all other accounts") if rule.kind == "default" else _("every account")]
     if rule.source:
-        parts.append(_("of %(source)s") % {"source": sources.get(rule.source, rule.source)})
+        parts.append(_("of %(name)s") % {"name": sources.get(rule.source, rule.source)})
     elif rule.namespace:
         parts.append(_("of the namespace %(namespace)s") % {"namespace": rule.namespace})
     return " · ".join(parts)
@@ -112,7 +112,7 @@ def leads_words(rule: Rule) -> str:
     words = [_("each user a child of %(shares)s shares") % {"shares": shares}]
     if rule.archive_after_idle_days is not None:
         n = rule.archive_after_idle_days
-        words.append(ngettext("archived after %(n)d idle day", "archived after %(n)d idle days", n) % {"n": n})
+        words.append(ngettext("archived after %(n)s idle day", "archived after %(n)s idle days", n) % {"n": n})
     return ", ".join(words)
 
 
@@ -159,7 +159,7 @@ def unmapped_line(page: MappingPage, line: UnmappedLine, most_core_s: float) -> 
 def guess_words(rights: MapRights, guess: Suggestion) -> dict[str, Any]:
     why = str(WHY.get(guess.why, ""))
     if guess.why == "neighbours":
-        why = _("%(n)d of %(of)d accounts of its group map there") % {"n": guess.n, "of": guess.n_of}
+        why = _("%(n)s of %(of)d accounts of its group map there") % {"n": guess.n, "of": guess.n_of}
     return {
         "uid": rights.tree.uuid(guess.entry),
         "key": guess.why,
@@ -270,13 +270,13 @@ def version_line(rights: MapRights, line: VersionLine, sources: Mapping[str, str
 
 def version_words(line: VersionLine) -> str:
     counts = [
-        (len(line.added), ngettext("%(n)d rule added", "%(n)d rules added", len(line.added))),
-        (len(line.removed), ngettext("%(n)d rule removed", "%(n)d rules removed", len(line.removed))),
+        (len(line.added), ngettext("%(n)s rule added", "%(n)s rules added", len(line.added))),
+        (len(line.removed), ngettext("%(n)s rule removed", "%(n)s rules removed", len(line.removed))),
     ]
     attached = sum(one.after is not None for _key, one in line.placements)
     let_go = len(line.placements) - attached
-    counts.append((attached, ngettext("%(n)d account attached", "%(n)d accounts attached", attached)))
-    counts.append((let_go, ngettext("%(n)d account detached", "%(n)d accounts detached", let_go)))
+    counts.append((attached, ngettext("%(n)s account attached", "%(n)s accounts attached", attached)))
+    counts.append((let_go, ngettext("%(n)s account detached", "%(n)s accounts detached", let_go)))
     told = [words % {"n": n} for n, words in counts if n]
     if line.is_reordered:
         told.append(_("rules reordered"))

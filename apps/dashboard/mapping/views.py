@@ -222,9 +222,9 @@ def order(request: HttpRequest, policy: str) -> HttpResponse:
         return SeeOther(page_url(policy) + "#rules")
     at, way = _number(request.POST.get("rule", "")), request.POST.get("way", "")
     edits: dict[str, tuple[Edit, str]] = {
-        "up": (MoveRule(at, at - 1), _("Move rule %(n)d up?")),
-        "down": (MoveRule(at, at + 1), _("Move rule %(n)d down?")),
-        "remove": (RemoveRule(at), _("Remove rule %(n)d?")),
+        "up": (MoveRule(at, at - 1), _("Move rule %(n)s up?")),
+        "down": (MoveRule(at, at + 1), _("Move rule %(n)s down?")),
+        "remove": (RemoveRule(at), _("Remove rule %(n)s?")),
     }
     if way not in edits:
         raise NotFound(_("Rules move up or down, or are removed."))
@@ -248,7 +248,7 @@ def assign(request: HttpRequest, policy: str) -> HttpResponse:
         messages.error(request, error.message, extra_tags=error.code)
         return SeeOther(page_url(policy))
     n = len(places)
-    question = ngettext("Assign %(n)d account?", "Assign %(n)d accounts?", n) % {"n": n}
+    question = ngettext("Assign %(n)s account?", "Assign %(n)s accounts?", n) % {"n": n}
     fields = [("place", f"{account}:{uid}") for account, uid in places.items()]
     words = _("They count there from the next recompute, whatever the rules say.")
     return _ask(request, policy, Assign(places), question, words, fields)
@@ -271,7 +271,7 @@ def version(request: HttpRequest, policy: str, number: int) -> HttpResponse:
     rights = _rights(request, policy)
     line = get_version_line(rights, number)
     if request.method == "POST":
-        question = _("Restore version %(n)d?") % {"n": number}
+        question = _("Restore version %(n)s?") % {"n": number}
         words = _("Creates a new version with the rules and manual mappings of that version.")
         return _ask(request, policy, Restore(number), question, words, [])
     sources = source_names(request)
@@ -339,7 +339,7 @@ def _save(request: HttpRequest, policy: str, edit: Edit) -> HttpResponse:
         actor=actor_of(request),
     )
     told = _(
-        "Saved as version %(n)d of the mapping. Priorities follow with the next recompute; nothing is imported again."
+        "Saved as version %(n)s of the mapping. Priorities follow with the next recompute; nothing is imported again."
     )
     messages.success(request, told % {"n": number})
     return SeeOther(page_url(policy))
@@ -399,7 +399,7 @@ def _stated(form: RuleForm) -> str:
 
 
 def _show_rule(request: HttpRequest, rights: MapRights, context: dict[str, Any], *, status: int = 200) -> HttpResponse:
-    title = _("New rule") if context["n"] is None else _("Rule %(n)d") % {"n": context["n"]}
+    title = _("New rule") if context["n"] is None else _("Rule %(n)s") % {"n": context["n"]}
     shown = {
         "policy": rights.policy.slug,
         "policy_name": rights.policy.name,

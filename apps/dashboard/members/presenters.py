@@ -67,7 +67,7 @@ def rule_words(rule: Members) -> str:
     if rule.fqan:
         conditions.append(_("FQAN %(fqan)s") % {"fqan": rule.fqan})
     if rule.source:
-        conditions.append(_("source %(source)s") % {"source": rule.source})
+        conditions.append(_("source %(name)s") % {"name": rule.source})
     if rule.people:
         conditions.append(_("users of %(people)s") % {"people": rule.people})
     shares = presentation.shares(rule.shares)

@@ -100,7 +100,7 @@ def _level(mine: MyPriority, level: LevelMessages, index: int, moment: str) -> L
     whom = _("you") if level.is_you else step.name
     return Level(
         number=index + 1,
-        heading=_("%(parent)s to %(name)s") % {"parent": step.parent_name, "name": whom},
+        heading=_("%(first)s to %(last)s") % {"first": step.parent_name, "last": whom},
         sentence=text_of([level.standing, *level.effects]),
         actual=presentation.percent(known),
         target=presentation.percent(step.target),

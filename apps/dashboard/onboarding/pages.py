@@ -139,7 +139,7 @@ def _steps(beginning: Beginning | None, state: LogState, here: str, tree_words: 
 
 def _log_words(beginning: Beginning) -> str:
     if beginning.usage_import is None:
-        return _("from %(source)s") % {"source": beginning.source.name if beginning.source else ""}
+        return _("from %(name)s") % {"name": beginning.source.name if beginning.source else ""}
     counts = beginning.usage_import.run.counts
     n = int(counts.get("new", 0)) + int(counts.get("duplicate", 0))
     return ngettext("%(n)s job read", "%(n)s jobs read", n) % {"n": presentation.count(n)}

@@ -78,7 +78,7 @@ def tree_words(tree: TreeColumns) -> str:
     n_leaves, n_groups = _counts(tree)
     users = ngettext("%(n)s user", "%(n)s users", n_leaves) % {"n": presentation.count(n_leaves)}
     groups = ngettext("%(n)s group", "%(n)s groups", n_groups) % {"n": presentation.count(n_groups)}
-    return _("%(users)s in %(groups)s") % {"users": users, "groups": groups}
+    return _("%(name)s in %(parent)s") % {"name": users, "parent": groups}
 
 
 def tree_facts(tree: TreeColumns, ignored: Sequence[str]) -> list[Fact]:
@@ -166,9 +166,9 @@ def span_words(against: TreeVsUsage) -> str:
     """Which days, and why these."""
     span = against.span
     words = {"first": _day(span.first_on), "last": _day(span.last_on), "n": DAYS}
-    text = _("%(n)d days, %(first)s to %(last)s") % words
+    text = _("%(n)s days, %(first)s to %(last)s") % words
     if span.ends_with_log:
-        text = _("%(n)d days up to the end of your log, %(first)s to %(last)s") % words
+        text = _("%(n)s days up to the end of your log, %(first)s to %(last)s") % words
     if span.used_from_on is not None and span.n_used_days < DAYS:
         text = _("%(days)s; usage starts on %(begin)s") % {"days": text, "begin": _day(span.used_from_on)}
     return text
@@ -197,7 +197,9 @@ def unplaced_lines(against: TreeVsUsage) -> list[UnplacedLine]:
 def account_words(names: AccountKey) -> tuple[str, str]:
     """Title and what else tells it from others."""
     title = names.user_name or names.dn or names.group_name or _("no name")
-    told = [_("group %(name)s") % {"name": names.group_name}] if names.group_name and title != names.group_name else []
+    told = (
+        [_("group %(group)s") % {"group": names.group_name}] if names.group_name and title != names.group_name else []
+    )
     told += [_("project %(name)s") % {"name": names.project}] if names.project else []
     told += [names.fqan] if names.fqan else []
     return title, ", ".join(told)
@@ -245,7 +247,7 @@ def _unplaced_line(tree: TreeColumns, one: Unplaced) -> UnplacedLine:
 
 def reason_words(one: Suggestion) -> str:
     if one.why == "neighbours":
-        words = _("%(n)d of %(of)d others of its group count there")
+        words = _("%(n)s of %(of)d others of its group count there")
         return words % {"n": one.n, "of": one.n_of}
     return str(WHY[one.why])
 

@@ -368,4 +368,4 @@ def _by(change_sets: list[ChangeSet]) -> str:
 
 def _title(change_set: ChangeSet) -> str:
     first = change_set.reason.strip().partition("\n")[0]
-    return first[:80] or _("Change set %(n)d") % {"n": change_set.pk}
+    return first[:80] or _("Change set %(n)s") % {"n": change_set.pk}

@@ -39,7 +39,7 @@ def files(request: HttpRequest, policy: str) -> HttpResponse:
     if request.method == "POST":
         if int(request.META.get("CONTENT_LENGTH") or 0) > MOST_BYTES + _FORM_ROOM:
             raise TooLarge(
-                _("A file has at most %(n)d MB here: an administrator can import it by command.") % {"n": 64}
+                _("A file has at most %(n)s MB here: an administrator can import it by command.") % {"n": 64}
             )
         request.upload_handlers = [TemporaryFileUploadHandler(request)]
     return _files(request, policy)
@@ -94,7 +94,7 @@ def decide(request: HttpRequest, policy: str, change_set: int) -> HttpResponse:
     except (Invalid, Conflict) as refusal:
         status = status_of(refusal)
         return _decision(request, found, comparison, status=status, refusal=refusal)
-    messages.success(request, _("Published as revision %(n)d.") % {"n": revision.number})
+    messages.success(request, _("Published as revision %(n)s.") % {"n": revision.number})
     return SeeOther(reverse("dashboard:policy", kwargs={"policy": policy}))
 
 
@@ -150,7 +150,7 @@ def _decision(
         "crumbs": [
             *_crumbs(policy.slug, policy.name),
             {"label": _("Import and export"), "url": reverse("dashboard:policy-files", args=[policy.slug])},
-            {"label": _("Change set %(n)d") % {"n": found.pk}},
+            {"label": _("Change set %(n)s") % {"n": found.pk}},
         ],
     }
     return render(request, "dashboard/policy_files/decide.html", context, status=status)

@@ -114,9 +114,9 @@ def headline(publications: Sequence[ToldLine], feeds: Sequence[ToldLine]) -> Key
     subtrees = ngettext("%(n)s subtree", "%(n)s subtrees", len(publications)) % {"n": len(publications)}
     of_usage = ngettext("%(n)s usage feed", "%(n)s usage feeds", len(feeds)) % {"n": len(feeds)}
     if not feeds:
-        return Keyed("publications", _("Published: %(subtrees)s") % {"subtrees": subtrees})
+        return Keyed("publications", _("Published: %(names)s") % {"names": subtrees})
     if not publications:
-        return Keyed("feeds", _("Published: %(feeds)s") % {"feeds": of_usage})
+        return Keyed("feeds", _("Published: %(names)s") % {"names": of_usage})
     both = _("Published: %(subtrees)s and %(feeds)s")
     return Keyed("both", both % {"subtrees": subtrees, "feeds": of_usage})
 

@@ -156,7 +156,7 @@ def _cards(request: HttpRequest, requests: Sequence[ChangeSet]) -> list[RequestC
 
 def _title_of(change_set: ChangeSet) -> str:
     first = change_set.reason.strip().partition("\n")[0]
-    return first[:120] or _("Change set %(n)d") % {"n": change_set.pk}
+    return first[:120] or _("Change set %(n)s") % {"n": change_set.pk}
 
 
 def _edits(change_set: ChangeSet) -> str:

@@ -208,7 +208,7 @@ def kpis(page: ReviewPage) -> list[dict[str, str]]:
     shift = ngettext("and %(n)s target changed indirectly", "and %(n)s targets changed indirectly", shifting) % {
         "n": presentation.count(shifting)
     }
-    of = _("of %(n)s") % {"n": presentation.count(page.n_leaves)}
+    of = _("of %(name)s") % {"name": presentation.count(page.n_leaves)}
     found = [
         {"label": _("Edits"), "value": presentation.count(len(page.edits)), "note": shift},
         {"label": _("Leaves affected"), "value": presentation.count(page.n_people), "note": of},

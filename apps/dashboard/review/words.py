@@ -83,7 +83,7 @@ def sentence_of(page: ReviewPage, index: int) -> str:
 def title_of(change_set: ChangeSet) -> str:
     """The first line of its reason is what it is called."""
     first = change_set.reason.strip().split("\n", 1)[0][:80]
-    return first or _("Change set %(number)s") % {"number": change_set.pk}
+    return first or _("Change set %(n)s") % {"n": change_set.pk}
 
 
 def settings_lines(
@@ -249,7 +249,7 @@ def _shares(page: ReviewPage, name: str, shares: Any) -> str:
     if not isinstance(shares, Mapping):
         if not isinstance(shares, int | float):
             return _("%(name)s inherits its parent’s shares") % {"name": name}
-        return _("%(name)s gets %(amount)s") % {"name": name, "amount": amount(float(shares))}
+        return _("%(name)s gets %(shares)s") % {"name": name, "shares": amount(float(shares))}
     source = shares.get("from", "siblings")
     if isinstance(source, str):
         giver = _("the reserve") if source == "reserve" else _("its siblings in proportion")
@@ -292,7 +292,7 @@ def date_words(dates: Mapping[str, Any] | None) -> str:
         return _("none")
     parts = []
     if dates.get("starts_on"):
-        parts.append(_("from %(day)s") % {"day": presentation.calendar_day(dates["starts_on"])})
+        parts.append(_("from %(name)s") % {"name": presentation.calendar_day(dates["starts_on"])})
     if dates.get("shares") is not None:
         parts.append(_("with %(amount)s") % {"amount": amount(float(dates["shares"]))})
     if dates.get("ends_on"):

@@ -142,7 +142,7 @@ def _device(agent: str) -> str:
     system = next((name for name in _SYSTEMS if re.search(rf"\b{name}\b", agent)), "").replace("Mac OS X", "macOS")
     if not browser or not system:
         return browser or system or agent.split("/")[0][:40]
-    return _("%(browser)s on %(system)s") % {"browser": browser, "system": system}
+    return _("%(name)s on %(place)s") % {"name": browser, "place": system}
 
 
 @never_cache

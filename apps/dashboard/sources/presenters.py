@@ -230,7 +230,7 @@ def _note(source: Source) -> str:
     if source.is_sample:
         kind = _("sample data")
     elif source.origin:
-        kind = _("from %(peer)s") % {"peer": source.origin}
+        kind = _("from %(name)s") % {"name": source.origin}
     else:
         kind = source.cluster or source.site or source.namespace
     every_s = interval_s(source)

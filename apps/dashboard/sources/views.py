@@ -127,7 +127,7 @@ def _next(source: Source, now: datetime) -> str:
     if source.collect_due_at is None:
         return _("manual")
     seconds = presentation.seconds_between(now, source.collect_due_at)
-    return _("at once") if seconds <= 0 else _("in %(time)s") % {"time": presentation.age(seconds)}
+    return _("at once") if seconds <= 0 else _("in %(name)s") % {"name": presentation.age(seconds)}
 
 
 # --- Views ------------------------------------------------------------------------------------------------------------

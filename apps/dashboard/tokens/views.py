@@ -180,7 +180,7 @@ def _place(token: Token) -> str:
         below = _("part of policy %(slug)s") if token.subtree_uid else _("policy %(slug)s")
         parts.append(below % {"slug": token.policy_slug})
     if token.source_slug:
-        parts.append(_("source %(slug)s") % {"slug": token.source_slug})
+        parts.append(_("source %(name)s") % {"name": token.source_slug})
     return ", ".join(parts) or _("all your rights")
 
 

@@ -131,7 +131,7 @@ def heading_of(found: Convergence, row: int) -> Heading:
     """Of the newest snapshot where the line ends there, else of the last day."""
     actual, target = (float(column[row, -1]) for column in (found.actual, found.target))
     shares = [percent(one) if isfinite(one) else UNKNOWN for one in (actual, target)]
-    reads = (_("actual %(share)s") % {"share": shares[0]}, _("target %(share)s") % {"share": shares[1]})
+    reads = (_("actual %(share)s") % {"share": shares[0]}, _("target %(target)s") % {"target": shares[1]})
     if not found.told[row].any():
         return Heading(_("not shown: fewer than five active members"), reads[1], "nodata", "", "")
     shape, amount, word = balance_words(str(found.states[row, -1]), actual - target)

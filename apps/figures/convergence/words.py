@@ -101,7 +101,7 @@ def _balance_words(off: float, state: str) -> str:
         return _("on target")
     if state == "no_demand":
         return _("no demand")
-    return (_("%(points)s over") if off > 0 else _("%(points)s under")) % {"points": points_phrase(off)}
+    return (_("%(n)s over") if off > 0 else _("%(n)s under")) % {"n": points_phrase(off)}
 
 
 def short_balance(actual: float, target: float, state: str) -> str:

@@ -56,8 +56,8 @@ def factor_figure(found: Forecast) -> Figure | None:
         size="m",
         labels=[EndLabel(last.factor, factor_words(last.factor), color="$accent")],
         file=f"fairshare_{found.policy.slug}_factor_ahead_rev{found.snapshot.revision}",
-        caption=_("%(policy)s, %(path)s, revision %(n)s")
-        % {"policy": found.policy.name, "path": found.entry_path, "n": found.snapshot.revision},
+        caption=_("%(policy)s, %(account)s, revision %(n)s")
+        % {"policy": found.policy.name, "account": found.entry_path, "n": found.snapshot.revision},
     )
 
 
@@ -176,8 +176,8 @@ def forecast_figure(found: Forecast, asked: ForecastAsked, query: QueryDict) -> 
         ],
         controls=controls,
         file=f"fairshare_{found.policy.slug}_forecast_{shown.name}_rev{found.snapshot.revision}",
-        caption=_("%(policy)s, %(path)s, revision %(n)s")
-        % {"policy": found.policy.name, "path": shown.path, "n": found.snapshot.revision},
+        caption=_("%(policy)s, %(account)s, revision %(n)s")
+        % {"policy": found.policy.name, "account": shown.path, "n": found.snapshot.revision},
     )
 
 
@@ -290,7 +290,7 @@ def _foreseen(one: CurvePoint) -> str:
 
 def _range(low: float, high: float) -> str:
     one, other = percent(low), percent(high)
-    return one if one == other else _("%(low)s to %(high)s") % {"low": one, "high": other}
+    return one if one == other else _("%(first)s to %(last)s") % {"first": one, "last": other}
 
 
 def _now(as_of: datetime) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def _you(found: MyPlace, heights: list[float]) -> dict[str, Any]:
 
 
 def _range(one: Bin) -> str:
-    return _("%(low)s to %(high)s") % {"low": number(one.low, 2), "high": number(one.high, 2)}
+    return _("%(first)s to %(last)s") % {"first": number(one.low, 2), "last": number(one.high, 2)}
 
 
 def _bin_words(one: Bin) -> str:

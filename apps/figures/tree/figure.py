@@ -75,7 +75,7 @@ def legend_of(asked: TreeAsked, paints: list[Paint]) -> list[Swatch]:
     if asked.color == "balance":
         return [*balance_legend(), *idle, *unknown]
     edges = [f"{one * 100:g}" for one in _SHARES]
-    between = [_("%(low)s to %(high)s") % {"low": low, "high": high} for low, high in pairwise(edges)]
+    between = [_("%(first)s to %(last)s") % {"first": low, "last": high} for low, high in pairwise(edges)]
     texts = [
         _("below %(n)s") % {"n": f"{edges[0]}{NBSP}%"},
         *(f"{one}{NBSP}%" for one in between),
@@ -169,7 +169,7 @@ def short_words(row: EntryRow) -> str:
 
 def field_lines(sector: Sector, page: IciclePage) -> list[str]:
     """What a field says of itself: name, use against target, part of the whole, what is below it."""
-    part = _("%(share)s of %(whole)s") % {"share": percent(sector.size), "whole": top_name(page)}
+    part = _("%(n)s of %(all)s") % {"n": percent(sector.size), "all": top_name(page)}
     row = sector.row
     if row is None:
         return [_("%(more)s (combined)") % {"more": more_words(sector.n_together)}, part]

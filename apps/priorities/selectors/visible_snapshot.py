@@ -194,9 +194,9 @@ def _not_in_revision(view: PolicyView, uid: UUID) -> DomainError:
         return plain
     said = {"n": view.revision, "name": tree.name[i], "first": known["first"], "last": last}
     if known["first"] > view.revision:
-        message = _("Revision %(n)d has no entry %(name)s: revision %(first)d added it.") % said
+        message = _("Revision %(n)s has no entry %(name)s: revision %(first)d added it.") % said
     else:
-        message = _("Revision %(n)d has no entry %(name)s: revision %(last)d was the last with it.") % said
+        message = _("Revision %(n)s has no entry %(name)s: revision %(last)d was the last with it.") % said
     return Invalid(message, code="entry_not_in_revision", fields=[FieldProblem("at", message)])
 
 
