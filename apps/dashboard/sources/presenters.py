@@ -91,7 +91,7 @@ def source_line(source: Source, now: datetime, *, n_rejected: int, unmapped: Unm
         Timeliness.LATE: ("warn", "warn", _("late")),
         Timeliness.NEVER_COLLECTED: ("bad", "bad", _("never collected")),
         Timeliness.NO_CONTACT: ("", "off", _("no contact yet")),
-        Timeliness.BY_HAND: ("", "off", _("from a peer") if source.kind == Source.Kind.PEER else _("manual")),
+        Timeliness.BY_HAND: ("", "off", _("peer") if source.kind == Source.Kind.PEER else _("manual")),
         Timeliness.PAUSED: ("", "off", _("paused")),
     }[state]
     return SourceLine(
