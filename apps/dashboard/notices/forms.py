@@ -99,6 +99,11 @@ class PlaceForm(forms.Form):
         field.choices = choices
 
 
+def _kind_choices() -> list[tuple[str, str]]:
+    """As people read them: by title."""
+    return sorted(((each.name, str(each.title)) for each in kinds().values()), key=lambda choice: choice[1].casefold())
+
+
 class MailForm(RefusedForm):
     """How often, at which hour, and about what not."""
 
@@ -117,7 +122,7 @@ class MailForm(RefusedForm):
         super().__init__(*args, **kwargs)
         field = self.fields["kinds"]
         assert isinstance(field, forms.MultipleChoiceField)  # noqa: S101 - says so to the type checker
-        field.choices = [(each.name, each.title) for each in kinds().values()]
+        field.choices = _kind_choices()
 
     def muted(self) -> list[str]:
         return [name for name in kinds() if name not in self.cleaned_data["kinds"]]
@@ -154,4 +159,4 @@ class WebhookForm(RefusedForm):
         assert isinstance(policy, forms.ChoiceField)  # noqa: S101 - says so to the type checker
         assert isinstance(about, forms.MultipleChoiceField)  # noqa: S101 - says so to the type checker
         policy.choices = [*([("", _("the whole site"))] if is_admin else []), *policies]
-        about.choices = [(each.name, each.title) for each in kinds().values()]
+        about.choices = _kind_choices()
