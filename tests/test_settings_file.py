@@ -76,7 +76,7 @@ def test_each_documented_setting_may_be_in_the_file() -> None:
 @pytest.mark.parametrize(("name", "status"), [("FAIRSHARE_SITE", 0), ("FAIRSHARE_SIGHT", 1)])
 def test_commands_read_the_file(tmp_path: Path, name: str, status: int) -> None:
     file = tmp_path / "fairshare.conf"
-    file.write_text(f"{name}=From the file\n")
+    file.write_text(f"{name}=From the file\nFAIRSHARE_EMAIL=smtp\n")
     environ = {key: value for key, value in os.environ.items() if key != "FAIRSHARE_SITE"}
     environ |= {"FAIRSHARE_CONFIG": str(file), "FAIRSHARE_VAR": str(tmp_path / "var")}
     ended = subprocess.run(
@@ -85,5 +85,6 @@ def test_commands_read_the_file(tmp_path: Path, name: str, status: int) -> None:
     )  # fmt: skip
     assert ended.returncode == status, ended.stderr
     assert ("FAIRSHARE_SITE = 'From the file'" in ended.stdout) is (status == 0)
+    assert ("EMAIL_BACKEND = 'apps.core.mail_server.EmailBackend'" in ended.stdout) is (status == 0)
     assert ("FAIRSHARE_SIGHT is no setting; did you mean FAIRSHARE_SITE?" in ended.stderr) is (status == 1)
     assert "Traceback" not in ended.stderr

@@ -51,7 +51,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def sink(settings: Any) -> Iterator[Sink]:
     with smtp_sink() as sink:
-        settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+        settings.EMAIL_BACKEND = "apps.core.mail_server.EmailBackend"
         settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", sink.port
         settings.EMAIL_USE_TLS = settings.EMAIL_USE_SSL = False
         settings.FAIRSHARE_EMAIL, settings.FAIRSHARE_URL = "smtp", "https://fairshare.example.org"
