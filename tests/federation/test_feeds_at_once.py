@@ -154,7 +154,7 @@ def _waits_for_a_row() -> bool:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-            " AND query LIKE '%%federation_usagefeed%%FOR UPDATE%%'",
+            " AND query LIKE 'SELECT %%federation_usagefeed%%'",  # the end of a long query isn't kept
             [],
         )
         return bool(cursor.fetchone()[0])
