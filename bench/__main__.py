@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import bench
+from apps.core.memory import keep_freed_memory
 from bench.report import BenchLine, table
 
 _NOT_MEASURED = {"__main__", "report", "shapes", "web_server", "web_settings"}
@@ -29,6 +30,7 @@ def _place(name: str) -> tuple[bool, str]:
 
 
 def main(arguments: list[str]) -> int:
+    keep_freed_memory()  # as workers do
     names = [each for each in arguments if each != "--large"]
     entrance = "measure" if len(names) == len(arguments) else "measure_large"
     chosen = sorted(names or (module.name for module in pkgutil.iter_modules(bench.__path__)), key=_place)

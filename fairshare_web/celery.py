@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 from celery import Celery
-from celery.signals import worker_ready, worker_shutting_down
+from celery.signals import worker_init, worker_ready, worker_shutting_down
 from kombu.transport import TRANSPORT_ALIASES
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
@@ -20,6 +20,13 @@ TRANSPORT_ALIASES["filesystem"] = "apps.cli.stack.file_broker:Transport"
 app = Celery("fairshare")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+
+
+@worker_init.connect
+def prepare_memory(**_signal: Any) -> None:
+    from apps.core.memory import keep_freed_memory
+
+    keep_freed_memory()
 
 
 @worker_shutting_down.connect
