@@ -22,7 +22,7 @@ _LOCK = 0x736D7470  # "smtp"
 class _Bounded(smtplib.SMTP):
     """One conversation, at most `timeout` seconds from the first connection on.
 
-    A socket's own timeout begins anew with each byte: a server that sends one now and then would be waited for without
+    A socket's own timeout begins again with each byte: a server that sends one now and then would be waited for without
     end. Shutting the connection down from outside also ends TLS.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from cachetools import LRUCache
@@ -19,6 +19,7 @@ from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import clean_authority
 
+Served = TypeVar("Served", Publication, UsageFeed)
 logger = logging.getLogger(__name__)
 CLOSED = "closed"  # code of the refusal that its owner gets
 _NOTED_EVERY = timedelta(minutes=1)
@@ -32,11 +33,7 @@ def get_publication(*, name: str, actor: Actor, at: datetime) -> Publication:
         NotFound: there is none, or none that this actor may read.
     """
     found = Publication.objects.select_related("policy").filter(name=_name(name)).first()
-    if found is None:
-        raise NotFound(f"There is no publication {name[:128]!r}.")
-    if not (found.is_open or _may_read(found.policy, found.entry_uid, actor)):
-        raise _closed(found, "publication", name, actor, at)
-    return found
+    return _readable(found, "publication", name, actor, at)
 
 
 def get_feed(*, name: str, actor: Actor, at: datetime) -> UsageFeed:
@@ -46,15 +43,19 @@ def get_feed(*, name: str, actor: Actor, at: datetime) -> UsageFeed:
         NotFound: there is none, or none that this actor may read.
     """
     found = UsageFeed.objects.select_related("policy").filter(name=_name(name)).first()
+    return _readable(found, "feed", name, actor, at)
+
+
+def _readable(found: Served | None, kind: str, name: str, actor: Actor, at: datetime) -> Served:
     if found is None:
-        raise NotFound(f"There is no feed {name[:128]!r}.")
+        raise NotFound(f"There is no {kind} {name[:128]!r}.")
     if not (found.is_open or _may_read(found.policy, found.entry_uid, actor)):
-        raise _closed(found, "feed", name, actor, at)
+        raise _closed(found, kind, name, actor, at)
     return found
 
 
 def _closed(found: Publication | UsageFeed, kind: str, name: str, actor: Actor, at: datetime) -> NotFound:
-    """For others it doesn't exist. Its managers, when signed in, and the log of this site are told that it is closed.
+    """Not found. Signed-in managers get the code `closed`, and the log says that it is closed.
 
     Not so the owner of a token: a token is given to others.
     """

@@ -50,7 +50,7 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What removing a policy or source comes to: pages, REST and commands show it before anything is done.
+    """The effects of removing, archiving or restoring: pages, REST and commands show them before anything is done.
 
     action: `remove` while nothing rests on it, else `archive`; `restore` where it is archived.
     """

@@ -41,7 +41,7 @@ def moves_to_nowhere(policy: Policy, before: TreeColumns, after: TreeColumns) ->
 
 
 def usage_of_unmapped(moves: Sequence[Move], *, at: datetime) -> UnmappedUsage:
-    """What these accounts come to."""
+    """Usage of these accounts in the last 30 days."""
     accounts = [move.account for move in moves if not is_reserved(move.key.namespace)]
     used = load_affected_usage(accounts, at=at) if accounts else {}
     core_s = sum(usage.core_s for usage in used.values())

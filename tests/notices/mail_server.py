@@ -1,4 +1,4 @@
-"""A mail server on this machine: it accepts, refuses some recipients, hangs where it is told to, and dies."""
+"""A mail server on this machine: it accepts, refuses some recipients, hangs at a chosen point, and stops."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ class _DayByDay(Reach):
         return np.bincount(cell, weights=amount, minlength=self.n_cells).astype(np.float64)
 
     def _counted(self, each: DaySums, factor: float, oldest_s: float, day: Day) -> DaySums:
-        """What an earlier day comes to at the end of this one."""
+        """The usage of an earlier day, decayed to the end of this one."""
         if each.day.from_s + HOUR_S > oldest_s or not len(each.cell):
             return DaySums(each.day, each.cell, each.amount * factor)
         return DaySums.of(each.day, self._in_part(each.day, day.to_s))

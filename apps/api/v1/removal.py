@@ -1,4 +1,4 @@
-"""Removing, archiving and restoring policies and usage sources: what it comes to, and the deed."""
+"""Preview, archive and restore policies and usage sources. Removing them is DELETE on the policy or source."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RemovalSerializer(serializers.Serializer[Any]):
         ["remove", "archive", "restore"], help_text="`remove` while nothing rests on it; `restore` where it is archived"
     )
     rests = RestSerializer(many=True, help_text="What rests on it")
-    effects = serializers.ListField(child=serializers.CharField(), help_text="What the action comes to")
+    effects = serializers.ListField(child=serializers.CharField(), help_text="Effects of the action")
 
 
 class StateSerializer(serializers.Serializer[Any]):
@@ -48,7 +48,7 @@ class PolicyRemovalView(APIView):
 
     @extend_schema(operation_id="preview_policy_removal", responses=RemovalSerializer)
     def get(self, request: Request, policy: str) -> Response:
-        """What rests on a policy, and what removing or archiving it comes to. For administrators."""
+        """What rests on a policy, and the effects of removing or archiving it. For administrators."""
         found = removal.preview_removal(kind="policy", slug=policy, actor=actor_of(request))
         return Response(RemovalSerializer(found).data)
 
@@ -80,7 +80,7 @@ class SourceRemovalView(APIView):
 
     @extend_schema(operation_id="preview_source_removal", responses=RemovalSerializer)
     def get(self, request: Request, source: str) -> Response:
-        """What rests on a source, and what removing or archiving it comes to. For administrators."""
+        """What rests on a source, and the effects of removing or archiving it. For administrators."""
         found = removal.preview_removal(kind="source", slug=source, actor=actor_of(request))
         return Response(RemovalSerializer(found).data)
 

@@ -67,7 +67,7 @@ def list_laws() -> Sequence[DecayFunction]:
 
 
 def left_after(in_force: Mapping[str, Any], chosen: Mapping[str, Any] | None, as_of_s: float) -> list[Left]:
-    """Percent left by age; laws that decay at fixed instants are told as of now. Nothing where a package fails."""
+    """Percent left by age; for decay functions with fixed instants, as of now. Empty where a package fails."""
     try:
         columns = [weights(SHOWN_AGES_S, window_of(window), as_of_s) for window in (in_force, chosen or in_force)]
     except (BadParameter, PackageFailed):

@@ -1,4 +1,4 @@
-"""Usage that a mounted document leaves without an entry: what it comes to, and keeping it at the mount's entry.
+"""Usage that a mounted document leaves without an entry: how much it is, and keeping it at the mount's entry.
 
 A document replaces all entries below its mount. Accounts that counted at an entry which goes are unmapped from then on,
 and their past usage counts nowhere, unless another rule maps them or the mount keeps it.

@@ -62,8 +62,8 @@ def _check(name: str, given: Any) -> Kind:
 
 
 def _guarded(given: Kind) -> Kind:
-    """What it finds is checked, piece by piece; a notice that it can't describe or judge is hidden from nobody's page
-    but its own.
+    """Each finding is checked. A notice that the package can't describe gets a general text; one whose readers it can't
+    name is shown to nobody. Other notices are shown as ever.
     """
 
     def find(place: Any) -> Iterator[Finding]:

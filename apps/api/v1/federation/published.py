@@ -131,7 +131,7 @@ class FeedDocumentView(SignedDocumentView):
 
 
 def _readable(found: Callable[[], Published]) -> Published:
-    """Whoever may publish it learns that it is closed; for others it reads like what isn't there."""
+    """Who may publish it gets the code `closed`; others get the same 404 as for an unknown name."""
     try:
         return found()
     except NotFound as error:
