@@ -19,7 +19,7 @@ PIP_MUTANTS = $(subst requirements.lock,requirements-mutants.lock,$(PIP))
 help:
 	@echo "make run     serve on http://127.0.0.1:8000 (FAIRSHARE_PORT, FAIRSHARE_VAR)"
 	@echo "make dev     one process that reloads code and templates, on the database of make run"
-	@echo "make test    the whole suite"
+	@echo "make test    each behaviour once"
 	@echo "make test-fast  engine and services   make test-all  also what takes long"
 	@echo "make lint    style, types, layers, migrations, links of the documentation"
 	@echo "make docs    the documentation as a site, in site/   make docs-parts: its parts that are generated from the code"
@@ -59,7 +59,7 @@ WORKERS ?= 3
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist worksteal
 SEED ?= $(shell date +%s)
 
-# All of it, with the same examples each time; the slowest twenty at the end. Goal: twelve minutes on two idle cores.
+# Each behaviour once, with the same examples each time; the slowest twenty at the end. Goal: twelve minutes on two idle cores.
 test: setup debian
 	@$(PYTEST) --durations=20 --durations-min=1 $(TESTS)
 

@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
@@ -37,6 +38,7 @@ CHROMIUM_ARGS = (
 )
 REPOSITORY = Path(__file__).resolve().parent.parent
 LONGEST_FIRST = ("faults", "pages", "ring", "acceptance", "browser")
+_ENDS_S = "FAIRSHARE_TESTS_END_S"  # Unix time, for the workers
 _IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ
 
 # pytest-xdist's workers inherit what the controller decided here.
@@ -68,14 +70,24 @@ _server = pytest.StashKey[PostgresServer]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--deep", action="store_true", help="also what takes long: tests marked `deep` (make test-all)")
+    parser.addoption("--minutes", type=float, help="begin no test later than so many minutes after the first")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    minutes = config.getoption("minutes")
+    if not _IS_WORKER and minutes is not None:
+        os.environ[_ENDS_S] = str(time.time() + minutes * 60)
     if not _IS_WORKER and config.getoption("numprocesses", None):
         # Else workers read their settings before they come to this file.
         os.environ.pop("DJANGO_SETTINGS_MODULE", None)
         if not config.option.collectonly and not is_engine_alone(sys.argv[1:]):
             start_server(config)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if time.time() > float(os.environ.get(_ENDS_S, "inf")):
+        pytest.skip(f"the {item.config.getoption('minutes'):g} minutes are over")
 
 
 def start_server(config: pytest.Config) -> None:

@@ -80,6 +80,7 @@ def test_a_manager_gives_a_role_sees_why_it_holds_changes_and_ends_it(grid: Grid
     assert Grant.objects.filter(user=grid.alice).count() == 1
 
 
+@pytest.mark.deep
 def test_a_role_is_given_with_the_keyboard_alone_and_without_script(grid: Grid, maria: User, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in("maria")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.browser.conftest import Open, in_windows_of_all
 from tests.dashboard.grid import SLUG, Grid
 
@@ -9,6 +11,7 @@ ALGORITHM = f"/policy/{SLUG}/algorithm/"
 COMPARE = f"{ALGORITHM}compare/?with=in-force&with=slurm-fair-tree&with=slurm-classic&with=flux"
 
 
+@pytest.mark.deep
 def test_fair_tree_is_set_and_its_levels_are_read_without_scripts(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()

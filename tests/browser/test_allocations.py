@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from apps.accounts.actor import Actor
@@ -22,6 +23,7 @@ def fill_promise(page: Page, entry: str, core_h: str) -> None:
     page.fill("#id_reason", "Round 7.")
 
 
+@pytest.mark.deep
 def test_core_hours_are_promised_flagged_and_turned_into_a_draft_without_scripts(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()
@@ -53,6 +55,7 @@ def test_core_hours_are_promised_flagged_and_turned_into_a_draft_without_scripts
     assert f"/changes/{draft.pk}/" in page.url
 
 
+@pytest.mark.deep
 def test_a_last_day_is_chosen_from_the_month_and_published_without_scripts(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()

@@ -102,6 +102,7 @@ def test_the_log_is_narrowed_and_opened_with_the_keyboard_and_the_focus_stays(lo
     expect(page.locator("#rows")).to_contain_text("cluster-a")
 
 
+@pytest.mark.deep
 def test_without_script_the_log_is_narrowed_opened_and_downloaded(log: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()

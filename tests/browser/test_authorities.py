@@ -18,9 +18,10 @@ from tests.browser.hands import HANDS, Hand
 from tests.dashboard.grid import SLUG, Grid
 
 # mouse and keyboard with scripts; without them both come down to the same forms and links
+OTHER_WAYS = (("keys", True), ("mouse", False), ("keys", False))
 WAYS = pytest.mark.parametrize(
     ("hand", "scripts"),
-    [("mouse", True), ("keys", True), ("mouse", False), pytest.param("keys", False, marks=pytest.mark.deep)],
+    [("mouse", True), *(pytest.param(*way, marks=pytest.mark.deep) for way in OTHER_WAYS)],
 )
 FOCUSED = "document.activeElement.id || document.activeElement.tagName"
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.browser.conftest import Open, at_widths
 from tests.dashboard.grid import SLUG, Grid
 
 CHARGES = f"/policy/{SLUG}/charges/"
 
 
+@pytest.mark.deep
 def test_my_priority_leads_to_a_jobs_arithmetic_without_scripts(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in("alice")

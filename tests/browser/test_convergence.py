@@ -48,6 +48,7 @@ def made(wide_grid: Grid, monkeypatch: pytest.MonkeyPatch) -> HandMade:
     return put_in_place(made, monkeypatch)
 
 
+@pytest.mark.deep
 @at_widths
 def test_the_panels_fit_and_are_clean_in_both_themes(made: HandMade, wide_grid: Grid, visit: Open, width: int) -> None:
     window = visit(width=width)
@@ -96,6 +97,7 @@ def test_further_panels_follow_while_one_scrolls_and_keep_the_focus(
     expect(page.locator("article[data-panel]").first.locator(".panel-plot.is-live")).to_have_count(1)
 
 
+@pytest.mark.deep
 def test_everything_is_there_without_scripts(made: HandMade, wide_grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()
@@ -123,6 +125,7 @@ def test_everything_is_there_without_scripts(made: HandMade, wide_grid: Grid, vi
     window.look()
 
 
+@pytest.mark.deep
 @at_widths
 def test_what_is_building_stale_or_wrong_is_clean_too(made: HandMade, visit: Open, width: int) -> None:
     window = visit(width=width)

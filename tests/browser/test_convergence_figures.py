@@ -82,6 +82,7 @@ def chip(page: Page, name: str) -> str:
     return f"{FIGURE} [data-choice='{key}']"
 
 
+@pytest.mark.deep
 @in_windows
 def test_picture_and_controls_fit_in_each_window(made: HandMade, visit: Open, theme: str, width: int) -> None:
     window, page = opened(visit, "?days=90", theme=theme, width=width)
@@ -326,6 +327,7 @@ def many_days(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> str:
     return MANY.format(uid=grid.uid("/biomed"))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("width", "most"), [(1440, 40), (390, 30)])
 def test_at_most_forty_panels_are_alive_and_none_far_from_the_window(
     large_grid: Grid, transactional_db: None, monkeypatch: pytest.MonkeyPatch, visit: Open, width: int, most: int
@@ -351,6 +353,7 @@ def test_at_most_forty_panels_are_alive_and_none_far_from_the_window(
         assert len(page.evaluate(DISTANCES)) <= most
 
 
+@pytest.mark.deep
 @in_windows
 def test_a_heat_map_says_what_its_colours_mean_and_how_each_row_is_now(
     long_grid: Grid,

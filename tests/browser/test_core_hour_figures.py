@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Open, in_windows
@@ -13,6 +14,7 @@ from tests.dashboard.test_allocations import PAGE, promise
 USAGE, LEFT = "#fig-usage", "#fig-burn-down"
 
 
+@pytest.mark.deep
 @in_windows
 def test_split_and_hidden_series_are_in_the_address_and_stay_for_another_year(
     grid: Grid, visit: Open, theme: str, width: int

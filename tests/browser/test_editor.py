@@ -147,6 +147,7 @@ def test_undo_in_a_cell_takes_back_what_was_saved_and_leaves_typed_text_to_the_b
     assert stored(draft) == []
 
 
+@pytest.mark.deep
 def test_all_of_it_without_scripts(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()

@@ -71,6 +71,7 @@ def test_what_came_from_two_sources_is_decided_with_a_reason(visit: Open, theme:
     assert Overlap.objects.get().state == "dropped"
 
 
+@pytest.mark.deep
 @in_windows
 def test_an_import_is_taken_back(visit: Open, imported: Import, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)

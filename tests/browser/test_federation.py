@@ -87,6 +87,7 @@ def test_the_way_to_a_mount_by_the_keyboard_alone(side: OtherSide, visit: Open) 
     assert Mount.objects.get().publication == "vo-a"
 
 
+@pytest.mark.deep
 def test_the_way_to_a_mount_without_scripts_keeps_what_was_typed(side: OtherSide, visit: Open) -> None:
     window = visit(width=390, scripts=False)
     window.sign_in()
@@ -115,6 +116,7 @@ def test_the_way_to_a_mount_without_scripts_keeps_what_was_typed(side: OtherSide
     window.look()
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(300)
 @at_widths
 def test_each_page_is_sound_in_both_themes(mount: Mount, grid: Grid, visit: Open, width: int) -> None:

@@ -40,6 +40,7 @@ def weeks(grid: Grid) -> Grid:
     return grid
 
 
+@pytest.mark.deep
 @at_widths
 def test_both_cards_are_clean_and_fit_while_they_are_used(weeks: Grid, visit: Open, width: int) -> None:
     window = visit(width=width)
@@ -70,6 +71,7 @@ def test_both_cards_are_clean_and_fit_while_they_are_used(weeks: Grid, visit: Op
     assert "365" in page.inner_text("#what-if-days-error")
 
 
+@pytest.mark.deep
 def test_without_scripts_the_forms_lead_to_the_page_with_their_answers(weeks: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.page.set_default_timeout(30_000)
@@ -83,6 +85,7 @@ def test_without_scripts_the_forms_lead_to_the_page_with_their_answers(weeks: Gr
     assert page.input_value("#forecast-share") == "5"
 
 
+@pytest.mark.deep
 @at_widths
 def test_the_factor_ahead_is_drawn_where_one_number_decides(weeks: Grid, visit: Open, width: int) -> None:
     settings = {"algorithm": {"name": "slurm-depth-oblivious"}}

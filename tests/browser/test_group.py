@@ -115,10 +115,12 @@ def test_a_boost_and_a_request_by_mouse(people: Grid, visit: Open) -> None:
     boost_ask_and_grant(people, visit, _click, _type_by_mouse, scripts=True)
 
 
+@pytest.mark.deep
 def test_a_boost_and_a_request_by_keyboard_alone(people: Grid, visit: Open) -> None:
     boost_ask_and_grant(people, visit, _key, _type_by_key, scripts=True)
 
 
+@pytest.mark.deep
 def test_a_boost_and_a_request_without_scripts(people: Grid, visit: Open) -> None:
     boost_ask_and_grant(people, visit, _click, _type_by_mouse, scripts=False)
 

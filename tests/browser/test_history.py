@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from apps.accounts.actor import COMMAND
 from apps.core import clock
 from apps.policies import services
@@ -9,6 +11,7 @@ from tests.browser.conftest import Open, at_widths
 from tests.dashboard.grid import SLUG, Grid
 
 
+@pytest.mark.deep
 @at_widths
 def test_the_pages_of_the_past_are_clean_and_fit(grid: Grid, visit: Open, width: int) -> None:
     atlas, at = grid.uid("/atlas"), clock.now()

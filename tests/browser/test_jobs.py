@@ -85,6 +85,7 @@ def test_numbers_follow_what_is_typed_and_the_address_keeps_it(grid: Grid, visit
     expect(page.locator("th.wide-head")).to_have_count(1)
 
 
+@pytest.mark.deep
 def test_policies_are_tried_without_scripts(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in("alice")

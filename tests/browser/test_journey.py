@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from apps.core import clock
@@ -58,6 +59,7 @@ def _rank(answer: dict[str, list[dict[str, int]]]) -> int:
     return answer["results"][0]["rank"]
 
 
+@pytest.mark.deep
 def test_without_scripts_the_same_walk_works(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in_by_form()

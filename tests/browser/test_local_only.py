@@ -32,6 +32,7 @@ def alone(grid: Grid) -> Grid:
     return grid
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "plain"])
 @at_widths
 def test_every_page_that_says_it_fits_and_is_accessible(alone: Grid, visit: Open, width: int, scripts: bool) -> None:

@@ -37,6 +37,7 @@ def shoot(page: Page, name: str) -> None:
         page.screenshot(path=str(Path(SHOTS) / f"{name}.png"), full_page=True)
 
 
+@pytest.mark.deep
 def test_accounts_are_assigned_and_a_rule_is_written_without_scripts(waiting: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()

@@ -15,7 +15,7 @@ from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from tests.browser.conftest import Open, Visit, at_widths
-from tests.browser.hands import HANDS, Hand
+from tests.browser.hands import BY_HAND, HANDS
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.test_me import second_account
 from tests.worlds import AT
@@ -31,6 +31,7 @@ def shoot(window: Visit, name: str) -> None:
         window.page.screenshot(path=f"{SHOTS}/{name}.png", full_page=True)
 
 
+@pytest.mark.deep
 @at_widths
 def test_the_page_is_clean_and_fits_now_back_and_beside_somebody(grid: Grid, visit: Open, width: int) -> None:
     second_account(grid, "bob", "atlas", 1)
@@ -49,9 +50,9 @@ def test_the_page_is_clean_and_fits_now_back_and_beside_somebody(grid: Grid, vis
     shoot(window, f"me-none-{width}")
 
 
-@pytest.mark.parametrize("hand", HANDS.values(), ids=HANDS)
-def test_somebody_is_found_and_set_beside_me_and_the_focus_stays(grid: Grid, visit: Open, hand: Hand) -> None:
-    window = visit()
+@pytest.mark.parametrize("hand_name", BY_HAND)
+def test_somebody_is_found_and_set_beside_me_and_the_focus_stays(grid: Grid, visit: Open, hand_name: str) -> None:
+    window, hand = visit(), HANDS[hand_name]
     window.sign_in("alice")
     page = window.go(PAGE)
     hand.write(page, "#why-who", "carol")
@@ -65,6 +66,7 @@ def test_somebody_is_found_and_set_beside_me_and_the_focus_stays(grid: Grid, vis
         assert page.locator(f"#why .contrast .bal.{state}").count() == 1
 
 
+@pytest.mark.deep
 def test_all_of_it_works_without_scripts(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in("alice")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from apps.accounts.models import User
 from apps.core import clock
 from apps.mapping.membership.plan import apply_members
@@ -12,6 +14,7 @@ from tests.browser.conftest import Open, in_windows_of_all
 from tests.dashboard.grid import SLUG, Grid
 
 
+@pytest.mark.deep
 def test_a_rule_lets_people_in_without_scripts(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()

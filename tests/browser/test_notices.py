@@ -19,7 +19,7 @@ from apps.policies.models import Grant, Policy
 from apps.runs.services import work_run_now
 from apps.usage.models import Source
 from tests.browser.conftest import THEMES, Open, at_widths
-from tests.browser.hands import HANDS
+from tests.browser.hands import BY_HAND, HANDS
 from tests.dashboard.grid import SLUG, Grid
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -99,6 +99,7 @@ def pages(grid: Grid) -> list[str]:
     ]
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(600)
 @at_widths
 def test_every_page_is_sound_in_both_themes(told: Grid, visit: Open, width: int) -> None:
@@ -110,6 +111,7 @@ def test_every_page_is_sound_in_both_themes(told: Grid, visit: Open, width: int)
         window.look()
 
 
+@pytest.mark.deep
 def test_every_page_says_it_all_without_scripts(told: Grid, visit: Open) -> None:
     window = visit(width=390, scripts=False)
     window.sign_in()
@@ -119,7 +121,7 @@ def test_every_page_says_it_all_without_scripts(told: Grid, visit: Open) -> None
         window.look()
 
 
-@pytest.mark.parametrize("hand", HANDS)
+@pytest.mark.parametrize("hand", BY_HAND)
 def test_a_notice_is_read_and_put_off(told: Grid, visit: Open, hand: str) -> None:
     evaluate(at=clock.now())
     drift = Notice.objects.filter(kind="ending_roles").earliest("pk")
@@ -134,6 +136,7 @@ def test_a_notice_is_read_and_put_off(told: Grid, visit: Open, hand: str) -> Non
     expect(page.locator(f"#notice-{drift.pk}")).to_be_visible()
 
 
+@pytest.mark.deep
 def test_without_scripts_the_filter_and_the_marks_work(told: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()

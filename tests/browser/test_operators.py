@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from apps.analytics.operators.selectors import FIGURES
@@ -22,6 +23,7 @@ def draw_all(page: Page) -> None:
         expect(page.locator(f"#fig-{name} .fig-state")).to_have_count(0)
 
 
+@pytest.mark.deep
 @in_windows
 def test_every_figure_is_drawn_and_the_page_keeps_the_rules(grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
@@ -61,6 +63,7 @@ def test_a_control_of_a_figure_is_the_address_and_the_form_follows(grid: Grid, v
     assert "region=over" not in page.url
 
 
+@pytest.mark.deep
 def test_without_scripts_every_picture_and_number_is_there(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()

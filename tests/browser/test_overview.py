@@ -60,6 +60,7 @@ def lived(grid: Grid) -> Grid:
     return grid
 
 
+@pytest.mark.deep
 @at_widths
 def test_the_overview_is_clean_and_fits(lived: Grid, visit: Open, width: int) -> None:
     window = visit(width=width)

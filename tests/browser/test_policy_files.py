@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.browser.conftest import Open, in_windows_of_all
 from tests.dashboard.grid import SLUG, Grid
 
@@ -12,6 +14,7 @@ FILES = f"/policy/{SLUG}/files/"
 TABLE = "path,shares\n/atlas,90\n/cms/dave,3\n"
 
 
+@pytest.mark.deep
 def test_a_table_is_corrected_looked_at_and_published_without_scripts(grid: Grid, visit: Open, tmp_path: Path) -> None:
     window = visit(scripts=False)
     window.sign_in()

@@ -77,6 +77,7 @@ def press_until(visit: Visit, wanted: str, key: str = "Tab", most: int = 80) -> 
     raise AssertionError(f"{wanted} is not reached by {key}")
 
 
+@pytest.mark.deep
 def test_a_second_person_approves_a_large_change_with_the_mouse(
     grid: Grid, visit: Open, maria: User, lars: User
 ) -> None:
@@ -139,6 +140,7 @@ def test_a_second_person_approves_and_publishes_by_keyboard_alone(
     assert state_of(change_set) == "published"
 
 
+@pytest.mark.deep
 def test_the_review_works_without_scripts(grid: Grid, visit: Open, maria: User, lars: User) -> None:
     change_set = drafted(lars, FEWER)
     window = visit(scripts=False)

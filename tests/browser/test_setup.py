@@ -87,6 +87,7 @@ def test_from_two_files_to_a_policy(eva: User, samples: Path, visit: Open, width
     assert Policy.objects.get().head_number == 1
 
 
+@pytest.mark.deep
 def test_the_whole_way_with_keys_and_without_scripts(eva: User, samples: Path, visit: Open) -> None:
     window = visit(width=390, scripts=False)
     window.sign_in("eva")

@@ -420,6 +420,7 @@ def test_what_a_border_means_in_shares(page: Page) -> None:
         assert sent == number, case
 
 
+@pytest.mark.deep
 def test_a_hundred_siblings_are_reached_and_predicted(many: Grid, visit: Open, draft: ChangeSet) -> None:
     window = visit()
     window.sign_in()
@@ -510,6 +511,7 @@ def test_what_may_not_be_changed_has_no_border_and_says_so(grid: Grid, visit: Op
     predicted(page)
 
 
+@pytest.mark.deep
 def test_without_scripts_the_fields_are_saved_and_lead_back(grid: Grid, visit: Open, draft: ChangeSet) -> None:
     window = visit(scripts=False)
     window.sign_in()

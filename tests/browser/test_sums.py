@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from apps.accounts.models import User
 from apps.policies.models import Grant, Policy
 from apps.priorities.models import Snapshot
@@ -12,6 +14,7 @@ from tests.browser.conftest import Open, at_widths
 from tests.dashboard.grid import SLUG, Grid
 
 
+@pytest.mark.deep
 @at_widths
 def test_what_is_not_told_says_so_with_the_reason(grid: Grid, visit: Open, width: int) -> None:
     Policy.objects.filter(slug=SLUG).update(visibility=Policy.Visibility.PATH)

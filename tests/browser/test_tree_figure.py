@@ -51,6 +51,7 @@ def click_field(page: Page, name: str) -> None:
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + above_children)
 
 
+@pytest.mark.deep
 @in_windows
 def test_both_pictures_take_the_place_of_the_first_drawing(
     wide_grid: Grid, visit: Open, theme: str, width: int

@@ -84,6 +84,7 @@ def test_a_dry_run_is_read_confirmed_and_imported_while_the_page_follows(grid: G
     expect(page.locator("main")).to_contain_text("200")
 
 
+@pytest.mark.deep
 def test_it_all_works_without_script(grid: Grid, visit: Open, log: Path) -> None:
     window = visit(scripts=False)
     window.sign_in("admin")

@@ -62,7 +62,7 @@ AMOUNTS: dict[str, list[float]] = {
 
 
 @pytest.mark.parametrize("kind", AMOUNTS)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("ties", ["as-slurm", "as-documented"])
 def test_slurm_ranks_are_those_of_the_slow_twin(kind: str, seed: int, ties: str) -> None:
     case = grown(seed, AMOUNTS[kind], [1, 2, 3, 0, "parent"] if seed % 2 else [1, 1, 2])

@@ -222,6 +222,7 @@ def test_a_frozen_worker_is_fenced_off_when_it_wakes(stack: Stack, log: Path) ->
     assert _run(stack, run_id)["attempts"] == 2
 
 
+@pytest.mark.deep
 def test_a_lost_broker_delays_and_loses_nothing(stack: Stack, log: Path) -> None:
     broker = stack.var / "broker"
     broker.rename(stack.var / "broker.away")

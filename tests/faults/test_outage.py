@@ -87,6 +87,7 @@ def take_database_away(stack: Stack) -> None:
     eventually(lambda: processes.working_in(stack.var / "pg.away", "postgres") == [], "no database process is left")
 
 
+@pytest.mark.deep
 def test_priorities_are_answered_from_memory_while_the_database_is_away(sample: Stack) -> None:
     token = sample.run(TOKEN).strip()
     cookie = sign_in(sample)

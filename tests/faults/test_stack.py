@@ -92,6 +92,7 @@ def test_any_killed_process_heals_by_itself(running: Stack, role: str) -> None:
     running.assert_works()
 
 
+@pytest.mark.deep
 def test_all_killed_at_once_heal_by_themselves(running: Stack) -> None:
     eventually(running.is_whole, "all processes present")
     assert running.supervisor is not None
@@ -150,6 +151,7 @@ def test_a_command_borrows_the_running_database_and_returns_its_status(running: 
     running.assert_works()
 
 
+@pytest.mark.deep
 def test_an_ordinary_user_runs_the_whole_stack(second: Stack) -> None:
     if os.geteuid() != 0:
         pytest.skip("the whole suite runs as an ordinary user here; run as root to pose as one")
@@ -160,6 +162,7 @@ def test_an_ordinary_user_runs_the_whole_stack(second: Stack) -> None:
     assert not os.path.samefile(f"/proc/{second.supervisor.pid}/ns/user", "/proc/self/ns/user")
 
 
+@pytest.mark.deep
 def test_two_instances_run_side_by_side(running: Stack, second: Stack) -> None:
     second.assert_works()
     running.assert_works()
@@ -189,6 +192,7 @@ def test_a_supervisor_killed_while_it_starts_leaves_nothing_behind(stack: Stack)
     eventually(lambda: stack.pids() == [], f"nothing is left: {stack.processes()}", within_s=40)
 
 
+@pytest.mark.deep
 def test_a_given_database_is_used_and_left_running(first_start: FirstStart, stack: Stack) -> None:
     """It lacks a table and an administrator, which the start brings."""
     shutil.rmtree(stack.var / "pg")
@@ -218,6 +222,7 @@ def test_a_given_database_is_used_and_left_running(first_start: FirstStart, stac
             server.stop()
 
 
+@pytest.mark.deep
 def test_a_set_clock_outside_tests_stops_the_start_with_a_reason(stack: Stack) -> None:
     stack.settings["FAIRSHARE_CLOCK"] = "2026-01-31T12:00:00Z"
     assert stack.launch().wait(60) == 1

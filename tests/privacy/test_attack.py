@@ -201,6 +201,7 @@ def _recovered(life: Life, told: list[Told]) -> set[str]:
     }
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(600)
 def test_no_combination_of_told_numbers_is_one_members(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     vera, admin = Attack(life.vera), Attack(life.admin)

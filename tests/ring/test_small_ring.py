@@ -75,6 +75,7 @@ def set_up(small: Small, url: str) -> None:
     small.ring.recompute()
 
 
+@pytest.mark.deep
 def test_a_change_of_the_vo_is_in_every_sites_ranks_within_one_refresh(small: Small) -> None:
     ring, projects = small.ring, ("P-A1", "P-A2", "P-A3")
     assert ring.best_of(*projects) == {"P-A1"}
@@ -85,6 +86,7 @@ def test_a_change_of_the_vo_is_in_every_sites_ranks_within_one_refresh(small: Sm
         assert ring.best_of(*projects) == {best}
 
 
+@pytest.mark.deep
 def test_each_site_compares_by_what_ran_there_and_what_the_other_one_tells(small: Small) -> None:
     ring, approach = small.ring, small.ring.evaluation.approach
     for _ in range(ROUNDS):

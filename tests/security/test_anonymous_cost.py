@@ -29,6 +29,7 @@ def cpu_s(client: Client, method: str, address: str) -> float:
     return time.process_time() - began
 
 
+@pytest.mark.deep
 def test_no_anonymous_request_costs_more_than_20_ms(computed: Site, settings: LazySettings) -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]  # as in production
     client = Client()

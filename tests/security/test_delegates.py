@@ -426,6 +426,7 @@ def vars_of(found: Any) -> dict[str, Any]:
     return {field.name: getattr(found, field.name) for field in fields(found)}
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(3_600)
 def test_nothing_outside_of_a_delegates_part_changes_or_becomes_readable(db: None) -> None:
     Delegates.actors, Delegates.first_outsides = make_world(), {}

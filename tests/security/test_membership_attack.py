@@ -114,6 +114,7 @@ def parts(instance: Instance) -> Site:
     return site
 
 
+@pytest.mark.deep
 def test_a_rule_for_everybody_moves_nobody_else_and_shows_nobody_else(parts: Site) -> None:
     before = {name: parts.served(name) for name in RIVALS}
     assert {found["entry"] for found in before.values()} == {"/rivals/rival", "/rivals/rita"}

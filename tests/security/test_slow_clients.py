@@ -120,6 +120,7 @@ def test_a_token_for_oneself_is_answered_by_views(instance: Instance) -> None:
     assert status(ask(instance.port, lookup("fsh_unknown_0"))) == 401
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("n", [20, 200])
 def test_many_readers_of_the_api_description_hold_up_nobody(instance: Instance, n: int) -> None:
     request = head("GET", "/api/v1/schema?lang=de", "Connection: close")

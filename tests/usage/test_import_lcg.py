@@ -43,6 +43,7 @@ def shares_by(column: str) -> dict[str, float]:
         return dict(cursor.fetchall())
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(300)  # three passes over the whole log, perhaps beside other tests
 def test_all_jobs_come_in_with_the_printed_shares_and_again_changes_nothing(
     traces_dir: Path,

@@ -162,10 +162,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "fair-tree": {"algorithm": {"name": "slurm-fair-tree"}, "priority_refresh_s": 600},
     "sam": {"dispatch": "sam"},
 }
+COMPILED_IN_SECONDS = [variant for variant in VARIANTS if variant != "sam"]
 
 
 @pytest.mark.usefixtures("always_compiled")
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", [*COMPILED_IN_SECONDS, pytest.param("sam", marks=pytest.mark.deep)])
 def test_the_same_scenario_and_seed_give_the_same_bytes_with_and_without_machine_code(
     variant: str, small: dict[str, Any]
 ) -> None:
