@@ -135,6 +135,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "apps.api.refused_requests.RefusedRequestMiddleware",
     "apps.api.requests.RequestCacheMiddleware",
     "apps.dashboard.shell.errors.DomainErrorMiddleware",
     "axes.middleware.AxesMiddleware",  # last, by its own rule
@@ -171,6 +172,7 @@ DATABASES = {
         "NAME": "fairshare",
     }
 }
+DATABASES["default"]["ENGINE"] = "apps.core.postgresql"
 DATABASES["default"].setdefault("OPTIONS", {})
 DATABASES["default"]["OPTIONS"].update(
     {

@@ -75,6 +75,7 @@ def problem(
 
 def domain_problem(request: HttpRequest, error: DomainError) -> HttpResponse:
     headers: dict[str, str] = {}
+    request.refused_because = error.message  # type: ignore[attr-defined]
     if isinstance(error, Refusal):
         status, headers = error.status, error.headers
     else:

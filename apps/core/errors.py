@@ -53,6 +53,7 @@ class NotAllowed(DomainError):
     """The actor may see this, and may not do that."""
 
     code = "not_allowed"
+    is_on_record = False  # whether the audit log has it
 
 
 class NotFound(DomainError):

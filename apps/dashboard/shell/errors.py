@@ -48,6 +48,7 @@ class DomainErrorMiddleware:
             exception = Unavailable(f"{exception.message}.", code=exception.code)
         if not isinstance(exception, DomainError) or request.path.startswith("/api/"):
             return None
+        request.refused_because = exception.message  # type: ignore[attr-defined]
         return refuse(request, refusal_of(exception))
 
 
@@ -80,7 +81,9 @@ def _problem(refusal: Refusal) -> HttpResponse:
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     """A sign-in in another tab changes the token: say what to do, and keep what was typed."""
     message = _("This page is older than your sign-in. Reload it and submit again; your input is kept.")
-    return refuse(request, Refusal(403, _("The form has expired"), message, "csrf"))
+    response = refuse(request, Refusal(403, _("The form has expired"), message, "csrf"))
+    response.is_csrf_failure = True  # type: ignore[attr-defined]
+    return response
 
 
 def session_ended(request: HttpRequest) -> HttpResponse:

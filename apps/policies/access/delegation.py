@@ -6,8 +6,7 @@ the policy, so that no right is withdrawn while its holder passes it on.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -20,6 +19,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.audit_log import record
 from apps.accounts.models import User
 from apps.accounts.people import clean_group
+from apps.accounts.refusals import refusals_on_record
 from apps.accounts.selectors import groups_of
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound, Stale
 from apps.policies.access.held_rights import FOREVER, VERBS_OF_ROLE, GrantDependencies, Holding, Lineages, until_of
@@ -102,7 +102,7 @@ def give_grant(
     """A role for a person or a group of sign-in, at an entry and below it. Without expires_at: the suggested end."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     event = {"policy_slug": policy.slug, "entry_uid": entry_uid, "subject": username or people}
-    with _refusals_on_record("grant.given", actor, at, **event), transaction.atomic():
+    with refusals_on_record("grant.given", actor, at, **event), transaction.atomic():
         setting = Setting.of(lock_policy(policy.pk), actor, at)
         lineage = _seen(setting, entry_uid)
         grant = Grant(policy=policy, entry_uid=entry_uid, role=role, created_at=at, granted_by=actor.user)
@@ -386,18 +386,8 @@ def _log(
     )
 
 
-@contextmanager
-def _refusals_on_record(verb: str, actor: Actor, at: datetime, **event: Any) -> Iterator[None]:
-    """An attempt that was refused is logged too, after the transaction that it ended."""
-    try:
-        yield
-    except NotAllowed as error:
-        record(actor=actor, verb=verb, at=at, outcome="refused", reason=error.message, **event)
-        raise
-
-
 def _on_record(verb: str, policy_slug: str, grant_id: int, actor: Actor, at: datetime) -> Any:
-    return _refusals_on_record(verb, actor, at, policy_slug=policy_slug[:64], subject=f"grant {grant_id}")
+    return refusals_on_record(verb, actor, at, policy_slug=policy_slug[:64], subject=f"grant {grant_id}")
 
 
 def _not_yours() -> DomainError:

@@ -6,8 +6,7 @@ A period is days and the hours that are really in them: a day of a clock change 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from hashlib import sha256
@@ -17,7 +16,7 @@ from zoneinfo import ZoneInfo
 
 from apps.accounts.actor import Actor
 from apps.accounts.audit_log import record
-from apps.core.errors import FieldProblem, Invalid, NotAllowed
+from apps.core.errors import FieldProblem, Invalid
 from apps.policies.access.scope import WRITE, Rights, Verb, Visibility, rules_all
 from apps.policies.changesets.change_sets import require_reason
 from apps.policies.models import Policy
@@ -173,13 +172,3 @@ def log(
         reason=reason,
         details=details,
     )
-
-
-@contextmanager
-def refusals_on_record(verb: str, actor: Actor, at: datetime, **event: Any) -> Iterator[None]:
-    """An attempt that was refused is logged too, after the transaction that it ended."""
-    try:
-        yield
-    except NotAllowed as error:
-        record(actor=actor, verb=verb, at=at, outcome="refused", reason=error.message, **event)
-        raise

@@ -13,6 +13,7 @@ from uuid import UUID
 from django.db import transaction
 
 from apps.accounts.actor import Actor
+from apps.accounts.refusals import refusals_on_record
 from apps.core.errors import Conflict, NotAllowed, NotFound, Stale
 from apps.policies.access.scope import WRITE, require_scope, visible_entries
 from apps.policies.allocations.records import (
@@ -24,7 +25,6 @@ from apps.policies.allocations.records import (
     log,
     may_decide,
     reason_of,
-    refusals_on_record,
     refuse_days,
     tag_of_state,
 )

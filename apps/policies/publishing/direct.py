@@ -18,6 +18,7 @@ from django.db import transaction
 
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.audit_log import record
+from apps.accounts.refusals import logs_refusals
 from apps.core.errors import DomainError, FieldProblem, Invalid, Stale
 from apps.policies.changesets.change_sets import clean_reason, require_reason, settings_of
 from apps.policies.files.parsed_document import Declared
@@ -50,6 +51,7 @@ from apps.policies.tree.working_tree import columns_of
 
 
 # --- A few operations -------------------------------------------------------------------------------------------------
+@logs_refusals("policy.published")
 def publish_operations(
     *, policy_slug: str, operations: Sequence[Mapping[str, Any]], reason: str, at: datetime, actor: Actor
 ) -> Revision:
@@ -73,6 +75,7 @@ def first_tree(declared: Declared, format: Format) -> TreeColumns:
     return tree
 
 
+@logs_refusals("policy.published")
 def begin_policy(
     *, slug: str, name: str, tree: TreeColumns, settings: PolicySettings, reason: str, at: datetime, actor: Actor
 ) -> Policy:
@@ -97,6 +100,7 @@ def begin_policy(
 
 
 # --- A whole tree -----------------------------------------------------------------------------------------------------
+@logs_refusals("policy.published")
 def publish_tree(
     *,
     policy_slug: str,
@@ -120,6 +124,7 @@ def publish_tree(
         return replace_tree(policy, next_revision(head, tree, settings), reason, origin, actor, at)
 
 
+@logs_refusals("changeset.drafted")
 def propose_tree(
     *,
     policy_slug: str,
