@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 import orjson
 
-from apps.core.errors import Invalid
+from apps.core.errors import Invalid, Unavailable
 from apps.usage.parsers.base import (
     NO_TIME,
     JobClassKey,
@@ -28,6 +28,9 @@ from apps.usage.parsers.slurm_values import BY_TIMES, Problems, Tres, epochs, nu
 _PIECE_JOBS = 5000
 _PIECE_BYTES = 16 * 1024**2
 _REMEDY = "Export the document again."
+# slurm/slurm_errno.h: ESLURM_REST_EMPTY_RESULT; SLURM_COMMUNICATIONS_* and ESLURM_DB_CONNECTION.
+_NOTHING_FOUND = 9003
+_UNREACHABLE = (*range(1800, 1900), 7000)
 
 
 class Told(NamedTuple):
@@ -101,13 +104,24 @@ def read_document(
 
 
 def _refuse_errors(others: Mapping[str, Any]) -> None:
+    """That no job was found is no error.
+
+    Raises:
+        Unavailable: the daemon that knows the jobs is down.
+        Invalid: another error.
+    """
     errors = others.get("errors")
-    if isinstance(errors, list) and errors:
-        first = errors[0]
-        told = (first.get("description") or first.get("error") or first) if isinstance(first, dict) else first
-        raise Invalid(
-            f"Slurm says in it that something went wrong: {excerpt(str(told))}. Ask again.", code="source_error"
-        )
+    first = next((each for each in errors if _number_of(each) != _NOTHING_FOUND), None) if errors else None
+    if first is None:
+        return
+    told = (first.get("description") or first.get("error") or first) if isinstance(first, dict) else first
+    if _number_of(first) in _UNREACHABLE:
+        raise Unavailable(f"Slurm's daemon can't be reached: {excerpt(str(told))}.", code="slurm_unreachable")
+    raise Invalid(f"Slurm says in it that something went wrong: {excerpt(str(told))}. Ask again.", code="source_error")
+
+
+def _number_of(error: Any) -> float | None:
+    return number_of(error.get("error_number")) if isinstance(error, dict) else None
 
 
 def _piece(items: list[Item], read_job: ReadJob, attempts: Attempts, cursor: Mapping[str, Any] | None = None) -> Parsed:
