@@ -25,6 +25,7 @@ from apps.runs import leases
 from apps.runs.holders import own_holder
 from apps.runs.leases import Heartbeat, Lease, LeaseLost, RunCancelled, WorkerStops, is_stopping
 from apps.runs.models import Run
+from apps.runs.workers import are_working
 
 if TYPE_CHECKING:
     from apps.runs.leases import Lease
@@ -333,6 +334,19 @@ def work_run_now(run_id: int) -> Run:
         if run.state not in (Run.State.QUEUED, Run.State.RUNNING):
             return run
         time.sleep(_POLL_S)
+
+
+def leave_to_workers(run_id: int) -> Run:
+    """Return this run when workers have ended it; when none works, execute it here.
+
+    For what depends on where it runs: programs, folders and networks that the workers of the instance reach.
+    """
+    while are_working(clock.now()):
+        run = Run.objects.get(pk=run_id)
+        if run.state not in (Run.State.QUEUED, Run.State.RUNNING):
+            return run
+        time.sleep(_POLL_S)
+    return work_run_now(run_id)
 
 
 def _hand_back(lease: Lease) -> None:

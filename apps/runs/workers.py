@@ -36,6 +36,10 @@ def last_contact_at() -> datetime | None:
     return WorkerContact.objects.values_list("at", flat=True).first()
 
 
+def are_working(at: datetime) -> bool:
+    return last_contact_at() is not None and silent_workers(at) is None
+
+
 def silent_workers(at: datetime) -> SilentWorkers | None:
     """None while workers work. Before their first sign of life only waiting runs show that they are missing."""
     patience = timedelta(seconds=max(settings.FAIRSHARE_LEASE_S, _MISSED_SWEEPS * settings.FAIRSHARE_SWEEP_S))

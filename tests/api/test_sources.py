@@ -166,3 +166,16 @@ def test_how_a_source_is_collected_is_for_administrators_to_read(site: Site, adm
     seen = Caller(user=site.pia).get("usage/sources/logs").json()
     assert (seen["kind"], seen["collecting"], seen["collect_error"]) == ("directory", None, None)
     assert admin.get("usage/sources/logs").json()["collect_error"] == "There is no folder"
+
+
+def test_what_is_collected_is_collected_every_five_minutes_unless_it_says_otherwise(admin: Caller, folder: str) -> None:
+    terms = {"name": "Logs", "kind": "directory", "collecting": {"folder": folder}}
+    made = admin.post("usage/sources", {"slug": "logs", **terms}).json()
+    assert (made["collect_every_s"], made["collect_due_at"]) == (300, "2026-11-20T12:00:00Z")
+    by_hand = admin.post("usage/sources", {"slug": "by-hand", **terms, "collect_every_s": None}).json()
+    assert (by_hand["collect_every_s"], by_hand["collect_due_at"]) == (None, None)
+    sent = admin.post("usage/sources", {"slug": "sent", "name": "Sent"}).json()
+    assert sent["collect_every_s"] is None
+    answer = admin.get("usage/sources/sent")
+    turned = admin.patch("usage/sources/sent", terms, if_match=answer["ETag"]).json()
+    assert turned["collect_every_s"] == 300

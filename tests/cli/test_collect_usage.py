@@ -4,15 +4,21 @@ import io
 import json
 import os
 import re
+import threading
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connections
 from syrupy.assertion import SnapshotAssertion
 
 from apps.accounts.actor import COMMAND
 from apps.core import clock
+from apps.runs.models import Run
+from apps.runs.services import work_run_now
+from apps.runs.workers import note_contact
 from apps.usage.models import Record
 from apps.usage.services import make_source
 from apps.usage.sources.services import set_up_source
@@ -43,7 +49,7 @@ def test_what_is_new_is_fetched_and_counted_on_standard_output(spool: Path, snap
     os.utime(spool / "b.txt", (2, 2))
     out, err = run("--source", "logs")
     assert re.findall(r"\d+", out) == ["1", "0", "0", "0", "0", "0", "0"]
-    assert err.startswith("b.txt: ")
+    assert "b.txt: " in err
     assert (out, err) == snapshot
     assert json.loads(run("--source", "logs", "--json")[0])["new"] == 0
     assert Record.objects.count() == 1
@@ -61,3 +67,39 @@ def test_what_can_not_be_collected_is_told_with_the_exit_status_of_a_refusal(spo
     with pytest.raises(CommandError, match="'nothing'") as refused:
         run("--source", "nothing")
     assert code_of(refused.value) == "not_found"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_workers_collect_with_what_they_have(spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker is alive: the command asks, and executes nothing itself."""
+    (spool / "a.swf").write_text(LOG)
+    os.utime(spool / "a.swf", (1, 1))
+    note_contact(clock.now())
+    workers: list[threading.Thread] = []
+
+    def work_elsewhere(_seconds: float) -> None:
+        """The worker takes the run while the command waits for it."""
+        if not workers:
+            [asked] = Run.objects.filter(state=Run.State.QUEUED)
+            workers.append(threading.Thread(target=_work, args=(asked.pk,)))
+            workers[0].start()
+        workers[0].join()
+
+    monkeypatch.setattr("apps.runs.services.time.sleep", work_elsewhere)
+    out, err = run("--source", "logs")
+    assert re.findall(r"\d+", out)[0] == "1"
+    assert "No worker" not in err
+    assert len(workers) == 1
+
+
+def _work(run_id: int) -> None:
+    work_run_now(run_id)
+    connections.close_all()
+
+
+def test_without_workers_the_command_collects_and_says_with_what(spool: Path) -> None:
+    _, err = run("--source", "logs")
+    assert "No worker" in err
+    note_contact(clock.now() - timedelta(hours=1))
+    _, err = run("--source", "logs")
+    assert "No worker" in err

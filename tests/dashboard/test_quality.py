@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from apps.usage.models import Overlap, Source, SourceDay, TooLateRecord
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import make_source
+from apps.usage.sources.services import change_source, set_up_source, tag_of
 from tests.dashboard.page import Page, read
 from tests.sign_in import sign_in
 
@@ -150,3 +152,16 @@ def test_the_same_is_told_by_rest(source: Source, admin: Client) -> None:
     assert (one["source"], one["changed"], one["changed_core_s"], one["missing_hours"]) == ("c1", 1, 7200.0, 0)
     assert (one["received"]["rejected"], one["received"]["ahead"]) == (2, 1)
     assert admin.get("/api/v1/usage/quality?days=0").status_code == 400
+
+
+def test_a_source_that_nothing_collects_is_a_finding_until_it_has_an_interval(
+    db: None, tmp_path: Path, settings: Any
+) -> None:
+    settings.FAIRSHARE_COLLECT_FOLDERS = [str(tmp_path)]
+    terms = {"kind": "directory", "collecting": {"folder": str(tmp_path)}}
+    made = set_up_source(slug="fram", given={**terms, "collect_every_s": None}, at=AT, actor=COMMAND)
+    admin = signed_in(User.objects.create_superuser("root"))
+    finding = '[data-key="not_collected"]'
+    assert page_of(admin.get(URL)).all(finding)
+    change_source(slug="fram", tag=tag_of(made), given={"collect_every_s": 300}, at=AT, actor=COMMAND)
+    assert not page_of(admin.get(URL)).all(finding)

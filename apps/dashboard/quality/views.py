@@ -74,6 +74,7 @@ def _of_source(line: SourceLine, issues: DataIssues) -> list[Finding]:
     """Every rule looks on its own; each gives one finding or none."""
     rules = {
         "late": _late,
+        "not_collected": _not_collected,
         "unreported": _unreported,
         "holes": _holes,
         "held": _held,
@@ -96,6 +97,13 @@ def _late(line: SourceLine, issues: DataIssues) -> Finding | None:
     return _finding(
         _BAD if is_bad else _WARN, line, text, _("Check whether its collector runs and its token is valid.")
     )
+
+
+def _not_collected(line: SourceLine, issues: DataIssues) -> Finding | None:
+    """It would wait for records that nobody fetches, and never be late."""
+    if not line.source.is_collected or line.source.is_paused or line.source.collect_every_s:
+        return None
+    return _finding(_WARN, line, _("It is collected only by hand."), _("Set how often it is collected."))
 
 
 def _unreported(line: SourceLine, issues: DataIssues) -> Finding | None:

@@ -37,6 +37,7 @@ SETTINGS = (
     *("kind", "collecting", "collect_every_s", "skew_tolerance_s", "keep_records_days"),
 )
 LEAST_INTERVAL_S, MOST_INTERVAL_S = 30, 366 * 86400
+COLLECT_EVERY_S = 300  # unless said otherwise: None is by hand
 MOST_SKEW_S = 86400
 BY_HAND = tuple(kind for kind in Source.Kind.values if kind != Source.Kind.PEER)  # the kinds that a person can set up
 NEW = "new"  # where a source is made on pages
@@ -174,6 +175,8 @@ def _terms(source: Source, given: Mapping[str, Any]) -> list[FieldProblem]:
         if given.get("collect_every_s"):
             return [FieldProblem("collect_every_s", "Nothing is collected of a source that sends its records.")]
         source.collect_every_s = None
+    elif "kind" in given and "collect_every_s" not in given and not source.collect_every_s:
+        source.collect_every_s = COLLECT_EVERY_S
     terms = given.get("collecting", source.collecting if "kind" not in given else {})
     if not isinstance(terms, Mapping):
         return [FieldProblem("collecting", "Write an object with the settings of this kind of source.")]

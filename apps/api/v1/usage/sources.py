@@ -92,7 +92,9 @@ class ChangedSourceSerializer(serializers.Serializer[Any]):
     names_people = serializers.BooleanField(required=False)
     kind = serializers.ChoiceField(required=False, choices=sources.BY_HAND, help_text="A peer’s is made by subscribing")
     collecting = serializers.DictField(required=False)
-    collect_every_s = serializers.IntegerField(required=False, allow_null=True)
+    collect_every_s = serializers.IntegerField(
+        required=False, allow_null=True, help_text="Left out: 300 for a kind that is collected; null: by hand"
+    )
     skew_tolerance_s = serializers.IntegerField(required=False)
     keep_records_days = serializers.IntegerField(required=False, allow_null=True)
 

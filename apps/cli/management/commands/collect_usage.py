@@ -1,4 +1,7 @@
-"""`manage.py collect_usage`: fetch what a source has that is new, now and here."""
+"""`manage.py collect_usage`: fetch what a source has that is new, now.
+
+The workers of the instance do it, with the programs, folders and settings that they have.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,8 @@ from apps.accounts.actor import COMMAND
 from apps.cli.commands import REFUSED, OperatorCommand
 from apps.core.clock import now
 from apps.runs.models import Run
-from apps.runs.services import work_run_now
+from apps.runs.services import leave_to_workers
+from apps.runs.workers import are_working
 from apps.usage.sources.services import collect_now
 
 _COUNTS = ("new", "duplicate", "corrected", "late", "too_late", "vanished", "rejected")
@@ -26,7 +30,10 @@ class Command(OperatorCommand):
         parser.add_argument("--json", action="store_true", help="counts and problems as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        run = work_run_now(collect_now(slug=options["source"], at=now(), actor=COMMAND).pk)
+        asked = collect_now(slug=options["source"], at=now(), actor=COMMAND)
+        if not are_working(now()):
+            self.stderr.write("No worker answers: this command collects, with the environment of this shell.")
+        run = leave_to_workers(asked.pk)
         if run.state != Run.State.SUCCEEDED:
             message = f"The collection of {options['source']} {run.state}: {run.error or run.message}"
             raise CommandError(message, returncode=REFUSED)

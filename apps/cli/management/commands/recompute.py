@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import time
 from datetime import UTC, datetime
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND
@@ -19,13 +21,13 @@ from apps.runs.services import work_run_now
 
 
 class Command(OperatorCommand):
-    help = "Asks for a recompute. With --wait it returns when the snapshot is ready, and names it."
+    help = "Asks for a recompute. With --wait it returns when look-ups serve the snapshot, and names it."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("policy", help="its slug")
         past = "an instant in the past: by the revision and the mapping that were current then; never served as newest"
         parser.add_argument("--as-of", metavar="TIME", help=past)
-        parser.add_argument("--wait", action="store_true", help="return when it is ready")
+        parser.add_argument("--wait", action="store_true", help="return when look-ups serve it")
 
     def handle(self, *args: Any, **options: Any) -> None:
         as_of = None if options["as_of"] is None else _instant(options["as_of"])
@@ -37,6 +39,7 @@ class Command(OperatorCommand):
         if run.state != Run.State.SUCCEEDED:
             raise CommandError(f"Run {run.pk} {run.state}: {run.error or run.message}", returncode=REFUSED)
         made = run.result
+        time.sleep(2 * settings.FAIRSHARE_SNAPSHOT_POLL_S)  # by then every process has looked for it and read it
         self.stdout.write(
             f"snapshot {made['snapshot']} of revision {made['revision']} as of {made['as_of']}, "
             f"{made['n_ranked']} ranked"
