@@ -15,7 +15,7 @@ from apps.policies.files.document import read_document
 from apps.policies.formats.whole_shares import competitors, whole_shares
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Node, TreeColumns
-from apps.policies.tree.difference import CHANGES, compare, sibling_targets
+from apps.policies.tree.difference import CHANGES, compare
 from apps.policies.tree.document_merge import adopt, indexes_of, next_revision
 from apps.policies.tree.working_tree import columns_of
 from tests.policies.share_trees import trees
@@ -158,8 +158,3 @@ def test_each_word_counts_the_lines_that_have_it(before: TreeColumns, after: Tre
     assert found.n_entries == len(found.entries)
     assert all(each.changes for each in found.entries)
     assert dict(found.counts()) == {word: sum(word in each.changes for each in found.entries) for word in CHANGES}
-
-
-def test_a_group_in_which_somebody_passes_shares_on_has_no_targets() -> None:
-    tree = columns_of([Node(ROOT, None, "r"), Node(A, ROOT, "a", shares=None), Node(B, ROOT, "b"), Node(C, A, "c")])
-    assert np.isnan(sibling_targets(tree)).tolist() == [True, True, True, False]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from uuid import UUID, uuid5
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.policies.operations.apply import work_out
 from apps.policies.tree.columns import Node, TreeColumns
-from apps.policies.tree.difference import difference
+from apps.policies.tree.difference import difference, sibling_targets
 from apps.policies.tree.working_tree import columns_of
 from tests.policies.share_trees import trees
 
@@ -81,3 +83,30 @@ def test_a_group_becomes_a_reserve_after_its_children_have_left() -> None:
     before = tree_of(Node(A, ROOT, "a"), Node(B, A, "b"))
     after = tree_of(Node(A, ROOT, "a", "reserve", 2.0, is_group=False), Node(B, ROOT, "b"))
     assert led_to(before, after) == ["set_shares", "move", "set_kind"]
+
+
+def test_children_of_an_entry_that_inherits_have_targets_one_level_up() -> None:
+    tree = tree_of(Node(A, ROOT, "a", shares=70), Node(B, ROOT, "b", shares=None), Node(C, B, "c", shares=40))
+    found = {tree.path(i): target for i, target in enumerate(sibling_targets(tree).tolist())}
+    assert found["/a"] == 70 / 110
+    assert found["/b/c"] == 40 / 110
+    assert math.isnan(found["/b"])
+    assert math.isnan(found["/"])
+
+
+@given(trees(pool=POOL, most=10))
+def test_targets_are_shares_of_those_who_compete(tree: TreeColumns) -> None:
+    def competing(parent: UUID) -> list[Node]:
+        children = [node for node in tree.nodes() if node.parent_uid == parent]
+        return [each for node in children for each in (competing(node.uid) if node.shares is None else [node])]
+
+    wanted = np.full(len(tree), np.nan)
+    for node in tree.nodes():
+        if node.parent_uid is None or node.shares is not None:
+            rivals = competing(node.uid)
+            total = sum(each.shares or 0.0 for each in rivals)
+            for each in rivals:
+                at = tree.index_of_uid(each.uid)
+                assert at is not None
+                wanted[at] = (each.shares or 0.0) / total if total else 0.0
+    np.testing.assert_allclose(sibling_targets(tree), wanted, rtol=1e-12)

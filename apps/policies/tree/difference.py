@@ -255,13 +255,15 @@ def compare(before: TreeColumns, after: TreeColumns, *, most: int = 200) -> Comp
 
 
 def sibling_targets(tree: TreeColumns) -> F8:
-    """Shares as fractions of the siblings' sum; NaN in groups with a member that inherits, and at the root."""
-    parent = np.maximum(tree.parent, 0)
-    own = np.where(tree.parent < 0, 0.0, tree.shares)
-    total = np.bincount(parent, weights=own, minlength=len(tree))[parent]
-    passes_on = np.bincount(parent, weights=tree.inherit, minlength=len(tree))[parent] > 0
-    target = np.divide(own, total, out=np.zeros(len(tree)), where=total > 0)
-    target[passes_on | (tree.parent < 0)] = np.nan
+    """Shares as fractions of the sum of those competed with; NaN at the root and where an entry inherits.
+
+    The children of an entry that inherits compete one level up (`Competition`).
+    """
+    contest, entry, _seat, _is_whole = tree.engine_tree().competition
+    own = contest.shares[1:]
+    total = np.bincount(contest.parent[1:], weights=own, minlength=len(contest.parent))[contest.parent[1:]]
+    target = np.full(len(tree), np.nan)
+    target[entry[1:]] = np.divide(own, total, out=np.zeros(len(own)), where=total > 0)
     return target
 
 
