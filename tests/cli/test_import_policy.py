@@ -25,6 +25,7 @@ from apps.policies.files.document import KEYS
 from apps.policies.formats.registry import FORMATS
 from apps.policies.models import ChangeSet, Policy, ProposedTree, Revision
 from apps.policies.operations import apply as operations
+from apps.policies.publishing.direct import publish_operations
 from apps.policies.services import effect_of, make_policy, publish_change_set, publish_document
 from apps.policies.tree.stored import load_tree, load_tree_from_rows
 from apps.priorities.recompute.staleness import request_recompute
@@ -445,3 +446,27 @@ def test_the_docs_name_every_field_of_an_entry() -> None:
     (table,) = re.findall(r"### A tree as a file\n.*?\n\n(\|.*?)\n\n", (DOCS / "manager.md").read_text(), re.DOTALL)
     named = [name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])]
     assert sorted(named) == sorted(KEYS)
+
+
+@pytest.mark.django_db
+def test_a_dump_is_written_again_with_one_share_changed(tmp_path: Path, golden_dir: Path) -> None:
+    dump = golden_dir / "slurm/samples/sacctmgr-dump-demo.cfg"
+    given = ["--policy", "demo", "--format", "sacctmgr", str(dump), "--make", "--publish", "--reason", "r"]
+    call_command("import_policy", *given, stdout=io.StringIO(), stderr=io.StringIO())
+
+    def exported(format: str, *more: str) -> str:
+        out = io.StringIO()
+        call_command("export_policy", "--policy", "demo", "--format", format, *more, stdout=out, stderr=io.StringIO())
+        return out.getvalue()
+
+    assert exported("sacctmgr", "--against", str(dump)) == dump.read_text()
+    operation = {"op": "set_shares", "entry": "/physics/hep", "shares": 5}
+    publish_operations(policy_slug="demo", operations=[operation], reason="r", at=now(), actor=COMMAND)
+    wanted = dump.read_text().replace("Organization='science':Fairshare=3\n", "Organization='science':Fairshare=5\n")
+    assert exported("sacctmgr", "--against", str(dump)) == wanted
+    script = exported("sacctmgr-script", "--against", str(dump)).splitlines()
+    assert script[1:] == ["modify account where name=hep cluster=demo set fairshare=5"]
+    with pytest.raises(CommandError, match="sacctmgr-script can"):
+        exported("csv", "--against", str(dump))
+    with pytest.raises(CommandError, match="can't be read"):
+        exported("sacctmgr", "--against", str(tmp_path / "none"))

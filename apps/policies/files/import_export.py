@@ -25,7 +25,7 @@ from apps.policies.changesets.review import outcome_of
 from apps.policies.files.parsed_document import Declared
 from apps.policies.formats import csv_table
 from apps.policies.formats.base import Format
-from apps.policies.formats.registry import dropped, get_format, read_file, write_file
+from apps.policies.formats.registry import FORMATS, dropped, get_format, read_file, write_file
 from apps.policies.models import ChangeSet, Entry, Policy, Revision
 from apps.policies.operations.apply import MOST_OPERATIONS, Operation, Outcome
 from apps.policies.operations.whole_trees import is_document
@@ -47,6 +47,7 @@ class Export:
     format: Format
     tree: TreeColumns
     settings: PolicySettings
+    against: str | None = None  # a file with the state of now
 
     @property
     def file_name(self) -> str:
@@ -58,6 +59,8 @@ class Export:
         return dropped(self.format, self.tree)
 
     def pieces(self) -> Iterator[str]:
+        if self.against is not None and self.format.write_against is not None:
+            return self.format.write_against(self.format.fit(self.tree), self.against)
         return write_file(self.format, self.tree, self.settings)
 
     def text(self) -> str:
@@ -65,18 +68,30 @@ class Export:
 
 
 def export_policy(
-    *, policy_slug: str, format: str, moment: int | datetime | None = None, at: datetime, actor: Actor
+    *,
+    policy_slug: str,
+    format: str,
+    moment: int | datetime | None = None,
+    against: str | None = None,
+    at: datetime,
+    actor: Actor,
 ) -> Export:
     """For viewers who see all of it: an import of a partial file would archive entries. `moment`: a revision, or an
-    instant.
+    instant. against: a file with the state of now, of which all but the shares stays.
     """
     found = get_format(format)
+    if against is not None and found.write_against is None:
+        can = ", ".join(each.name for each in FORMATS.values() if each.write_against)
+        raise Invalid(
+            f"{format} can't be written against a file; {can} can.",
+            fields=[FieldProblem("against", f"goes with {can}")],
+        )
     policy = get_policy(slug=policy_slug, actor=actor)
     revision = get_revision(policy=policy, at=moment)
     tree = load_tree(policy, revision.number)
     if not visible_entries(policy=policy, tree=tree, actor=actor, at=at).all_visible:
         raise NotAllowed("You see a part of this policy only: ask for the tree of that part.", code="partial_view")
-    return Export(found, tree, PolicySettings.from_stored(revision.settings))
+    return Export(found, tree, PolicySettings.from_stored(revision.settings), against)
 
 
 # --- Import -----------------------------------------------------------------------------------------------------------

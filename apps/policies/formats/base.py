@@ -45,6 +45,7 @@ class Format:
     fit: the tree as the format can say it, entry by entry (the same rows): without what it has no place for, with
     names and numbers that it can carry. What differs from the tree is what an export drops; an import compares a file
     with the fitted tree, so that a file that was exported changes nothing.
+    write_against: a fitted tree as changes of a file with the state of now, which keeps what a policy has no place for.
     looks_like: whether a text is probably this; asked to say what a file of the wrong format is instead.
     """
 
@@ -60,6 +61,7 @@ class Format:
     looks_like: Callable[[str], bool]
     fit: Callable[[TreeColumns], TreeColumns] = same
     has_settings: bool = False
+    write_against: Callable[[TreeColumns, str], Iterator[str]] | None = None
 
 
 def not_this(label: str, line: int, message: str) -> Invalid:

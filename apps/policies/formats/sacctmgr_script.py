@@ -22,4 +22,5 @@ add user Name=bob Account=physics Fairshare=parent
     write=slurm_tree.write,
     looks_like=slurm_tree.looks_like,
     fit=fit,
+    write_against=sacctmgr.write_script_against,
 )

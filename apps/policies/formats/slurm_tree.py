@@ -25,7 +25,7 @@ USE_PARENT = 2_147_483_647  # how a dump writes Fairshare=parent
 MOST_SHARES = USE_PARENT - 1
 ROOT = "root"
 
-_SHARES = ("fairshare", "shares")
+SHARES = ("fairshare", "shares")
 
 
 class Associations(Declaration):
@@ -57,7 +57,7 @@ class Associations(Declaration):
             self.add(above, name, line=line, place=repr(name)[:140], kind="user", shares=shares)
 
     def shares_of(self, options: Mapping[str, str], line: int, name: str) -> float | str:
-        given = next((options[key] for key in _SHARES if key in options), "1")
+        given = next((options[key] for key in SHARES if key in options), "1")
         try:
             return slurm_shares(given)
         except ValueError as error:
@@ -65,7 +65,7 @@ class Associations(Declaration):
             return 1
 
     def not_read(self, options: Mapping[str, str], known: frozenset[str]) -> None:
-        self.unread.update(key for key in options if key not in known and key not in _SHARES)
+        self.unread.update(key for key in options if key not in known and key not in SHARES)
 
     def declared(self) -> Declared:
         """A tree of kinds `user` and unsaid; Slurm knows no others."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from apps.accounts.actor import COMMAND
@@ -22,11 +23,15 @@ class Command(OperatorCommand):
         parser.add_argument("--format", required=True, help=f"one of {', '.join(FORMATS)}")
         parser.add_argument("--at", help="a revision's number, or a time with its zone; without it: now")
 
+        known = "of Slurm: sacctmgr dump, of which all but the shares stays; sacctmgr-script writes the changes alone"
+        parser.add_argument("--against", metavar="FILE", help=f"a file with the state of now ({known})")
+
     def handle(self, *args: Any, **options: Any) -> None:
         export = export_policy(
             policy_slug=options["policy"],
             format=options["format"],
             moment=_moment(options["at"]),
+            against=None if options["against"] is None else _text_of(options["against"]),
             at=now(),
             actor=COMMAND,
         )
@@ -35,6 +40,14 @@ class Command(OperatorCommand):
             self.stdout.write(piece)
         for what in export.dropped:
             self.stderr.write(f"left out: {what}")
+
+
+def _text_of(name: str) -> str:
+    try:
+        return Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        problem = FieldProblem("--against", "needs the path of a readable text file")
+        raise Invalid(f"{name} can't be read: {error}.", fields=[problem]) from error
 
 
 def _moment(text: str | None) -> int | datetime | None:

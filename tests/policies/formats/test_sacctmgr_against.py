@@ -1,0 +1,131 @@
+"""Slurm's tree goes round: read from a dump, written against a dump, and nothing but shares has changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from apps.core.errors import Invalid
+from apps.policies.formats.registry import get_format
+from apps.policies.publishing.direct import first_tree
+from apps.policies.tree.columns import Node, TreeColumns
+from apps.policies.tree.names import new_uid
+from apps.policies.tree.working_tree import columns_of
+from tests.policies.formats.round_trip import read
+
+SITE = """\
+# To edit this file start with a cluster line for the new cluster
+Cluster - 'fram':Fairshare=1:QOS='normal,high':DefaultQOS='normal'
+Parent - 'root'
+User - 'root':DefaultAccount='root':AdminLevel='Administrator':Fairshare=1
+Account - 'hep':Description='high: energy':Organization='science':Fairshare=60:GrpTRES=cpu=6:QOS='+high'
+Account - 'bio':Organization='science'
+Parent - 'hep'
+Account - 'atlas':Fairshare=2147483647:MaxJobs=50
+User - 'ann':Coordinator='hep':DefaultAccount='hep':Fairshare=2
+User - 'ann':Partition='gpu':DefaultAccount='hep':Fairshare=9
+Parent - 'atlas'
+User - 'ann':DefaultAccount='hep':Fairshare=3
+User - 'ben':DefaultAccount='atlas'
+"""
+
+
+def nodes_of(text: str) -> dict[str, Node]:
+    """By path, of the policy that an import of the dump makes."""
+    tree = first_tree(read("sacctmgr", text), get_format("sacctmgr"))
+    return {tree.path(i): node for i, node in enumerate(tree.nodes())}
+
+
+def changed(text: str, **shares: float | None) -> TreeColumns:
+    nodes = nodes_of(text)
+    for path, value in shares.items():
+        at = "/" + path.replace("__", "/")
+        nodes[at] = replace(nodes[at], shares=value)
+    return columns_of(list(nodes.values()))
+
+
+def written(name: str, tree: TreeColumns, dump: str) -> list[str]:
+    chosen = get_format(name)
+    assert chosen.write_against is not None
+    return "".join(chosen.write_against(chosen.fit(tree), dump)).splitlines()
+
+
+def test_real_and_full_dumps_come_out_as_they_went_in(golden_dir: Path) -> None:
+    real = (golden_dir / "slurm/samples/sacctmgr-dump-demo.cfg").read_text()
+    for dump in (real, SITE):
+        tree = changed(dump)
+        assert written("sacctmgr", tree, dump) == dump.splitlines()
+        assert written("sacctmgr-script", tree, dump)[1:] == []
+
+
+def test_one_share_is_one_value_of_one_line_and_one_command() -> None:
+    tree = changed(SITE, hep__atlas__ann=7)
+    differing = [(a, b) for a, b in zip(SITE.splitlines(), written("sacctmgr", tree, SITE), strict=True) if a != b]
+    assert differing == [
+        ("User - 'ann':DefaultAccount='hep':Fairshare=3", "User - 'ann':DefaultAccount='hep':Fairshare=7")
+    ]
+    assert written("sacctmgr-script", tree, SITE)[1:] == [
+        "modify user where name=ann account=atlas cluster=fram set fairshare=7"
+    ]
+
+
+def test_shares_that_a_dump_leaves_out_are_1_and_inherited_ones_are_slurms_largest_number() -> None:
+    tree = changed(SITE, bio=5, hep__atlas=2, hep__ann=None)
+    assert written("sacctmgr-script", tree, SITE)[1:] == [
+        "modify account where name=bio cluster=fram set fairshare=5",
+        "modify account where name=atlas cluster=fram set fairshare=2",
+        "modify user where name=ann account=hep cluster=fram set fairshare=parent",
+    ]
+    lines = written("sacctmgr", tree, SITE)
+    assert "Account - 'bio':Organization='science':Fairshare=5" in lines
+    assert "Account - 'atlas':Fairshare=2:MaxJobs=50" in lines
+    assert "User - 'ann':Coordinator='hep':DefaultAccount='hep':Fairshare=2147483647" in lines
+
+
+def test_what_is_new_is_added_and_what_is_gone_is_a_comment() -> None:
+    nodes = nodes_of(SITE)
+    del nodes["/hep/atlas/ben"]
+    lab = Node(new_uid(), nodes["/bio"].uid, "lab", shares=4)
+    eva = Node(new_uid(), lab.uid, "eva", "user", 2.0, is_group=False)
+    tree = columns_of([*nodes.values(), lab, eva])
+    gone = "# not in the policy: remove user where name=ben account=atlas cluster=fram"
+    assert written("sacctmgr-script", tree, SITE)[1:] == [
+        "add account name=lab parent=bio cluster=fram fairshare=4",
+        "add user name=eva account=lab cluster=fram fairshare=2",
+        gone,
+    ]
+    lines = written("sacctmgr", tree, SITE)
+    assert lines[: len(SITE.splitlines())] == SITE.splitlines()
+    assert lines[len(SITE.splitlines()) :] == [
+        "Parent - 'bio'",
+        "Account - 'lab':Fairshare=4",
+        "Parent - 'lab'",
+        "User - 'eva':Fairshare=2",
+        gone,
+    ]
+
+
+def test_an_account_that_lies_elsewhere_is_named_and_not_moved() -> None:
+    elsewhere = SITE.replace("Parent - 'hep'\nAccount - 'atlas'", "Parent - 'bio'\nAccount - 'atlas'", 1)
+    lines = written("sacctmgr-script", changed(SITE), elsewhere)
+    assert "# atlas is below bio there and below hep in the policy" in lines
+    assert not [line for line in lines if "atlas" in line and not line.startswith("#")]
+
+
+@pytest.mark.parametrize(
+    ("dump", "reason"),
+    [
+        (SITE[:-20], "cut off"),
+        (SITE + SITE, "second cluster"),
+        ("add account Name=hep Fairshare=60\n", "script"),
+        (SITE.replace("=60", "=2147483648"), "whole number"),
+        (SITE.replace("Account - 'hep'", "Account - 'hepp'"), "declared"),
+        ("", "Cluster"),
+    ],
+)
+@pytest.mark.parametrize("name", ["sacctmgr", "sacctmgr-script"])
+def test_nothing_is_written_from_what_is_no_whole_dump(name: str, dump: str, reason: str) -> None:
+    with pytest.raises(Invalid, match=reason):
+        written(name, changed(SITE), dump)
