@@ -240,7 +240,7 @@ def write_script_against(tree: TreeColumns, dump_text: str) -> Iterator[str]:
 
 
 def _said(shares: float | str) -> str:
-    return shares if isinstance(shares, str) else str(plain(shares))
+    return shares if isinstance(shares, str) else str(plain(float(shares)))
 
 
 def _in_dump(shares: str) -> str:
