@@ -1122,6 +1122,9 @@ ROWS = [
         word="open change sets", readers="admin"),
     Row(SOURCE + "remove/", "/usage/sources/cluster-a/remove/", "302 403 403 403 403 200 302 302 302 302 302",
         word="hourly sums", readers="admin"),
+    # --- Pages: what follows
+    Row("policy/<slug:policy>/_current", "/policy/grid/_current?e={physics}&e={bob}",
+        "302 200 200 200 200 200 302 302 302 302 302", word=">bob<", readers="pia admin dora", headers=HTMX),
 ]  # fmt: skip
 
 

@@ -86,6 +86,7 @@ urlpatterns = [
     path("me/accounts/take-back/", me.take_back, name="take-back-claim"),
     path("policy/<slug:policy>/", policy.tree, name="policy"),
     path("policy/<slug:policy>/_rows", policy.rows, name="policy-rows"),
+    path("policy/<slug:policy>/_current", policy.current, name="policy-current"),
     path("policy/<slug:policy>/_search", policy.search, name="policy-search"),
     path("policy/<slug:policy>/_panel", policy.panel, name="policy-panel"),
     path("policy/<slug:policy>/algorithm/", algorithm.algorithm, name="algorithm"),

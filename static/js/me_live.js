@@ -4,7 +4,8 @@ import { announce } from "./shell.js";
 
 const PARTS = ["#verdict", ".verdict > p", ".verdict .advice", ".verdict .kpis", ".walk"];
 
-document.addEventListener("live:changed", async () => {
+document.addEventListener("live:changed", async ({ detail }) => {
+  if (!detail.changed.has("numbers")) return;
   const response = await fetch(location.href, { headers: { Accept: "text/html" }, redirect: "error" }).catch(() => null);
   if (!response?.ok) return;
   const fresh = new DOMParser().parseFromString(await response.text(), "text/html");

@@ -247,13 +247,13 @@ def test_a_recompute_appears_by_itself_and_zoom_and_picks_stay(
     assert range_of(page) == zoomed
     expect(page.locator("[data-live-text]")).to_contain_text("Updated")
     n_asked = len(asked)
-    page.click("[data-live-pause]")
+    page.click("#live [data-live-pause]")
     page.clock.run_for(20_000)
     assert len(asked) == n_asked
     expect(page.locator("#live")).to_have_attribute("data-state", "paused")
     page.route("**/live", lambda route: route.abort())
-    page.click("[data-live-pause]")
-    expect(page.locator("#live")).to_have_attribute("data-state", "stale")
+    page.click("#live [data-live-pause]")
+    expect(page.locator("#live")).to_have_attribute("data-state", "failed")
     expect(page.locator(f"{FIGURE} .fig-foot")).to_be_visible()
     assert lines_of(page)["atlas"] == after
     page.unroute("**/live")

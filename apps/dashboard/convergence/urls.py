@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.dashboard.convergence import live
 from apps.dashboard.convergence import views as convergence
+from apps.dashboard.live import views as live
 from apps.dashboard.tree import views as icicle
 
 _POLICY = "policy/<slug:policy>"

@@ -27,7 +27,6 @@ from apps.core.errors import TooLarge
 from apps.dashboard.convergence import asks
 from apps.dashboard.convergence import presenters as drawing
 from apps.dashboard.convergence.asks import Asked, read_asked
-from apps.dashboard.convergence.live import live_badge
 from apps.dashboard.shell import lines, origins, presentation
 from apps.dashboard.shell.figure_frames import FigureFrame, answer_figure, framed
 from apps.dashboard.shell.requests import SeeOther, actor_of, csv_response, fragment
@@ -250,7 +249,7 @@ def _figures(request: HttpRequest, found: Convergence, uid: UUID | None) -> dict
     kept = [(key, value) for key, values in request.GET.lists() for value in values if key not in {"pick", "slots"}]
     names = list_paths(policy_slug=found.policy_slug, actor=actor_of(request), below=uid)
     return {
-        "live": live_badge(request, found.policy_slug),
+        "live": True,
         "focus": focus,
         "more_figures": [frame_of(request, found.policy_slug, figure, uid, name) for figure in _more(found)],
         "pick_fields": [*kept, *fields],

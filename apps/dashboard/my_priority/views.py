@@ -21,7 +21,6 @@ from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, NotFound, Unavailable, status_of
 from apps.dashboard.charges import presenters as charge_lines
 from apps.dashboard.charges.presenters import ChargeLine
-from apps.dashboard.convergence.live import live_badge
 from apps.dashboard.figures import bars
 from apps.dashboard.figures.bars import USUAL_TOLERANCE, Bullet
 from apps.dashboard.forecast import presenters as forecast_pages
@@ -269,7 +268,7 @@ def _show(request: HttpRequest, *, status: int = 200, claim_form: ClaimForm | No
     page = page_of(request, time_travel.moment_asked(request))
     context = {
         **page,
-        "live": live_badge(request, page["policy_slug"]) if page.get("figures") else None,
+        "live": bool(page.get("figures")),
         "my_accounts": attachments.list_my_accounts(actor=actor_of(request)),
         "claim_form": claim_form or ClaimForm(),
         "crumbs": [{"label": _("My priority")}],

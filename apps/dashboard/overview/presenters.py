@@ -58,7 +58,7 @@ _MOST_KEPT = 1_000
 class Card:
     """One part of a page: its root id, where it is fetched from, and what it is filled with.
 
-    build: None where there is nothing to show, and no card then. every_s: how often it looks for news.
+    build: None where there is nothing to show, and no card then.
     """
 
     name: str
@@ -66,7 +66,6 @@ class Card:
     template: str
     url: str
     build: Callable[[], Mapping[str, Any] | None]
-    every_s: int = 30
     css: str = "card"
 
 
@@ -219,14 +218,14 @@ class Desk:
 def cards_of(desk: Desk) -> dict[str, Card]:
     """By name. Each has an address of its own."""
     made = (
-        ("mine", _("Your priority"), _mine, 60, "card verdict mb"),
-        ("verdict", _("Verdict"), _verdict, 30, "card verdict"),
-        ("top", _("Top-level shares"), _top, 30, "card"),
-        ("deviation", _("Deviation, last 30 days"), _deviation, 300, "card"),
-        ("pins", _("Pinned"), _pins, 60, "card"),
-        ("attention", _("Needs attention"), _attention, 30, "card"),
-        ("sources", _("Usage sources"), _sources, 60, "card"),
-        ("recent", _("Last published"), _recent, 60, "card"),
+        ("mine", _("Your priority"), _mine, "card verdict mb"),
+        ("verdict", _("Verdict"), _verdict, "card verdict"),
+        ("top", _("Top-level shares"), _top, "card"),
+        ("deviation", _("Deviation, last 30 days"), _deviation, "card"),
+        ("pins", _("Pinned"), _pins, "card"),
+        ("attention", _("Needs attention"), _attention, "card"),
+        ("sources", _("Usage sources"), _sources, "card"),
+        ("recent", _("Last published"), _recent, "card"),
     )
     query = f"?policy={desk.policy_slug}" + ("&sort=balance" if _by_balance(desk) else "")
     return {
@@ -236,10 +235,9 @@ def cards_of(desk: Desk) -> dict[str, Card]:
             template=f"dashboard/overview/_{name}.html",
             url=reverse(f"dashboard:overview-{name}") + query,
             build=_bound(build, desk),
-            every_s=every_s,
             css=css,
         )
-        for name, title, build, every_s, css in made
+        for name, title, build, css in made
     }
 
 

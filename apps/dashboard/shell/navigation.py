@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +23,7 @@ from django.views.decorators.http import require_POST
 from apps.accounts.request_cache import cache_for_request
 from apps.core import clock
 from apps.core.errors import DomainError
+from apps.dashboard.live.state import get_page_state
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.federation.grid.peers import count_alarming, may_federate
@@ -127,6 +130,17 @@ class FreshnessChip:
     label: str
     inputs: Sequence[InputLine] = field(default_factory=tuple)
     note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LivePage:
+    """Where an open page asks for news, and what it has. age_s: of the snapshot, None before the first one."""
+
+    url: str
+    tag: str
+    parts: str  # JSON: the tag of each part
+    revision: int
+    age_s: float | None
 
 
 def shell(request: HttpRequest) -> dict[str, Any]:
@@ -323,12 +337,34 @@ class Shell:
         except (DomainError, DatabaseError):
             return None
 
+    @cached_property
+    def live(self) -> LivePage | None:
+        """None where there is no policy to follow."""
+        if not self.user or not self.policy:
+            return None
+        try:
+            state = get_page_state(policy_slug=self.policy.slug, actor=actor_of(self._request))
+        except (DomainError, DatabaseError):
+            return None
+        url = reverse("dashboard:live", kwargs={"policy": self.policy.slug})
+        return LivePage(url, state.tag, json.dumps(state.parts), state.revision, age_of(state.computed_at))
+
+    @property
+    def counts(self) -> list[dict[str, Any]]:
+        """What the navigation counts, by address."""
+        items = [item for section in self.sections for item in section.items if item.counted]
+        return [{"url": item.url, "count": item.count, "alert": item.alert, "counted": item.counted} for item in items]
+
     def _item(self, label: str, icon: str, *names: str) -> Item:
         return Item(label, reverse(f"dashboard:{names[0]}"), icon, current=self._is_at(*names))
 
     def _is_at(self, *names: str) -> bool:
         match = self._request.resolver_match
         return bool(match and match.namespace == "dashboard" and match.url_name in names)
+
+
+def age_of(computed_at: datetime | None) -> float | None:
+    return None if computed_at is None else max(round((clock.now() - computed_at).total_seconds(), 1), 0.0)
 
 
 def chip(fresh: priorities.Freshness) -> FreshnessChip:

@@ -19,7 +19,6 @@ from django.views.decorators.http import require_safe
 from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid, NotFound
 from apps.dashboard.algorithm import words as algorithm_words
-from apps.dashboard.convergence.live import live_badge
 from apps.dashboard.figures import bars
 from apps.dashboard.shell import lines, origins, time_travel
 from apps.dashboard.shell.figure_frames import answer_figure, framed
@@ -32,11 +31,12 @@ from apps.figures.tree.figure import tree_figure
 from apps.priorities import selectors
 from apps.priorities.records import IciclePage, LocalOnly
 from apps.priorities.selectors import TreePage
-from apps.priorities.selectors.tree import get_icicle
+from apps.priorities.selectors.tree import get_icicle, get_tree_rows
 from apps.priorities.selectors.visible_snapshot import local_only_among
 
 # --- Lines ------------------------------------------------------------------------------------------------------------
 MAX_QUERY = 128
+MOST_CURRENT = 100  # rows of one window
 
 
 def page_url(policy: str, **_: Any) -> str:
@@ -86,6 +86,17 @@ def rows(request: HttpRequest, policy: str) -> HttpResponse:
         at=time_travel.moment_asked(request),
     )
     return render(request, "dashboard/policy/_rows.html", rows_context(page, of=of))
+
+
+@require_safe
+@fragment(page_url)
+def current(request: HttpRequest, policy: str) -> HttpResponse:
+    """What the rows in the window say now: `?e=` is one of them, the head of the page comes along."""
+    of = _of(request)
+    wanted = tuple(_uid(text) for text in request.GET.getlist("e")[:MOST_CURRENT])
+    context = rows_context(get_tree_rows(policy_slug=policy, actor=actor_of(request), uids=wanted), of=of)
+    context["lines"] = [line for line in context["lines"] if line.entry.uid in set(wanted)]
+    return render(request, "dashboard/policy/_current.html", context)
 
 
 @require_safe
@@ -268,7 +279,7 @@ def icicle(request: HttpRequest, policy: str) -> HttpResponse:
         "page": page,
         "frame": framed(request, source, make),
         "policy": policy,
-        "live": live_badge(request, policy) if page.moment is None else None,
+        "live": page.moment is None,
         "time_bar": time_travel.time_bar(request, page.moment),
         "crumbs": [
             {"label": page.policy_name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -141,6 +141,10 @@ def get_tree_page(
             opened = _opened_by_level(view)
         page = _Page(view, opened, only)
         page.add_root()
+    return replace(_tree_page(view, page.rows), more=page.more, query=query, n_matches=n_matches)
+
+
+def _tree_page(view: PolicyView, rows: list[EntryRow]) -> TreePage:
     return TreePage(
         policy_slug=view.policy.slug,
         policy_name=view.policy.name,
@@ -150,16 +154,24 @@ def get_tree_page(
         n_ranked=view.n_ranked,
         n_out_of_tolerance=view.count_out_of_tolerance(),
         settings=view.settings,
-        rows=page.rows,
-        more=page.more,
-        query=query,
-        n_matches=n_matches,
+        rows=rows,
+        more=[],
         algorithm=view.snapshot.algorithm if view.snapshot else view.settings.algorithm,
         own_columns=view.snapshot.own_columns if view.snapshot else (),
         moment=moment_of(view),
         view=view,
         shows_sums=view.shows_sums,
     )
+
+
+def get_tree_rows(*, policy_slug: str, actor: Actor, uids: Sequence[UUID]) -> TreePage:
+    """These rows with their siblings, whose scale they share; entries that aren't there any more are left out."""
+    view = open_view(policy_slug=policy_slug, actor=actor)
+    found = [i for uid in uids if (i := view.tree.index_of_uid(uid)) is not None and view.visibility.may_see(i)]
+    shown: dict[int, None] = {}
+    for parent in dict.fromkeys(int(view.tree.parent[i]) for i in found):
+        shown |= dict.fromkeys(view.visible_children(parent)[:PAGE] if parent >= 0 else [0])
+    return _tree_page(view, view.rows(shown | dict.fromkeys(found)))
 
 
 def search_entries(*, policy_slug: str, query: str, actor: Actor, limit: int = 20) -> list[Hit]:

@@ -1,10 +1,9 @@
-"""Whether the numbers of a policy have changed since a page was drawn: one conditional request, answered early."""
+"""Answers an open page that has what there is: one query, before sessions and views."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -12,41 +11,19 @@ from cachetools import FIFOCache
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.db import connection
-from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.urls import reverse
+from django.http import HttpRequest, HttpResponse
 from django.utils.crypto import constant_time_compare
-from django.views.decorators.http import require_safe
 
 from apps.accounts.models import User
 from apps.accounts.sign_in.sessions import SessionStore
-from apps.analytics.live import SERIES, LiveState, get_live_state
-from apps.core import clock
+from apps.analytics.live import SERIES
 from apps.core.errors import DomainError
+from apps.dashboard.live.state import MARKS, PageState, get_page_state
 from apps.dashboard.shell.requests import actor_of
 from apps.priorities.serving import store
 
 
-@dataclass(frozen=True, slots=True)
-class LiveBadge:
-    """What `dashboard/_live.html` shows; age_s: of the snapshot that is served, None before the first one."""
-
-    url: str
-    tag: str
-    age_s: float | None
-
-
-@require_safe
-def live(request: HttpRequest, policy: str) -> HttpResponse:
-    """304 without a body while nothing has changed. Writes nothing, not even the session."""
-    state = get_live_state(policy_slug=policy, actor=actor_of(request))
-    response = unchanged(request, state)
-    if response is None:
-        response = JsonResponse({"revision": state.revision, "age_s": _age_s(state)})
-        response["ETag"] = f'"{state.tag}"'
-    return response
-
-
-def unchanged(request: HttpRequest, state: LiveState) -> HttpResponse | None:
+def unchanged(request: HttpRequest, state: PageState) -> HttpResponse | None:
     """The 304 of a page that has this state; None where it has another one."""
     tag = f'"{state.tag}"'
     if request.headers.get("If-None-Match") != tag:
@@ -57,23 +34,11 @@ def unchanged(request: HttpRequest, state: LiveState) -> HttpResponse | None:
     return response
 
 
-def live_badge(request: HttpRequest, policy: str) -> LiveBadge:
-    state = get_live_state(policy_slug=policy, actor=actor_of(request))
-    url = reverse("dashboard:live", kwargs={"policy": policy})
-    return LiveBadge(url, state.tag, _age_s(state))
-
-
-def _age_s(state: LiveState) -> float | None:
-    if state.computed_at is None:
-        return None
-    return max(round((clock.now() - state.computed_at).total_seconds(), 1), 0.0)
-
-
 _ROUTE = re.compile(r"/policy/([-a-zA-Z0-9_]+)/live")
 _MOST_KNOWN = 1024  # sessions
 _USER = [field.attname for field in User._meta.concrete_fields]
 _ASKED = f"""
-SELECT session.session_data, {", ".join(f"series.{name}" for name in SERIES)},
+SELECT session.session_data, {", ".join([*(f"series.{name}" for name in SERIES), *MARKS.values()])},
     {", ".join(f'who."{field.column}"' for field in User._meta.concrete_fields)}
 FROM accounts_session AS session
 JOIN accounts_user AS who ON who.id = %s
@@ -85,6 +50,7 @@ WHERE session.session_key = %s AND session.expire_date > clock_timestamp()
 class _Asked(NamedTuple):
     session_data: str
     series: tuple[Any, ...]
+    marks: tuple[str, ...]
     user: User
 
 
@@ -120,7 +86,9 @@ class LiveMiddleware:
             return None
         request.user = asked.user
         try:
-            state = get_live_state(policy_slug=policy_slug, actor=actor_of(request), series=asked.series)
+            state = get_page_state(
+                policy_slug=policy_slug, actor=actor_of(request), series=asked.series, marks=asked.marks
+            )
         except DomainError:
             return None
         return unchanged(request, state)
@@ -142,7 +110,8 @@ def _ask(key: str, user_id: int, policy_id: int) -> _Asked | None:
     if row is None:
         return None
     n = 1 + len(SERIES)
-    return _Asked(row[0], row[1:n], User.from_db(connection.alias, _USER, row[n:]))
+    m = n + len(MARKS)
+    return _Asked(row[0], row[1:n], row[n:m], User.from_db(connection.alias, _USER, row[m:]))
 
 
 def _is_signed_in(asked: _Asked) -> bool:

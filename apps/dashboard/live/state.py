@@ -1,0 +1,64 @@
+"""What an open page depends on, as one tag a part: numbers, freshness, work in progress, things to decide or read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from typing import Any
+
+from django.db import connection
+
+from apps.accounts.actor import Actor
+from apps.analytics.live import get_live_state
+from apps.priorities.selectors import freshness
+
+# Each reads one end of an index, or an index of open rows alone: a page asks every five seconds.
+_AT_WORK = "(SELECT (count(*), sum(progress_done))::text FROM runs_run WHERE state = '{}' AND kind LIKE 'usage%%')"
+_OPEN_NOTICES = "(SELECT (count(*), max(news_at), max(changed_at))::text FROM notices_notice WHERE closed_at IS NULL)"
+_OPEN_CHANGES = """(SELECT (count(*), max(change_set.id), sum(change_set.version))::text
+    FROM policies_policy AS policy JOIN policies_changeset AS change_set ON change_set.policy_id = policy.id
+    WHERE change_set.state IN ('proposed', 'approved'))"""
+_NEWEST_IMPORT = "(SELECT max(id)::text FROM usage_import)"
+MARKS = {
+    "work": f"concat({_NEWEST_IMPORT}, {_AT_WORK.format('queued')}, {_AT_WORK.format('running')})",
+    "todo": f"concat({_OPEN_NOTICES}, {_OPEN_CHANGES})",
+}
+_READ = f"SELECT {', '.join(MARKS.values())}"
+
+
+@dataclass(frozen=True, slots=True)
+class PageState:
+    """parts: a tag for each part of a page; `tag` is one for all of them. computed_at: of the snapshot that is served,
+    None before the first one."""
+
+    tag: str
+    parts: Mapping[str, str]
+    revision: int
+    computed_at: datetime | None
+
+
+def get_page_state(
+    *, policy_slug: str, actor: Actor, series: tuple[Any, ...] | None = None, marks: Sequence[str] | None = None
+) -> PageState:
+    """Two small queries beside what this process has in memory; none where the caller has read both.
+
+    series: see `get_live_state`; marks: what the queries of MARKS answer, in their order.
+    """
+    state = get_live_state(policy_slug=policy_slug, actor=actor, series=series)
+    fresh = freshness(policy_slug=policy_slug, actor=actor)
+    parts = {"numbers": state.tag, "fresh": _tag((fresh.state, fresh.revision, fresh.problems))}
+    parts |= {name: _tag(mark) for name, mark in zip(MARKS, marks or _read_marks(), strict=True)}
+    return PageState(_tag(parts), parts, state.revision, state.computed_at)
+
+
+def _read_marks() -> tuple[str, ...]:
+    with connection.cursor() as cursor:
+        cursor.execute(_READ.replace("%%", "%"))
+        row: tuple[str, ...] = cursor.fetchone()
+    return row
+
+
+def _tag(of: Any) -> str:
+    return sha256(repr(of).encode()).hexdigest()[:32]

@@ -1,0 +1,68 @@
+// Writes a new answer into the nodes of the page: only what differs, and never into a field that has the focus.
+const FLASH_MS = 1200, MOST_FLASHES = 40;
+const NUMBERS = ".c-target, .c-actual > .actual > span, .c-rank, td.num, .kpis dd, .big";
+
+/** Nodes stay, with what people opened in them. Figures fetch their own numbers. */
+const KEPT = new Set(["open", "aria-expanded", "aria-pressed"]);
+const OPTIONS = {
+  ignoreActiveValue: true,
+  callbacks: {
+    beforeNodeMorphed: (node) => !node.matches?.("[data-figure], [data-panels]"),
+    beforeAttributeUpdated: (name, node) => !KEPT.has(name) && !(name === "hidden" && node.hasAttribute("data-live-if")),
+  },
+};
+
+export function morph(old, fresh, morphStyle = "outerHTML") {
+  window.Idiomorph.morph(old, fresh, { ...OPTIONS, morphStyle });
+  window.htmx?.process(old);
+}
+
+/** Runs `change`, then marks the numbers below `root` that read otherwise than before. */
+export function flashed(root, change, numbers = NUMBERS) {
+  const before = new Map([...root.querySelectorAll(numbers)].map((one) => [one, one.textContent]));
+  change();
+  const changed = [...root.querySelectorAll(numbers)].filter((one) => before.has(one) && before.get(one) !== one.textContent);
+  if (changed.length > MOST_FLASHES) return;
+  for (const one of changed) {
+    one.classList.remove("flash");
+    void one.offsetWidth;  // begins the animation anew
+    one.classList.add("flash");
+    setTimeout(() => one.classList.remove("flash"), matchMedia("(prefers-reduced-motion: reduce)").matches ? 3000 : FLASH_MS);
+  }
+}
+
+/** The chip of the frame and its popover, which stays open. */
+export function writeFresh(box, html) {
+  morph(box, html, "innerHTML");
+}
+
+/** The counts of the navigation, by the address of the item. */
+export function writeCounts(counts) {
+  for (const { url, count, alert, counted } of counts) {
+    const link = document.querySelector(`.nav a[href="${CSS.escape(url)}"]`);
+    if (!link) continue;
+    let mark = link.querySelector(".count");
+    if (!count) { mark?.remove(); continue; }
+    if (mark?.dataset.value === String(count)) continue;
+    if (!mark) { mark = document.createElement("span"); link.append(mark); }
+    mark.className = alert ? "count alert" : "count";
+    mark.dataset.value = String(count);
+    mark.replaceChildren(String(count), Object.assign(document.createElement("span"), { className: "sr", textContent: ` ${counted}` }));
+  }
+}
+
+/** Elements with `data-live-part` name what they depend on; the page is fetched once for all that changed. Fragments
+ *  with an address of their own listen to `live-<part>`. */
+export async function refreshParts(changed) {
+  for (const name of changed) document.body.dispatchEvent(new CustomEvent(`live-${name}`));
+  const parts = [...document.querySelectorAll("[data-live-part]")]
+    .filter((part) => part.dataset.livePart.split(" ").some((name) => changed.has(name)));
+  if (!parts.length) return;
+  const response = await fetch(location.href, { headers: { Accept: "text/html" }, redirect: "error", cache: "no-store" }).catch(() => null);
+  if (!response?.ok) return;
+  const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+  for (const part of parts) {
+    const now = part.id && fresh.getElementById(part.id);
+    if (now && part.isConnected) flashed(part, () => morph(part, document.adoptNode(now)));
+  }
+}

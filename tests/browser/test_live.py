@@ -1,0 +1,102 @@
+"""Pages follow what changes by themselves: numbers in place, nothing jumps, and no request while nobody looks."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from apps.core import clock
+from apps.usage.models import Source
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
+from tests.browser.conftest import Open
+from tests.dashboard.grid import SLUG, Grid
+from tests.worlds import AT
+
+TREE = f"/policy/{SLUG}/"
+HIDE = """on => {
+    Object.defineProperty(document, "hidden", { value: on, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+def recompute_with(grid: Grid, cores: int, at_min: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A day of alice's, and priorities computed from it."""
+    at = AT + timedelta(minutes=at_min)
+    monkeypatch.setenv(clock.VARIABLE, at.isoformat())
+    row = RecordRow(
+        job=f"more-{at_min}",
+        user="alice",
+        group="atlas",
+        start_at=AT - timedelta(hours=24),
+        end_at=AT - timedelta(hours=1),
+        cpus=cores,
+    )
+    ingest_batch(source=Source.objects.get(slug="cluster-a"), rows=[row], at=at)
+    grid.recompute()
+
+
+def actual(page: Page, grid: Grid, path: str) -> str:
+    return page.locator(f"#e-{grid.uid(path)} .c-actual .actual > span").inner_text()
+
+
+def test_the_tree_follows_a_recompute_and_keeps_focus_and_place(
+    grid: Grid, visit: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window = visit(is_kept=False)
+    window.sign_in()
+    page = window.page
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if request.url.endswith("/live") else None)
+    page.clock.install(time=AT)
+    window.go(TREE)
+    row = page.locator(f"#e-{grid.uid('/atlas/alice')}")
+    row.focus()
+    row.evaluate("row => { row.dataset.mine = 'the same node'; }")
+    before, box = actual(page, grid, "/atlas"), row.bounding_box()
+    with page.expect_response(lambda answer: answer.url.endswith("/live")) as unchanged:
+        page.clock.run_for(6_000)
+    assert unchanged.value.status == 304
+
+    recompute_with(grid, 5_000, 20, monkeypatch)
+    page.clock.run_for(6_000)
+    cell = page.locator(f"#e-{grid.uid('/atlas')} .c-actual .actual > span")
+    expect(cell).not_to_have_text(before)
+    expect(page.locator("#fresh .fresh b").first).to_contain_text("12:20")
+    expect(row).to_be_focused()
+    expect(row).to_have_attribute("data-mine", "the same node")
+    assert row.bounding_box() == box
+
+    page.keyboard.press("z")
+    bar = page.locator("#live-bar")
+    expect(bar).to_contain_text("Updates are paused")
+    n_asked, now = len(asked), cell.inner_text()
+    recompute_with(grid, 9_000, 40, monkeypatch)
+    page.clock.run_for(20_000)
+    assert len(asked) == n_asked
+    assert cell.inner_text() == now
+    window.look()
+    page.keyboard.press("z")
+    expect(cell).not_to_have_text(now)
+    expect(bar).to_be_hidden()
+
+    n_asked = len(asked)
+    page.evaluate(HIDE, True)
+    page.clock.run_for(60_000)
+    assert len(asked) == n_asked
+    with page.expect_response(lambda answer: answer.url.endswith("/live")):
+        page.evaluate(HIDE, False)
+
+    page.route("**/live", lambda route: route.abort())
+    page.clock.run_for(6_000)
+    expect(bar).to_contain_text("No update since")
+    page.unroute("**/live")
+    page.click("[data-live-retry]")
+    expect(bar).to_be_hidden()
+    window.complaints.clear()  # the console reports the request that failed
+
+    page.context.clear_cookies()
+    page.clock.run_for(6_000)
+    expect(bar).to_contain_text("You are signed out")
