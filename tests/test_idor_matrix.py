@@ -1125,6 +1125,10 @@ ROWS = [
     # --- Pages: what follows
     Row("policy/<slug:policy>/_current", "/policy/grid/_current?e={physics}&e={bob}",
         "302 200 200 200 200 200 302 302 302 302 302", word=">bob<", readers="pia admin dora", headers=HTMX),
+    Row(CHANGE + "/_followup", "/changes/{published}/_followup", "302 404 404 200 404 200 302 302 302 302 302",
+        headers=HTMX),
+    Row(CHANGE + "/undo/", "/changes/{published}/undo/", "302 404 404 303 404 303 302 302 302 302 302", "post", WHY,
+        remakes="published"),
 ]  # fmt: skip
 
 

@@ -284,7 +284,7 @@ class ReviewPage:
     def _leaf(self, found: Projection, row: int, i: int, j: int) -> LeafLine:
         tree, at = (self.review.after, i) if i >= 0 else (self.review.before, j)
         forward = int(found.rank_without[0, row]) - int(found.rank_with[0, row])
-        reason, about = self._reason(i, j, forward)
+        reason, step = self.reason(i, j, forward)
         return LeafLine(
             uid=tree.uuid(at),
             name=tree.name[at],
@@ -293,30 +293,37 @@ class ReviewPage:
             with_it=tuple(int(rank) or None for rank in found.rank_with[:, row]),
             factors=(_or_none(found.factor_without[0, row]), _or_none(found.factor_with[0, row])),
             reason=reason,
-            reason_name=about,
+            reason_name=self._name_of(reason, step, i),
         )
 
-    def _reason(self, i: int, j: int, forward: int) -> tuple[Reason, str]:
-        """The level of its way down at which its target changes most, in proportion, in the direction of its move."""
+    def reason(self, i: int, j: int, forward: int) -> tuple[Reason, int]:
+        """Why a leaf moves, and the level of its way down that decides: the one whose target changes most, in
+        proportion, in the direction of its move; −1 for none. i, j: its places in the trees after and before."""
         if i < 0:
-            return "archived", ""
+            return "archived", -1
         if j < 0:
-            return "new", ""
+            return "new", -1
         moves, tree = self.review.moves, self.review.after
         way = [*tree.ancestors(i), i][1:]
         came = next((step for step in way if moves.came[step]), None)
         if came is not None:
-            return "moved", tree.name[came] if came != i else ""
+            return "moved", came
         sign = 1 if forward > 0 else -1
         step = max(way, key=lambda at: sign * _proportion(moves, at), default=None)
         if step is None or sign * _proportion(moves, step) <= 0 or not forward:
-            return ("settings" if self.review.changed_settings else "others"), ""
-        rises = forward > 0
+            return ("settings" if self.review.changed_settings else "others"), -1
         if tree.uuid(step) not in self._stated:
-            return ("enlarged" if rises else "diluted"), tree.name[int(tree.parent[step])]
+            return ("enlarged" if forward > 0 else "diluted"), step
         if step == i:
-            return "own_shares", ""
-        return ("above_rises" if rises else "above_falls"), tree.name[step]
+            return "own_shares", step
+        return ("above_rises" if forward > 0 else "above_falls"), step
+
+    def _name_of(self, reason: Reason, step: int, i: int) -> str:
+        """What the reason is about; empty where that is the leaf itself."""
+        if step < 0 or (step == i and reason in ("moved", "own_shares")):
+            return ""
+        tree = self.review.after
+        return tree.name[int(tree.parent[step])] if reason in ("enlarged", "diluted") else tree.name[step]
 
 
 def _simulation(effect: Effect) -> Check:

@@ -7,7 +7,9 @@ from datetime import timedelta
 import pytest
 from playwright.sync_api import Page, expect
 
+from apps.accounts.actor import Actor
 from apps.core import clock
+from apps.policies.services import make_change_set
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
@@ -100,3 +102,52 @@ def test_the_tree_follows_a_recompute_and_keeps_focus_and_place(
     page.context.clear_cookies()
     page.clock.run_for(6_000)
     expect(bar).to_contain_text("You are signed out")
+
+
+def test_a_publication_is_followed_to_its_recompute_and_undone(
+    grid: Grid, visit: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window = visit(is_kept=False)
+    window.sign_in()
+    page = window.page
+    page.clock.install(time=AT)
+    actor = Actor(user=grid.admin, via="page")
+    draft = make_change_set(
+        policy_slug=SLUG,
+        operations=[{"op": "set_shares", "entry": "/biomed", "shares": 900}],
+        reason="New runs.",
+        at=clock.now(),
+        actor=actor,
+    )
+    window.go(f"/changes/{draft.pk}/")
+    window.follow("#decide-publish")
+    strip, heading = page.locator("#followup"), page.locator("[data-followup-heading]")
+    expect(strip).to_have_attribute("data-state", "waiting")
+    expect(heading).to_contain_text("Priorities follow in")
+    left = int(page.locator("[role=timer]").inner_text().split("\u00a0")[0])
+    page.clock.run_for(3_000)
+    expect(page.locator("[role=timer]")).not_to_have_text(f"{left}\u00a0s")
+    window.look()
+    height = page.locator(".follow").bounding_box()
+    list_at = page.locator("#moved").bounding_box()
+
+    monkeypatch.setenv(clock.VARIABLE, (AT + timedelta(minutes=1)).isoformat())
+    grid.recompute()
+    page.evaluate("() => { window.sameDocument = true; }")
+    page.clock.run_for(3_000)
+    expect(strip).to_have_attribute("data-state", "done")
+    expect(heading).to_contain_text("Priorities follow revision 3")
+    expect(page.locator("#fresh")).to_contain_text("Rev 3")
+    assert page.evaluate("() => window.sameDocument")
+    assert page.locator(".follow").bounding_box() == height
+    assert page.locator("#moved").bounding_box()["y"] == list_at["y"]
+    group = page.locator("[data-testid=moved-group]").first
+    expect(group).to_contain_text("places")
+    group.click()
+    expect(page.locator("[data-testid=moved-person]").first).to_be_visible()
+    window.look()
+
+    page.click("[popovertarget=undo-box]")
+    window.follow("#undo-box button[type=submit]")
+    expect(strip).to_have_attribute("data-state", "waiting")
+    expect(heading).to_contain_text("Revision 4 is published")

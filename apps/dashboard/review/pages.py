@@ -15,6 +15,7 @@ from django.utils.translation import ngettext
 from apps.analytics.review import LeafLine, ReviewPage, TargetLine, get_review_page, shown_targets
 from apps.core import clock
 from apps.dashboard.figures import dumbbell, moves
+from apps.dashboard.followup import presenters as followup
 from apps.dashboard.review import words as change_words
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.requests import actor_of
@@ -142,6 +143,7 @@ def page_context(page: ReviewPage, tab: str, *, show_all: bool = False, on: str 
         "state_icon": icon,
         "revision": revision,
         "kpis": kpis(page),
+        **followup.context_of(page, show_all=show_all),
         "decision": Decision(page),
         "approvals": approvals(page),
         "digest": [check for check in page.checks if check.state != "ok"],

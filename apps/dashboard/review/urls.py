@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
+from apps.dashboard.followup import views as followup
 from apps.dashboard.review import views as changes
 from apps.dashboard.review.pages import TABS
 
@@ -29,5 +30,7 @@ urlpatterns = [
     path(f"{_CHANGE}/conflicts/", changes.conflicts, name="change-conflicts"),
     path(f"{_CHANGE}/comment/", changes.comment, name="change-comment"),
     path(f"{_CHANGE}/work-out/", changes.work_out, name="change-work-out"),
+    path(f"{_CHANGE}/_followup", followup.followup, name="change-followup"),
+    path(f"{_CHANGE}/undo/", followup.undo, name="change-undo"),
     path(f"{_CHANGE}/_instant", changes.instant, name="change-instant"),
 ]

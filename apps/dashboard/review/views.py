@@ -202,8 +202,7 @@ def _take(page: ReviewPage, form: DecisionForm) -> str:
         return _("Scheduled for %(at)s; it is checked again then.") % {"at": at}
     if form.step == "publish":
         revision = services.publish_change_set(**common, **reason, at_once=True)
-        told = _("Published as revision %(n)s. Priorities follow with the next recompute, usually within a minute.")
-        return told % {"n": revision.number}
+        return _("Published as revision %(n)s.") % {"n": revision.number}
     raise Invalid(_("Choose one of the buttons."))
 
 

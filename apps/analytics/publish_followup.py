@@ -1,0 +1,232 @@
+"""What follows a publication: the recompute that serves it, and whose rank it changes, as one reader may see it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Literal
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+
+from apps.accounts.actor import Actor
+from apps.analytics.review import Reason, ReviewPage, get_review_page
+from apps.core.errors import NotFound
+from apps.policies.models import Policy, Revision
+from apps.policies.recompute_runs import KIND, subject_of
+from apps.policies.tree.columns import TreeColumns
+from apps.priorities.change_effects.ranks import places, simulate
+from apps.priorities.models import Snapshot
+from apps.priorities.selectors.rows import newest_or_none, open_view
+from apps.priorities.serving import store
+from apps.priorities.serving.served_snapshot import ServedSnapshot
+from apps.runs.models import Run
+
+State = Literal["waiting", "running", "slow", "failed", "done"]
+FOLLOWED_FOR = timedelta(days=14)
+MOST_EXPECTED = 20_000  # entries of a policy whose ranks are predicted while the recompute is on its way
+_USUAL_S = 5.0  # until a recompute has been measured
+_SLOW_AFTER_S = 30.0
+_SLOW_TIMES = 10
+I8 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class RankMove:
+    """One leaf whose rank changes. group: the entry below the root that it belongs to. step: the entry whose target
+    decides, with its targets among siblings; empty name for none. expected: the rank that the preview gave it."""
+
+    uid: UUID
+    name: str
+    path: str
+    group: UUID
+    group_name: str
+    before: int
+    after: int
+    expected: int | None
+    reason: Reason
+    step: str
+    targets: tuple[float, float] | None
+
+    @property
+    def places(self) -> int:
+        """Nearer to the front; < 0 back."""
+        return self.before - self.after
+
+
+@dataclass(frozen=True, eq=False)
+class Ranks:
+    """Of the entries of one tree; 0 for none."""
+
+    tree: TreeColumns
+    rank: I8
+
+
+@dataclass(frozen=True, eq=False)
+class Followup:
+    """served: what schedulers get now. after: the first snapshot of the revision or of a later one, once this process
+    serves it; before: the last one without it."""
+
+    page: ReviewPage
+    revision: Revision
+    run: Run | None
+    served: ServedSnapshot | None
+    before: ServedSnapshot | None
+    after: ServedSnapshot | None
+
+    @property
+    def now(self) -> datetime:
+        return self.page.now
+
+    @property
+    def state(self) -> State:
+        if self.after is not None:
+            return "done"
+        if self.run is not None and self.run.state == Run.State.FAILED:
+            return "failed"
+        if self.now > self.due_at + timedelta(seconds=max(_SLOW_AFTER_S, _SLOW_TIMES * self.usual_s)):
+            return "slow"
+        return "running" if self.run is not None and self.run.state == Run.State.RUNNING else "waiting"
+
+    @cached_property
+    def usual_s(self) -> float:
+        """From its start to its end, the last recompute."""
+        known = Snapshot.objects.filter(policy=self.revision.policy, is_live=True).order_by("-pk")
+        found = known.values_list("duration_s", flat=True).first()
+        return _USUAL_S if found is None else max(float(found), 1.0)
+
+    @property
+    def due_at(self) -> datetime:
+        """When priorities follow, by the run and its usual time."""
+        start_at = self.revision.published_at if self.run is None else self.run.started_at or self.run.due_at
+        return start_at + timedelta(seconds=self.usual_s + _USUAL_S)
+
+    @cached_property
+    def ranks(self) -> Ranks | None:
+        """As computed, or as predicted from the usage of the snapshot before; None where neither is known."""
+        if self.after is not None:
+            values = self.after.values
+            return Ranks(self.after.tree, _ranks(values.is_ranked & values.has_rank, values.rank))
+        return self.expected
+
+    @cached_property
+    def expected(self) -> Ranks | None:
+        tree = self.page.review.after
+        if self.before is None or len(tree) > MOST_EXPECTED:
+            return None
+        result = simulate(self.before, tree, algorithm=self.page.review.wanted.algorithm)
+        return None if result is None else Ranks(tree, _ranks(result.is_ranked, result.rank))
+
+    @cached_property
+    def moves(self) -> Sequence[RankMove]:
+        """Of leaves whose ranks the reader may see, those that move furthest first."""
+        found, before = self.ranks, self.before
+        if found is None or before is None:
+            return []
+        now, then, seen = found.rank, _ranks_in(found.tree, before), self._told(found.tree)
+        there = np.flatnonzero(seen & (now > 0) & (then > 0) & (now != then))
+        there = there[np.argsort(-np.abs(then[there] - now[there]), kind="stable")]
+        after_at, before_at = places(found.tree, self.page.review.after), places(found.tree, self.page.review.before)
+        return [self._move(found, i, int(then[i]), int(after_at[i]), int(before_at[i])) for i in there.tolist()]
+
+    @cached_property
+    def n_compared(self) -> int:
+        """Leaves with a rank on both sides that the reader may see."""
+        found, before = self.ranks, self.before
+        if found is None or before is None:
+            return 0
+        return int((self._told(found.tree) & (found.rank > 0) & (_ranks_in(found.tree, before) > 0)).sum())
+
+    @property
+    def n_ranked(self) -> int:
+        return 0 if self.ranks is None else int((self.ranks.rank > 0).sum())
+
+    @property
+    def n_differ(self) -> int:
+        """Of the moves, those that came otherwise than predicted."""
+        return sum(move.expected not in (None, move.after) for move in self.moves) if self.after is not None else 0
+
+    @cached_property
+    def _expected_by_uid(self) -> dict[UUID, int]:
+        found = self.expected
+        return {} if found is None else {found.tree.uuid(i): int(found.rank[i]) for i in np.flatnonzero(found.rank)}
+
+    def _told(self, tree: TreeColumns) -> npt.NDArray[np.bool_]:
+        """By the reader's rights of now."""
+        view = open_view(policy_slug=self.revision.policy.slug, actor=self.page.actor, is_live=True)
+        at = places(tree, view.tree)
+        return np.asarray(np.where(at >= 0, view.told[at], False), dtype=np.bool_)
+
+    def _move(self, found: Ranks, i: int, then: int, after_at: int, before_at: int) -> RankMove:
+        tree, now = found.tree, int(found.rank[i])
+        top = [*tree.ancestors(i), i][1]
+        reason, step = self.page.reason(after_at, before_at, then - now)
+        moves = self.page.review.moves
+        has_targets = step >= 0 and not (np.isnan(moves.old[step]) or np.isnan(moves.new[step]))
+        return RankMove(
+            uid=tree.uuid(i),
+            name=tree.name[i],
+            path=tree.path(i),
+            group=tree.uuid(top),
+            group_name=tree.name[top],
+            before=then,
+            after=now,
+            expected=self._expected_by_uid.get(tree.uuid(i)) if self.after is not None else None,
+            reason=reason,
+            step=self.page.review.after.name[step] if step >= 0 else "",
+            targets=(float(moves.old[step]), float(moves.new[step])) if has_targets else None,
+        )
+
+
+def get_followup(*, change_set_id: int, actor: Actor, at: datetime) -> Followup:
+    """
+    Raises:
+        NotFound: there is no such change set for the actor, or it isn't published.
+    """
+    return followup_of(get_review_page(id=change_set_id, actor=actor, at=at))
+
+
+def followup_of(page: ReviewPage) -> Followup:
+    """Raises NotFound where it isn't published."""
+    revision = Revision.objects.filter(change_set=page.review.change_set).defer("tree").first()
+    if revision is None:
+        raise NotFound(f"Change set {page.review.change_set.pk} isn't published.")
+    policy, number = page.review.policy, revision.number
+    revision.policy = policy
+    served = newest_or_none(policy.slug)
+    live = Snapshot.objects.filter(policy=policy, is_live=True).order_by("pk").values_list("pk", flat=True)
+    first = live.filter(revision_number__gte=number).first()
+    older = live.filter(revision_number__lt=number)
+    last = older.last() if first is None else older.filter(pk__lt=first).last()
+    is_served = first is not None and served is not None and served.revision >= number
+    return Followup(
+        page=page,
+        revision=revision,
+        run=_run(policy, revision.published_at),
+        served=served,
+        before=None if last is None else store.load_kept(policy.slug, last),
+        after=store.load_kept(policy.slug, first) if is_served and first is not None else None,
+    )
+
+
+def _run(policy: Policy, published_at: datetime) -> Run | None:
+    """The newest one that can have seen the revision."""
+    runs = Run.objects.filter(kind=KIND, subject=subject_of(policy), arguments={}).order_by("-pk")
+    newest = runs.first()
+    if newest is None or (newest.finished_at is not None and newest.finished_at < published_at):
+        return None
+    return newest
+
+
+def _ranks(has_rank: npt.NDArray[np.bool_], rank: I8) -> I8:
+    return np.where(has_rank, rank, 0)
+
+
+def _ranks_in(tree: TreeColumns, snapshot: ServedSnapshot) -> I8:
+    """The ranks of a snapshot, by the entries of another tree."""
+    at, values = places(tree, snapshot.tree), snapshot.values
+    ranks = _ranks(values.is_ranked & values.has_rank, values.rank)
+    return np.where(at >= 0, ranks[at], 0)

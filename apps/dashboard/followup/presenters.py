@@ -1,0 +1,214 @@
+"""The strip after a publication and the list of who moved, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import groupby
+from typing import Any
+
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.analytics.publish_followup import FOLLOWED_FOR, Followup, RankMove, followup_of
+from apps.analytics.review import ReviewPage
+from apps.core.errors import NotFound
+from apps.dashboard.shell import lines, presentation
+
+SHOWN = 8  # groups
+MOST_PEOPLE = 100  # of one group
+_TRACK = (4.0, 128.0)  # pixels of the line from the first rank to the last
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """One state in words. left_s: to the recompute, where it is counted down."""
+
+    state: str
+    heading: str
+    text: str
+    icon: str
+    left_s: int | None = None
+
+
+def context_of(page: ReviewPage, *, show_all: bool = False) -> dict[str, Any]:
+    """Empty where nothing is to follow: not published, or long ago."""
+    try:
+        found = followup_of(page)
+    except NotFound:
+        return {}
+    if found.now > found.revision.published_at + FOLLOWED_FOR or found.revision.number < 2:
+        return {}
+    return {
+        "followup": found,
+        "strip": strip_of(found),
+        "followup_tag": tag_of(found),
+        "followup_url": reverse("dashboard:change-followup", kwargs={"change_set": page.review.change_set.pk}),
+        "may_undo": page.review.why_not_publish(page.actor) is None,
+        **_moved(found, show_all=show_all),
+    }
+
+
+def tag_of(found: Followup) -> str:
+    """Changes with what the strip and the list say, and with nothing else."""
+    run = None if found.run is None else (found.run.pk, found.run.state, found.run.error)
+    snapshots = [None if one is None else one.snapshot_id for one in (found.served, found.before, found.after)]
+    said = (found.state, run, snapshots if found.state != "done" else snapshots[1:])
+    return sha256(repr(said).encode()).hexdigest()[:32]
+
+
+def strip_of(found: Followup) -> Strip:
+    number = found.revision.number
+    if found.after is not None:
+        at = presentation.clock_time(found.after.computed_at, found.now)
+        heading = _("Priorities follow revision %(n)s since %(at)s.") % {"n": number, "at": at}
+        return Strip("done", heading, _result(found), "circle-check")
+    meanwhile = _served(found)
+    if found.state == "failed" and found.run is not None:
+        at = presentation.clock_time(found.run.finished_at or found.now, found.now)
+        text = _("Attempt %(n)s failed: %(error)s") % {"n": found.run.attempts, "error": found.run.error[:200]}
+        return Strip(
+            "failed", _("The recompute failed at %(at)s.") % {"at": at}, f"{text} {meanwhile}", "alert-octagon"
+        )
+    if found.state == "slow":
+        usual = presentation.age(found.usual_s)
+        text = _("Usually %(usual)s.") % {"usual": usual}
+        return Strip("slow", _("The recompute is taking longer than usual."), f"{text} {meanwhile}", "clock")
+    if found.state == "running":
+        n = len(found.page.review.after)
+        heading = ngettext("Recomputing %(n)s entry.", "Recomputing %(n)s entries.", n) % {"n": presentation.count(n)}
+        text = _("Usually %(usual)s.") % {"usual": presentation.age(found.usual_s)}
+        return Strip("running", heading, f"{text} {meanwhile}", "refresh")
+    left_s = max(round((found.due_at - found.now).total_seconds()), 0)
+    heading = _("Revision %(n)s is published. Priorities follow in") % {"n": number}
+    return Strip("waiting", heading, meanwhile, "clock", left_s)
+
+
+def _served(found: Followup) -> str:
+    """Which revision schedulers use meanwhile."""
+    if found.served is None:
+        return _("Schedulers get no priorities yet.")
+    return _("Schedulers get the priorities of revision %(n)s from %(at)s until then.") % {
+        "n": found.served.revision,
+        "at": presentation.clock_time(found.served.computed_at, found.now),
+    }
+
+
+def _result(found: Followup) -> str:
+    n = len(found.moves)
+    if not n:
+        return _("No rank changed.")
+    up = sum(move.places > 0 for move in found.moves)
+    text = ngettext(
+        "%(n)s of %(all)s people changed rank: %(up)s up, %(down)s down.",
+        "%(n)s of %(all)s people changed rank: %(up)s up, %(down)s down.",
+        n,
+    ) % {"n": presentation.count(n), "all": presentation.count(found.n_compared), "up": up, "down": n - up}
+    differ = found.n_differ
+    if not differ:
+        return text
+    more = ngettext(
+        "%(n)s differs from the preview, because usage arrived in between.",
+        "%(n)s differ from the preview, because usage arrived in between.",
+        differ,
+    )
+    return f"{text} {more % {'n': presentation.count(differ)}}"
+
+
+# --- Who moved --------------------------------------------------------------------------------------------------------
+def _moved(found: Followup, *, show_all: bool) -> dict[str, Any]:
+    groups = list(_groups(found))
+    shown = groups if show_all else groups[:SHOWN]
+    n = len(found.moves)
+    is_expected = found.after is None
+    if is_expected:
+        title = ngettext("%(n)s person will move", "%(n)s people will move", n)
+    else:
+        title = ngettext("%(n)s person moved", "%(n)s people moved", n)
+    return {
+        "moved_title": title % {"n": presentation.count(n)} if n else _("No rank changes"),
+        "moved_is_expected": is_expected,
+        "moved_groups": shown,
+        "n_more_groups": len(groups) - len(shown),
+    }
+
+
+def _groups(found: Followup) -> Iterator[dict[str, Any]]:
+    """Groups below the root, the one with the largest move first, each with its people."""
+    by_group = sorted(found.moves, key=lambda move: str(move.group))
+    grouped = [list(moves) for _group, moves in groupby(by_group, key=lambda move: move.group)]
+    for moves in sorted(grouped, key=lambda moves: (-abs(moves[0].places), -len(moves), moves[0].group_name)):
+        first = moves[0]
+        yield {
+            "name": first.group_name,
+            "url": lines.entry_url(found.revision.policy.slug, first.group, first.group_name),
+            "n": len(moves),
+            "before": _span([move.before for move in moves]),
+            "after": _span([move.after for move in moves]),
+            "places": _places_of(moves),
+            "is_up": first.places > 0,
+            "slope": _slope(moves, found.n_ranked),
+            "why": why(first),
+            "people": [_person(found, move) for move in moves[:MOST_PEOPLE]],
+            "n_more": max(0, len(moves) - MOST_PEOPLE),
+        }
+
+
+def _person(found: Followup, move: RankMove) -> dict[str, Any]:
+    return {
+        "name": move.name,
+        "above": move.path.rpartition("/")[0],
+        "url": lines.entry_url(found.revision.policy.slug, move.uid, move.name),
+        "before": presentation.count(move.before),
+        "after": presentation.count(move.after),
+        "expected": "" if move.expected in (None, move.after) else presentation.count(move.expected or 0),
+        "places": places_words(move.places),
+        "is_up": move.places > 0,
+        "why": why(move),
+    }
+
+
+def why(move: RankMove) -> str:
+    """The target that decides, before and after; or what else moved it."""
+    if move.targets is not None and move.step:
+        old, new = (presentation.percent(target) for target in move.targets)
+        given = {"name": move.step, "old": old, "new": new}
+        if move.reason in ("diluted", "enlarged"):
+            return _("Target of %(name)s: %(old)s to %(new)s, because shares of its siblings changed.") % given
+        return _("Target of %(name)s: %(old)s to %(new)s.") % given
+    if move.reason == "moved":
+        return _("%(name)s moved in the tree.") % {"name": move.step}
+    if move.reason == "settings":
+        return _("Settings of the policy changed.")
+    if move.places > 0:
+        return _("Others fell behind; its targets are unchanged.")
+    return _("Others moved ahead; its targets are unchanged.")
+
+
+def places_words(moved: int) -> str:
+    if moved > 0:
+        return ngettext("%(n)s place up", "%(n)s places up", moved) % {"n": presentation.count(moved)}
+    return ngettext("%(n)s place down", "%(n)s places down", -moved) % {"n": presentation.count(-moved)}
+
+
+def _places_of(moves: Sequence[RankMove]) -> str:
+    """Of people of one group, the largest."""
+    return places_words(moves[0].places)
+
+
+def _span(ranks: Sequence[int]) -> str:
+    low, high = min(ranks), max(ranks)
+    return presentation.count(low) if low == high else f"{presentation.count(low)}–{presentation.count(high)}"
+
+
+def _slope(moves: Sequence[RankMove], n_ranked: int) -> dict[str, str]:
+    """Where a group was and is, on a line from the first rank to the last."""
+    low, high = _TRACK
+    scale = (high - low) / max(n_ranked - 1, 1)
+
+    def x(ranks: Sequence[int]) -> str:
+        return f"{low + (sum(ranks) / len(ranks) - 1) * scale:.1f}"
+
+    return {"before": x([move.before for move in moves]), "after": x([move.after for move in moves])}
