@@ -34,6 +34,7 @@ from apps.mapping.services import set_rules
 from apps.notices.models import Notice
 from apps.notices.models import Rule as NoticeRule
 from apps.notices.rules import Place, set_rule
+from apps.notices.watches import watch_entry
 from apps.notices.webhooks import make_webhook
 from apps.policies.access.delegation import tag_of
 from apps.policies.access.held_rights import VERBS_OF_ROLE
@@ -154,6 +155,7 @@ class World:
         self.makers |= {"division": self._division, "a_number": self._a_number}
         self.makers |= {"mount": self._mount}
         self.makers |= {"notice": self._notice, "notice_rule": self._notice_rule, "webhook": self._webhook}
+        self.makers |= {"watch": self._watch}
         self._tell_others()
         self.makers |= {"subscription": self._subscription, "taken": self._taken, "told": self._told}
         for name, make in self.makers.items():
@@ -423,6 +425,11 @@ class World:
         pia = Actor(user=self.site.pia, via="api")
         token, _ = make_token(name="pia's own", scopes=["self:read"], user=self.site.pia, at=AT, actor=pia)
         return token.pk
+
+    def _watch(self) -> int:
+        """Of bob, by pia: nobody else may know of it."""
+        pia = Actor(user=self.site.pia, via="page")
+        return watch_entry(policy_slug="grid", uid=self.site.uid("/physics/bob"), at=AT, actor=pia).pk
 
     def _tell_others(self) -> None:
         whole: dict[str, Any] = {"policy_slug": "grid", "at": AT, "actor": SYSTEM}

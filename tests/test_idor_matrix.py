@@ -1126,9 +1126,15 @@ ROWS = [
     Row("policy/<slug:policy>/_current", "/policy/grid/_current?e={physics}&e={bob}",
         "302 200 200 200 200 200 302 302 302 302 302", word=">bob<", readers="pia admin dora", headers=HTMX),
     Row(CHANGE + "/_followup", "/changes/{published}/_followup", "302 404 404 200 404 200 302 302 302 302 302",
-        headers=HTMX),
+        headers=HTMX, besides="dora 200"),
     Row(CHANGE + "/undo/", "/changes/{published}/undo/", "302 404 404 303 404 303 302 302 302 302 302", "post", WHY,
-        remakes="published"),
+        remakes="published", besides="dora 403"),
+    Row(CHANGE + "/notify/", "/changes/{published}/notify/", "302 404 404 409 404 409 302 302 302 302 302",
+        besides="dora 403"),
+    Row(CHANGE + "/watch/", "/changes/{published}/watch/", "302 404 404 303 404 303 302 302 302 302 302", "post",
+        {"entry": "{bob}", "days": "14"}, besides="dora 303"),
+    Row("notices/watches/<int:watch>/stop/", "/notices/watches/{watch}/stop/",
+        "302 404 404 303 404 404 302 302 302 302 302", "post", remakes="watch"),
 ]  # fmt: skip
 
 

@@ -11,9 +11,9 @@ from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
+from django.utils.translation import gettext as _
 
-from apps.accounts.actor import Actor
-from apps.analytics.review import Reason, ReviewPage, get_review_page
+from apps.analytics.review import Reason, ReviewPage
 from apps.core.errors import NotFound
 from apps.policies.models import Policy, Revision
 from apps.policies.recompute_runs import KIND, subject_of
@@ -21,6 +21,7 @@ from apps.policies.tree.columns import TreeColumns
 from apps.priorities.change_effects.ranks import places, simulate
 from apps.priorities.models import Snapshot
 from apps.priorities.selectors.rows import newest_or_none, open_view
+from apps.priorities.sentences.numbers import percent
 from apps.priorities.serving import store
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.runs.models import Run
@@ -181,12 +182,21 @@ class Followup:
         )
 
 
-def get_followup(*, change_set_id: int, actor: Actor, at: datetime) -> Followup:
-    """
-    Raises:
-        NotFound: there is no such change set for the actor, or it isn't published.
-    """
-    return followup_of(get_review_page(id=change_set_id, actor=actor, at=at))
+def sentence_of(reason: str, step: str, targets: tuple[float, float] | None, places: int) -> str:
+    """The target that decides, before and after; or what else moved a leaf. places: > 0 nearer to the front."""
+    if targets is not None and step:
+        old, new = (percent(target) for target in targets)
+        given = {"name": step, "old": old, "new": new}
+        if reason in ("diluted", "enlarged"):
+            return _("Target of %(name)s: %(old)s to %(new)s, because shares of its siblings changed.") % given
+        return _("Target of %(name)s: %(old)s to %(new)s.") % given
+    if reason == "moved":
+        return _("%(name)s moved in the tree.") % {"name": step}
+    if reason == "settings":
+        return _("Settings of the policy changed.")
+    if places > 0:
+        return _("Others fell behind; its targets are unchanged.")
+    return _("Others moved ahead; its targets are unchanged.")
 
 
 def followup_of(page: ReviewPage) -> Followup:

@@ -1,4 +1,4 @@
-"""Rules that watch, notices they open, who has read them, what went out by mail and webhook, and kept statements."""
+"""Rules and watches, notices they open, who has read them, what went out by mail and webhook, and statements."""
 
 from __future__ import annotations
 
@@ -39,6 +39,26 @@ class Rule(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {'on' if self.is_on else 'off'}"
+
+
+class Watch(models.Model):
+    """A rule of one person for one entry, with an end: notices while it is off target, and a summary at the end."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="watches")
+    policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="watches")
+    entry_uid = models.UUIDField()
+    begins_at = models.DateTimeField()
+    ends_at = models.DateTimeField()
+    actual_before = models.FloatField(null=True)  # when it began, for the summary
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["user", "policy", "entry_uid"], name="notices_watch_once"),
+            models.CheckConstraint(condition=Q(ends_at__gt=F("begins_at")), name="notices_watch_ends_after"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} watches {self.entry_uid}"
 
 
 class Notice(models.Model):

@@ -9,8 +9,11 @@ import pytest
 from django.test import Client
 
 from apps.accounts.actor import Actor
-from apps.accounts.models import User
+from apps.accounts.models import Account, User
 from apps.core import clock
+from apps.notices.evaluation import evaluate
+from apps.notices.models import Notice, Watch
+from apps.notices.selectors import list_open_notices
 from apps.policies import services
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.publishing.direct import publish_operations
@@ -168,3 +171,82 @@ def test_who_may_not_publish_is_offered_no_undo(grid: Grid, published: ChangeSet
     if answer.status_code == 200:
         assert not read(answer).has("#undo-box")
     assert client.post(f"/changes/{published.pk}/undo/", {"reason": "x"}).status_code in (403, 404)
+
+
+# --- Notify -----------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def recomputed(grid: Grid, published: ChangeSet, monkeypatch: pytest.MonkeyPatch) -> ChangeSet:
+    carol = User.objects.create_user("carol", first_name="Carol")
+    Account.objects.filter(user_name="carol").update(person=carol)
+    monkeypatch.setenv(clock.VARIABLE, (AT + timedelta(minutes=2)).isoformat())
+    grid.recompute()
+    return published
+
+
+def test_people_who_moved_read_their_own_numbers_once(grid: Grid, recomputed: ChangeSet, admin: Client) -> None:
+    where = f"/changes/{recomputed.pk}/notify/"
+    preview = read(admin.get(where)).all('[data-testid="rank-notice"]')
+    assert [one.attributes["data-name"] for one in preview] == ["alice", "carol"]
+    said = {one.attributes["data-name"]: text(one) for one in preview}
+    assert "changed your rank from 4 to 6 of 6" in said["alice"]
+    assert "More for biomed." in said["alice"]
+    admin.post(where, {"who": "all"})
+    assert read(admin.get(where)).all('[data-testid="rank-notice"]') == []
+    admin.post(where, {"who": "all"})
+    assert Notice.objects.filter(kind="rank_moved").count() == 2
+    evaluate(at=clock.now())
+    alice = sign_in(Client(), grid.alice)
+    found = read(alice.get("/notices/")).text("#notices")
+    assert "your rank from 4 to 6 of 6" in found
+    assert "from 6 to 4" not in found, "the numbers of another person"
+    evaluate(at=clock.now() + timedelta(days=15))
+    assert not Notice.objects.filter(kind="rank_moved", closed_at=None).exists()
+
+
+def test_only_who_moved_down_can_be_notified(recomputed: ChangeSet, admin: Client) -> None:
+    admin.post(f"/changes/{recomputed.pk}/notify/", {"who": "down"})
+    assert [one.facts["name"] for one in Notice.objects.filter(kind="rank_moved")] == ["alice"]
+
+
+def test_nobody_is_notified_before_the_recompute_or_by_a_reader(
+    grid: Grid, published: ChangeSet, admin: Client
+) -> None:
+    assert admin.post(f"/changes/{published.pk}/notify/", {"who": "all"}).status_code == 409
+    assert sign_in(Client(), grid.alice).post(f"/changes/{published.pk}/notify/").status_code in (403, 404)
+    assert not Notice.objects.filter(kind="rank_moved").exists()
+
+
+# --- Watch ------------------------------------------------------------------------------------------------------------
+def test_a_watch_tells_its_person_and_ends_with_a_summary(grid: Grid, recomputed: ChangeSet, admin: Client) -> None:
+    biomed = grid.uid("/biomed")
+    admin.post(f"/changes/{recomputed.pk}/watch/", {"entry": str(biomed), "days": "14"})
+    assert "/biomed" in read(admin.get("/notices/rules/")).text("#watches")
+    evaluate(at=clock.now())
+    told = list_open_notices(Actor(user=grid.admin, via="page"), clock.now())
+    assert [one.sentence.text for one in told if one.kind.name == "watched"] == [
+        "/biomed is under its target: used 56.5\xa0%, target 92.8\xa0%. Watched until 4 Dec 2026. "
+        "It had used 56.5\xa0% when this began."
+    ]
+    assert not [one for one in list_open_notices(Actor(user=grid.alice, via="page"), clock.now())]
+    later = clock.now() + timedelta(days=14, minutes=5)
+    evaluate(at=later)
+    open_now = Notice.objects.filter(kind="watched", closed_at=None)
+    assert [one.key.rpartition(":")[2] for one in open_now] == ["end"]
+    evaluate(at=later + timedelta(days=4))
+    assert not Notice.objects.filter(kind="watched", closed_at=None).exists()
+    assert not read(sign_in(Client(), grid.alice).get("/notices/rules/")).has("#watches")
+
+
+def test_a_watch_can_be_stopped_by_its_person_alone(grid: Grid, recomputed: ChangeSet, admin: Client) -> None:
+    admin.post(f"/changes/{recomputed.pk}/watch/", {"entry": str(grid.uid("/biomed")), "days": "3"})
+    watch = Watch.objects.get()
+    assert sign_in(Client(), grid.alice).post(f"/notices/watches/{watch.pk}/stop/").status_code == 404
+    admin.post(f"/notices/watches/{watch.pk}/stop/")
+    assert not Watch.objects.exists()
+
+
+@pytest.mark.parametrize("days", ["0", "181", "two", ""])
+def test_days_out_of_range_are_refused(grid: Grid, recomputed: ChangeSet, admin: Client, days: str) -> None:
+    sent = {"entry": str(grid.uid("/biomed")), "days": days}
+    assert admin.post(f"/changes/{recomputed.pk}/watch/", sent).status_code == 422
+    assert not Watch.objects.exists()

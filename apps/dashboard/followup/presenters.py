@@ -7,17 +7,21 @@ from dataclasses import dataclass
 from hashlib import sha256
 from itertools import groupby
 from typing import Any
+from uuid import UUID
 
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.analytics.publish_followup import FOLLOWED_FOR, Followup, RankMove, followup_of
+from apps.analytics.publish_followup import FOLLOWED_FOR, Followup, RankMove, followup_of, sentence_of
 from apps.analytics.review import ReviewPage
 from apps.core.errors import NotFound
 from apps.dashboard.shell import lines, presentation
+from apps.notices.rank_notices import sent_notices
+from apps.notices.watches import DAYS
 
 SHOWN = 8  # groups
+MOST_WATCHABLE = 20
 MOST_PEOPLE = 100  # of one group
 _TRACK = (4.0, 128.0)  # pixels of the line from the first rank to the last
 
@@ -47,8 +51,19 @@ def context_of(page: ReviewPage, *, show_all: bool = False) -> dict[str, Any]:
         "followup_tag": tag_of(found),
         "followup_url": reverse("dashboard:change-followup", kwargs={"change_set": page.review.change_set.pk}),
         "may_undo": page.review.why_not_publish(page.actor) is None,
+        "sent": sent_notices(found),
+        "watchable": watchable(page),
+        "watch_days": DAYS,
         **_moved(found, show_all=show_all),
     }
+
+
+def watchable(page: ReviewPage) -> list[tuple[UUID, str]]:
+    """What it edited and the reader sees: uid and path, each once."""
+    found = {
+        edit.uid: edit.path for edit in page.edits if edit.uid is not None and edit.after is not None and edit.path
+    }
+    return list(found.items())[:MOST_WATCHABLE]
 
 
 def tag_of(found: Followup) -> str:
@@ -171,20 +186,7 @@ def _person(found: Followup, move: RankMove) -> dict[str, Any]:
 
 
 def why(move: RankMove) -> str:
-    """The target that decides, before and after; or what else moved it."""
-    if move.targets is not None and move.step:
-        old, new = (presentation.percent(target) for target in move.targets)
-        given = {"name": move.step, "old": old, "new": new}
-        if move.reason in ("diluted", "enlarged"):
-            return _("Target of %(name)s: %(old)s to %(new)s, because shares of its siblings changed.") % given
-        return _("Target of %(name)s: %(old)s to %(new)s.") % given
-    if move.reason == "moved":
-        return _("%(name)s moved in the tree.") % {"name": move.step}
-    if move.reason == "settings":
-        return _("Settings of the policy changed.")
-    if move.places > 0:
-        return _("Others fell behind; its targets are unchanged.")
-    return _("Others moved ahead; its targets are unchanged.")
+    return sentence_of(move.reason, move.step, move.targets, move.places)
 
 
 def places_words(moved: int) -> str:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST, require_safe
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.analytics.publish_followup import followup_of
 from apps.core import clock
-from apps.core.errors import DomainError, NotAllowed, NotFound
+from apps.core.errors import DomainError, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.dashboard.followup import presenters
-from apps.dashboard.review.pages import open_page, tab_url
+from apps.dashboard.review.pages import open_page, page_context, tab_url
+from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
+from apps.notices.rank_notices import preview_rank_notices, send_rank_notices, sent_notices
+from apps.notices.watches import watch_entry
 from apps.policies import services
 from apps.policies.publishing import revert
 
@@ -41,6 +46,45 @@ def followup(request: HttpRequest, change_set: int) -> HttpResponse:
         response = render(request, "dashboard/followup/_followup.html", context)
     response["ETag"] = tag
     return response
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def notify(request: HttpRequest, change_set: int) -> HttpResponse:
+    """What each person would read; POST sends it. `who`: all who moved, or only who moved down."""
+    page = open_page(request, change_set)
+    found, only_down = followup_of(page), request.POST.get("who", request.GET.get("who")) == "down"
+    if request.method == "POST":
+        n = send_rank_notices(found, only_down=only_down, at=page.now, actor=page.actor)
+        text = ngettext("%(n)s person is notified.", "%(n)s people are notified.", n)
+        messages.success(request, text % {"n": presentation.count(n)})
+        return SeeOther(tab_url(change_set))
+    prepared = preview_rank_notices(found, only_down=only_down)
+    context = {
+        "change_set": page.review.change_set,
+        "prepared": prepared[: presenters.MOST_PEOPLE],
+        "n_prepared": len(prepared),
+        "n_moved": len(found.moves),
+        "sent": sent_notices(found),
+        "who": "down" if only_down else "all",
+        "crumbs": [*page_context(page, "diff")["crumbs"][:2], {"label": _("Notify"), "url": ""}],
+    }
+    return render(request, "dashboard/followup/notify.html", context)
+
+
+@require_POST
+def watch(request: HttpRequest, change_set: int) -> HttpResponse:
+    """A watch with an end on one of the entries that were edited."""
+    page = open_page(request, change_set)
+    try:
+        wanted = UUID(request.POST.get("entry", ""))
+        days = int(request.POST.get("days", ""))
+    except ValueError:
+        message = _("Enter a number of days, such as 14.")
+        raise Invalid(message, fields=[FieldProblem("days", message)]) from None
+    made = watch_entry(policy_slug=page.review.policy.slug, uid=wanted, days=days, at=page.now, actor=page.actor)
+    until = presentation.day(made.ends_at, page.now)
+    messages.success(request, _("Watched until %(day)s. It is listed among the notice rules.") % {"day": until})
+    return SeeOther(tab_url(change_set))
 
 
 @require_POST

@@ -22,6 +22,7 @@ from apps.notices import rules as watching
 from apps.notices.kinds import kind_of, kinds
 from apps.notices.kinds.base import Kind
 from apps.notices.rules import NEW, Place, RuleLine
+from apps.notices.watches import list_watches, stop_watching
 from apps.policies.selectors import get_policy, list_policies
 from apps.policies.tree.stored import load_tree
 from apps.usage.selectors import list_sources
@@ -37,7 +38,8 @@ def rules(request: HttpRequest) -> HttpResponse:
         own = [draw_rule(line) for line in lines if line.kind is kind]
         groups.append((kind, sorted(own, key=lambda row: (not row["is_site"], row["place"]))))
     places = divided_policies(actor)
-    context = {"groups": groups, "may_add": bool(places) or actor.is_admin, **_crumbs()}
+    watches = list_watches(at=now, actor=actor)
+    context = {"groups": groups, "watches": watches, "may_add": bool(places) or actor.is_admin, **_crumbs()}
     return render(request, "dashboard/notices/rules.html", context)
 
 
@@ -93,6 +95,13 @@ def remove(request: HttpRequest, rule: int) -> HttpResponse:
     version = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
     watching.remove_rule(id=rule, version=version, at=clock.now(), actor=actor_of(request))
     messages.success(request, _("Removed. The rule above it applies again."))
+    return SeeOther(reverse("dashboard:notice-rules"))
+
+
+@require_POST
+def stop_watch(request: HttpRequest, watch: int) -> HttpResponse:
+    stop_watching(id=watch, actor=actor_of(request))
+    messages.success(request, _("Not watched any more."))
     return SeeOther(reverse("dashboard:notice-rules"))
 
 

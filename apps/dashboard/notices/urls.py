@@ -22,6 +22,7 @@ urlpatterns = [
     path("notices/rules/new/", notice_rules.new, name="notice-rule-new"),
     path("notices/rules/<int:rule>/", notice_rules.rule, name="notice-rule"),
     path("notices/rules/<int:rule>/remove/", notice_rules.remove, name="notice-rule-remove"),
+    path("notices/watches/<int:watch>/stop/", notice_rules.stop_watch, name="watch-stop"),
     path("notices/mail/", delivery.mail, name="notice-mail"),
     path("notices/unsubscribe/<str:token>/", delivery.unsubscribe, name="notice-unsubscribe"),
     path("notices/<int:notice>/", notices.follow, name="notice"),

@@ -31,6 +31,8 @@ urlpatterns = [
     path(f"{_CHANGE}/comment/", changes.comment, name="change-comment"),
     path(f"{_CHANGE}/work-out/", changes.work_out, name="change-work-out"),
     path(f"{_CHANGE}/_followup", followup.followup, name="change-followup"),
+    path(f"{_CHANGE}/notify/", followup.notify, name="change-notify"),
+    path(f"{_CHANGE}/watch/", followup.watch, name="change-watch"),
     path(f"{_CHANGE}/undo/", followup.undo, name="change-undo"),
     path(f"{_CHANGE}/_instant", changes.instant, name="change-instant"),
 ]
