@@ -267,7 +267,7 @@ def test_publish_in_one_go_with_a_reason(admin: Client, draft: ChangeSet, grid: 
     assert read(admin.get(url(draft))).has("#finish-publish")
     assert read(write(admin, draft, "_finish", step="publish", reason=""), 422).error_codes() == ["reason_missing"]
     answer = write(admin, draft, "_finish", step="publish", reason="Agreed in the board.")
-    assert (answer.status_code, answer["Location"]) == (303, f"/policy/{SLUG}/")
+    assert (answer.status_code, answer["Location"]) == (303, f"/changes/{draft.pk}/")
     assert draft.state == "published"
     assert Revision.objects.latest("number").reason == "Agreed in the board."
     assert "3" in read(admin.get(answer["Location"])).text("#problem .published-3")

@@ -30,6 +30,7 @@ from apps.dashboard.allocations.days import (
 )
 from apps.dashboard.allocations.forms import NUMBER, AllocationForm, DatesForm, EndlessForm
 from apps.dashboard.shell import lines, presentation
+from apps.dashboard.shell.published import say_published
 from apps.dashboard.shell.requests import SeeOther, actor_of, is_htmx
 from apps.mapping.permissions import see
 from apps.policies.allocations.services import change_dates, give_allocation, period_of
@@ -115,7 +116,7 @@ def dates(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
             form.add_refusal(refusal)
             return _page(request, _found(request, policy, uid), dates_form=form, status=409)
         else:
-            messages.success(request, _("Published as revision %(n)s.") % {"n": revision.number})
+            say_published(request, revision)
             return SeeOther(f"{back}#dates")
     return _page(request, found, dates_form=form, status=422)
 

@@ -29,6 +29,7 @@ from apps.dashboard.drafts.presenters import PERCENT, typed_value
 from apps.dashboard.drafts.views import show, words_of_refusal
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.errors import Refusal, refuse
+from apps.dashboard.shell.published import say_published
 from apps.dashboard.shell.requests import SeeOther, actor_of, is_htmx
 from apps.policies import services
 from apps.policies.changesets import drafts
@@ -130,13 +131,8 @@ def finish(request: HttpRequest, change_set: int) -> HttpResponse:
     try:
         if request.POST.get("step") == "publish":
             revision = services.publish_change_set(**common, reason=reason)
-            messages.success(
-                request,
-                _("Published as revision %(n)s. Priorities follow with the next recompute, usually within a minute.")
-                % {"n": revision.number},
-                extra_tags=f"published-{revision.number}",
-            )
-            return SeeOther(tree)
+            say_published(request, revision, has_link=False)
+            return SeeOther(pages.review_url(change_set))
         if request.POST.get("step") == "propose":
             if not pages.draft_of(request, change_set).operations:
                 raise Invalid(_("No changes to submit yet."))

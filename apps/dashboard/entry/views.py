@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.contrib import messages
 from django.forms import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -23,6 +22,7 @@ from apps.dashboard.figures import bars
 from apps.dashboard.figures.bars import USUAL_TOLERANCE, Bullet
 from apps.dashboard.history import presenters
 from apps.dashboard.shell import lines, origins, presentation, time_travel
+from apps.dashboard.shell.published import say_published
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.explain.entry_page import EntryPage, get_entry_page
 from apps.policies import selectors as policy_selectors
@@ -206,11 +206,7 @@ def change_shares(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
         return _show_form(request, policy, uid, form, status=422)
     except Conflict as error:
         return _show_form(request, policy, uid, form, shares=shares, conflict=error, status=409)
-    messages.success(
-        request,
-        _("Published as revision %(n)s. Priorities follow with the next recompute, usually within a minute.")
-        % {"n": revision.number},
-    )
+    say_published(request, revision)
     return SeeOther(page_url(policy, uid))
 
 

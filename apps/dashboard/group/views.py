@@ -27,6 +27,7 @@ from apps.dashboard.group.presenters import draw_members, long_day, scale_of
 from apps.dashboard.requests.forms import AskForm
 from apps.dashboard.requests.words import RequestCard, draw_request, group_url
 from apps.dashboard.shell import lines, origins, presentation
+from apps.dashboard.shell.published import say_published
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.policies.changesets.conflicts import EditConflict
 from apps.policies.models import Comment, Policy
@@ -348,8 +349,7 @@ def _publish(request: HttpRequest, found: Found) -> HttpResponse:
     if done.revision is None:
         messages.warning(request, _("Submitted for publishing. %(why)s") % {"why": done.why})
     else:
-        text = _("Published as revision %(n)s. Priorities follow with the next recompute, usually within a minute.")
-        messages.success(request, text % {"n": done.revision.number})
+        say_published(request, done.revision)
     return SeeOther(group_url(policy, uid))
 
 

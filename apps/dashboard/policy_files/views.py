@@ -17,6 +17,7 @@ from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, TooLarge, status_of
 from apps.dashboard.policy_files.forms import AUTO, PolicyFileForm
 from apps.dashboard.shell import presentation
+from apps.dashboard.shell.published import say_published
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.policies.files.import_export import compare_change_set, export_policy, import_policy
 from apps.policies.formats.registry import get_format, guess_format, list_formats, text_of
@@ -94,7 +95,7 @@ def decide(request: HttpRequest, policy: str, change_set: int) -> HttpResponse:
     except (Invalid, Conflict) as refusal:
         status = status_of(refusal)
         return _decision(request, found, comparison, status=status, refusal=refusal)
-    messages.success(request, _("Published as revision %(n)s.") % {"n": revision.number})
+    say_published(request, revision)
     return SeeOther(reverse("dashboard:policy", kwargs={"policy": policy}))
 
 

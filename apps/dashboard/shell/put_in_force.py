@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from apps.core import clock
+from apps.dashboard.shell.published import say_published
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.policies.changesets import drafts
 from apps.policies.publishing.direct import publish_operations
@@ -23,11 +24,7 @@ def publish(request: HttpRequest, policy: str, operations: Operations, reason: s
     revision = publish_operations(
         policy_slug=policy, operations=operations, reason=reason, at=clock.now(), actor=actor_of(request)
     )
-    messages.success(
-        request,
-        _("Published as revision %(n)s. Priorities follow with the next recompute, usually within a minute.")
-        % {"n": revision.number},
-    )
+    say_published(request, revision)
     return SeeOther(back)
 
 
