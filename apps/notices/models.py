@@ -52,6 +52,7 @@ class Watch(models.Model):
     actual_before = models.FloatField(null=True)  # when it began, for the summary
 
     class Meta:
+        verbose_name_plural = "watches"
         constraints = [
             models.UniqueConstraint(fields=["user", "policy", "entry_uid"], name="notices_watch_once"),
             models.CheckConstraint(condition=Q(ends_at__gt=F("begins_at")), name="notices_watch_ends_after"),

@@ -7,8 +7,9 @@ from datetime import timedelta
 import pytest
 from playwright.sync_api import Page, expect
 
-from apps.accounts.actor import Actor
+from apps.accounts.actor import COMMAND, Actor
 from apps.core import clock
+from apps.policies.publishing.direct import publish_operations
 from apps.policies.services import make_change_set
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
@@ -147,7 +148,39 @@ def test_a_publication_is_followed_to_its_recompute_and_undone(
     expect(page.locator("[data-testid=moved-person]").first).to_be_visible()
     window.look()
 
+    page.click("[popovertarget=watch-box]")
+    window.follow("#watch-box button[type=submit]")
+    expect(page.locator("#problem")).to_contain_text("Watched until 4 Dec")
     page.click("[popovertarget=undo-box]")
     window.follow("#undo-box button[type=submit]")
     expect(strip).to_have_attribute("data-state", "waiting")
     expect(heading).to_contain_text("Revision 4 is published")
+
+
+def test_an_entry_follows_while_its_shares_are_typed(grid: Grid, visit: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    window = visit(is_kept=False)
+    window.sign_in()
+    page = window.page
+    page.clock.install(time=AT)
+    window.go(f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/")
+    used = page.locator("#actual")
+    before = used.inner_text()
+    page.fill("#id_shares", "61.5")
+    publish_operations(
+        policy_slug=SLUG,
+        operations=[{"op": "set_shares", "entry": "/biomed", "shares": 300}],
+        reason="More for biomed.",
+        at=clock.now(),
+        actor=COMMAND,
+    )
+    recompute_with(grid, 5_000, 20, monkeypatch)
+    page.clock.run_for(6_000)
+    expect(used).not_to_have_text(before)
+    expect(page.locator("#id_shares")).to_have_value("61.5")
+    expect(page.locator("#id_shares")).to_be_focused()
+    bar = page.locator("#live-bar")
+    expect(bar).to_contain_text("published revision 3")
+    expect(bar).to_contain_text("More for biomed.")
+    window.look()
+    page.click("[data-live-close]")
+    expect(bar).to_be_hidden()
