@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 import numpy as np
@@ -153,7 +153,11 @@ class Followup:
     @cached_property
     def _expected_by_uid(self) -> dict[UUID, int]:
         found = self.expected
-        return {} if found is None else {found.tree.uuid(i): int(found.rank[i]) for i in np.flatnonzero(found.rank)}
+        return (
+            {}
+            if found is None
+            else {found.tree.uuid(i): int(found.rank[i]) for i in np.flatnonzero(found.rank).tolist()}
+        )
 
     def _told(self, tree: TreeColumns) -> npt.NDArray[np.bool_]:
         """By the reader's rights of now."""
@@ -231,8 +235,8 @@ def _run(policy: Policy, published_at: datetime) -> Run | None:
     return newest
 
 
-def _ranks(has_rank: npt.NDArray[np.bool_], rank: I8) -> I8:
-    return np.where(has_rank, rank, 0)
+def _ranks(has_rank: npt.NDArray[np.bool_], rank: npt.NDArray[np.integer[Any]]) -> I8:
+    return np.where(has_rank, rank, 0).astype(np.int64)
 
 
 def _ranks_in(tree: TreeColumns, snapshot: ServedSnapshot) -> I8:

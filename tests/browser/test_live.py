@@ -141,7 +141,10 @@ def test_a_publication_is_followed_to_its_recompute_and_undone(
     expect(page.locator("#fresh")).to_contain_text("Rev 3")
     assert page.evaluate("() => window.sameDocument")
     assert page.locator(".follow").bounding_box() == height
-    assert page.locator("#moved").bounding_box()["y"] == list_at["y"]
+    list_now = page.locator("#moved").bounding_box()
+    assert list_at is not None
+    assert list_now is not None
+    assert list_now["y"] == list_at["y"]
     group = page.locator("[data-testid=moved-group]").first
     expect(group).to_contain_text("places")
     group.click()

@@ -33,6 +33,7 @@ from apps.policies.models import Policy
 from apps.policies.requests.group_division import leads_any
 from apps.policies.requests.inbox import count_waiting
 from apps.priorities import selectors as priorities
+from apps.priorities.serving import store
 
 THEME_COOKIE = "theme"
 THEMES = ("light", "dark")
@@ -134,7 +135,7 @@ class FreshnessChip:
 
 @dataclass(frozen=True, slots=True)
 class LivePage:
-    """Where an open page asks for news, and what it has. age_s: of the snapshot, None before the first one."""
+    """Where an open page asks for news, and what it has; tag "" asks for all. age_s: of the snapshot, None without."""
 
     url: str
     tag: str
@@ -347,7 +348,9 @@ class Shell:
         except (DomainError, DatabaseError):
             return None
         url = reverse("dashboard:live", kwargs={"policy": self.policy.slug})
-        return LivePage(url, state.tag, json.dumps(state.parts), state.revision, age_of(state.computed_at))
+        is_older = _changed_since_start(self._request, self.policy.slug)
+        tag, parts = ("", {}) if is_older else (state.tag, state.parts)
+        return LivePage(url, tag, json.dumps(parts), state.revision, age_of(state.computed_at))
 
     @property
     def counts(self) -> list[dict[str, Any]]:
@@ -361,6 +364,16 @@ class Shell:
     def _is_at(self, *names: str) -> bool:
         match = self._request.resolver_match
         return bool(match and match.namespace == "dashboard" and match.url_name in names)
+
+
+def _changed_since_start(request: HttpRequest, slug: str) -> bool:
+    """Whether the page may show numbers of before: a snapshot came while it was made. Then it asks for all at once."""
+    began = getattr(request, "served_at_start", None)
+    if began is None or settings.FAIRSHARE_SNAPSHOT_POLL_S <= 0:
+        return False
+    now = store.last_state()
+    has_same_snapshot = began.snapshots.get(slug) is now.snapshots.get(slug)
+    return not (has_same_snapshot and began.policies.get(slug) == now.policies.get(slug))
 
 
 def age_of(computed_at: datetime | None) -> float | None:

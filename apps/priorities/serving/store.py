@@ -35,7 +35,7 @@ from apps.priorities.snapshots import storage
 from apps.priorities.snapshots.storage import read_data, unpack_snapshot
 from apps.usage.models import Source, is_collected
 
-__all__ = ["AccountQuery", "PolicyRow", "Query", "ServedSnapshot", "load_kept", "newest", "state"]
+__all__ = ["AccountQuery", "PolicyRow", "Query", "ServedSnapshot", "last_state", "load_kept", "newest", "state"]
 
 logger = logging.getLogger(__name__)
 
@@ -328,6 +328,11 @@ def _from_copy(row: dict[str, Any], data: bytes, tree: TreeColumns) -> ServedSna
 
 
 _process = _Served()
+
+
+def last_state() -> State:
+    """As this process last polled it: starts and asks nothing."""
+    return _process.state
 
 
 def state() -> State:
