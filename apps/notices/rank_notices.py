@@ -80,7 +80,7 @@ def send_rank_notices(found: Followup, *, only_down: bool = False, at: datetime,
         Notice.objects.bulk_create(made, ignore_conflicts=True)
         audit.record(
             actor=actor,
-            verb="rank_notices.sent",
+            verb="changeset.people_notified",
             at=at,
             policy_slug=found.revision.policy.slug,
             subject=f"revision {found.revision.number}",

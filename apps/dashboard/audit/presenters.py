@@ -101,7 +101,7 @@ SENTENCES = {
     "usage.open_jobs_closed": gettext_lazy("closed open jobs of the silent source %(what)s"),
     "usage.records_removed": gettext_lazy("deleted expired records: %(what)s"),
     "usage.sealed": gettext_lazy("sealed old usage of %(what)s"),
-    "rank_notices.sent": gettext_lazy("notified people of their ranks: %(what)s"),
+    "changeset.people_notified": gettext_lazy("notified people of their ranks: %(what)s"),
     "notice_rule.set": gettext_lazy("set a notice rule: %(what)s"),
     "notice_rule.removed": gettext_lazy("removed a notice rule: %(what)s"),
     "webhook.made": gettext_lazy("created the webhook %(what)s"),

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -23,7 +21,7 @@ from django.views.decorators.http import require_POST
 from apps.accounts.request_cache import cache_for_request
 from apps.core import clock
 from apps.core.errors import DomainError
-from apps.dashboard.live.state import get_page_state
+from apps.dashboard.live.frame import LivePage, live_page
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.federation.grid.peers import count_alarming, may_federate
@@ -33,7 +31,6 @@ from apps.policies.models import Policy
 from apps.policies.requests.group_division import leads_any
 from apps.policies.requests.inbox import count_waiting
 from apps.priorities import selectors as priorities
-from apps.priorities.serving import store
 
 THEME_COOKIE = "theme"
 THEMES = ("light", "dark")
@@ -131,17 +128,6 @@ class FreshnessChip:
     label: str
     inputs: Sequence[InputLine] = field(default_factory=tuple)
     note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class LivePage:
-    """Where an open page asks for news, and what it has; tag "" asks for all. age_s: of the snapshot, None without."""
-
-    url: str
-    tag: str
-    parts: str  # JSON: the tag of each part
-    revision: int
-    age_s: float | None
 
 
 def shell(request: HttpRequest) -> dict[str, Any]:
@@ -344,13 +330,9 @@ class Shell:
         if not self.user or not self.policy:
             return None
         try:
-            state = get_page_state(policy_slug=self.policy.slug, actor=actor_of(self._request))
+            return live_page(self._request, self.policy.slug)
         except (DomainError, DatabaseError):
             return None
-        url = reverse("dashboard:live", kwargs={"policy": self.policy.slug})
-        is_older = _changed_since_start(self._request, self.policy.slug)
-        tag, parts = ("", {}) if is_older else (state.tag, state.parts)
-        return LivePage(url, tag, json.dumps(parts), state.revision, age_of(state.computed_at))
 
     @property
     def counts(self) -> list[dict[str, Any]]:
@@ -364,20 +346,6 @@ class Shell:
     def _is_at(self, *names: str) -> bool:
         match = self._request.resolver_match
         return bool(match and match.namespace == "dashboard" and match.url_name in names)
-
-
-def _changed_since_start(request: HttpRequest, slug: str) -> bool:
-    """Whether the page may show numbers of before: a snapshot came while it was made. Then it asks for all at once."""
-    began = getattr(request, "served_at_start", None)
-    if began is None or settings.FAIRSHARE_SNAPSHOT_POLL_S <= 0:
-        return False
-    now = store.last_state()
-    has_same_snapshot = began.snapshots.get(slug) is now.snapshots.get(slug)
-    return not (has_same_snapshot and began.policies.get(slug) == now.policies.get(slug))
-
-
-def age_of(computed_at: datetime | None) -> float | None:
-    return None if computed_at is None else max(round((clock.now() - computed_at).total_seconds(), 1), 0.0)
 
 
 def chip(fresh: priorities.Freshness) -> FreshnessChip:
