@@ -23,7 +23,7 @@ class Live {
     document.addEventListener("click", (event) => this.onClick(event));
     document.addEventListener("keydown", (event) => this.onKey(event));
     document.addEventListener("live:rows", () => { this.bar.show("rows"); });
-    document.addEventListener("live:ask", () => this.ask());
+    document.addEventListener("live:ask", () => { if (!this.isPaused && !this.isOut) this.ask(); });
     document.addEventListener("visibilitychange", () => { if (!document.hidden) this.tick(); });
     setInterval(() => this.tick(), TICK_MS);
     this.write();

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from apps.analytics.publish_followup import followup_of
 from apps.core import clock
-from apps.core.errors import DomainError, FieldProblem, Invalid, NotAllowed, NotFound
+from apps.core.errors import DomainError, FieldProblem, Invalid, NotFound
 from apps.dashboard.followup import presenters
 from apps.dashboard.review.pages import open_page, page_context, tab_url
 from apps.dashboard.shell import presentation
@@ -104,8 +104,6 @@ def undo(request: HttpRequest, change_set: int) -> HttpResponse:
         revision = services.publish_change_set(
             id=draft.pk, version=draft.version, reason=draft.reason, at=now, actor=actor, at_once=True
         )
-    except NotAllowed:
-        raise
     except DomainError as error:
         messages.warning(
             request, _("Not undone yet: %(why)s The change that undoes it is a draft.") % {"why": error.message}

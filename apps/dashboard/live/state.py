@@ -48,7 +48,7 @@ def get_page_state(
     """
     state = get_live_state(policy_slug=policy_slug, actor=actor, series=series)
     fresh = freshness(policy_slug=policy_slug, actor=actor)
-    parts = {"numbers": state.tag, "fresh": _tag((fresh.state, fresh.revision, fresh.problems))}
+    parts = {"numbers": state.tag, "fresh": _tag((fresh.revision, fresh.keys, [one.state for one in fresh.inputs]))}
     parts |= {name: _tag(mark) for name, mark in zip(MARKS, marks or _read_marks(), strict=True)}
     return PageState(_tag(parts), parts, state.revision, state.computed_at)
 
