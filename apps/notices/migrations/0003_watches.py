@@ -6,28 +6,42 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('notices', '0002_statements_by_mail'),
-        ('policies', '0004_archived_policies'),
+        ("notices", "0002_statements_by_mail"),
+        ("policies", "0004_archived_policies"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Watch',
+            name="Watch",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('entry_uid', models.UUIDField()),
-                ('begins_at', models.DateTimeField()),
-                ('ends_at', models.DateTimeField()),
-                ('actual_before', models.FloatField(null=True)),
-                ('policy', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='watches', to='policies.policy')),
-                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='watches', to=settings.AUTH_USER_MODEL)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("entry_uid", models.UUIDField()),
+                ("begins_at", models.DateTimeField()),
+                ("ends_at", models.DateTimeField()),
+                ("actual_before", models.FloatField(null=True)),
+                (
+                    "policy",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="watches", to="policies.policy"
+                    ),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="watches", to=settings.AUTH_USER_MODEL
+                    ),
+                ),
             ],
             options={
-                'verbose_name_plural': 'watches',
-                'constraints': [models.UniqueConstraint(fields=('user', 'policy', 'entry_uid'), name='notices_watch_once'), models.CheckConstraint(condition=models.Q(('ends_at__gt', models.F('begins_at'))), name='notices_watch_ends_after')],
+                "verbose_name_plural": "watches",
+                "constraints": [
+                    models.UniqueConstraint(fields=("user", "policy", "entry_uid"), name="notices_watch_once"),
+                    models.CheckConstraint(
+                        condition=models.Q(("ends_at__gt", models.F("begins_at"))), name="notices_watch_ends_after"
+                    ),
+                ],
             },
         ),
     ]
