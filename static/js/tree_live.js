@@ -53,7 +53,7 @@ class TreeLive {
   write(row, fresh) {
     delete row.dataset.behind;
     if (!fresh) {
-      row.classList.add("gone");
+      row.classList.add("live-gone");
       row.title = this.table.dataset.archived;
       document.dispatchEvent(new CustomEvent("live:rows"));
       return;
