@@ -1122,6 +1122,18 @@ ROWS = [
         word="open change sets", readers="admin"),
     Row(SOURCE + "remove/", "/usage/sources/cluster-a/remove/", "302 403 403 403 403 200 302 302 302 302 302",
         word="hourly sums", readers="admin"),
+    # --- Search: names and questions, by the entries that one sees (vera: groups; dora: her entry and the way there)
+    Row(API + "search", "/api/v1/search?q=bob", "401 200 200 200 200 200 403 200 200 401 401",
+        word='"path":"/physics/bob"', readers="pia admin dora reader"),
+    Row("search/", "/search/?q=bob", "302 200 200 200 200 200 302 302 302 302 302", word='/bob/"',
+        readers="pia admin dora"),
+    Row("search/_results", "/search/_results?q=bob", "302 200 200 200 200 200 302 302 302 302 302", word='/bob/"',
+        readers="pia admin dora", headers=HTMX),
+    Row("search/_results", "/search/_results?q=why+is+bob+behind+alice",
+        "302 200 200 200 200 200 302 302 302 302 302", word='/bob/"', readers="pia admin", headers=HTMX),
+    Row("search/_results", "/search/_results?last=grid:{bob}", "302 200 200 200 200 200 302 302 302 302 302",
+        word='/bob/"', readers="pia admin dora", headers=HTMX),
+    Row("keys/", "/keys/", "303 303 303 303 303 303 303 303 303 303 303", "post", {"keys": "off"}),
 ]  # fmt: skip
 
 
@@ -1266,6 +1278,12 @@ HIDDEN = [
     ("/policy/grid/n/{}/", "{bob}", "00000000-0000-4000-8000-000000000000"),
     ("/policy/grid/n/{}/bob/", "{bob}", "00000000-0000-4000-8000-000000000000"),
     ("/usage/imports/{}/", "{import_id}", "999999"),
+    ("/api/v1/search?q={}", "bob", "xyz"),
+    ("/search/?q={}", "bob", "xyz"),
+    ("/search/?q=why+is+alice+behind+{}", "bob", "xyz"),
+    ("/search/?q=when+is+{}+on+target", "bob", "xyz"),
+    ("/search/?q=what+changed+in+{}", "bob", "xyz"),
+    ("/search/?q=who+is+over+target+in+{}", "bob", "xyz"),
 ]
 
 

@@ -96,7 +96,10 @@ def answer(question: Question, *, policies: Sequence[Policy], actor: Actor) -> A
     missing = []
     for policy in policies:
         view = open_view(policy_slug=policy.slug, actor=actor)
-        found = _answer_in(view, question)
+        try:
+            found = _answer_in(view, question)
+        except DomainError:
+            found = _nothing_known(view.policy.name)
         if found.key != "nobody":
             as_of = found.as_of or view.as_of
             return replace(found, policy_slug=policy.slug, revision=found.revision or view.revision, as_of=as_of)
@@ -165,6 +168,10 @@ def _nobody(view: PolicyView, name: str) -> Answer:
 
 
 # --- Why is A behind B ------------------------------------------------------------------------------------------------
+def _nothing_known(where: str) -> Answer:
+    return Answer("not_shown", _("No numbers of %(where)s that you may see.") % {"where": where})
+
+
 def _why(view: PolicyView, question: WhyOrder) -> Answer:
     sides: list[list[int]] = []
     for name in (question.one, question.other):
@@ -230,14 +237,14 @@ def _compared(view: PolicyView, question: WhyOrder, compared: Comparison, n_acco
 
 # --- Who is over or under target --------------------------------------------------------------------------------------
 def _who(view: PolicyView, question: WhoIsOff) -> Answer:
-    at = 0
+    at = _whole_of(view)
     if question.within:
         found = [i for i in entries_named(view, question.within, most=_MOST_ACCOUNTS) if view.tree.n_children[i]]
         if not found:
             return _nobody(view, question.within)
         at = found[0]
     off = off_target.find_off_target(view, at, question)
-    where = view.tree.name[at]
+    where = view.tree.name[at] if at else view.policy.name
     rows = [
         Row(one.uid, one.name, one.path, one.target, one.actual, question.side, one.n_days, one.since)
         for one in off.entries[:_MOST_ROWS]
@@ -256,9 +263,15 @@ def _who(view: PolicyView, question: WhoIsOff) -> Answer:
     )
 
 
+def _whole_of(view: PolicyView) -> int:
+    """The root; what a token is bound to is the whole for it."""
+    bound = view.actor.token.subtree_uid if view.actor.token else None
+    return view.require(bound) if bound else view.visibility.require(0)
+
+
 def _who_said(question: WhoIsOff, where: str, n: int, off: off_target.OffTarget) -> tuple[str, str]:
     if not off.n_known:
-        return "no_days", _("No numbers of %(where)s that you may see.") % {"where": where}
+        return "not_shown", _nothing_known(where).sentence
     side = _("over target") if question.side == "over" else _("under target")
     given = {"n": n, "of": off.n_known, "side": side, "where": where, "days": question.n_days}
     if question.n_days:
@@ -283,7 +296,7 @@ def _changed(view: PolicyView, question: WhatChanged) -> Answer:
         top = min(found, key=lambda i: int(view.tree.level[i]))
     since = first_day(question, today_of(view.now))
     events, n = changes.list_changes(view, top if question.within else None, since)
-    where = view.tree.name[top]
+    where = view.tree.name[top] if question.within else view.policy.name
     given = {"n": n, "where": where, "since": formats.date_format(since, "j M Y")}
     if question.within:
         said = ngettext(
@@ -315,7 +328,7 @@ def _when(view: PolicyView, question: WhenOnTarget) -> Answer:
     ]
     snapshot, at = view.snapshot, int(view.place[i])
     if snapshot is None or at < 0 or i == 0:
-        return Answer("not_shown", _("No numbers of %(where)s that you may see.") % {"where": name}, links=links)
+        return replace(_nothing_known(name), links=links)
     told = off_target.mask_of(len(snapshot.tree), view.place)
     level = forecast_of(view.policy, snapshot, at, AccountQuery(name), told).levels[-1]
     foot = ""

@@ -60,6 +60,15 @@ def find_entries(view: PolicyView, query: str, kind: EntryKind, *, most: int) ->
     return EntryHits([_hit(view, kind, *one) for one in found], found.n)
 
 
+def find_by_uid(view: PolicyView, uid: UUID) -> EntryHit | None:
+    """A visible entry; None for a hidden one and for one that isn't there."""
+    i = view.tree.index_of_uid(uid)
+    if i is None or not view.visibility.may_see(i):
+        return None
+    is_person = not view.tree.is_group[i] and not view.tree.is_reserve[i]
+    return _hit(view, "person" if is_person else "entry", i, Match.BEGINS)
+
+
 def entries_named(view: PolicyView, name: str, *, most: int) -> list[int]:
     """Visible entries of exactly this name, or at this path, people first."""
     if name.startswith("/"):

@@ -44,8 +44,8 @@ def match_of(text: str, query: str) -> Match | None:
 
 
 def has_letters(text: str, query: str) -> bool:
-    """Whether the text has the letters of the query in their order."""
-    if len(query) < LEAST_SCATTERED:
+    """Whether a name has the letters of the query in their order; a text of several words has most letters."""
+    if len(query) < LEAST_SCATTERED or " " in text:
         return False
     rest = iter(text)
     return all(letter in rest for letter in query)
