@@ -216,3 +216,9 @@ def rank_of(view: PolicyView, i: int) -> int | None:
     if view.snapshot is None or at < 0 or not view.snapshot.values.has_rank[at]:
         return None
     return int(view.snapshot.values.rank[at])
+
+
+def forget() -> None:
+    """Empty the indexes, for measurements."""
+    with _lock:
+        _indexes.clear()

@@ -20,7 +20,7 @@ from apps.search.answers import Answer, answer
 from apps.search.entries import EntryHit, EntryKind, find_entries
 from apps.search.name_index import Match, fold, match_of
 from apps.search.questions import read_question
-from apps.usage.selectors import list_sources
+from apps.usage.selectors import list_source_names
 
 MOST_EACH = 5
 MOST_LISTED = 100  # of one group, where it is asked for alone
@@ -149,9 +149,9 @@ def _changes(policies: Sequence[Policy], query: str, actor: Actor, most: int) ->
 
 def _sources(query: str, actor: Actor, most: int) -> Group:
     hits = [
-        SourceHit(source.slug, source.name, match)
-        for source in list_sources(actor=actor)
-        if (match := _match(query, source.name, source.slug)) is not None
+        SourceHit(slug, name, match)
+        for slug, name in list_source_names(actor=actor)
+        if (match := _match(query, name, slug)) is not None
     ]
     return Group("sources", _best(hits, most), len(hits))
 

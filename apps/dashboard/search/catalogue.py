@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy
 from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.dashboard.search.shortcuts import shortcut_of
-from apps.dashboard.shell.navigation import Shell
+from apps.dashboard.shell.navigation import Item, Shell
 from apps.dashboard.shell.requests import actor_of
 from apps.federation.grid.peers import may_federate
 from apps.policies.access.holders import may_give
@@ -39,12 +39,29 @@ class Choice:
     is_denied: bool = False
 
 
+class _Menu(Shell):
+    """The navigation without its counts, which cost more than a search."""
+
+    @cached_property
+    def n_waiting(self) -> int:
+        return 0
+
+    @cached_property
+    def n_notices(self) -> int:
+        return 0
+
+    def _federation(self) -> list[Item]:
+        if not may_federate(at=clock.now(), actor=actor_of(self._request)):
+            return []
+        return [self._item(_("Federation"), "world-share", "federation")]
+
+
 class Here:
     """Who asks, and about which policy."""
 
     def __init__(self, request: HttpRequest) -> None:
         self.request = request
-        self.shell = Shell(request)
+        self.shell = _Menu(request)
 
     @cached_property
     def actor(self) -> Actor:
