@@ -129,7 +129,7 @@ def _unreadable(question: Question, policies: Sequence[Policy], actor: Actor) ->
 
 def examples(policies: Sequence[Policy], *, actor: Actor, about: str = "") -> list[str]:
     """Questions with names that the actor sees, those of the same first word first."""
-    found = ["who is over target for 14 days", "what changed last week"]
+    found = ["who is over target for 14 days", "what changed last week", "what changed today"]
     for policy in policies[:1]:
         view = open_view(policy_slug=policy.slug, actor=actor)
         groups = [i for i in view.visible_children(0) if view.tree.is_group[i]] or view.own_entries

@@ -124,7 +124,10 @@ def _users(query: str, actor: Actor, most: int) -> list[UserHit]:
         return []
     fits = Q(username__icontains=query) | Q(first_name__icontains=query) | Q(last_name__icontains=query)
     users = User.objects.filter(fits, is_active=True).order_by("username")[: 10 * most]
-    hits = [UserHit(user.username, str(user), _match(query, user.username, str(user)) or Match.NOTE) for user in users]
+    hits = []
+    for user in users:
+        match = _match(query, user.username, str(user))
+        hits.append(UserHit(user.username, str(user), Match.NOTE if match is None else match))
     return sorted(hits, key=_order)[:most]
 
 
