@@ -22,7 +22,8 @@ from apps.search.name_index import Hits, Match, NameIndex, fold
 
 EntryKind = Literal["entry", "person", "account"]
 _MOST_NAMES = 4_000_000  # in all indexes of a process, some 25 bytes each
-_MOST_BELOW = 2_000  # names looked at where a path is asked for
+_MOST_BELOW = 20_000  # names below a group that are looked at one by one
+_MOST_LOOKED_AT = 400  # matches of one part of a path
 
 _indexes: LRUCache[Hashable, NameIndex] = LRUCache(_MOST_NAMES, getsizeof=lambda one: min(len(one) + 1, _MOST_NAMES))
 _lock = RLock()
@@ -72,7 +73,7 @@ def find_by_uid(view: PolicyView, uid: UUID) -> EntryHit | None:
 def entries_named(view: PolicyView, name: str, *, most: int) -> list[int]:
     """Visible entries of exactly this name, or at this path, people first."""
     if name.startswith("/"):
-        named = entries_named(view, name.rpartition("/")[2], most=_MOST_BELOW)
+        named = entries_named(view, name.rpartition("/")[2], most=_MOST_LOOKED_AT)
         return [i for i in named if fold(view.tree.path(i)) == fold(name)]
     wanted = fold(name)
     found = _index(view, "person").find_equal(wanted, most=most) + _index(view, "entry").find_equal(wanted, most=most)
@@ -95,15 +96,20 @@ def _index(view: PolicyView, kind: EntryKind) -> NameIndex:
     """Only of names that the view's actor sees: what is hidden can't make an answer slower."""
     if kind == "account":
         return _account_index(view)
-    tree, mask = view.tree, view.visibility.mask
-    is_person = ~tree.is_group & ~tree.is_reserve
-    shown = mask & (is_person if kind == "person" else ~is_person)
+    tree = view.tree
 
     def build() -> NameIndex:
-        places = np.flatnonzero(shown)
+        places = np.flatnonzero(_shown(view, kind))
         return NameIndex([tree.name[i] for i in places.tolist()], places)
 
-    return _kept((kind, tree.digest, _digest(shown)) if tree.digest else None, build)
+    return _kept((kind, tree.digest, _digest(view.visibility.mask)) if tree.digest else None, build)
+
+
+def _shown(view: PolicyView, kind: EntryKind) -> Mask:
+    tree = view.tree
+    is_person = ~tree.is_group & ~tree.is_reserve
+    shown: Mask = view.visibility.mask & (is_person if kind == "person" else ~is_person)
+    return shown
 
 
 def _account_index(view: PolicyView) -> NameIndex:
@@ -174,16 +180,30 @@ def _parts(query: str) -> list[str]:
 
 
 def _along_paths(view: PolicyView, index: NameIndex, kind: EntryKind, parts: Sequence[str], most: int) -> Hits:
-    """Names with the last part, below names with the others in their order."""
-    found = Hits()
-    for place, _match in index.find(parts[-1], most=_MOST_BELOW):
-        i = _entry(view, kind, place)
-        above = iter([view.tree.name[at].casefold() for at in view.tree.ancestors(i)])
-        if all(any(part in name for name in above) for part in parts[:-1]):
-            found.append((place, Match.NOTE))
+    """Names with the last part, below names with the others in their order; the shorter first."""
+    below = _below(view, parts[:-1])
+    places = np.flatnonzero(below & _shown(view, kind)) if kind != "account" else np.zeros(0, dtype=np.int64)
+    if kind != "account" and len(places) <= _MOST_BELOW:
+        names = ((i, view.tree.name[i].casefold()) for i in places.tolist())
+        fits = sorted((len(name), i) for i, name in names if parts[-1] in name)
+        found = Hits((i, Match.NOTE) for _length, i in fits)
+    else:
+        hits = index.find(parts[-1], most=_MOST_LOOKED_AT)
+        found = Hits((place, Match.NOTE) for place, _match in hits if below[_entry(view, kind, place)])
     found.n = len(found)
     del found[most:]
     return found
+
+
+def _below(view: PolicyView, parts: Sequence[str]) -> Mask:
+    """Entries below a visible one with each of these parts in its name, in their order."""
+    tree, below = view.tree, np.ones(len(view.tree), dtype=np.bool_)
+    for part in parts:
+        tops = [i for i, _match in _index(view, "entry").find(part, most=_MOST_LOOKED_AT) if below[i]]
+        below = np.zeros(len(tree), dtype=np.bool_)
+        for level in (level for i in tops for level in tree.subtree(i)[1:]):
+            below[level.start : level.stop] = True
+    return below
 
 
 def _entry(view: PolicyView, kind: EntryKind, place: int) -> int:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 _SEPARATORS = " -_./:@"
 _BEGINS_WORD = re.compile(f"[{re.escape(_SEPARATORS)}]")
 _MOST_EXACT = 400  # matching names looked at one by one; of more, the best are searched class by class
-_MOST_SCATTERED = 20_000  # names in which letters in order are looked for
+_MOST_SCATTERED = 100_000  # names in which letters in order are looked for
 LEAST_SCATTERED = 3  # letters
 
 
@@ -44,11 +44,13 @@ def match_of(text: str, query: str) -> Match | None:
 
 
 def has_letters(text: str, query: str) -> bool:
-    """Whether a name has the letters of the query in their order; a text of several words has most letters."""
-    if len(query) < LEAST_SCATTERED or " " in text:
-        return False
-    rest = iter(text)
-    return all(letter in rest for letter in query)
+    """Whether the first word has the letters of the query in their order; long texts have most letters."""
+    return len(query) >= LEAST_SCATTERED and re.match(_letters(query), text) is not None
+
+
+def _letters(query: str) -> str:
+    """Each letter is looked for once and never given up again, so the time is linear."""
+    return "".join(rf"[^\n {re.escape(letter)}]*+{re.escape(letter)}" for letter in query)
 
 
 class Hits(list[tuple[int, Match]]):
@@ -91,7 +93,7 @@ class NameIndex:
             found.n = len(lines)
             ranked = sorted((self._match(line, query), line) for line in lines)[:most]
         if not ranked and len(query) >= LEAST_SCATTERED and len(self) <= _MOST_SCATTERED:
-            lines = [line for line in range(len(self)) if has_letters(self._name(line), query)]
+            lines = self._scattered(query)
             ranked, found.n = [(Match.LETTERS, line) for line in lines[:most]], len(lines)
         found += [(int(self._places[line]), match) for match, line in ranked]
         return found
@@ -113,6 +115,10 @@ class NameIndex:
             if line + 1 >= len(self._starts):
                 return
             at = self._text.find(needle, int(self._starts[line + 1]))
+
+    def _scattered(self, query: str) -> list[int]:
+        has = re.compile(_letters(query)).match
+        return [line for line, name in enumerate(self._text[1:-1].decode().split("\n")) if has(name)]
 
     def _line_at(self, at: int) -> int:
         # A number of the array's own type: any other makes numpy convert the whole array each time.
