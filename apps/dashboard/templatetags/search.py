@@ -6,6 +6,7 @@ from django import template
 from django.utils.html import format_html
 
 from apps.dashboard.search.shortcuts import KEYS_COOKIE, shortcut_of
+from apps.dashboard.shell.navigation import PolicyLink
 
 register = template.Library()
 
@@ -21,9 +22,9 @@ def marked(text: str, query: str) -> str:
 
 
 @register.filter
-def shortcut(url: str, policy_slug: str) -> str:
-    """{{ item.url|shortcut:shell.policy.slug }}: "g t", or nothing."""
-    return shortcut_of(url, policy_slug or "")
+def shortcut(url: str, policy: PolicyLink | None) -> str:
+    """{{ item.url|shortcut:shell.policy }}: "g t", or nothing."""
+    return shortcut_of(url, policy.slug if policy else "")
 
 
 @register.simple_tag(takes_context=True)
