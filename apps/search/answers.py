@@ -36,6 +36,7 @@ from apps.search.questions import (
 
 _MOST_ACCOUNTS = 50  # of one name that are looked at for the closest pair
 _MOST_ROWS = 8
+_MOST_CHILDREN = 1_000  # looked through for an example
 _MOST_ALIKE = 3
 
 LinkTo = Literal["entry", "compare", "convergence", "history", "tree", "revision"]
@@ -132,7 +133,8 @@ def examples(policies: Sequence[Policy], *, actor: Actor, about: str = "") -> li
     found = ["who is over target for 14 days", "what changed last week", "what changed today"]
     for policy in policies[:1]:
         view = open_view(policy_slug=policy.slug, actor=actor)
-        groups = [i for i in view.visible_children(0) if view.tree.is_group[i]] or view.own_entries
+        mask, tree = view.visibility.mask, view.tree
+        groups = [i for i in tree.children(0)[:_MOST_CHILDREN] if mask[i] and tree.is_group[i]] or view.own_entries
         if groups:
             name = view.tree.name[groups[0]]
             found = [f"when is {name} on target", found[0], f"what changed last week in {name}"]
@@ -250,12 +252,14 @@ def _who(view: PolicyView, question: WhoIsOff) -> Answer:
         for one in off.entries[:_MOST_ROWS]
     ]
     key, sentence = _who_said(question, where, len(off.entries), off)
-    foot = _("Full days only: today is not counted.") if question.n_days or question.blocks_others else ""
+    foot = [_("Full days only: today is not counted.")] if question.n_days or question.blocks_others else []
+    if off.n_all > off.n_looked_at:
+        foot.append(_("Only the %(n)s largest of %(all)s.") % {"n": off.n_looked_at, "all": off.n_all})
     return Answer(
         key,
         sentence,
         rows=rows,
-        foot=foot,
+        foot=" ".join(foot),
         links=[
             Link("convergence", view.policy.slug, where, view.tree.uuid(at) if at else None),
             *(Link("entry", view.policy.slug, row.name, row.uid) for row in rows[:3]),

@@ -14,7 +14,7 @@ from apps.policies.models import Entry, Revision
 from apps.policies.tree.columns import Mask
 from apps.priorities.selectors.rows import PolicyView
 
-_MOST_REVISIONS = 200
+_MOST_REVISIONS = 2_000  # of which those that touched a part are looked for
 _MOST_EVENTS = 8
 _MOST_VERSIONS = 50_000  # of entries that are read to find which revisions touched a part
 
@@ -38,9 +38,10 @@ def list_changes(view: PolicyView, top: int | None, since: date) -> tuple[list[C
     found = Revision.objects.filter(policy=view.policy, published_at__gte=begin, number__lte=view.revision)
     rows = found.order_by("-number").values_list("number", "published_at", "author_name", "reason")[:_MOST_REVISIONS]
     events = [Change(number, at, author, reason.strip().partition("\n")[0]) for number, at, author, reason in rows]
-    if top is not None:
-        touched = _touching(view, top, [event.number for event in events])
-        events = [event for event in events if event.number in touched]
+    if top is None:
+        return events[:_MOST_EVENTS], found.count()
+    touched = _touching(view, top, [event.number for event in events])
+    events = [event for event in events if event.number in touched]
     return events[:_MOST_EVENTS], len(events)
 
 

@@ -39,10 +39,12 @@ class OffEntry:
 
 @dataclass(frozen=True, slots=True)
 class OffTarget:
-    """The furthest off first. n_known: children whose numbers the actor sees."""
+    """The furthest off first. n_known: children whose numbers the actor sees; n_looked_at, n_all: of very many."""
 
     entries: Sequence[OffEntry]
     n_known: int
+    n_looked_at: int
+    n_all: int
 
 
 def find_off_target(view: PolicyView, at: int, question: WhoIsOff) -> OffTarget:
@@ -59,7 +61,8 @@ def find_off_target(view: PolicyView, at: int, question: WhoIsOff) -> OffTarget:
     known = [row for row, member in enumerate(found.members) if member.is_here and _is_known(found, row)]
     rows = [row for row in known if _fits(found, question, row, runs, blocking)]
     rows.sort(key=lambda row: (-abs(_last(found.deviation[row]) or 0.0), found.members[row].name))
-    return OffTarget([_entry(view, at, found, row, int(runs[row])) for row in rows], len(known))
+    entries = [_entry(view, at, found, row, int(runs[row])) for row in rows]
+    return OffTarget(entries, len(known), len(found.members), found.n_all)
 
 
 def mask_of(n: int, places: I8) -> Mask:

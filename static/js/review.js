@@ -34,7 +34,7 @@ if (hint && toggle) {
 
 document.addEventListener("keydown", (event) => {
   const inField = event.target.closest?.("input, textarea, select, [contenteditable]");
-  if (inField || !isOn() || !usesSingleKeys() || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.defaultPrevented || inField || !isOn() || !usesSingleKeys() || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "n") step(1);
   else if (event.key === "p") step(-1);
   else if (event.key === "a") document.querySelector("[data-decide]")?.focus();
