@@ -12,7 +12,7 @@ from apps.policies.access.held_rights import VERBS_OF_ROLE
 from apps.policies.models import ChangeSet, Grant, Policy
 from apps.policies.services import make_change_set
 from apps.search.entries import EntryHit
-from apps.search.name_index import Match
+from apps.search.name_index import Match, NameIndex
 from apps.search.selectors import ChangeSetHit, Found, UserHit, search_everything
 from tests.dashboard.grid import SLUG, TRICKY, Grid
 
@@ -158,7 +158,7 @@ def test_hidden_names_take_no_part_in_a_search(closed_grid: Grid, monkeypatch: p
 
     seen: list[str] = []
 
-    class Watched(entries.NameIndex):
+    class Watched(NameIndex):
         def __init__(self, names: list[str], places: Any) -> None:
             seen.extend(names)
             super().__init__(names, places)
