@@ -5,7 +5,8 @@ import { openPalette } from "./palette.js";
 const SECOND_KEY_MS = 1500;
 const parts = document.getElementById("palette-parts");
 const usual = { z: "[data-pause]" }; // controls that need no mark of their own
-let sheet = null, first = 0;
+const NEVER = -Infinity;
+let sheet = null, first = NEVER; // when g was pressed, by the clock of the page, which begins with it
 
 /** Whether this browser uses keys without Ctrl or Alt. */
 export const usesSingleKeys = () => parts?.dataset.keys !== "off";
@@ -31,7 +32,7 @@ document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || inField(event.target) || document.querySelector("dialog[open]")) return undefined;
   if (!usesSingleKeys()) return undefined;
   const isSecond = event.timeStamp - first < SECOND_KEY_MS;
-  first = 0;
+  first = NEVER;
   if (isSecond && press(`g ${event.key}`)) event.preventDefault();
   else if (event.key === "g") first = event.timeStamp;
   else if (event.key === "/" || event.key === "?") {
