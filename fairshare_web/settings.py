@@ -375,6 +375,7 @@ SPECTACULAR_SETTINGS = {
             "policies": "Trees, change sets, priorities, mappings, allocations and convergence of a policy",
             "publications": "Policies for other sites, signed",
             "runs": "Background work",
+            "search": "Names in one order, and answers to typed questions",
             "tokens": "The caller's API tokens",
             "usage": "Usage sources, records, hourly sums and their quality",
         }.items()

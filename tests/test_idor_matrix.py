@@ -1135,6 +1135,18 @@ ROWS = [
         {"entry": "{bob}", "days": "14"}, besides="dora 303"),
     Row("notices/watches/<int:watch>/stop/", "/notices/watches/{watch}/stop/",
         "302 404 404 303 404 404 302 302 302 302 302", "post", remakes="watch"),
+    # --- Search: names and questions, by the entries that one sees (vera: groups; dora: her entry and the way there)
+    Row(API + "search", "/api/v1/search?q=bob", "401 200 200 200 200 200 403 200 200 401 401",
+        word='"path":"/physics/bob"', readers="pia admin dora reader"),
+    Row("search/", "/search/?q=bob", "302 200 200 200 200 200 302 302 302 302 302", word='/bob/"',
+        readers="pia admin dora"),
+    Row("search/_results", "/search/_results?q=bob", "302 200 200 200 200 200 302 302 302 302 302", word='/bob/"',
+        readers="pia admin dora", headers=HTMX),
+    Row("search/_results", "/search/_results?q=why+is+bob+behind+alice",
+        "302 200 200 200 200 200 302 302 302 302 302", word='/bob/"', readers="pia admin", headers=HTMX),
+    Row("search/_results", "/search/_results?last=grid:{bob}", "302 200 200 200 200 200 302 302 302 302 302",
+        word='/bob/"', readers="pia admin dora", headers=HTMX),
+    Row("keys/", "/keys/", "303 303 303 303 303 303 303 303 303 303 303", "post", {"keys": "off"}),
 ]  # fmt: skip
 
 
@@ -1279,6 +1291,12 @@ HIDDEN = [
     ("/policy/grid/n/{}/", "{bob}", "00000000-0000-4000-8000-000000000000"),
     ("/policy/grid/n/{}/bob/", "{bob}", "00000000-0000-4000-8000-000000000000"),
     ("/usage/imports/{}/", "{import_id}", "999999"),
+    ("/api/v1/search?q={}", "bob", "xyz"),
+    ("/search/?q={}", "bob", "xyz"),
+    ("/search/?q=why+is+alice+behind+{}", "bob", "xyz"),
+    ("/search/?q=when+is+{}+on+target", "bob", "xyz"),
+    ("/search/?q=what+changed+in+{}", "bob", "xyz"),
+    ("/search/?q=who+is+over+target+in+{}", "bob", "xyz"),
 ]
 
 

@@ -8,7 +8,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from apps.api import errors
 from apps.api import schema as schema_view
-from apps.api.v1 import audit, charges, figures, jobs, priorities, removal, runs, tokens
+from apps.api.v1 import audit, charges, figures, jobs, priorities, removal, runs, search, tokens
 from apps.api.v1.algorithm import views as algorithms
 from apps.api.v1.allocations import capacities
 from apps.api.v1.allocations import views as allocations
@@ -117,6 +117,7 @@ urlpatterns = [
     path(f"{_POLICY}/charges", charges.ChargeListView.as_view(), name="charges"),
     path(f"{_POLICY}/statements", notices.StatementListView.as_view(), name="statements"),
     *federation_routes.routes,
+    path("search", search.SearchView.as_view(), name="search"),
     path("notices", notices.NoticeListView.as_view(), name="notices"),
     path("notices/kinds", notices.NoticeKindListView.as_view(), name="notice-kinds"),
     path("notices/rules", notices.NoticeRuleListView.as_view(), name="notice-rules"),

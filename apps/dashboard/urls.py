@@ -32,6 +32,7 @@ from apps.dashboard.policy_files import views as policy_files
 from apps.dashboard.quality import views as quality
 from apps.dashboard.removal import views as removal
 from apps.dashboard.review import urls as review_urls
+from apps.dashboard.search import urls as search_urls
 from apps.dashboard.shell import navigation
 from apps.dashboard.sign_in import password_views as passwords
 from apps.dashboard.sign_in import second_factor_views as second_factor
@@ -160,3 +161,4 @@ urlpatterns += allocation_urls.urlpatterns + mapping_urls.urlpatterns + charge_u
 urlpatterns += convergence_urls.urlpatterns
 urlpatterns += forecast_urls.urlpatterns
 urlpatterns += federation_urls.urlpatterns + grid_urls.urlpatterns
+urlpatterns += search_urls.urlpatterns

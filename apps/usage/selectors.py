@@ -219,6 +219,11 @@ def list_sources(*, actor: Actor) -> list[Source]:
     return _counted(_sources_of(actor).order_by("slug"))
 
 
+def list_source_names(*, actor: Actor) -> list[tuple[str, str]]:
+    """Slug and name of each, without counting what they sent."""
+    return list(_sources_of(actor).order_by("slug").values_list("slug", "name"))
+
+
 def list_source_days(*, n_days: int, at: datetime, zone: ZoneInfo, actor: Actor) -> list[SourceDays]:
     """The last `n_days` days of every source that the actor may know of."""
     sources = list_sources(actor=actor)

@@ -21,7 +21,6 @@ class Live {
     this.answeredAt = this.askedAt = Date.now();
     this.bar = new LiveBar();
     document.addEventListener("click", (event) => this.onClick(event));
-    document.addEventListener("keydown", (event) => this.onKey(event));
     document.addEventListener("live:rows", () => { this.bar.show("rows"); });
     document.addEventListener("live:ask", () => { if (!this.isPaused && !this.isOut) this.ask(); });
     document.addEventListener("visibilitychange", () => { if (!document.hidden) this.tick(); });
@@ -110,13 +109,6 @@ class Live {
     if (event.target.closest("[data-live-pause]")) this.pause(!this.isPaused);
     else if (event.target.closest("[data-live-resume]")) this.pause(false);
     else if (event.target.closest("[data-live-retry]")) this.ask();
-  }
-
-  onKey(event) {
-    const { target, key } = event, keysAreOff = document.documentElement.dataset.keys === "off";
-    if (key !== "z" || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || keysAreOff) return;
-    if (target.closest?.("input, textarea, select, [contenteditable], dialog")) return;
-    this.pause(!this.isPaused);
   }
 
   write() {

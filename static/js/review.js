@@ -1,4 +1,5 @@
 // Single keys of a review, and what polling needs besides htmx. The page works without it.
+import { usesSingleKeys } from "./keys.js";
 import { announce } from "./shell.js";
 
 const KEY = "review-keys";
@@ -33,7 +34,7 @@ if (hint && toggle) {
 
 document.addEventListener("keydown", (event) => {
   const inField = event.target.closest?.("input, textarea, select, [contenteditable]");
-  if (inField || !isOn() || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.defaultPrevented || inField || !isOn() || !usesSingleKeys() || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "n") step(1);
   else if (event.key === "p") step(-1);
   else if (event.key === "a") document.querySelector("[data-decide]")?.focus();

@@ -6,15 +6,6 @@ export function announce(text) {
   if (status) status.textContent = text;
 }
 
-document.addEventListener("keydown", (event) => {
-  const inField = event.target.closest?.("input, textarea, select, [contenteditable]");
-  if (event.key !== "/" || inField || event.ctrlKey || event.metaKey || event.altKey) return;
-  const field = document.querySelector("[data-slash]");
-  if (!field) return;
-  event.preventDefault();
-  field.focus();
-});
-
 // A request that never reached the server has no body to show: say so in words, keep what was typed.
 document.addEventListener("htmx:sendError", () => {
   const template = document.getElementById("offline-note");

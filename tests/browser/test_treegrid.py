@@ -1,4 +1,4 @@
-"""Keys, lazily loaded children and search of the tree page; focus never falls back to the body."""
+"""Keys, lazily loaded children and the filter of the tree page; focus never falls back to the body."""
 
 from __future__ import annotations
 
@@ -99,11 +99,3 @@ def test_a_chosen_row_shows_its_numbers_beside_the_tree(tree: Page) -> None:
     assert tree.evaluate(ROW) == "biomed"
     tree.keyboard.press("Enter")
     expect(tree.locator("h1")).to_contain_text("biomed")
-
-
-def test_the_slash_key_goes_to_the_search_but_not_while_typing(tree: Page) -> None:
-    tree.locator("tr[tabindex='0']").focus()
-    tree.keyboard.press("/")
-    assert tree.evaluate("document.activeElement.id") == "global-search"
-    tree.keyboard.press("/")
-    expect(tree.locator("#global-search")).to_have_value("/")

@@ -1,0 +1,144 @@
+"""Search across entries, people, accounts, change sets and sources, and questions in plain words."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
+from apps.api.instants import UtcTimeField
+from apps.api.v1.shapes import asked
+from apps.api.views import APIView
+from apps.search.answers import Answer
+from apps.search.selectors import LONGEST, ChangeSetHit, Hit, SourceHit, UserHit, search_everything
+
+_GROUPS = ("entries", "people", "changes", "sources")
+_KINDS = ("entry", "person", "account", "user", "change_set", "source")
+
+
+class SearchFilterSerializer(serializers.Serializer[Any]):
+    q = serializers.CharField(max_length=LONGEST, help_text="A part of a name or path, or a question")
+    policy = serializers.CharField(max_length=64, required=False, help_text="The policy that comes first")
+    only = serializers.ChoiceField(_GROUPS, required=False, help_text="Up to a hundred of this group, no other")
+
+
+class SearchHitSerializer(serializers.Serializer[Any]):
+    """What of it applies to the kind; else null."""
+
+    kind = serializers.SerializerMethodField(help_text=" ".join(_KINDS))
+    title = serializers.CharField()
+    match = serializers.SerializerMethodField(help_text="begins, word_begins, contains, note or letters")
+    policy = serializers.SerializerMethodField()
+    entry = serializers.SerializerMethodField(help_text="Uid of the entry")
+    path = serializers.SerializerMethodField()
+    rank = serializers.SerializerMethodField()
+    id = serializers.SerializerMethodField(help_text="Number of a change set, slug of a source, name of a user")
+
+    def get_kind(self, hit: Hit) -> str:
+        if isinstance(hit, ChangeSetHit):
+            return "change_set"
+        if isinstance(hit, SourceHit):
+            return "source"
+        return "user" if isinstance(hit, UserHit) else hit.kind
+
+    def get_match(self, hit: Hit) -> str:
+        return hit.match.name.lower()
+
+    @extend_schema_field(serializers.CharField(allow_null=True))
+    def get_policy(self, hit: Hit) -> str | None:
+        return getattr(hit, "policy_slug", None)
+
+    @extend_schema_field(serializers.UUIDField(allow_null=True))
+    def get_entry(self, hit: Hit) -> str | None:
+        uid = getattr(hit, "uid", None)
+        return None if uid is None else str(uid)
+
+    @extend_schema_field(serializers.CharField(allow_null=True))
+    def get_path(self, hit: Hit) -> str | None:
+        return getattr(hit, "path", None)
+
+    @extend_schema_field(serializers.IntegerField(allow_null=True))
+    def get_rank(self, hit: Hit) -> int | None:
+        return getattr(hit, "rank", None)
+
+    @extend_schema_field(serializers.CharField(allow_null=True))
+    def get_id(self, hit: Hit) -> str | None:
+        if isinstance(hit, ChangeSetHit):
+            return str(hit.id)
+        if isinstance(hit, SourceHit):
+            return hit.slug
+        return hit.username if isinstance(hit, UserHit) else None
+
+
+class SearchGroupSerializer(serializers.Serializer[Any]):
+    kind = serializers.ChoiceField(_GROUPS)
+    hits = SearchHitSerializer(many=True)
+    n = serializers.IntegerField(allow_null=True, help_text="All there are; null: more than were counted")
+
+
+class SearchRowSerializer(serializers.Serializer[Any]):
+    entry = serializers.UUIDField(source="uid")
+    name = serializers.CharField()
+    path = serializers.CharField()
+    target = serializers.FloatField(allow_null=True, help_text="0..1, null: unknown or hidden")
+    actual = serializers.FloatField(allow_null=True, help_text="0..1, null: unknown or hidden")
+    state = serializers.CharField()
+    n_days = serializers.IntegerField(help_text="Full days in a row")
+    since = serializers.DateField(allow_null=True)
+
+
+class SearchEventSerializer(serializers.Serializer[Any]):
+    revision = serializers.IntegerField(source="number")
+    at = UtcTimeField()
+    author = serializers.CharField()
+    reason = serializers.CharField()
+
+
+class SearchAnswerSerializer(serializers.Serializer[Any]):
+    key = serializers.CharField(help_text="Which sentence it is: behind, off, changed, unreadable, nobody, …")
+    sentence = serializers.CharField()
+    reason = serializers.CharField()
+    contradicts = serializers.BooleanField(help_text="The question assumes what isn't so")
+    policy = serializers.SerializerMethodField()
+    revision = serializers.IntegerField(allow_null=True)
+    as_of = UtcTimeField(allow_null=True)
+    foot = serializers.CharField()
+    rows = SearchRowSerializer(many=True)
+    events = SearchEventSerializer(many=True)
+    examples = serializers.ListField(child=serializers.CharField(), help_text="Questions that can be read")
+    alike = serializers.ListField(child=serializers.CharField(), help_text="Visible names like the one asked for")
+
+    @extend_schema_field(serializers.CharField(allow_null=True))
+    def get_policy(self, answer: Answer) -> str | None:
+        return answer.policy_slug or None
+
+
+class FoundSerializer(serializers.Serializer[Any]):
+    query = serializers.CharField()
+    groups = SearchGroupSerializer(many=True)
+    answer = SearchAnswerSerializer(allow_null=True)
+
+
+class SearchView(APIView):
+    scopes: ClassVar[Scopes] = {"GET": frozenset({POLICIES_READ, POLICIES_WRITE})}
+
+    @extend_schema(operation_id="search", parameters=[SearchFilterSerializer], responses=FoundSerializer)
+    def get(self, request: Request) -> Response:
+        """What the caller may see, by name, the group with the best match first; or the answer to a question.
+
+        A hidden name is answered like one that doesn't exist.
+        """
+        given = asked(SearchFilterSerializer, request)
+        only = given.get("only")
+        found = search_everything(
+            query=given["q"],
+            actor=actor_of(request),
+            policy_slug=given.get("policy", ""),
+            only=only,
+            **({"most": 100} if only else {}),
+        )
+        return Response(FoundSerializer(found).data)

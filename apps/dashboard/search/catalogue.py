@@ -1,0 +1,182 @@
+"""Pages, settings and actions that search finds, each with the right that its own page asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from apps.accounts.actor import Actor
+from apps.core import clock
+from apps.dashboard.search.shortcuts import shortcut_of
+from apps.dashboard.shell.navigation import Item, Shell
+from apps.dashboard.shell.requests import actor_of
+from apps.federation.grid.peers import may_federate
+from apps.policies.access.holders import may_give
+from apps.policies.changesets.drafts import may_edit
+from apps.policies.models import Policy
+from apps.policies.selectors import get_policy
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One line of search. question: it is asked, and no page opened. press: what it does in the browser."""
+
+    icon: str
+    title: str
+    note: str = ""
+    url: str = ""
+    keys: str = ""
+    ref: str = ""
+    question: str = ""
+    press: str = ""
+    is_denied: bool = False
+
+
+class _Menu(Shell):
+    """The navigation without its counts, which cost more than a search."""
+
+    @cached_property
+    def n_waiting(self) -> int:
+        return 0
+
+    @cached_property
+    def n_notices(self) -> int:
+        return 0
+
+    def _federation(self) -> list[Item]:
+        if not may_federate(at=clock.now(), actor=actor_of(self._request)):
+            return []
+        return [self._item(_("Federation"), "world-share", "federation")]
+
+
+class Here:
+    """Who asks, and about which policy."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        self.request = request
+        self.shell = _Menu(request)
+
+    @cached_property
+    def actor(self) -> Actor:
+        return actor_of(self.request)
+
+    @cached_property
+    def policy(self) -> Policy | None:
+        link = self.shell.policy
+        return get_policy(slug=link.slug, actor=self.actor) if link else None
+
+    @cached_property
+    def edits(self) -> bool:
+        return self.policy is not None and may_edit(self.policy, self.actor, clock.now())
+
+    @property
+    def slug(self) -> str:
+        return self.policy.slug if self.policy else ""
+
+
+# --- Pages ------------------------------------------------------------------------------------------------------------
+def pages(here: Here) -> Iterator[Choice]:
+    """What the navigation and the account menu of this person have."""
+    for section in here.shell.sections:
+        for item in section.items:
+            yield Choice(item.icon, item.label, section.title, item.url, keys=shortcut_of(item.url, here.slug))
+    for item in here.shell.account:
+        if item.url != reverse("dashboard:my-priority"):
+            yield Choice(item.icon, item.label, _("Your account"), item.url)
+
+
+# --- Settings ---------------------------------------------------------------------------------------------------------
+_SETTINGS = (
+    (gettext_lazy("Half-life and usage window"), "aging", "history"),
+    (gettext_lazy("Algorithm and weights"), "algorithm", "adjustments-horizontal"),
+    (gettext_lazy("Tolerance"), "algorithm", "adjustments-horizontal"),
+    (gettext_lazy("Operator"), "operators", "chart-line"),
+)
+
+
+def settings(here: Here) -> Iterator[Choice]:
+    """Of the policy: the page that shows them, from which who may changes them."""
+    if here.policy is None:
+        return
+    for title, name, icon in _SETTINGS:
+        yield Choice(icon, str(title), here.policy.name, reverse(f"dashboard:{name}", kwargs={"policy": here.slug}))
+
+
+# --- Actions ----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Action:
+    """is_of_policy: its address names one. decides: who may, told to who may not."""
+
+    title: str | Promise
+    name: str
+    icon: str
+    may: Callable[[Here], bool]
+    decides: str | Promise = ""
+    is_of_policy: bool = False
+    query: str = ""
+
+
+_MANAGERS = gettext_lazy("decided by managers of the policy")
+_ADMINISTRATORS = gettext_lazy("decided by administrators")
+
+
+def _all(here: Here) -> bool:
+    return True
+
+
+def _edits(here: Here) -> bool:
+    return here.edits
+
+
+def _gives(here: Here) -> bool:
+    return bool(here.slug) and may_give(policy_slug=here.slug, at=clock.now(), actor=here.actor)
+
+
+def _federates(here: Here) -> bool:
+    return may_federate(at=clock.now(), actor=here.actor)
+
+
+def _administers(here: Here) -> bool:
+    return here.actor.is_admin
+
+
+_ACTIONS = (
+    Action(gettext_lazy("Change shares"), "edit", "pencil", _edits, _MANAGERS, True),
+    Action(gettext_lazy("Give access"), "access-give", "shield-lock", _gives, _MANAGERS, True),
+    Action(gettext_lazy("Import a usage file"), "upload", "database-import", _administers, _ADMINISTRATORS),
+    Action(gettext_lazy("Add a usage source"), "source-new", "plus", _administers, _ADMINISTRATORS, query="?kind=push"),
+    Action(gettext_lazy("Mount a policy"), "federation-mount-new", "world-share", _federates, _MANAGERS),
+    Action(gettext_lazy("Compare algorithms"), "compare", "adjustments-horizontal", _all, is_of_policy=True),
+    Action(gettext_lazy("Create an API token"), "tokens", "key", _all),
+    Action(gettext_lazy("Choose which notices come by mail"), "notice-mail", "bell", _all),
+)  # fmt: skip
+
+
+def actions(here: Here) -> Iterator[Choice]:
+    """Links to the form that does it; what the person may not do is denied and names who may."""
+    for action in _ACTIONS:
+        if action.is_of_policy and here.policy is None:
+            continue
+        if not action.may(here):
+            yield Choice("lock", str(action.title), str(action.decides), is_denied=True)
+            continue
+        url = reverse(f"dashboard:{action.name}", kwargs={"policy": here.slug} if action.is_of_policy else {})
+        note = here.policy.name if action.is_of_policy and here.policy else ""
+        yield Choice(action.icon, str(action.title), note, url + action.query)
+    dark = here.shell.theme != "dark"
+    title = _("Switch to the dark theme") if dark else _("Switch to the light theme")
+    yield Choice("moon" if dark else "sun", title, _("this browser"), press="theme")
+
+
+def instead(here: Here) -> Iterator[Choice]:
+    """What is left to who may not do something."""
+    if here.shell.leads:
+        yield Choice("users-group", _("My group"), _("ask for a larger share"), reverse("dashboard:my-group"))
+    yield Choice("user-star", _("My priority"), _("why, and what would change it"), reverse("dashboard:my-priority"))

@@ -1,0 +1,1 @@
+"""Search across entries, people, accounts, change sets and sources, and questions in plain words."""

@@ -1,0 +1,157 @@
+"""Names in one buffer, shortest first, so that the best matches of a million names are found in one pass."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+
+_SEPARATORS = " -_./:@"
+_BEGINS_WORD = re.compile(f"[{re.escape(_SEPARATORS)}]")
+_MOST_EXACT = 400  # matching names looked at one by one; of more, the best are searched class by class
+_MOST_SCATTERED = 100_000  # names in which letters in order are looked for
+LEAST_SCATTERED = 3  # letters
+
+
+class Match(IntEnum):
+    """How a name matches, the best first."""
+
+    BEGINS = 0
+    WORD_BEGINS = 1
+    CONTAINS = 2
+    NOTE = 3
+    LETTERS = 4
+
+
+def fold(text: str) -> str:
+    """Without case, on one line."""
+    return " ".join(text.casefold().split())
+
+
+def match_of(text: str, query: str) -> Match | None:
+    """How a folded text matches a folded query; None where it doesn't."""
+    at = text.find(query)
+    if at == 0:
+        return Match.BEGINS
+    if at > 0:
+        words = (found.end() for found in _BEGINS_WORD.finditer(text))
+        return Match.WORD_BEGINS if any(text.startswith(query, word) for word in words) else Match.CONTAINS
+    return Match.LETTERS if has_letters(text, query) else None
+
+
+def has_letters(text: str, query: str) -> bool:
+    """Whether the first word has the letters of the query in their order; long texts have most letters."""
+    return len(query) >= LEAST_SCATTERED and re.match(_letters(query), text) is not None
+
+
+def _letters(query: str) -> str:
+    """Each letter is looked for once and never given up again, so the time is linear."""
+    return "".join(rf"[^\n {re.escape(letter)}]*+{re.escape(letter)}" for letter in query)
+
+
+class Hits(list[tuple[int, Match]]):
+    """Places of names with their match, the best first. n: matching names, None where more than could be counted."""
+
+    n: int | None = 0
+
+
+class NameIndex:
+    """`places[k]` is what the k-th name belongs to; names of equal length stay in their order."""
+
+    def __init__(self, names: Sequence[str], places: npt.NDArray[np.int64]) -> None:
+        lengths = np.fromiter(map(len, names), dtype=np.int32, count=len(names))
+        order = np.argsort(lengths, kind="stable")
+        self._places = places[order].astype(np.int32)
+        text = "\n".join([names[k] for k in order.tolist()])
+        if text.count("\n") != max(len(names) - 1, 0):
+            text = "\n".join(names[k].replace("\n", " ") for k in order.tolist())
+        self._text = b"\n" + text.casefold().encode() + b"\n"
+        self._bytes = np.frombuffer(self._text, dtype=np.uint8)
+        ends = np.flatnonzero(self._bytes == ord("\n"))
+        self._starts: npt.NDArray[np.int32] = (ends[: len(names)] + 1).astype(np.int32)
+        is_mark = np.isin(self._bytes, np.frombuffer(_SEPARATORS.encode(), dtype=np.uint8))
+        self._words: npt.NDArray[np.int32] = (np.flatnonzero(is_mark) + 1).astype(np.int32)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def find(self, query: str, *, most: int) -> Hits:
+        """The best `most` names for a folded query: by match, then the shorter, then the order they came in."""
+        found = Hits()
+        needle = query.encode()
+        if not needle or not len(self):
+            return found
+        lines = list(islice(self._lines(needle), _MOST_EXACT + 1))
+        if len(lines) > _MOST_EXACT:
+            found.n = None
+            ranked = self._by_class(needle, most)
+        else:
+            found.n = len(lines)
+            ranked = sorted((self._match(line, query), line) for line in lines)[:most]
+        if not ranked and len(query) >= LEAST_SCATTERED and len(self) <= _MOST_SCATTERED:
+            lines = self._scattered(query)
+            ranked, found.n = [(Match.LETTERS, line) for line in lines[:most]], len(lines)
+        found += [(int(self._places[line]), match) for match, line in ranked]
+        return found
+
+    def find_equal(self, name: str, *, most: int) -> list[int]:
+        """Places whose folded name is exactly this one."""
+        found: list[int] = []
+        needle, at = f"\n{name}\n".encode(), -1
+        while len(found) < most and (at := self._text.find(needle, at + 1)) >= 0:
+            found.append(int(self._places[self._line_at(at + 1)]))
+        return found
+
+    def _lines(self, needle: bytes) -> Iterator[int]:
+        """Lines that contain the needle, each once, in their order."""
+        at = self._text.find(needle)
+        while at >= 0:
+            line = self._line_at(at)
+            yield line
+            if line + 1 >= len(self._starts):
+                return
+            at = self._text.find(needle, int(self._starts[line + 1]))
+
+    def _scattered(self, query: str) -> list[int]:
+        has = re.compile(_letters(query)).match
+        return [line for line, name in enumerate(self._text[1:-1].decode().split("\n")) if has(name)]
+
+    def _line_at(self, at: int) -> int:
+        # A number of the array's own type: any other makes numpy convert the whole array each time.
+        return int(self._starts.searchsorted(np.int32(at), side="right")) - 1
+
+    def _by_class(self, needle: bytes, most: int) -> list[tuple[Match, int]]:
+        """Class by class, so that what matches worse is passed over unseen."""
+        found: dict[int, Match] = {}
+
+        def add(match: Match, lines: Iterator[int]) -> None:
+            for line in lines:
+                if len(found) >= most:
+                    return
+                found.setdefault(line, match)
+
+        add(Match.BEGINS, map(self._line_at, self._where(self._starts, needle)))
+        if len(found) < most:
+            add(Match.WORD_BEGINS, map(self._line_at, self._where(self._words, needle)))
+        add(Match.CONTAINS, self._lines(needle))
+        return [(match, line) for line, match in found.items()]
+
+    def _where(self, positions: npt.NDArray[np.int32], needle: bytes) -> Iterator[int]:
+        """Those of the positions at which the needle is."""
+        for offset, byte in enumerate(needle):
+            if not len(positions):
+                break
+            inside = positions[: np.searchsorted(positions, np.int32(len(self._text) - offset))]
+            positions = inside[self._bytes[inside + offset] == byte]
+        return map(int, positions)
+
+    def _match(self, line: int, query: str) -> Match:
+        return match_of(self._name(line), query) or Match.BEGINS
+
+    def _name(self, line: int) -> str:
+        start = int(self._starts[line])
+        return self._text[start : self._text.index(b"\n", start)].decode()

@@ -1,0 +1,115 @@
+"""Who is over or under target, on each of the last days, by the series that the convergence pages draw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+
+from apps.analytics.convergence.numbers import get_convergence_until_now
+from apps.analytics.convergence.query import read_counting, today_of, usual_period
+from apps.analytics.convergence.records import Convergence
+from apps.analytics.convergence.selectors import get_series_state
+from apps.policies.tree.columns import Mask as Mask
+from apps.priorities.selectors.rows import PolicyView
+from apps.search.questions import WhoIsOff
+
+I8 = npt.NDArray[np.int64]
+
+_MOST_DAYS = 60  # searched beyond what is asked, so that an answer can say since when
+_UNDER = ("met", "starved", "inferred")
+
+
+@dataclass(frozen=True, slots=True)
+class OffEntry:
+    """actual, target: fractions of now. n_days: full days in a row so far, the first of them `since`."""
+
+    uid: UUID
+    name: str
+    path: str
+    target: float | None
+    actual: float | None
+    n_days: int
+    since: date | None
+
+
+@dataclass(frozen=True, slots=True)
+class OffTarget:
+    """The furthest off first. n_known: children whose numbers the actor sees; n_looked_at, n_all: of very many."""
+
+    entries: Sequence[OffEntry]
+    n_known: int
+    n_looked_at: int
+    n_all: int
+
+
+def find_off_target(view: PolicyView, at: int, question: WhoIsOff) -> OffTarget:
+    """Among the children of the entry `at`."""
+    slug, uid = view.policy.slug, view.tree.uuid(at) if at else None
+    state = get_series_state(policy_slug=slug, actor=view.actor)
+    period = usual_period(state, today_of(view.now), question.n_days + _MOST_DAYS)
+    found = get_convergence_until_now(
+        policy_slug=slug, actor=view.actor, uid=uid, period=period, counting=read_counting()
+    )
+    days = found.states[:, : found.n_over]
+    runs = _runs_at_end(_is_off(days, question.side))
+    blocking = _runs_at_end(_is_off(days, "over") & _others_wait(days))
+    known = [row for row, member in enumerate(found.members) if member.is_here and _is_known(found, row)]
+    rows = [row for row in known if _fits(found, question, row, runs, blocking)]
+    rows.sort(key=lambda row: (-abs(_last(found.deviation[row]) or 0.0), found.members[row].name))
+    entries = [_entry(view, at, found, row, int(runs[row])) for row in rows]
+    return OffTarget(entries, len(known), len(found.members), found.n_all)
+
+
+def mask_of(n: int, places: I8) -> Mask:
+    """True at the places that are known (≥ 0) of n."""
+    mask = np.zeros(n, dtype=np.bool_)
+    mask[places[places >= 0]] = True
+    return mask
+
+
+def _fits(found: Convergence, question: WhoIsOff, row: int, runs: I8, blocking: I8) -> bool:
+    needed = max(question.n_days, 1)
+    if question.blocks_others:
+        return bool(blocking[row] >= needed)
+    if question.n_days:
+        return bool(runs[row] >= needed)
+    return bool(_is_off(found.states[row : row + 1, -1:], question.side)[0, 0])
+
+
+def _is_off(states: npt.NDArray[np.str_], side: str) -> Mask:
+    off: Mask = np.isin(states, ("over",) if side == "over" else _UNDER)
+    return off
+
+
+def _others_wait(states: npt.NDArray[np.str_]) -> Mask:
+    """Days on which an entry beside it had jobs waiting below target."""
+    waits: Mask = (states == "starved").any(axis=0)
+    return waits
+
+
+def _runs_at_end(mask: Mask) -> I8:
+    """How many of the last days in a row."""
+    found: I8 = np.cumprod(mask[:, ::-1], axis=1).sum(axis=1, dtype=np.int64)
+    return found
+
+
+def _is_known(found: Convergence, row: int) -> bool:
+    return bool(found.states.shape[1]) and bool(np.isfinite(found.actual[row, -1]))
+
+
+def _last(values: npt.NDArray[np.float64]) -> float | None:
+    value = float(values[-1]) if len(values) else float("nan")
+    return value if np.isfinite(value) else None
+
+
+def _entry(view: PolicyView, at: int, found: Convergence, row: int, n_days: int) -> OffEntry:
+    member = found.members[row]
+    above = view.tree.path(at) if at else ""
+    since = found.on[found.n_over - n_days] if n_days else None
+    target, actual = _last(found.target[row]), _last(found.actual[row])
+    return OffEntry(member.uid, member.name, f"{above}/{member.name}", target, actual, n_days, since)

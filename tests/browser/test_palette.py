@@ -1,0 +1,113 @@
+"""Search and questions by keys alone, on a wide page and a narrow one."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import NARROW, Open
+from tests.dashboard.grid import SLUG, Grid
+
+CHOSEN = "[role=option][aria-selected=true]"
+
+
+def ask(page: Page, text: str) -> None:
+    page.keyboard.press("Control+a")
+    page.keyboard.type(text)
+
+
+def test_search_and_questions_by_keys_alone(grid: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    page = window.go("/usage/sources/")
+    field, answer = page.locator(".palette [role=combobox]"), page.locator("[data-testid=answer]")
+
+    page.keyboard.press("/")
+    expect(field).to_be_focused()
+    expect(page.locator("[data-key=questions] [role=option]")).to_have_count(3)
+    assert window.axe() == []
+    page.keyboard.type("bio")
+    expect(page.locator(CHOSEN)).to_contain_text("biomed")
+    expect(field).to_have_attribute("aria-activedescendant", page.locator(CHOSEN).get_attribute("id") or "-")
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_contain_text("biomed")
+
+    page.keyboard.press("Control+k")
+    expect(page.locator("[data-key=recent] [role=option]")).to_contain_text("biomed")
+    ask(page, "why is bob behind alice?")
+    expect(answer).to_contain_text("bob")
+    assert window.axe() == []
+    expect(page.locator(CHOSEN)).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_contain_text("alice")
+
+    page.keyboard.press("/")
+    ask(page, "how is the weather?")
+    expect(answer).to_have_attribute("data-key", "unreadable")
+    expect(page.locator("[data-key=questions] [role=option]")).to_have_count(3)
+    page.keyboard.press("Enter")
+    expect(answer).not_to_have_attribute("data-key", "unreadable")
+    page.keyboard.press("Escape")
+    expect(field).to_have_value("")
+    page.keyboard.press("Escape")
+    expect(page.locator(".palette")).not_to_be_visible()
+
+    page.keyboard.press("g")
+    with page.expect_navigation(url=re.compile(f"/policy/{SLUG}/$")):
+        page.keyboard.press("t")
+    page.keyboard.press("?")
+    expect(page.locator(".keys-sheet [data-keys-of=page] kbd").first).to_have_text("e")
+    assert window.axe() == []
+    page.keyboard.press("Escape")
+    page.reload()
+    page.keyboard.press("t")
+    assert page.url.endswith(f"/policy/{SLUG}/"), "one key alone opens no page, however fresh this one is"
+    page.keyboard.press("e")
+    page.wait_for_url("**/edit/**")
+    page.go_back()
+    page.locator("#filter").focus()
+    page.keyboard.type("g/?e")
+    expect(page.locator("#filter")).to_have_value("g/?e")
+
+
+def test_a_narrow_window_searches_on_the_whole_screen(grid: Grid, visit: Open) -> None:
+    window = visit(width=NARROW, theme="dark")
+    window.sign_in()
+    page = window.go(f"/policy/{SLUG}/")
+    assert window.overflow() <= 0
+    page.locator("[data-palette]").click()
+    page.keyboard.type("who is over target")
+    expect(page.locator("[data-testid=answer]")).to_be_visible()
+    box = page.locator(".palette").bounding_box()
+    assert box is not None
+    assert (box["x"], box["y"], box["width"], box["height"]) == (0, 0, NARROW, 900)
+    assert window.axe("dark") == []
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("[data-palette]")).to_be_focused()
+
+    page.route("**/search/_results*", lambda route: route.abort())
+    page.keyboard.press("Control+k")
+    expect(page.locator(".palette [data-retry]")).to_be_visible()
+    expect(page.locator("[role=option]").first).to_be_visible()
+    page.unroute("**/search/_results*")
+    page.locator(".palette [data-retry]").click()
+    expect(page.locator("[data-key=questions]")).to_be_visible()
+    window.complaints.clear()  # the request that was cut off
+
+
+def test_single_keys_can_be_switched_off(grid: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    page = window.go("/")
+    page.keyboard.press("?")
+    with page.expect_navigation():
+        page.locator(".keys-sheet form button").click()
+    page.keyboard.press("/")
+    page.keyboard.press("Control+k")
+    expect(page.locator(".palette [role=combobox]")).to_have_value("")
+    expect(page.locator(".palette")).to_be_visible()
+    assert "/" not in page.locator(".palette [role=combobox]").input_value()

@@ -1,0 +1,12 @@
+"""The clock stands at AT; a grid that everybody sees, and one that shows people their own path."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.worlds import AT
+
+
+@pytest.fixture(autouse=True)
+def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
