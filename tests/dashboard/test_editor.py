@@ -204,7 +204,7 @@ def test_numbers_of_the_whole_page_are_saved_at_once_without_scripts(
 ) -> None:
     typed = {f"s-{grid.uid(path)}": value for path, value in (("/atlas", "60"), ("/biomed", "31"), ("/cms", "12 %"))}
     assert write(admin, draft, "_cells", **typed).status_code == 303
-    assert [each["shares"] for each in draft.operations] == [31.0, {"percent": 12.0, "from": "siblings"}]
+    assert [each["shares"] for each in draft.operations] == [31.0, {"percent": 12.0}]
     typed[f"s-{grid.uid('/biomed')}"] = "x"
     answer = write(admin, draft, "_cells", **typed)
     assert (answer.status_code, len(draft.operations)) == (422, 2)

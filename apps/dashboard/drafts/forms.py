@@ -30,14 +30,20 @@ def read_operation(data: QueryDict) -> Operation:
     return {"op": kind, **_READERS[kind](data)}
 
 
-def read_amount(text: str, *, mode: str = "", source: Any = "siblings") -> Any:
-    """A number, `inherit`, or a percentage of the parent: "25 %", or any number in the percent mode."""
+OWN = "own"
+
+
+def read_amount(text: str, *, mode: str = "", source: Any = OWN) -> Any:
+    """A number, `inherit`, or a percentage of the parent: "25 %", or any number in the percent mode.
+
+    source: who pays for a percentage; OWN: nobody, the entry's own shares change alone.
+    """
     plain = text.strip()
     if plain.endswith("%") or (mode == PERCENT and plain.lower() not in ("inherit", "parent")):
         value = read_shares(plain.removesuffix("%"))
         if value == "parent" or value > 100:
             raise ValidationError(_("A percentage goes from 0 to 100."), code="percent")
-        return {"percent": value, "from": source}
+        return {"percent": value} if source == OWN else {"percent": value, "from": source}
     return read_shares(plain)
 
 
@@ -56,7 +62,7 @@ def field_of(error: Invalid) -> str:
 
 
 def _set_shares(data: QueryDict) -> Operation:
-    source: Any = data.get("from", "siblings")
+    source: Any = data.get("from", OWN)
     if source == "chosen":
         source = data.getlist("giver")
         if not source:

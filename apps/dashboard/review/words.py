@@ -71,7 +71,8 @@ class EditLine:
 
 def edit_lines(page: ReviewPage) -> list[EditLine]:
     """Of the edits that the reader may see."""
-    return [line for edit in page.edits if not edit.is_hidden for line in _lines(page, edit)]
+    stated = [each for edit in page.edits for each in (edit, *page.rewritten.get(edit.index, ()))]
+    return [line for edit in stated if not edit.is_hidden for line in _lines(page, edit)]
 
 
 def sentence_of(page: ReviewPage, index: int) -> str:
@@ -142,7 +143,9 @@ def key_of(operation: Mapping[str, Any]) -> str:
         return op
     if not isinstance(shares, Mapping):
         return "pass_shares_on"
-    source = shares.get("from", "siblings")
+    source = shares.get("from")
+    if source is None:
+        return "set_percent"
     return f"take_from_{source if isinstance(source, str) else 'chosen'}"
 
 
@@ -250,19 +253,17 @@ def _shares(page: ReviewPage, name: str, shares: Any) -> str:
         if not isinstance(shares, int | float):
             return _("%(name)s inherits its parent’s shares") % {"name": name}
         return _("%(name)s gets %(shares)s") % {"name": name, "shares": amount(float(shares))}
-    source = shares.get("from", "siblings")
+    told = {"name": name, "percent": presentation.percent(float(shares["percent"]) / 100, 2)}
+    source = shares.get("from")
+    if source is None:
+        return _("%(name)s gets %(percent)s of its parent") % told
     if isinstance(source, str):
         giver = _("the reserve") if source == "reserve" else _("its siblings in proportion")
     else:
         names = [_name(page, UUID(str(uid))) for uid in source[:3]]
         more = len(source) - len(names)
         giver = ", ".join(names) + (" " + _("and %(n)s more") % {"n": more} if more else "")
-    percent = presentation.percent(float(shares["percent"]) / 100, 2)
-    return _("%(name)s gets %(percent)s of its group, from %(giver)s") % {
-        "name": name,
-        "percent": percent,
-        "giver": giver,
-    }
+    return _("%(name)s gets %(percent)s of its parent, from %(giver)s") % {**told, "giver": giver}
 
 
 def _adjusted(name: str, operation: Mapping[str, Any]) -> str:
