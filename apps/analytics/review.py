@@ -130,31 +130,11 @@ class ReviewPage:
 
     @cached_property
     def rewritten(self) -> dict[int, list[StatedEdit]]:
-        """Siblings whose shares an operation writes because they pay for a percentage, by its index.
-
-        One that another operation names is there already.
-        """
-        outcome, found = self.review.outcome, {}
-        if outcome is None:
-            return {}
-        taken = {UUID(str(each["entry"])) for each in self.review.change_set.operations if each.get("entry")}
-        for index, operation in enumerate(self.review.change_set.operations):
-            if not _takes_from_siblings(operation) or UUID(str(operation["entry"])) not in outcome.changes:
-                continue
-            edited = outcome.changes[UUID(str(operation["entry"]))][1]
-            parent = None if edited is None else edited.parent_uid
-            paying = [
-                after
-                for before, after in outcome.changes.values()
-                if after is not None
-                and before is not None
-                and after.parent_uid == parent
-                and after.shares != before.shares
-                and after.uid not in taken
-            ]
-            taken |= {each.uid for each in paying}
-            found[index] = [self._edit(index, _gets(each)) for each in paying]
-        return found
+        """Siblings whose shares an operation writes because they pay for a percentage, by its index."""
+        return {
+            index: [self._edit(index, {"op": "set_shares", "entry": str(node.uid), "shares": node.shares}) for node in nodes]
+            for index, nodes in self.review.rewritten_siblings.items()
+        }
 
     @property
     def n_edits(self) -> int:
@@ -357,15 +337,6 @@ class ReviewPage:
         if step == i:
             return "own_shares", ""
         return ("above_rises" if rises else "above_falls"), tree.name[step]
-
-
-def _takes_from_siblings(operation: Mapping[str, Any]) -> bool:
-    shares = operation.get("shares")
-    return operation["op"] == "set_shares" and isinstance(shares, Mapping) and "from" in shares
-
-
-def _gets(node: Node) -> dict[str, Any]:
-    return {"op": "set_shares", "entry": str(node.uid), "shares": node.shares}
 
 
 def _simulation(effect: Effect) -> Check:

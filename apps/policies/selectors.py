@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 import numpy as np
-from django.db.models import Q, QuerySet
+from django.db.models import Min, Q, QuerySet
 
 from apps.accounts.actor import Actor
 from apps.accounts.request_cache import once_per_request
@@ -191,6 +191,17 @@ def last_change(*, policy: Policy, uid: UUID) -> int:
     if row is None:
         raise NotFound("There is no such entry in this policy.")
     return max(row[0], row[1] or 0)
+
+
+def entries_joined(*, policy: Policy, uids: Collection[UUID]) -> dict[UUID, datetime]:
+    """When each of these entries was first published; those of the first tree, with which all began, are left out."""
+    entries = Entry.objects.filter(policy=policy)
+    began = entries.exclude(parent_uid=None).aggregate(number=Min("since"))["number"] or 1
+    firsts = entries.filter(uid__in=uids).values_list("uid").annotate(first=Min("since"))
+    numbers = {uid: first for uid, first in firsts if first > began}
+    revisions = Revision.objects.filter(policy=policy, number__in=set(numbers.values()))
+    published = dict(revisions.values_list("number", "published_at"))
+    return {uid: published[number] for uid, number in numbers.items()}
 
 
 def last_seen(*, policy_slug: str, uid: UUID) -> int | None:

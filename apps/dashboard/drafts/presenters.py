@@ -207,12 +207,13 @@ def draw_draft(
 def typed_value(row: DraftRow, mode: str) -> str:
     """The text of the field: shares with six significant digits, percent with two decimals, or *inherit*."""
     if mode == PERCENT and row.node.shares is not None:
-        return (
-            ""
-            if row.target is None
-            else presentation.shares_short(round(row.target * 100, 2) or float(f"{row.target * 100:.2g}"))
-        )
+        return "" if row.target is None else percent_value(row.target)
     return presentation.shares_short(row.node.shares)
+
+
+def percent_value(target: float) -> str:
+    """Two decimals; what is less than that keeps two digits."""
+    return presentation.shares_short(round(target * 100, 2) or float(f"{target * 100:.2g}"))
 
 
 def sum_words(rows: Iterable[DraftRow]) -> str:

@@ -2,7 +2,8 @@
 
 Corrections of usage are read, checked, and written back as JSON. The reach of a membership rule is recorded at publish,
 from the rights of the publisher: it moves accounts from entries below its reach, and unmapped accounts (see
-`priorities.mapping`). Percent: one entry gets p % of its parent; alone its shares change, or others pay and the sum stays.
+`priorities.mapping`). Percent: one entry gets p % of its parent: its
+shares change alone, or others pay and the sum stays.
 """
 
 from __future__ import annotations
@@ -146,8 +147,8 @@ _DECIMALS = 2  # of the shares that a percentage comes to; more only where these
 def own_shares_for_percent(node: Node, siblings: Sequence[Node], percent: object) -> float:
     """Shares with which `node` has that percentage of its group while its siblings keep theirs.
 
-    w = p · S / (1 − p), S the sum of the siblings' shares; two decimals, or as many as it takes for the target to be the
-    percentage to the decimals that it was given with (one at least). Raises ValueError saying what to do instead.
+    w = p · S / (1 − p), S the sum of the siblings' shares; two decimals, or as many as it takes for the target to be
+    the percentage to the decimals that it was given with (one at least). Raises ValueError saying what to do instead.
     """
     wanted = _percentage(percent) / 100
     _require_shares_of_all(node, siblings)
