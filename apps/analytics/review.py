@@ -132,7 +132,9 @@ class ReviewPage:
     def rewritten(self) -> dict[int, list[StatedEdit]]:
         """Siblings whose shares an operation writes because they pay for a percentage, by its index."""
         return {
-            index: [self._edit(index, {"op": "set_shares", "entry": str(node.uid), "shares": node.shares}) for node in nodes]
+            index: [
+                self._edit(index, {"op": "set_shares", "entry": str(node.uid), "shares": node.shares}) for node in nodes
+            ]
             for index, nodes in self.review.rewritten_siblings.items()
         }
 

@@ -44,6 +44,10 @@ class ForecastCard:
     share: str
     problem: str = ""
 
+    @property
+    def is_scenario(self) -> bool:
+        return bool(self.share) and not self.problem
+
 
 def card_of(found: Forecast, *, share: str = "", problem: str = "") -> ForecastCard | None:
     """None where there is nothing to tell."""

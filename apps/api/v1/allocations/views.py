@@ -139,7 +139,9 @@ class AllocationRowSerializer(serializers.Serializer[Any]):
     sub_allocated_core_h = serializers.FloatField(allow_null=True)
     kept_core_h = serializers.FloatField(allow_null=True)
     over_committed_core_h = serializers.FloatField(source="over_core_h", allow_null=True)
-    expected_core_h = serializers.FloatField(allow_null=True, help_text="Target × capacity × time since it joined, by now")
+    expected_core_h = serializers.FloatField(
+        allow_null=True, help_text="Target × capacity × time since it joined, by now"
+    )
     due_core_h = serializers.FloatField(allow_null=True, help_text="The allocation spread evenly over its days, by now")
     delivered_core_h = serializers.FloatField(allow_null=True, help_text="Raw usage, by now")
     remaining_core_h = serializers.FloatField(allow_null=True)
