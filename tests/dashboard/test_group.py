@@ -92,14 +92,13 @@ def in_force(grid: Grid, path: str) -> Any:
     return tree.node(tree.index_of_path(path) or 0)
 
 
-def test_a_lead_is_sent_to_the_own_group_and_others_to_the_overview(grid: Grid, lead: Client) -> None:
+def test_a_lead_is_sent_to_the_own_group_and_others_to_their_priority(grid: Grid, lead: Client) -> None:
     assert lead.get("/start/")["Location"] == "/group/"
     assert lead.get("/group/")["Location"] == page(grid)
     other = sign_in(Client(), User.objects.create_user("zoe"))
-    assert other.get("/start/")["Location"] == "/"
+    assert other.get("/start/")["Location"] == "/me/priority/"
     assert read(other.get("/group/")).has('[data-testid="leads-nothing"]')
     assert not read(lead.get(page(grid))).has('[data-testid="leads-nothing"]')
-    assert not read(other.get("/")).has('#nav a[href="/group/"]')
     assert read(lead.get("/")).has('#nav a[href="/group/"]')
 
 
