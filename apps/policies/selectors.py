@@ -12,6 +12,7 @@ import numpy as np
 from django.db.models import Min, Q, QuerySet
 
 from apps.accounts.actor import Actor
+from apps.accounts.names.display_names import usernames_like
 from apps.accounts.request_cache import once_per_request
 from apps.core.errors import NotFound
 from apps.policies.access.scope import Visibility, no_policy, refuse_archived, require_policy, require_scope
@@ -126,7 +127,8 @@ def list_revisions(*, policy: Policy, before: int | None = None, query: str = ""
     """Newest first, without trees and settings; `before` pages on. query: a part of the reason or of the author."""
     revisions = Revision.objects.filter(policy=policy).defer("tree", "settings").order_by("-number")
     if query:
-        revisions = revisions.filter(Q(reason__icontains=query) | Q(author_name__icontains=query))
+        by_name = Q(author_name__icontains=query) | Q(author_name__in=usernames_like(query))
+        revisions = revisions.filter(Q(reason__icontains=query) | by_name)
     revisions = revisions if before is None else revisions.filter(number__lt=before)
     return list(revisions.select_related("change_set")[:limit])
 

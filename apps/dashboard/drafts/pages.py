@@ -12,6 +12,7 @@ from django.http import HttpRequest, QueryDict
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from apps.accounts.names.display_names import display_name
 from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid
 from apps.dashboard.drafts import presenters as draft_words
@@ -291,7 +292,7 @@ def neighbours(view: DraftView) -> list[str]:
         names = [node.name for node in shared if node is not None and view.sees(node)]
         if not names:
             continue
-        told = {"who": other.author_name, "entry": names[0], "title": draft_words.title_of(other)}
+        told = {"who": display_name(other.author_name), "entry": names[0], "title": draft_words.title_of(other)}
         text = (
             _("%(who)s is also changing %(entry)s in “%(title)s”.")
             if access.may_see(other)

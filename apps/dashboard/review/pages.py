@@ -13,6 +13,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.accounts.names.display_names import display_name
 from apps.analytics.review import LeafLine, ReviewPage, TargetLine, get_review_page, shown_targets
 from apps.core import clock
 from apps.dashboard.figures import dumbbell, moves
@@ -240,7 +241,7 @@ def approvals(page: ReviewPage) -> list[dict[str, Any]]:
     """Who has said yes, and whether it still counts."""
     standing = {approval.pk for approval in second_persons(page.review.change_set, page.now)}
     rows = page.review.change_set.approvals.order_by("pk")
-    return [{"name": row.user_name, "at": row.created_at, "counts": row.pk in standing} for row in rows]
+    return [{"name": display_name(row.user_name), "at": row.created_at, "counts": row.pk in standing} for row in rows]
 
 
 def _extreme(key: str, label: str, line: TargetLine) -> dict[str, str]:
