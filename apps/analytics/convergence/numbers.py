@@ -23,8 +23,8 @@ from apps.analytics.convergence.members import (
     find_selection_by_hour,
 )
 from apps.analytics.convergence.query import DECAYED, TOTAL, Counting, Period
-from apps.analytics.convergence.records import ChildrenQuery, Convergence, Selection, SelectionQuery
-from apps.analytics.convergence.selectors import make_convergence, open_entry, order_children
+from apps.analytics.convergence.records import ChildrenQuery, Convergence, Published, Selection, SelectionQuery
+from apps.analytics.convergence.selectors import make_convergence, open_entry, order_children, published_in
 from apps.analytics.convergence.verdict import slack_of
 from apps.analytics.series.daily_series import F8, Mask, SeriesDays
 from apps.core.errors import FieldProblem, Invalid
@@ -105,7 +105,16 @@ def with_latest(found: Convergence, view: PolicyView) -> Convergence:
         "idle_inferred": np.zeros_like(idle),
     }
     wider: dict[str, Any] = {name: np.column_stack([getattr(found, name), column]) for name, column in columns.items()}
-    return replace(found, days=more, latest_at=view.snapshot.as_of, **wider)
+    published = [*found.published, *_published_since(found, view, on)]
+    return replace(found, days=more, latest_at=view.snapshot.as_of, published=published, **wider)
+
+
+def _published_since(found: Convergence, view: PolicyView, on: date) -> list[Published]:
+    """Revisions of the day that isn't over, at the last point; those newer than its snapshot too."""
+    zone, known = ZoneInfo(settings.TIME_ZONE), {one.number for one in found.published}
+    today = view.now.astimezone(zone).date()
+    place = {on: len(found.on), today: len(found.on)}
+    return [one for one in published_in(view, Period(today, today), place, zone) if one.number not in known]
 
 
 def _place_of(found: Convergence, as_of: datetime | None) -> date | None:
