@@ -121,6 +121,16 @@ def test_heading_end_of_the_line_table_and_csv_are_of_the_newest_snapshot(eva: C
     assert not read(eva.get(f"{PAGE}?view=raw")).has("[data-testid=newest]"), "a day has no value before it is over"
 
 
+def test_numbers_of_now_and_of_the_last_full_day_say_which_they_are(eva: Client) -> None:
+    """Overview and panels count the same entries now; the verdict of convergence is of days that are over."""
+    page, overview = read(eva.get(PAGE)), read(eva.get("/_verdict", headers={"HX-Request": "true"}))
+    states = [panel_of(page, name).attributes["data-state"] for name in ("atlas", "biomed", "cms")]
+    good = sum(state in ("on", "no_demand") for state in states)
+    assert overview.one("#verdict-title").attributes["data-value"] == f"{good} 3"
+    assert overview.item("instant")
+    assert "19 Nov" in text_of(page.item("instant"))
+
+
 def test_a_revision_of_today_is_marked_at_the_newest_point_and_listed(eva: Client, grid: Grid) -> None:
     before = {one["name"]: one["heading"] for one in eva.get(f"{PAGE}figures/panels").json()["panels"]}
     number = publish(grid, {"op": "set_shares", "entry": "/cms", "shares": 60}, reason="More for cms.").number
