@@ -370,13 +370,15 @@ def test_settings_become_an_edit(admin: Client, draft: ChangeSet) -> None:
     page = text(admin.get(url(draft, "settings/")))
     fields = dict(re.findall(r'name="((?:weight|fallback|tolerance)_\w+)" value="([^"]*)"', page))
     typed = {**fields, "approach_local": "active", "approach_global": "historical", "class_factors": ", , debug, 0.5"}
+    typed |= {"leaf_relative": "50", "leaf_points": ""}
     assert write(admin, draft, "settings/", **{**typed, "fallback_factor": "2"}).status_code == 422
     assert write(admin, draft, "settings/", **{**typed, "class_factors": "a, b"}).status_code == 422
     assert write(admin, draft, "settings/", **typed).status_code == 303
     changed = draft.operations[0]["settings"]
     assert changed["approach"]["local"] == "active"
     assert changed["metric"]["class_factors"] == [{"queue": "", "partition": "", "qos": "debug", "factor": 0.5}]
-    assert set(changed) == {"approach", "metric"}
+    assert changed["tolerance"] == {"relative": 0.1, "points": 0.5, "leaves": {"relative": 0.5, "points": 0.5}}
+    assert set(changed) == {"approach", "metric", "tolerance"}
     assert read(admin.get(url(draft))).each("#edits li[data-op]", "data-op") == ["set_policy"]
 
 

@@ -21,6 +21,7 @@ from apps.analytics.convergence.members import (
     find_members_by_hour,
     find_selection,
     find_selection_by_hour,
+    leaves_of,
 )
 from apps.analytics.convergence.query import DECAYED, TOTAL, Counting, Period
 from apps.analytics.convergence.records import ChildrenQuery, Convergence, Published, Selection, SelectionQuery
@@ -82,7 +83,7 @@ def with_latest(found: Convergence, view: PolicyView) -> Convergence:
     uids = [member.uid for member in found.members]
     target, actual, used, waits = _shares_of(view, view.snapshot, uids, found.counting)
     told = np.isfinite(actual)
-    slack = slack_of(target, found.settings.tolerance)
+    slack = slack_of(target, found.settings.tolerance, leaves_of(found.members))
     states = _states_of(actual, target, slack, used, waits)
     idle = told & ~used & ~waits
     last = view.snapshot.as_of.timestamp()

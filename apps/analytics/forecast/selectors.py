@@ -30,6 +30,7 @@ from apps.explain.contrasts import result_of
 from apps.explain.walk import walk_to
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy, list_policies
+from apps.policies.settings import tolerance_at
 from apps.policies.tree.columns import Mask
 from apps.priorities.metering.usage import window_of
 from apps.priorities.selectors.rows import newest_or_none
@@ -325,7 +326,7 @@ def standing_of(snapshot: ServedSnapshot, i: int) -> Standing | None:
         return None
     own, actual, target = float(values.usage[i]), float(values.actual[i]), float(values.target[i])
     whole = own / actual if own > 0 and actual > 0 else float(values.usage[group].sum())
-    tolerance = snapshot.settings.tolerance
+    tolerance = tolerance_at(snapshot.settings.tolerance, not snapshot.tree.n_children[i])
     return Standing(own, max(whole, own), target, max(tolerance["relative"] * target, tolerance["points"] / 100))
 
 

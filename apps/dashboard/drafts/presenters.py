@@ -228,7 +228,7 @@ def sum_words(rows: Iterable[DraftRow]) -> str:
 def _line(
     row: DraftRow, index: int, scales: dict[UUID | None, float], tolerance: Tolerance, mode: str, width: int
 ) -> DraftLine:
-    is_root = row.node.parent_uid is None
+    is_root, tolerance = row.node.parent_uid is None, tolerance.at(not row.n_children)
     moved = not is_root and _differs(row)
     bar = None
     if not is_root and row.target is not None:
