@@ -150,6 +150,15 @@ def test_a_pace_that_is_no_percent_is_answered_beside_its_field(alice: Client, g
     assert not read(good).has('[aria-invalid="true"]')
 
 
+def test_what_if_begins_with_the_rank_that_the_page_shows(closed: Grid, client: Client) -> None:
+    """Only what is supposed is rounded for who doesn't see everybody."""
+    sign_in(client, closed.alice)
+    page = client.get(reverse("dashboard:my-priority"), _named(closed, core_h="10"))
+    lines = {line.key: (line.before, line.after) for line in page.context["what_if"].lines}
+    assert lines["rank_now"][0] == str(page.context["story"].mine.rank)
+    assert not lines["rank_then"][0].isdigit()
+
+
 @pytest.mark.parametrize(("share", "words"), [("0.5", "0.5"), ("99", "99.0")])
 def test_a_scenario_says_that_it_is_one_and_leads_back(alice: Client, grid: Grid, share: str, words: str) -> None:
     usual, supposed = _figure(alice, grid)["sentence"], _figure(alice, grid, share=share)["sentence"]
