@@ -297,6 +297,20 @@ def test_only_whoever_leads_a_group_opens_it(grid: Grid, lead: Client) -> None:
     assert lead.get(page(grid, "/atlas")).status_code == 200
 
 
+def test_percentages_are_typed_as_well_as_shares(grid: Grid, lead: Client) -> None:
+    """alice 75 % of atlas while bob keeps his 1: 3 shares; both at once; and what leaves nothing for the others."""
+    alice, bob = (f"shares-{grid.uid(f'/atlas/{name}')}" for name in ("alice", "bob"))
+    typed = read(lead.post(page(grid), {alice: "75 %", bob: "1", "step": "effect"}))
+    assert typed.one(f"#{alice}").attributes["value"] == "3"
+    published = lead.post(page(grid), {alice: "75%", bob: "1", "step": "publish", "reason": "More for alice."})
+    assert published.status_code == 303
+    assert (in_force(grid, "/atlas/alice").shares, in_force(grid, "/atlas/bob").shares) == (3, 1)
+    for wrong in ("100 %", "-3 %", "x %"):
+        refused = lead.post(page(grid), {alice: wrong, bob: "1", "step": "publish", "reason": "No."})
+        assert read(refused, refused.status_code).one(f"#{alice}").attributes["aria-invalid"] == "true", wrong
+    assert in_force(grid, "/atlas/alice").shares == 3
+
+
 def test_more_is_asked_for_and_shown_with_its_state(grid: Grid, lead: Client) -> None:
     ask = {"amount": "75", "unit": "shares", "until": "2099-06-30", "reason": "Two new postdocs."}
     answer = lead.post(f"{page(grid)}ask/", ask, follow=True)
