@@ -150,6 +150,15 @@ def test_what_was_delivered_on_allocations_is_of_those_who_have_one(site: Site, 
     assert narrow.delivered_core_h == by_path["/biology/dan"].delivered_core_h
 
 
+def test_an_allocation_that_goes_on_after_the_period_says_how_much_it_is(site: Site, as_eva: Actor) -> None:
+    promise(site, as_eva, "/physics", 600, period=Period(date(2026, 7, 1), date(2027, 6, 30)))
+    promise(site, as_eva, "/biology", 100)
+    found = rows(table(site, as_eva))
+    assert found["/physics"].beyond == (600, date(2027, 6, 30))
+    assert found["/physics"].allocated_core_h == pytest.approx(600 * 184 / 365, rel=1e-2)
+    assert found["/biology"].beyond is None
+
+
 def test_who_sees_a_part_reads_nothing_delivered_on_allocations(site: Site, as_eva: Actor, as_alice: Actor) -> None:
     site.policy.visibility = "path"
     site.policy.save()

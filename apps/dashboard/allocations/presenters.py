@@ -40,6 +40,7 @@ class AllocationLine:
     period: str
     ended: str  # "ended 30 Nov"
     promised: str
+    beyond: str  # "of 242,000 until 19 Feb 2027": what the period shows a part of
     share: str
     sub_allocated: str
     meter: Meter | None
@@ -83,6 +84,7 @@ def draw_line(table: AllocationTable, row: AllocationRow) -> AllocationLine:
         period=_period(table, row),
         ended=_ended(table, row),
         promised=core_h(own) if own is not None else "",
+        beyond=_beyond(row),
         sub_allocated=_sub_allocated(row),
         share=presentation.percent(row.share_of_parent) if row.share_of_parent is not None else "",
         meter=draw_meter(out / own) if own and out is not None and row.hands_out else None,
@@ -96,6 +98,13 @@ def draw_line(table: AllocationTable, row: AllocationRow) -> AllocationLine:
         pace=pace_of(row),
         allocation_url=f"{url}?{query_of(table.period)}#promise" if row.may_give else "",
     )
+
+
+def _beyond(row: AllocationRow) -> str:
+    if row.beyond is None:
+        return ""
+    amount, last = row.beyond
+    return _("of %(n)s until %(day)s") % {"n": core_h(amount), "day": presentation.calendar_day(last.isoformat())}
 
 
 def _sub_allocated(row: AllocationRow) -> str:

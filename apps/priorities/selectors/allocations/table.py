@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from functools import cached_property
 from typing import Literal
 from uuid import UUID
@@ -49,6 +49,7 @@ class AllocationRow:
     level: int  # 0 for a child of the group that the table is about
     days: Period | None  # first to last day of its allocations, as far as they overlap the period
     n_allocations: int
+    beyond: tuple[float, date] | None  # of allocations that go on outside the period: all core-hours, and the last day
     allocated_core_h: float | None
     share_of_parent: float | None
     sub_allocated_core_h: float | None
@@ -214,6 +215,13 @@ class TableSums:
                 found.setdefault(i, []).append(shared)
         return found
 
+    def beyond(self, i: int) -> tuple[float, date] | None:
+        uid = self.view.tree.uuid(i)
+        found = [each for each in self.allocations if each.entry_uid == uid and period_of(each).overlap(self.period)]
+        if all(period_of(each).overlap(self.period) == period_of(each) for each in found):
+            return None
+        return sum(each.core_h for each in found), max(each.ends_on for each in found)
+
     @cached_property
     def may_give(self) -> Callable[[int], bool]:
         return givable(policy=self.view.policy, tree=self.view.tree, at=self.view.now, actor=self.view.actor)
@@ -344,6 +352,7 @@ def _row(sums: TableSums, used: Delivered, i: int, level: int) -> AllocationRow:
         level=level,
         days=Period(min(days).starts_on, max(each.ends_on for each in days)) if days else None,
         n_allocations=len(days or ()),
+        beyond=sums.beyond(i) if days else None,
         allocated_core_h=own,
         share_of_parent=own / has_above if own is not None and has_above else None,
         sub_allocated_core_h=None if hidden else float(whole.sub_allocated[i]),
