@@ -129,6 +129,8 @@ def test_jobs_without_processors_are_listed_for_who_may_read_them(source: Source
     seen = page_of(user.get(URL))
     assert numbers(seen, "no_processors")[0] == "1"
     assert not seen.has('section[aria-labelledby="no-processors"]')
+    (told,) = admin.get("/api/v1/usage/quality").json()["results"]
+    assert told["no_processors"] == 1
 
 
 def test_holes_are_counted_in_hours(source: Source, admin: Client) -> None:
