@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from apps.core.errors import FieldProblem, Invalid, TooLarge
 from apps.policies.operations.tree_edits import (
@@ -139,6 +140,7 @@ def _set_percent(edit: Edit, node: Node, wanted: Mapping[str, Any]) -> Operation
     assert node.parent_uid is not None, "the root was refused"  # noqa: S101 - an invariant, not input
     siblings = [child for child in edit.tree.children(node.parent_uid) if child.uid != node.uid]
     resolved: object = None
+    after: Mapping[UUID, float | None]
     try:
         if "from" not in wanted:
             own = clean_shares(own_shares_for_percent(node, siblings, wanted["percent"]))

@@ -217,7 +217,7 @@ def preview(source: Source, stored: uploads.Stored, format_name: str, *, at: dat
             counts = dry.judge(parsed.batch, at)
             found = sorted([*parsed.rejections, *counts.rejections], key=lambda one: one.line)
             rejections += found[: MOST_REJECTED_KEPT - len(rejections)]
-            tally.add(counts, parsed)
+            tally.add(counts, parsed, _accepted(parsed.batch, source, at))
     return Preview(tally.result(), rejections)
 
 
