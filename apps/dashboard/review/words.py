@@ -195,7 +195,7 @@ def _sides(page: ReviewPage, edit: StatedEdit) -> tuple[str, str]:
     if op == "adjust_usage" or before is None or after is None:
         return "", ""
     told: dict[str, Callable[[Any], str]] = {
-        "set_shares": lambda node: presentation.shares(node.shares),
+        "set_shares": lambda node: presentation.shares_short(node.shares),
         "rename": lambda node: str(node.name),
         "move": lambda node: _name(page, node.parent_uid),
         "set_scope": lambda node: node.scope or _("as above"),
@@ -284,7 +284,7 @@ def amount(shares: float | None, is_there: bool = True) -> str:
         return _("none")
     if shares is None:
         return presentation.shares(None)
-    return ngettext("%(n)s share", "%(n)s shares", 1 if shares == 1 else 2) % {"n": presentation.shares(shares)}
+    return ngettext("%(n)s share", "%(n)s shares", 1 if shares == 1 else 2) % {"n": presentation.shares_short(shares)}
 
 
 def date_words(dates: Mapping[str, Any] | None) -> str:
