@@ -707,7 +707,7 @@ ROWS = [
         "post"),
     # --- My group (physics), and what was asked for it (by pia)
     Row("start/", "/start/", "302 303 303 303 303 303 302 302 302 302 302"),
-    Row("group/", "/group/", "302 200 200 303 303 200 302 302 302 302 302", besides="dora 303"),
+    Row("group/", "/group/", "302 200 303 303 303 200 302 302 302 302 302", besides="dora 303"),
     Row(GROUP + "/", "/policy/grid/group/{physics}/", "302 404 403 200 404 200 302 302 302 302 302",
         word="Shares of bob", readers="pia admin", besides="vera 403 dora 403"),
     Row(GROUP + "/", "/policy/grid/group/{physics}/", "302 404 403 200 404 200 302 302 302 302 302", "post",

@@ -129,6 +129,21 @@ class ReviewPage:
         return [self._edit(index, operation) for index, operation in enumerate(self.review.change_set.operations)]
 
     @cached_property
+    def rewritten(self) -> dict[int, list[StatedEdit]]:
+        """Siblings whose shares an operation writes because they pay for a percentage, by its index."""
+        return {
+            index: [
+                self._edit(index, {"op": "set_shares", "entry": str(node.uid), "shares": node.shares}) for node in nodes
+            ]
+            for index, nodes in self.review.rewritten_siblings.items()
+        }
+
+    @property
+    def n_edits(self) -> int:
+        """Stated edits: operations, and each sibling that one of them rewrites."""
+        return len(self.edits) + sum(map(len, self.rewritten.values()))
+
+    @cached_property
     def targets(self) -> list[TargetLine]:
         """Visible entries whose target changes, those that move furthest first."""
         moves = self.review.moves
@@ -155,7 +170,8 @@ class ReviewPage:
         change = np.nan_to_num(moves.new_global) - np.nan_to_num(moves.old_global)
         is_top = hidden & ~_below(hidden, self.review.after)  # an entry and what is below it is one loss, not two
         gone = ~self.sees_before[moves.gone]
-        n_edits = sum(edit.is_hidden for edit in self.edits)
+        written = [each for edits in self.rewritten.values() for each in edits]
+        n_edits = sum(edit.is_hidden for edit in [*self.edits, *written])
         return Outside(n_edits, int(hidden.sum() + gone.sum()), float(change[is_top].sum()))
 
     @cached_property
@@ -227,6 +243,12 @@ class ReviewPage:
         size = np.minimum(np.floor(np.log10(np.maximum(np.abs(moved), 1))), 2) + 1
         counts = Counter((np.sign(moved) * size).astype(int).tolist())
         return [(step, counts[step]) for step in range(-3, 4)]
+
+    @property
+    def n_rank_changes(self) -> tuple[int, int] | None:
+        """(leaves whose rank changes at once, leaves that are compared), as in `histogram`; None without a forecast."""
+        total = sum(n for _step, n in self.histogram)
+        return (total - dict(self.histogram)[0], total) if total else None
 
     def _told(self, found: Projection) -> Mask:
         """Leaves of the projection whose ranks the reader may see. A leaf that the change adds has no usage."""

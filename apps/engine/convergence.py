@@ -72,7 +72,7 @@ def windowed_share(used: FloatArray, peers: FloatArray, n_days: int) -> FloatArr
     return actual_share(trailing_sum(used, n_days), trailing_sum(peers, n_days))
 
 
-def tolerance_of(target: FloatArray, *, relative: float, points: float) -> FloatArray:
+def tolerance_of(target: FloatArray, *, relative: float | FloatArray, points: float | FloatArray) -> FloatArray:
     """Half the width of the band around the target, 0..1: max(relative · target, points / 100)."""
     return np.maximum(relative * target, points / 100.0)
 

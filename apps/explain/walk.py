@@ -10,6 +10,7 @@ from uuid import UUID
 
 from apps.engine.algorithms.base import Kind
 from apps.explain.levels import Beside, Effect, deciding_level, effect_said, effects_of, siblings_of, weightiest
+from apps.policies.settings import tolerance_at
 from apps.policies.tree.columns import Mask
 from apps.priorities.local_only.services import LocalOnlyEntry
 from apps.priorities.sentences import Message, adjustment_sentence, say, text_of
@@ -252,7 +253,7 @@ def step_at(snapshot: ServedSnapshot, i: int) -> WalkStep:
         actual=actual,
         has_usage=bool(values.usage[i] > 0),
         has_demand=bool(values.has_demand[i]),
-        tolerance=snapshot.settings.tolerance,
+        tolerance=tolerance_at(snapshot.settings.tolerance, not tree.n_children[i]),
     )
     parent = int(tree.parent[i])
     beside = siblings_of(snapshot, i) if competes else Beside()

@@ -18,6 +18,7 @@ from django.db.models import Count, Q, QuerySet
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
+from apps.accounts.names.display_names import usernames_like
 from apps.core.errors import NotAllowed, NotFound
 from apps.policies.access.scope import Rights, rules_all
 from apps.policies.models import ChangeSet, Entry, Grant, Policy
@@ -242,7 +243,6 @@ class AuditReader:
             mine = Q(actor_id=self._actor.user.pk) if self._actor.user else Q(pk=None)
             events = events.filter(mine | Q(policy_slug__in=self._policies))
         narrowed = {
-            "actor_name__icontains": wanted.who,
             "policy_slug": wanted.policy_slug,
             "via": wanted.via,
             "outcome": wanted.outcome,
@@ -250,11 +250,13 @@ class AuditReader:
             "at__lt": wanted.until,
         }
         events = events.filter(**{name: value for name, value in narrowed.items() if value})
+        if wanted.who:
+            events = events.filter(_is_by(wanted.who))
         if wanted.verb:
             events = events.filter(Q(verb=wanted.verb) | Q(verb__startswith=f"{wanted.verb}."))
         if wanted.text:
             said = Q(subject__icontains=wanted.text) | Q(reason__icontains=wanted.text)
-            events = events.filter(said | Q(actor_name__icontains=wanted.text))
+            events = events.filter(said | _is_by(wanted.text))
         return events
 
     @cached_property
@@ -368,3 +370,8 @@ def _change_set_of(event: AuditEvent) -> int | None:
 def _change_sets_of(events: Iterable[AuditEvent]) -> dict[int, ChangeSet]:
     ids = {found for event in events if _is_of_change_sets(event) and (found := _change_set_of(event)) is not None}
     return ChangeSet.objects.in_bulk(ids) if ids else {}
+
+
+def _is_by(name: str) -> Q:
+    """By who signs in so, or is called so on pages."""
+    return Q(actor_name__icontains=name) | Q(actor_name__in=usernames_like(name))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 import numpy as np
-from django.db.models import Q, QuerySet
+from django.db.models import Min, Q, QuerySet
 
 from apps.accounts.actor import Actor
+from apps.accounts.names.display_names import usernames_like
 from apps.accounts.request_cache import once_per_request
 from apps.core.errors import NotFound
 from apps.policies.access.scope import Visibility, no_policy, refuse_archived, require_policy, require_scope
@@ -126,7 +127,8 @@ def list_revisions(*, policy: Policy, before: int | None = None, query: str = ""
     """Newest first, without trees and settings; `before` pages on. query: a part of the reason or of the author."""
     revisions = Revision.objects.filter(policy=policy).defer("tree", "settings").order_by("-number")
     if query:
-        revisions = revisions.filter(Q(reason__icontains=query) | Q(author_name__icontains=query))
+        by_name = Q(author_name__icontains=query) | Q(author_name__in=usernames_like(query))
+        revisions = revisions.filter(Q(reason__icontains=query) | by_name)
     revisions = revisions if before is None else revisions.filter(number__lt=before)
     return list(revisions.select_related("change_set")[:limit])
 
@@ -191,6 +193,17 @@ def last_change(*, policy: Policy, uid: UUID) -> int:
     if row is None:
         raise NotFound("There is no such entry in this policy.")
     return max(row[0], row[1] or 0)
+
+
+def entries_joined(*, policy: Policy, uids: Collection[UUID]) -> dict[UUID, datetime]:
+    """When each of these entries was first published; those of the first tree, with which all began, are left out."""
+    entries = Entry.objects.filter(policy=policy)
+    began = entries.exclude(parent_uid=None).aggregate(number=Min("since"))["number"] or 1
+    firsts = entries.filter(uid__in=uids).values_list("uid").annotate(first=Min("since"))
+    numbers = {uid: first for uid, first in firsts if first > began}
+    revisions = Revision.objects.filter(policy=policy, number__in=set(numbers.values()))
+    published = dict(revisions.values_list("number", "published_at"))
+    return {uid: published[number] for uid, number in numbers.items()}
 
 
 def last_seen(*, policy_slug: str, uid: UUID) -> int | None:

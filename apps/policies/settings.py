@@ -8,6 +8,9 @@ from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from apps.core.errors import FieldProblem, Invalid
 from apps.engine import decay
 from apps.engine.algorithms import all_algorithms, get_algorithm, read_algorithm
@@ -119,6 +122,9 @@ _DEFAULTS: dict[str, Json] = {
 }
 
 
+_OPTIONAL = {"tolerance": ("leaves",)}  # keys that a part may lack
+
+
 class _Reader:
     """Collects every problem, so that one answer names them all."""
 
@@ -174,7 +180,7 @@ def _over(checked: _Reader, given: Mapping[str, Any], start: Json, part: str) ->
     """The part as given, with omitted keys from its base."""
     if part not in given:
         return deepcopy(start[part])
-    allowed = list(_DEFAULTS[part])
+    allowed = [*_DEFAULTS[part], *_OPTIONAL.get(part, ())]
     return {**start[part], **checked.mapping(given[part], f"settings.{part}", allowed=allowed)}
 
 
@@ -281,10 +287,30 @@ def _approach(checked: _Reader, approach: Json) -> Json:
 
 
 def _tolerance(checked: _Reader, tolerance: Json) -> Json:
+    read = _band(checked, tolerance, "settings.tolerance")
+    if tolerance.get("leaves") is None:
+        return read
+    where = "settings.tolerance.leaves"
+    given = checked.mapping(tolerance["leaves"], where, allowed=["relative", "points"])
+    return {**read, "leaves": _band(checked, {**read, **given}, where)}
+
+
+def _band(checked: _Reader, given: Json, where: str) -> Json:
     return {
-        "relative": checked.number(tolerance["relative"], "settings.tolerance.relative", 0, 10),
-        "points": checked.number(tolerance["points"], "settings.tolerance.points", 0, 100),
+        "relative": checked.number(given["relative"], f"{where}.relative", 0, 10),
+        "points": checked.number(given["points"], f"{where}.points", 0, 100),
     }
+
+
+def tolerance_at(tolerance: Mapping[str, Any], is_leaf: bool) -> Mapping[str, Any]:
+    """`relative` and `points` for one entry: those of entries without children may be their own."""
+    return (is_leaf and tolerance.get("leaves")) or tolerance
+
+
+def tolerances_of(tolerance: Mapping[str, Any], is_leaf: npt.NDArray[np.bool_]) -> dict[str, npt.NDArray[np.float64]]:
+    """The same of many entries, in the shape of `is_leaf`."""
+    leaves = tolerance_at(tolerance, is_leaf=True)
+    return {name: np.where(is_leaf, leaves[name], tolerance[name]) for name in ("relative", "points")}
 
 
 def _review(checked: _Reader, review: Json) -> Json:

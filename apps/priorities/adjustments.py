@@ -17,6 +17,7 @@ from apps.mapping.permissions import MapRights
 from apps.policies.access.scope import Verb
 from apps.policies.models import Adjustment
 from apps.policies.operations.tree_edits import read_adjustment
+from apps.policies.settings import tolerance_at
 from apps.policies.tree.columns import TreeColumns
 from apps.priorities.metering.usage import window_of
 from apps.priorities.recompute.inputs import Correction, counted_now
@@ -219,6 +220,6 @@ def _standing(view: PolicyView, snapshot: ServedSnapshot, at: int, numbers: Any)
             actual=actual,
             has_usage=usage > 0,
             has_demand=bool(snapshot.values.has_demand[at]),
-            tolerance=view.settings.tolerance,
+            tolerance=tolerance_at(view.settings.tolerance, not snapshot.tree.n_children[at]),
         ),
     )

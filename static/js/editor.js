@@ -128,7 +128,7 @@ function commit(input) {
   input.dataset.saved = value;
   input.removeAttribute("aria-invalid");
   const entry = input.closest("tr").dataset.uid;
-  operate({ op: "set_shares", entry, shares: value, mode: editor.dataset.mode, from: "siblings" }, {
+  operate({ op: "set_shares", entry, shares: value, mode: editor.dataset.mode }, {
     done: () => { delete input.dataset.saved; if (document.activeElement === input) input.dataset.saved = input.value; },
     failed: (words) => {
       delete input.dataset.saved;
@@ -145,9 +145,13 @@ function say(words) {
   problem.replaceChildren(note);
 }
 
-function nextCell(input, step) {
+function nextCell(input, step, { beside = false } = {}) {
   const cells = [...table.querySelectorAll("tbody tr:not([hidden]) input.cell")];
-  const next = cells[cells.indexOf(input) + step];
+  let next = cells[cells.indexOf(input) + step];
+  if (beside) { // past what is below it: the strip of targets stays that of its parent
+    const { parent } = input.closest("tr").dataset;
+    while (next && next.closest("tr").dataset.parent !== parent) next = cells[cells.indexOf(next) + step];
+  }
   (next ?? input).focus();
   next?.select();
 }
@@ -159,7 +163,8 @@ function cellKeys(event) {
   if (event.key in steps && !event.altKey && !event.ctrlKey) {
     event.preventDefault();
     commit(input);
-    nextCell(input, event.shiftKey && event.key === "Enter" ? -1 : steps[event.key]);
+    const beside = event.key === "Enter";
+    nextCell(input, beside && event.shiftKey ? -1 : steps[event.key], { beside });
   } else if (event.key === "Escape") {
     input.value = input.getAttribute("value");
     input.removeAttribute("aria-invalid");
@@ -330,7 +335,7 @@ function tryAmount(field) {
   }
   const entry = form.closest("[data-entry]").dataset.entry;
   const data = new FormData(form);
-  const more = { mode: data.get("mode"), from: data.get("from") ?? "siblings" };
+  const more = { mode: data.get("mode"), from: data.get("from") ?? "own" };
   preview(entry, amount.value, more);
 }
 

@@ -54,7 +54,7 @@ def shares_of(
     series = plain_series(FIRST, used=runs or [[1.0] * n for _ in actual], target=target, waited=waits)
     there = np.array(actual)
     wanted = target_share(series, "parent")
-    slack = slack_of(wanted, TOLERANCE)
+    slack = slack_of(wanted, TOLERANCE, np.zeros(len(wanted), dtype=np.bool_))
     told = np.ones(there.shape, dtype=np.bool_)
     states = states_of(there, wanted, slack, series, told)
     names = [f"g{n}" for n in range(len(actual))]

@@ -112,7 +112,7 @@ def test_a_share_above_the_target_and_within_its_tolerance_still_comes_within_to
     found = foresee(OVER, _past([1.0], [10.0]), WEEK, as_of_s=0.0, share=0.41)
     assert (found.share, found.share_seen) == (0.41, 0.1)
     assert found.to_target.middle.outcome == "not_at_this_pace"
-    assert _keys(found) == ["forecast.not_at_this_pace", "forecast.tolerance_about"]
+    assert _keys(found) == ["scenario.forecast.not_at_this_pace", "forecast.tolerance_about"]
 
 
 def test_under_its_target_it_is_told_that_this_helps_and_until_when() -> None:

@@ -96,7 +96,10 @@ def test_all_of_it_with_the_keyboard_alone(grid: Grid, page: Page, draft: Change
     page.keyboard.type("40")
     page.keyboard.press("Enter")
     saved(page, 1)
-    assert page.evaluate(FOCUS) == f"s-{grid.uid('/atlas/alice')}", "Enter saves and goes down"
+    assert page.evaluate(FOCUS) == f"s-{grid.uid('/biomed')}", "Enter saves and goes to the next sibling"
+    page.keyboard.press("Shift+Enter")
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate(FOCUS) == f"s-{grid.uid('/atlas/alice')}", "an arrow goes by rows"
     page.keyboard.type("9")
     page.keyboard.press("Escape")
     assert page.evaluate(FOCUS) == f"e-{grid.uid('/atlas/alice')}"
@@ -136,10 +139,10 @@ def test_undo_in_a_cell_takes_back_what_was_saved_and_leaves_typed_text_to_the_b
     cell(page, grid, "/atlas").fill("130")
     page.keyboard.press("Enter")
     saved(page, 1)
-    assert page.evaluate(FOCUS) == f"s-{grid.uid('/atlas/alice')}"
+    assert page.evaluate(FOCUS) == f"s-{grid.uid('/biomed')}"
     page.keyboard.type("9")
     page.keyboard.press("Control+z")
-    expect(cell(page, grid, "/atlas/alice")).to_have_value("1")
+    expect(cell(page, grid, "/biomed")).to_have_value("30")
     saved(page, 1)
     page.keyboard.press("Control+z")
     saved(page, 0)

@@ -88,7 +88,7 @@ def test_a_publish_is_a_sentence_with_its_reason_a_way_to_what_changed_and_a_way
     row = row_of(page, AuditEvent.objects.filter(verb="policy.published").latest("pk"))
     sentence = row.item("sentence")
     assert sentence.attributes["data-key"] == "policy.published"
-    assert row.text("[data-testid=sentence] b") == "admin"
+    assert row.text("[data-testid=sentence] b") == "Eva Kling"
     assert row.values("href", "[data-testid=sentence]") == [f"/policy/{SLUG}/history/diff/?to=3"]
     assert text_of(row.item("reason")) == "Atlas bought nodes."
     assert row.item("undo").attributes["href"] == f"/policy/{SLUG}/history/3/undo/"
@@ -108,7 +108,7 @@ def test_a_role_is_told_with_its_name_and_where_it_was_given(grid: Grid, eva: Cl
     )
     row = row_of(shown(eva), AuditEvent.objects.get(verb="grant.given"))
     assert row.item("sentence").attributes["data-key"] == "grant.given"
-    assert row.text("[data-testid=sentence] b") == "admin"
+    assert row.text("[data-testid=sentence] b") == "Eva Kling"
     link = row.one("[data-testid=sentence] a")
     assert (link.attributes["href"], text_of(link)) == (f"/policy/{SLUG}/n/{grid.uid('/atlas')}/", "alice")
     assert str(Grant.Role.LEAD.label) in text_of(row.item("sentence"))

@@ -20,6 +20,7 @@ from apps.policies.models import Grant, Policy
 from apps.runs.services import work_run_now
 from tests.dashboard.grid import SLUG, Grid, make_grid
 from tests.dashboard.page import Page, names_in, read, text_of
+from tests.dashboard.test_time_travel import publish
 from tests.series_by_hand import HandMade, put_in_place
 from tests.sign_in import sign_in
 
@@ -118,6 +119,28 @@ def test_heading_end_of_the_line_table_and_csv_are_of_the_newest_snapshot(eva: C
     first = own.texts("#days tbody tr")[0]
     assert ("12:00" in first, lines["atlas"]["heading"]["actual"].split()[-2] in first) == (True, True)
     assert not read(eva.get(f"{PAGE}?view=raw")).has("[data-testid=newest]"), "a day has no value before it is over"
+
+
+def test_numbers_of_now_and_of_the_last_full_day_say_which_they_are(eva: Client) -> None:
+    """Overview and panels count the same entries now; the verdict of convergence is of days that are over."""
+    page, overview = read(eva.get(PAGE)), read(eva.get("/_verdict", headers={"HX-Request": "true"}))
+    states = [panel_of(page, name).attributes["data-state"] for name in ("atlas", "biomed", "cms")]
+    good = sum(state in ("on", "no_demand") for state in states)
+    assert overview.one("#verdict-title").attributes["data-value"] == f"{good} 3"
+    assert "now" in text_of(overview.item("instant"))
+    assert "19 Nov" in text_of(page.item("instant"))
+
+
+def test_a_revision_of_today_is_marked_at_the_newest_point_and_listed(eva: Client, grid: Grid) -> None:
+    before = {one["name"]: one["heading"] for one in eva.get(f"{PAGE}figures/panels").json()["panels"]}
+    number = publish(grid, {"op": "set_shares", "entry": "/cms", "shares": 60}, reason="More for cms.").number
+    marked = eva.get(f"{PAGE}figures/panels?show=changes").content.decode()
+    assert f"/history/diff/?to={number}" in marked, "before the recompute"
+    grid.recompute()
+    page = read(eva.get(PAGE))
+    assert page.has(f'main a[href*="to={number}"]'), "published in this period"
+    after = {one["name"]: one["heading"] for one in eva.get(f"{PAGE}figures/panels").json()["panels"]}
+    assert before["atlas"] != after["atlas"], "60 of 100 before, 60 of 150 now"
 
 
 def test_starved_and_no_demand_are_told_apart_by_words_and_form(eva: Client) -> None:

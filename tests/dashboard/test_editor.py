@@ -204,7 +204,7 @@ def test_numbers_of_the_whole_page_are_saved_at_once_without_scripts(
 ) -> None:
     typed = {f"s-{grid.uid(path)}": value for path, value in (("/atlas", "60"), ("/biomed", "31"), ("/cms", "12 %"))}
     assert write(admin, draft, "_cells", **typed).status_code == 303
-    assert [each["shares"] for each in draft.operations] == [31.0, {"percent": 12.0, "from": "siblings"}]
+    assert [each["shares"] for each in draft.operations] == [31.0, {"percent": 12.0}]
     typed[f"s-{grid.uid('/biomed')}"] = "x"
     answer = write(admin, draft, "_cells", **typed)
     assert (answer.status_code, len(draft.operations)) == (422, 2)
@@ -370,13 +370,15 @@ def test_settings_become_an_edit(admin: Client, draft: ChangeSet) -> None:
     page = text(admin.get(url(draft, "settings/")))
     fields = dict(re.findall(r'name="((?:weight|fallback|tolerance)_\w+)" value="([^"]*)"', page))
     typed = {**fields, "approach_local": "active", "approach_global": "historical", "class_factors": ", , debug, 0.5"}
+    typed |= {"leaf_relative": "50", "leaf_points": ""}
     assert write(admin, draft, "settings/", **{**typed, "fallback_factor": "2"}).status_code == 422
     assert write(admin, draft, "settings/", **{**typed, "class_factors": "a, b"}).status_code == 422
     assert write(admin, draft, "settings/", **typed).status_code == 303
     changed = draft.operations[0]["settings"]
     assert changed["approach"]["local"] == "active"
     assert changed["metric"]["class_factors"] == [{"queue": "", "partition": "", "qos": "debug", "factor": 0.5}]
-    assert set(changed) == {"approach", "metric"}
+    assert changed["tolerance"] == {"relative": 0.1, "points": 0.5, "leaves": {"relative": 0.5, "points": 0.5}}
+    assert set(changed) == {"approach", "metric", "tolerance"}
     assert read(admin.get(url(draft))).each("#edits li[data-op]", "data-op") == ["set_policy"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import re
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -147,6 +148,27 @@ def test_a_pace_that_is_no_percent_is_answered_beside_its_field(alice: Client, g
         assert re.findall(r"\d+", read(answer, 422).text("#forecast-share-hint.err")) == ["0", "100"]
     good = alice.get(reverse("dashboard:my-forecast"), _named(grid, share="12,5 %"), headers=HTMX)
     assert not read(good).has('[aria-invalid="true"]')
+
+
+def test_what_if_begins_with_the_rank_that_the_page_shows(closed: Grid, client: Client) -> None:
+    """Only what is supposed is rounded for who doesn't see everybody."""
+    sign_in(client, closed.alice)
+    page = client.get(reverse("dashboard:my-priority"), _named(closed, core_h="10"))
+    lines = {line.key: (line.before, line.after) for line in page.context["what_if"].lines}
+    assert lines["rank_now"][0] == str(page.context["story"].mine.rank)
+    assert not lines["rank_then"][0].isdigit()
+
+
+@pytest.mark.parametrize(("share", "words"), [("0.5", "0.5"), ("99", "99.0")])
+def test_a_scenario_says_that_it_is_one_and_leads_back(alice: Client, grid: Grid, share: str, words: str) -> None:
+    usual, supposed = _figure(alice, grid)["sentence"], _figure(alice, grid, share=share)["sentence"]
+    assert words in supposed
+    page = read(alice.get(reverse("dashboard:my-forecast"), _named(grid, share=share), headers=HTMX))
+    assert len(page.items("scenario")) == 1
+    back = page.one("#forecast-reset").attributes["href"] or ""
+    answer = alice.get(reverse("dashboard:my-priority") + back.partition("#")[0])
+    assert not read(answer).has('[data-testid="scenario"]')
+    assert usual in html.unescape(answer.content.decode())
 
 
 def test_the_curve_as_csv_has_what_was_now_and_what_comes(alice: Client, grid: Grid) -> None:

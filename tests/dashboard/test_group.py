@@ -92,14 +92,13 @@ def in_force(grid: Grid, path: str) -> Any:
     return tree.node(tree.index_of_path(path) or 0)
 
 
-def test_a_lead_is_sent_to_the_own_group_and_others_to_the_overview(grid: Grid, lead: Client) -> None:
+def test_a_lead_is_sent_to_the_own_group_and_others_to_their_priority(grid: Grid, lead: Client) -> None:
     assert lead.get("/start/")["Location"] == "/group/"
     assert lead.get("/group/")["Location"] == page(grid)
     other = sign_in(Client(), User.objects.create_user("zoe"))
-    assert other.get("/start/")["Location"] == "/"
+    assert other.get("/start/")["Location"] == "/me/priority/"
     assert read(other.get("/group/")).has('[data-testid="leads-nothing"]')
     assert not read(lead.get(page(grid))).has('[data-testid="leads-nothing"]')
-    assert not read(other.get("/")).has('#nav a[href="/group/"]')
     assert read(lead.get("/")).has('#nav a[href="/group/"]')
 
 
@@ -296,6 +295,20 @@ def test_only_whoever_leads_a_group_opens_it(grid: Grid, lead: Client) -> None:
         answer: Any = client.get(page(grid, path))
         assert (answer.status_code, answer.context["refusal"].code) == (status, code), path
     assert lead.get(page(grid, "/atlas")).status_code == 200
+
+
+def test_percentages_are_typed_as_well_as_shares(grid: Grid, lead: Client) -> None:
+    """alice 75 % of atlas while bob keeps his 1: 3 shares; both at once; and what leaves nothing for the others."""
+    alice, bob = (f"shares-{grid.uid(f'/atlas/{name}')}" for name in ("alice", "bob"))
+    typed = read(lead.post(page(grid), {alice: "75 %", bob: "1", "step": "effect"}))
+    assert typed.one(f"#{alice}").attributes["value"] == "3"
+    published = lead.post(page(grid), {alice: "75%", bob: "1", "step": "publish", "reason": "More for alice."})
+    assert published.status_code == 303
+    assert (in_force(grid, "/atlas/alice").shares, in_force(grid, "/atlas/bob").shares) == (3, 1)
+    for wrong in ("100 %", "-3 %", "x %"):
+        refused = lead.post(page(grid), {alice: wrong, bob: "1", "step": "publish", "reason": "No."})
+        assert read(refused, refused.status_code).one(f"#{alice}").attributes["aria-invalid"] == "true", wrong
+    assert in_force(grid, "/atlas/alice").shares == 3
 
 
 def test_more_is_asked_for_and_shown_with_its_state(grid: Grid, lead: Client) -> None:

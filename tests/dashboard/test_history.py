@@ -253,3 +253,14 @@ def test_revisions_that_are_not_there_are_not_found(eva: Client, path: str) -> N
     answer: Any = eva.get(f"{HISTORY}{path}")
     assert (answer.status_code, answer.context["refusal"].code) == (404, "not_found")
     assert not ChangeSet.objects.filter(origin="revert").exists()
+
+
+def test_a_person_has_one_name_on_every_page(grid: Grid, eva: Client) -> None:
+    """The display name, by which the lists are searched too; logs and REST keep the name of the sign-in."""
+    change = publish(grid, edit("/atlas", 77), reason="Atlas grows.").change_set_id
+    for address in (HISTORY, "/audit/", f"/changes/{change}/", f"/policy/{SLUG}/changes/?list=published", "/"):
+        page = read(eva.get(address))
+        assert "Eva Kling" in page.text("main"), address
+        assert "admin" not in page.texts("main b, main small, main .avatar"), address
+    for address in (f"{HISTORY}?q=kling", "/audit/?who=kling&verb=policy.published"):
+        assert "Atlas grows." in text(eva, address), address

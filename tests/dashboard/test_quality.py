@@ -119,6 +119,20 @@ def test_every_oddity_is_told_with_its_amount_and_what_to_do(source: Source, adm
     assert "physics/alice" in page.text('section[aria-labelledby="changed"] tbody')
 
 
+def test_jobs_without_processors_are_listed_for_who_may_read_them(source: Source, admin: Client, user: Client) -> None:
+    idle = job(901, AT - 3 * HOUR, cpus=0)
+    gpu = job(902, AT - 3 * HOUR, cpus=0)._replace(gpus=2)
+    charge = job(903, AT - 3 * HOUR, cpus=0)._replace(is_charge=True)
+    ingest_batch(source=source, rows=[idle, gpu, charge, job(904, AT - 100 * DAY, cpus=0)], at=AT)
+    assert numbers(page_of(admin.get(URL)), "no_processors")[0] == "1"
+    assert page_of(admin.get(URL)).texts('section[aria-labelledby="no-processors"] tbody th') == ["901"]
+    seen = page_of(user.get(URL))
+    assert numbers(seen, "no_processors")[0] == "1"
+    assert not seen.has('section[aria-labelledby="no-processors"]')
+    (told,) = admin.get("/api/v1/usage/quality").json()["results"]
+    assert told["no_processors"] == 1
+
+
 def test_holes_are_counted_in_hours(source: Source, admin: Client) -> None:
     Source.objects.filter(pk=source.pk).update(expected_every_s=3600)
     later = AT + 30 * HOUR

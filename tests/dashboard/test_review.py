@@ -115,6 +115,39 @@ def test_the_three_layers_stand_on_two_tabs(grid: Grid, bob: User) -> None:
     assert json.loads(raw.content)[0]["shares"] == 9
 
 
+def fact(page: Page, key: str) -> list[int]:
+    """The whole numbers of one fact of the summary card."""
+    return [int(n) for n in re.findall(r"\d+", page.text(f"dl.kpis [data-fact={key}] dd"))]
+
+
+def test_one_percentage_is_one_edit_and_the_review_says_who_is_diluted(grid: Grid) -> None:
+    change = drafted(grid.admin, {"op": "set_shares", "entry": "/cms", "shares": {"percent": 20}})
+    page = read(signed_in(grid.admin).get(f"/changes/{change.pk}/"))
+    assert fact(page, "edits") == [1, 2]
+    assert page.each("[data-diluted]", "data-diluted") == ["2"]
+    assert len(page.all("#diff tr[data-change]")) == 1
+
+
+def test_rewriting_siblings_is_an_edit_of_each(grid: Grid) -> None:
+    shares = {"percent": 20, "from": "siblings"}
+    change = drafted(grid.admin, {"op": "set_shares", "entry": "/cms", "shares": shares})
+    page = read(signed_in(grid.admin).get(f"/changes/{change.pk}/"))
+    assert fact(page, "edits") == [3, 0]
+    said = page.texts("#diff tr[data-change] th b")
+    named = [names_in(*each) for each in zip(said, ("cms", "atlas", "biomed"), strict=True)]
+    assert named == [True, True, True]
+    for tab in ("effect", "checks", "discussion"):
+        assert signed_in(grid.admin).get(f"/changes/{change.pk}/{tab}/").status_code == 200
+
+
+def test_the_summary_counts_people_whose_rank_changes_as_the_bars_do(grid: Grid) -> None:
+    change = drafted(grid.admin, {"op": "set_shares", "entry": "/atlas/alice", "shares": 90})
+    page = read(signed_in(grid.admin).get(f"/changes/{change.pk}/effect/"))
+    bars = [int(text(row.css("td")[-1])) for row in page.all("table.how-far tbody tr")]
+    assert fact(page, "ranks") == [sum(bars) - bars[3], sum(bars)]
+    assert sum(bars) > bars[3] > 0
+
+
 def test_a_move_is_one_line_and_says_from_where_to_where(grid: Grid) -> None:
     change_set = drafted(grid.admin, {"op": "move", "entry": "/cms/dave", "parent": "/biomed"})
     page = read(signed_in(grid.admin).get(f"/changes/{change_set.pk}/"))

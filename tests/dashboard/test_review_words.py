@@ -22,9 +22,10 @@ OPERATIONS: list[tuple[dict[str, Any], str, list[str]]] = [
     ({"op": "set_members", "entry": "/cms", "members": [{"group": "cms"}]}, "set_members", ["cms"]),
     ({"op": "mount", "entry": "/cms", "mount": {"issuer": "cms.example", "publication": "cms"}}, "mount", ["cms"]),
     ({"op": "set_shares", "entry": "/cms", "shares": "parent"}, "pass_shares_on", ["cms"]),
+    ({"op": "set_shares", "entry": "/cms", "shares": {"percent": 50}}, "set_percent", ["cms", "50.00"]),
     (
-        {"op": "set_shares", "entry": "/cms", "shares": {"percent": 50, "from": "siblings"}},
-        "take_from_siblings",
+        {"op": "set_shares", "entry": "/cms", "shares": {"percent": 50, "from": ["/atlas"]}},
+        "take_from_chosen",
         ["cms", "50.00"],
     ),
     (
@@ -49,8 +50,8 @@ def page_of(grid: Grid, change_set: ChangeSet) -> Page:
 def test_every_operation_has_its_sentence(grid: Grid, operation: dict[str, Any], key: str, names: list[str]) -> None:
     change_set = drafted(grid.admin, operation)
     page = page_of(grid, change_set)
-    assert page.each("#diff tr[data-change]", "data-key") == [key]
-    said = page.text("#diff tr[data-change] th b")
+    assert page.each("#diff tr[data-change]", "data-key")[:1] == [key]
+    said = page.texts("#diff tr[data-change] th b")[0]
     assert names_in(said, *names)
     assert said not in names, "more than a name"
     for tab in ("effect", "checks", "discussion"):
@@ -59,4 +60,4 @@ def test_every_operation_has_its_sentence(grid: Grid, operation: dict[str, Any],
 
 def test_what_the_sentences_are(grid: Grid, snapshot: SnapshotAssertion) -> None:
     pages = {key: page_of(grid, drafted(grid.admin, operation)) for operation, key, _names in OPERATIONS}
-    assert {key: page.text("#diff tr[data-change] th b") for key, page in pages.items()} == snapshot
+    assert {key: page.texts("#diff tr[data-change] th b")[0] for key, page in pages.items()} == snapshot

@@ -21,6 +21,7 @@ from django.urls import reverse
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import User
 from apps.core import clock
+from apps.policies.services import make_policy
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage import services
@@ -144,6 +145,28 @@ def test_a_dry_run_stores_nothing_and_its_confirmation_stores_what_it_said(as_ad
     work_run_now(real.run_id)
     assert result(shown(as_admin, page_of(real))) == ("added_in_part", [3, 1])
     assert Record.objects.count() == 3
+
+
+def test_a_file_from_before_the_window_says_that_it_changes_no_priority(as_admin: Client, source: Source) -> None:
+    make_policy(slug="grid", name="Grid", at=clock.now(), actor=SYSTEM)
+    old = shown(as_admin, page_of(sent(as_admin, log())))
+    assert "90" in text_of(old.item("outside-window"))
+    recent = f"; UnixStartTime: {int(clock.now().timestamp()) - 90_000}\n" + job(1)
+    assert not shown(as_admin, page_of(sent(as_admin, recent.encode()))).has("[data-testid=outside-window]")
+
+
+def test_an_import_leads_to_the_accounts_that_it_left_unmapped(as_admin: Client, source: Source) -> None:
+    policy = make_policy(slug="grid", name="Grid", at=clock.now(), actor=SYSTEM)
+    page = shown(as_admin, page_of(sent(as_admin, log(), mode="real")))
+    assert page.item("map-accounts").attributes["href"] == f"/policy/{policy.slug}/mappings/#unmapped"
+
+
+def test_among_several_sources_one_is_chosen(as_admin: Client, source: Source) -> None:
+    services.make_source(slug="umea", name="Umea log", at=clock.now(), actor=SYSTEM)
+    first, *others = shown(as_admin, UPLOAD).each("#id_source option", "value")
+    assert (first, others[:2]) == ("", ["abisko", "umea"])
+    assert send(as_admin, log(), source="").status_code == 422
+    assert not Import.objects.exists()
 
 
 def test_the_same_file_again_says_that_everything_is_here(as_admin: Client, source: Source) -> None:

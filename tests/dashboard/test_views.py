@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from django.urls import get_resolver, reverse
+from django.urls import get_resolver, resolve, reverse
 
 from apps.accounts.models import User
 from apps.core import clock
@@ -290,3 +290,36 @@ def test_a_form_without_its_token_is_refused_in_words(grid: Grid) -> None:
     sign_in(strict, grid.admin)
     answer = strict.post(_address("shares", grid), {"shares": "1"})
     assert (answer.status_code, answer.context["refusal"].code) == (403, "csrf")
+
+
+def test_a_user_without_a_role_has_five_items_and_each_opens(closed: Grid, client: Client) -> None:
+    """My priority, My jobs, My group, Policy tree, Notices."""
+    sign_in(client, closed.alice)
+    links = read(client.get("/me/priority/")).each("#nav > div:not(.pop) > ul > li > a", "href")
+    tree = f"/policy/{SLUG}/"
+    assert links == ["/me/priority/", f"{tree}charges/", f"/group/?policy={SLUG}", tree, "/notices/"]
+    assert client.get("/group/")["Location"].startswith(f"{tree}n/{closed.uid('/atlas')}/")
+    assert client.get("/start/")["Location"] == "/me/priority/"
+    for link in links:
+        assert client.get(link, follow=True).status_code == 200, link
+
+
+def test_no_page_of_a_user_links_to_what_is_refused_to_them(closed: Grid, client: Client) -> None:
+    """One link of each route, from the pages of the navigation and two steps on."""
+    sign_in(client, closed.alice)
+    refused, seen = [], {"my-priority", "my-group", "notices", "policy", "allocations", "overview"}
+    waiting = ["/me/priority/", "/group/", "/notices/", f"/policy/{SLUG}/", f"/policy/{SLUG}/allocations/", "/"]
+    while waiting:
+        link = waiting.pop(0)
+        answer = client.get(link, follow=True)
+        refused += [link] if answer.status_code in (403, 404) else []
+        if "text/html" not in answer["Content-Type"] or len(seen) > 40:
+            continue
+        for each in sorted(set(read(answer, answer.status_code).each("main a[href]", "href"))):
+            path = each.partition("#")[0]
+            name = resolve(path.partition("?")[0]).url_name if path.startswith("/") else None
+            if name and name not in seen:
+                seen.add(name)
+                waiting.append(path)
+    assert refused == []
+    assert len(seen) > 15

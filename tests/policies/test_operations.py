@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from apps.core.errors import DomainError, Invalid, NotFound, TooLarge
 from apps.policies.files.document import read_document
 from apps.policies.operations.apply import KINDS, apply, work_out
-from apps.policies.operations.tree_edits import shares_for_percent
+from apps.policies.operations.tree_edits import own_shares_for_percent, shares_for_percent
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.working_tree import columns_of
 from tests.examples import new_uid
@@ -65,6 +65,21 @@ def test_the_tree_that_operations_are_applied_to_stays_as_it_is(tree: TreeColumn
     assert paths(tree) == before
 
 
+def test_a_percentage_changes_the_shares_of_its_entry_alone(tree: TreeColumns) -> None:
+    after = apply(tree, [set_shares("/physics", {"percent": 35})])
+    assert [shares(after, path) for path in ("/physics", "/biology", "/reserve")] == [37.69, 50, 20]
+    locked = apply(tree, [{"op": "lock", "entry": "/biology"}, set_shares("/physics", {"percent": 35})])
+    assert [shares(locked, path) for path in ("/physics", "/biology", "/reserve")] == [37.69, 50, 20]
+
+
+def test_a_percentage_says_who_pays_only_where_it_was_asked(tree: TreeColumns) -> None:
+    kept = [
+        work_out(tree, [set_shares("/physics", given)]).operations[0]["shares"]
+        for given in ({"percent": 35}, {"percent": 35, "from": "siblings"})
+    ]
+    assert kept == [{"percent": 35}, {"percent": 35, "from": "siblings"}]
+
+
 def test_a_percentage_from_all_siblings_scales_them_and_keeps_the_sum(tree: TreeColumns) -> None:
     after = apply(tree, [set_shares("/physics", {"percent": 65, "from": "siblings"})])
     assert [shares(after, path) for path in ("/physics", "/biology", "/reserve")] == [65, 25, 10]
@@ -93,6 +108,9 @@ def test_a_locked_sibling_does_not_pay_for_a_percentage(tree: TreeColumns) -> No
     [
         ({"percent": 60, "from": "reserve"}, "at most 50 % is possible"),
         ({"percent": 101, "from": "siblings"}, "from 0 to 100"),
+        ({"percent": 101}, "from 0 to 100"),
+        ({"percent": 100}, "isn't possible while its siblings have shares"),
+        ({"percent": 1e-300}, "1e-15"),
         ({"percent": math.nan, "from": "siblings"}, "from 0 to 100"),
         ({"percent": True}, "from 0 to 100"),
         ({"percent": 10, "from": "nowhere"}, 'must be "siblings"'),
@@ -297,6 +315,24 @@ def test_every_operation_of_the_registry_is_tested_here() -> None:
 
 
 group = st.lists(st.floats(0, 1e6).map(lambda x: float(f"{x:.6g}")), min_size=2, max_size=8)
+
+
+@given(st.lists(st.integers(1, 1000), min_size=1, max_size=40), st.integers(0, 999))
+def test_a_percentage_alone_is_reached_with_two_decimals_where_these_suffice(others: list[int], tenths: int) -> None:
+    nodes = [Node(new_uid(), ROOT, f"n{i}", shares=float(number)) for i, number in enumerate([7, *others])]
+    found = own_shares_for_percent(nodes[0], nodes[1:], tenths / 10)
+    reached = 100 * found / (found + sum(others))
+    assert f"{reached:.1f}" == f"{tenths / 10:.1f}"
+    short = round(found, 2)
+    assert found == short or abs(100 * short / (short + sum(others)) - tenths / 10) > 0.0499
+
+
+@pytest.mark.parametrize(("total", "percent", "shares"), [(1072.14, 10.28, 122.84), (0.003, 40, 0.002), (2, 40, 1.333)])
+def test_shares_of_a_percentage_are_as_short_as_the_percentage_allows(
+    total: float, percent: float, shares: float
+) -> None:
+    nodes = [Node(new_uid(), ROOT, name, shares=number) for name, number in (("a", 5.0), ("b", total))]
+    assert own_shares_for_percent(nodes[0], nodes[1:], percent) == shares
 
 
 @given(group, st.floats(0, 100))

@@ -107,3 +107,15 @@ def test_zero_shares_go_back_to_their_default_with_the_whole_of_an_algorithm() -
     assert PolicySettings.from_json({"algorithm": whole}, base=last).algorithm == whole
     assert PolicySettings.from_json({"algorithm": {"zero_shares": "operator"}}, base=last).algorithm == whole
     assert "zero_shares" not in PolicySettings.from_json({"algorithm": {"resolution": 3}}, base=last).algorithm
+
+
+def test_entries_without_children_may_have_a_tolerance_of_their_own() -> None:
+    usual = PolicySettings()
+    assert "leaves" not in usual.to_json()["tolerance"]
+    wide = PolicySettings.from_json({"tolerance": {"leaves": {"relative": 0.5}}}, base=usual)
+    assert wide.tolerance == {"relative": 0.1, "points": 0.5, "leaves": {"relative": 0.5, "points": 0.5}}
+    assert PolicySettings.from_json({"tolerance": {"relative": 0.2}}, base=wide).tolerance["leaves"]["relative"] == 0.5
+    assert "leaves" not in PolicySettings.from_json({"tolerance": {"leaves": None}}, base=wide).tolerance
+    with pytest.raises(Invalid) as refused:
+        PolicySettings.from_json({"tolerance": {"leaves": {"relative": -1, "width": 2}}})
+    assert {problem.where.rpartition(".")[0] for problem in refused.value.fields} == {"settings.tolerance.leaves"}

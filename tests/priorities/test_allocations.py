@@ -22,7 +22,7 @@ from apps.priorities.delivered_usage import load_delivered
 from apps.priorities.selectors.allocations.table import AllocationRow, AllocationTable, get_allocation_table
 from apps.usage.models import Overlap, Record
 from tests.examples import examples
-from tests.priority_site import AS_OF, PROJECTS, Site
+from tests.priority_site import AS_OF, PROJECTS, Site, children
 
 UTC_ZONE = ZoneInfo("UTC")
 YEAR = Period(date(2026, 1, 1), date(2026, 12, 31))
@@ -131,6 +131,64 @@ def test_the_root_is_on_pace_where_everybody_used_what_was_expected_by_now(site:
     assert found.group.due_core_h == pytest.approx(27.5, rel=1e-3), "of what is promised"
     assert found.group.expected_core_h == pytest.approx(found.group.delivered_core_h)
     assert (found.group.pace, rows(found)["/physics"].pace) == ("on", "ahead")
+
+
+def test_what_was_delivered_on_allocations_is_of_those_who_have_one(site: Site, as_eva: Actor) -> None:
+    """100 core-hours were delivered: 55 of /physics, of which none counts, and those of /biology/dan on his day."""
+    today = Period(AS_OF.date(), AS_OF.date())
+    promise(site, as_eva, "/biology", 240)
+    promise(site, as_eva, "/biology/dan", 24, period=today)  # within that of /biology, which counts once
+    found = table(site, as_eva)
+    by_path, on = rows(found), found.on_allocations
+    assert on is not None
+    assert on.delivered_core_h == by_path["/biology"].delivered_core_h == pytest.approx(45)
+    assert on.delivered_core_h < (found.group.delivered_core_h or 0)
+    assert on.due_core_h == pytest.approx(found.group.due_core_h)
+    assert on.pace == "behind" if on.due_core_h > 45 * 1.05 else on.pace in ("on", "ahead")
+    narrow = table(site, as_eva, of=by_path["/biology"].uid).on_allocations
+    assert narrow is not None
+    assert narrow.delivered_core_h == by_path["/biology/dan"].delivered_core_h
+
+
+def test_an_allocation_that_goes_on_after_the_period_says_how_much_it_is(site: Site, as_eva: Actor) -> None:
+    promise(site, as_eva, "/physics", 600, period=Period(date(2026, 7, 1), date(2027, 6, 30)))
+    promise(site, as_eva, "/biology", 100)
+    found = rows(table(site, as_eva))
+    assert found["/physics"].beyond == (600, date(2027, 6, 30))
+    assert found["/physics"].allocated_core_h == pytest.approx(600 * 184 / 365, rel=1e-2)
+    assert found["/biology"].beyond is None
+
+
+def test_who_sees_a_part_reads_nothing_delivered_on_allocations(site: Site, as_eva: Actor, as_alice: Actor) -> None:
+    site.policy.visibility = "path"
+    site.policy.save()
+    Account.objects.filter(user_name="alice").update(person=as_alice.user)
+    promise(site, as_eva, "/physics", 5000)
+    promise(site, as_eva, "/biology/dan", 10)
+    assert table(site, as_eva).on_allocations is not None
+    assert table(site, as_alice).on_allocations is None
+
+
+def test_expected_and_delivered_begin_when_an_entry_joins(make_site: Callable[..., Site], as_eva: Actor) -> None:
+    site = make_site()
+    site.publish(PROJECTS, at=AS_OF - timedelta(days=10))
+    site.job("carl", "chemistry", 8, ago_h=48)  # before it joined
+    capacity(site, as_eva, 10)
+    before = rows(table(site, as_eva))["/physics"]
+    joined = AS_OF - timedelta(hours=6)
+    site.publish([*PROJECTS, *children(chemistry={"": 100, "carl": 1})], at=joined)
+    site.map()
+    found = rows(table(site, as_eva))
+    late = found["/chemistry"]
+    assert late.expected_core_h == pytest.approx((late.target_global or 0) * 10 * 6, rel=1e-3)
+    assert late.delivered_core_h == 0
+    rest = (YEAR.instants(UTC_ZONE)[1] - joined) / timedelta(hours=1)
+    assert late.expected_whole_core_h == pytest.approx((late.target_global or 0) * 10 * rest, rel=1e-6)
+    physics = found["/physics"]
+    assert before.expected_core_h is not None
+    assert physics.expected_core_h == pytest.approx(
+        before.expected_core_h * (physics.target_global or 0) / (before.target_global or 1)
+    )
 
 
 def test_what_is_due_tells_no_more_than_what_was_handed_out(site: Site, as_eva: Actor, as_alice: Actor) -> None:

@@ -10,11 +10,12 @@ from django.db import OperationalError, connection
 
 from apps.accounts.actor import COMMAND, Actor, TokenBounds
 from apps.accounts.models import Account, User
+from apps.api.monitoring.gauges import count_outside
 from apps.core.errors import NotAllowed, NotFound
 from apps.explain.account_walk import explain
 from apps.explain.entry_page import get_entry_page
 from apps.explain.my_priority import get_my_priority
-from apps.explain.walk import level_said
+from apps.explain.walk import level_said, step_at
 from apps.policies.access.held_rights import VERBS_OF_ROLE
 from apps.policies.models import Grant
 from apps.policies.services import change_shares
@@ -32,7 +33,8 @@ from apps.priorities.selectors import (
     unmapped_accounts,
 )
 from apps.priorities.serving import store
-from tests.priority_site import AS_OF, PROJECTS, Site, children
+from apps.priorities.serving.store import newest
+from tests.priority_site import AS_OF, NO_AGING, PROJECTS, Site, children
 
 pytestmark = pytest.mark.django_db
 
@@ -93,6 +95,19 @@ def test_the_state_tells_no_demand_from_starved(site: Site, as_eva: Actor) -> No
     page = get_tree_page(policy_slug="grid", actor=as_eva)
     assert _by_path(page.rows)["/biology/dan"].state == "under", "waits for its turn, has used nothing yet"
     assert page.n_out_of_tolerance == 5
+
+
+def test_people_may_have_a_wider_tolerance_than_groups_in_every_count(site: Site, as_eva: Actor) -> None:
+    wide = {**NO_AGING, "tolerance": {"relative": 0.1, "points": 0.5, "leaves": {"relative": 3, "points": 20}}}
+    site.publish(PROJECTS, wide)
+    site.recompute()
+    page = get_tree_page(policy_slug="grid", actor=as_eva)
+    states = {path: row.state for path, row in _by_path(page.rows).items()}
+    assert {path: state for path, state in states.items() if state in ("over", "under")} == {"/biology": "over"}
+    snapshot = newest(site.slug)
+    steps = {snapshot.tree.path(i): step_at(snapshot, i).state for i in range(1, len(snapshot.tree))}
+    assert steps == {path: state for path, state in states.items() if path != "/"}
+    assert page.n_out_of_tolerance == sum(count_outside(snapshot)) == 1
 
 
 def test_before_the_first_snapshot_there_are_targets_only(site: Site, as_eva: Actor) -> None:

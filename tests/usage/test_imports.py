@@ -95,6 +95,26 @@ def test_every_line_is_counted_and_each_rejected_one_is_listed() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("source")
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_the_period_of_an_import_is_that_of_its_accepted_records(dry_run: bool) -> None:
+    ahead = "99 899742601 -1 3000 1 -1 -1 -1 -1 -1 1 4 1 -1 -1 1 -1 -1\n"
+    made, plain = done(log(10, extra=ahead), dry_run=dry_run), done(log(10), dry_run=True)
+    assert made.run.result["by_code"] == {"ahead_of_clock": 1}
+    assert made.last_end_at is not None
+    assert (made.first_start_at, made.last_end_at) == (plain.first_start_at, plain.last_end_at)
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("source")
+def test_jobs_with_zero_processors_are_a_note_of_the_import() -> None:
+    idle = "98 686 -1 3000 0 -1 -1 0 -1 -1 1 4 1 -1 -1 1 -1 -1\n"
+    made = done(log(3, extra=idle))
+    assert made.run.counts["new"] == 4
+    assert made.run.result["notes"]["no_processors"] == 1
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("source")
 def test_of_a_very_bad_file_the_first_ten_thousand_lines_are_listed_and_all_are_counted() -> None:
     made = done(log(1, extra="x\n" * 12_000))
     assert made.run.counts["rejected"] == 12_000

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
-from apps.analytics.convergence.members import Found, days_before_entry, find_members_by_hour
+from apps.analytics.convergence.members import Found, days_before_entry, find_members_by_hour, leaves_of
 from apps.analytics.convergence.query import WINDOWED, Counting, Period, actual_share, target_share, today_of
 from apps.analytics.convergence.records import Convergence
 from apps.analytics.convergence.selectors import compared_in, local_only, open_entry, published_in, way_to
@@ -51,7 +51,7 @@ def convergence_by_hour(view: PolicyView, at: int, alone: bool, found: Found, co
     series, days = found.series, found.series.days
     target = target_share(series, counting.of)
     actual = np.where(found.told, actual_share(series, counting), np.nan)
-    slack = slack_of(target, view.settings.tolerance)
+    slack = slack_of(target, view.settings.tolerance, leaves_of(found.members))
     states = states_of(actual, target, slack, series, found.told, days_before_entry(view.policy, series))
     shares = Shares([member.name for member in found.members], days.on, actual, target, slack, states)
     quiet = found.told & series.competes & (series.used == 0) & (series.waited_core_s == 0)

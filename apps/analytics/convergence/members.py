@@ -32,6 +32,11 @@ class Member:
     target: float | None = None
 
 
+def leaves_of(members: Sequence[Member]) -> Mask:
+    """Which of them are entries without children, whose tolerance may be their own."""
+    return np.array([member.is_here and not member.n_children for member in members], dtype=np.bool_)
+
+
 @dataclass(frozen=True, eq=False)
 class Found:
     """Members beside the rows of their series, and their visible days. n_all: before the smallest were cut."""

@@ -21,10 +21,11 @@ from apps.analytics.convergence.members import (
     find_members_by_hour,
     find_selection,
     find_selection_by_hour,
+    leaves_of,
 )
 from apps.analytics.convergence.query import DECAYED, TOTAL, Counting, Period
-from apps.analytics.convergence.records import ChildrenQuery, Convergence, Selection, SelectionQuery
-from apps.analytics.convergence.selectors import make_convergence, open_entry, order_children
+from apps.analytics.convergence.records import ChildrenQuery, Convergence, Published, Selection, SelectionQuery
+from apps.analytics.convergence.selectors import make_convergence, open_entry, order_children, published_in
 from apps.analytics.convergence.verdict import slack_of
 from apps.analytics.series.daily_series import F8, Mask, SeriesDays
 from apps.core.errors import FieldProblem, Invalid
@@ -82,7 +83,7 @@ def with_latest(found: Convergence, view: PolicyView) -> Convergence:
     uids = [member.uid for member in found.members]
     target, actual, used, waits = _shares_of(view, view.snapshot, uids, found.counting)
     told = np.isfinite(actual)
-    slack = slack_of(target, found.settings.tolerance)
+    slack = slack_of(target, found.settings.tolerance, leaves_of(found.members))
     states = _states_of(actual, target, slack, used, waits)
     idle = told & ~used & ~waits
     last = view.snapshot.as_of.timestamp()
@@ -105,7 +106,16 @@ def with_latest(found: Convergence, view: PolicyView) -> Convergence:
         "idle_inferred": np.zeros_like(idle),
     }
     wider: dict[str, Any] = {name: np.column_stack([getattr(found, name), column]) for name, column in columns.items()}
-    return replace(found, days=more, latest_at=view.snapshot.as_of, **wider)
+    published = [*found.published, *_published_since(found, view, on)]
+    return replace(found, days=more, latest_at=view.snapshot.as_of, published=published, **wider)
+
+
+def _published_since(found: Convergence, view: PolicyView, on: date) -> list[Published]:
+    """Revisions of the day that isn't over, at the last point; those newer than its snapshot too."""
+    zone, known = ZoneInfo(settings.TIME_ZONE), {one.number for one in found.published}
+    today = view.now.astimezone(zone).date()
+    place = {on: len(found.on), today: len(found.on)}
+    return [one for one in published_in(view, Period(today, today), place, zone) if one.number not in known]
 
 
 def _place_of(found: Convergence, as_of: datetime | None) -> date | None:

@@ -13,7 +13,7 @@ from django.conf import settings
 
 from apps.accounts.actor import Actor
 from apps.analytics.convergence import query as counts
-from apps.analytics.convergence.members import Found, Member, days_before_entry, find_members
+from apps.analytics.convergence.members import Found, Member, days_before_entry, find_members, leaves_of
 from apps.analytics.convergence.messages import Sentence, say
 from apps.analytics.convergence.query import Counting, Period, actual_share, target_share, today_of
 from apps.analytics.convergence.records import Convergence, Published, order_of
@@ -24,6 +24,7 @@ from apps.analytics.series.stored_series import load_series, series_state
 from apps.analytics.series.visible_days import as_visible
 from apps.policies.models import Revision
 from apps.policies.selectors import READ, get_policy
+from apps.policies.settings import tolerance_at
 from apps.priorities.change_effects.requests import RequestEvidence, Week
 from apps.priorities.local_only.services import list_local_only_entries
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
@@ -185,7 +186,7 @@ def _within(on: Sequence[date], period: Period) -> Mask:
 def _shares(found: Found, period: Period, counting: Counting, view: PolicyView) -> tuple[Shares, Mask]:
     """What is judged and drawn."""
     shown, actual, target, told = _numbers(found, period, counting)
-    slack = slack_of(target, view.settings.tolerance)
+    slack = slack_of(target, view.settings.tolerance, leaves_of(found.members))
     states = states_of(actual, target, slack, shown, told, days_before_entry(view.policy, shown))
     names = [member.name for member in found.members]
     return Shares(names, shown.days.on, actual, target, slack, states), told
@@ -288,7 +289,7 @@ def list_weeks(evidence: RequestEvidence, *, actor: Actor) -> list[Week]:
                 actual=share,
                 has_usage=bool(shown.decayed[0, day] > 0),
                 has_demand=bool(shown.waited_core_s[0, day] > 0),
-                tolerance=view.settings.tolerance,
+                tolerance=tolerance_at(view.settings.tolerance, not view.tree.n_children[at]),
             )
             ended_at = datetime.fromtimestamp(float(shown.days.ends_s[day]), UTC)
             found.append(Week(ended_at, float(target[0, day]), share, state))

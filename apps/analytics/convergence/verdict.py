@@ -22,6 +22,7 @@ from apps.analytics.convergence.messages import Sentence, say, side_words
 from apps.analytics.series.daily_series import F8, DailySeries, Mask, SeriesDays
 from apps.engine import convergence as engine
 from apps.engine.convergence import DayState, HalfTime, Outcome
+from apps.policies.settings import tolerances_of
 
 Course = Literal["on", "idle", "moves_away", "starved", "approaching", "steady", "unknown"]
 States = npt.NDArray[np.str_]
@@ -227,9 +228,10 @@ class Figures:
     n_days: int = 0
 
 
-def slack_of(target: F8, tolerance: Mapping[str, Any]) -> F8:
-    """Half the band around each target."""
-    return engine.tolerance_of(target, relative=tolerance["relative"], points=tolerance["points"])
+def slack_of(target: F8, tolerance: Mapping[str, Any], is_leaf: Mask) -> F8:
+    """Half the band around each target; is_leaf: along its first axis."""
+    shape = (len(is_leaf),) + (1,) * (target.ndim - 1)
+    return engine.tolerance_of(target, **tolerances_of(tolerance, is_leaf.reshape(shape)))
 
 
 def states_of(

@@ -90,6 +90,7 @@ class Outlook:
     to_tolerance: RecoveryRange | None
     course: Course
     find: Callable[[float], RecoveryRange]
+    is_scenario: bool = False  # `share` is supposed, not seen
 
     def pace(self, daily_group: float) -> Pace:
         return Pace(self.share * daily_group / DAY_S, daily_group / DAY_S)
@@ -129,6 +130,7 @@ def foresee(
         None if edge is None else find(edge),
         course,
         find,
+        is_scenario=share is not None,
     )
 
 

@@ -30,10 +30,11 @@ from apps.explain.contrasts import result_of
 from apps.explain.walk import walk_to
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy, list_policies
+from apps.policies.settings import tolerance_at
 from apps.policies.tree.columns import Mask
 from apps.priorities.metering.usage import window_of
 from apps.priorities.selectors.rows import newest_or_none
-from apps.priorities.sentences import Message, say
+from apps.priorities.sentences import SCENARIO, TEXTS, Message, say
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot
@@ -44,7 +45,16 @@ _ALIKE_S = 6 * 3600  # times that are closer together than this make no range
 
 
 def level_sentences(outlook: Outlook, *, name: str, parent: str, window_s: float | None) -> list[Message]:
-    """The one that answers "when", and what goes with it."""
+    """The one that answers "when", and what goes with it; of a supposed share it says that it is supposed."""
+    said = _sentences(outlook, name=name, parent=parent, window_s=window_s)
+    if not outlook.is_scenario or outlook.standing.group_usage <= 0:
+        return said
+    if any(SCENARIO + one.key in TEXTS for one in said):
+        return [Message(SCENARIO + one.key, one.values) if SCENARIO + one.key in TEXTS else one for one in said]
+    return [say("forecast.scenario", name=name, parent=parent, share=outlook.share), *said]
+
+
+def _sentences(outlook: Outlook, *, name: str, parent: str, window_s: float | None) -> list[Message]:
     standing, found = outlook.standing, outlook.to_target
     facts: dict[str, Any] = {
         "name": name,
@@ -316,7 +326,7 @@ def standing_of(snapshot: ServedSnapshot, i: int) -> Standing | None:
         return None
     own, actual, target = float(values.usage[i]), float(values.actual[i]), float(values.target[i])
     whole = own / actual if own > 0 and actual > 0 else float(values.usage[group].sum())
-    tolerance = snapshot.settings.tolerance
+    tolerance = tolerance_at(snapshot.settings.tolerance, not snapshot.tree.n_children[i])
     return Standing(own, max(whole, own), target, max(tolerance["relative"] * target, tolerance["points"] / 100))
 
 

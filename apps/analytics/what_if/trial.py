@@ -208,7 +208,8 @@ def _tried(
     then = ahead.known.plus(_supposed(snapshot, ahead.more, entry, group, asked))
     algorithm = snapshot.settings.algorithm
     values = snapshot.values
-    now = _place(values.rank[entry], values.has_rank[entry], values.factor[entry], values.has_factor[entry], is_exact)
+    # The present rank is on the page that asks; what is supposed would reveal others, one trial after the other.
+    now = _place(values.rank[entry], values.has_rank[entry], values.factor[entry], values.has_factor[entry], True)
     now_if = now
     if level is not None:
         result = compute_from_totals(after, values.usage, values.group_usage, algorithm=algorithm)

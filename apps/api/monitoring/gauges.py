@@ -25,6 +25,7 @@ from apps.federation.staleness import last_contact_at as last_contact_of_remote
 from apps.notices.mail_state import count_mails, failing_mail
 from apps.policies.models import Policy
 from apps.policies.recompute_runs import failed_recompute
+from apps.policies.settings import tolerances_of
 from apps.priorities.models import Snapshot, UnmappedUsage
 from apps.priorities.selectors import count_unmapped_by_source
 from apps.priorities.serving.served_snapshot import ServedSnapshot
@@ -246,7 +247,8 @@ def count_outside(snapshot: ServedSnapshot) -> tuple[int, int]:
     here = values.competes
     target, actual = values.target[here], values.actual[here]
     is_idle = (values.usage[here] == 0) & ~values.has_demand[here] & (target > 0)
-    outside = out_of_tolerance(target, actual, is_idle=is_idle, tolerance=snapshot.settings.tolerance)
+    tolerance = tolerances_of(snapshot.settings.tolerance, snapshot.tree.n_children[here] == 0)
+    outside = out_of_tolerance(target, actual, is_idle=is_idle, tolerance=tolerance)
     return int((outside & (actual > target)).sum()), int((outside & (actual < target)).sum())
 
 

@@ -108,6 +108,10 @@ def _user(person: Person, *, at: datetime) -> User:
     return user
 
 
+# Usage of one person goes up and down: of three quarters of all users the usual tolerance would say over or under.
+_SETTINGS = {"tolerance": {"leaves": {"relative": 0.5, "points": 5}}}
+
+
 def _publish_first(grid: Grid, *, at: datetime, admin: Actor) -> Mount:
     """Empty, the first division, a mount, a cut after a round of allocations."""
     begin_at = at - timedelta(days=DAYS)
@@ -118,7 +122,7 @@ def _publish_first(grid: Grid, *, at: datetime, admin: Actor) -> Mount:
     earlier = [{**vo, "shares": _CUT[1]} if vo["name"] == _CUT[0] else vo for vo in first]
     publish_document(
         policy_slug=POLICY_SLUG,
-        document={"policy": POLICY_SLUG, "root": {**whole, "children": earlier}},
+        document={"policy": POLICY_SLUG, "settings": _SETTINGS, "root": {**whole, "children": earlier}},
         reason="Division agreed by the allocation committee.",
         at=begin_at + timedelta(minutes=10),
         actor=admin,

@@ -15,6 +15,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
+from apps.accounts.names.display_names import display_name
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, status_of
 from apps.dashboard.adjustments.forms import AdjustmentForm
@@ -126,7 +127,7 @@ def _line(line: AdjustmentLine, tree: TreeColumns, i: int, slug: str) -> Drawn:
         at=row.created_at,
         note=row.note,
         reason=row.reason,
-        author=row.author_name,
+        author=display_name(row.author_name),
         path=line.path,
         url=lines.entry_url(slug, row.entry_uid, line.entry_name) if at is not None else "",
         where=where,

@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
+from apps.accounts.names.display_names import display_name
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, Stale
 from apps.dashboard.allocations import presenters as allocation_lines
@@ -124,7 +125,7 @@ def _row(policy: str, each: Capacity) -> dict[str, Any]:
         "note": each.note,
         "first": day_words(each.starts_on, now),
         "last": day_words(each.ends_on, now) if each.ends_on else _("no end"),
-        "author": each.author_name,
+        "author": display_name(each.author_name),
         "is_over": each.ends_on is not None and each.ends_on < today(now),
         "url": reverse("dashboard:capacity", kwargs={"policy": policy, "capacity_id": each.pk}),
     }

@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
+from apps.accounts.names.display_names import display_name
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid
 from apps.dashboard.allocations import presenters as allocation_lines
@@ -181,7 +182,7 @@ def _promise(policy: str, each: Allocation) -> dict[str, Any]:
         "core_h": allocation_lines.core_h(each.core_h),
         "period": period_words(period_of(each)),
         "reason": each.reason,
-        "author": each.author_name,
+        "author": display_name(each.author_name),
         "is_over": each.ends_on < today(clock.now()),
         "url": reverse("dashboard:allocation", kwargs={"policy": policy, "allocation": each.uid}),
     }

@@ -20,7 +20,12 @@ from apps.dashboard.shell import lines as tree_lines
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.presentation import Balance
 from apps.policies.allocations.records import Period
-from apps.priorities.selectors.allocations.table import PACE_TOLERANCE, AllocationRow, AllocationTable
+from apps.priorities.selectors.allocations.table import (
+    PACE_TOLERANCE,
+    AllocationRow,
+    AllocationTable,
+    OnAllocations,
+)
 
 _BAR_WIDTH, _REACH = 110, 1.3
 _STATES = {"ahead": State.OVER, "behind": State.UNDER, "on": State.ON, "idle": State.IDLE, "not_begun": State.IDLE}
@@ -35,12 +40,14 @@ class AllocationLine:
     period: str
     ended: str  # "ended 30 Nov"
     promised: str
+    beyond: str  # "of 242,000 until 19 Feb 2027": what the period shows a part of
     share: str
     sub_allocated: str
     meter: Meter | None
     kept: str
     over: str
     expected: str
+    basis: str  # of what it is expected
     delivered: str
     bar: Bullet | None
     remaining: str
@@ -70,24 +77,34 @@ def draw_lines(table: AllocationTable) -> list[AllocationLine]:
 def draw_line(table: AllocationTable, row: AllocationRow) -> AllocationLine:
     own, out = row.allocated_core_h, row.sub_allocated_core_h
     url = tab_url(table.policy_slug, row.uid, row.name)
+    due = due_of(row)
     return AllocationLine(
         row=row,
         url=url,
         period=_period(table, row),
         ended=_ended(table, row),
         promised=core_h(own) if own is not None else "",
+        beyond=_beyond(row),
         sub_allocated=_sub_allocated(row),
         share=presentation.percent(row.share_of_parent) if row.share_of_parent is not None else "",
         meter=draw_meter(out / own) if own and out is not None and row.hands_out else None,
         kept=core_h(row.kept_core_h) if row.kept_core_h is not None and row.hands_out else "",
         over=_("%(n)s over-allocated") % {"n": core_h(row.over_core_h)} if row.over_core_h else "",
-        expected=core_h(row.expected_core_h) if row.expected_core_h is not None else "",
+        expected=core_h(due) if due is not None else "",
+        basis="" if due is None else _("of its allocation") if has_allocation(row) else _("of its shares"),
         delivered=core_h(row.delivered_core_h),
         bar=_bar(row),
         remaining=remaining_words(row),
         pace=pace_of(row),
         allocation_url=f"{url}?{query_of(table.period)}#promise" if row.may_give else "",
     )
+
+
+def _beyond(row: AllocationRow) -> str:
+    if row.beyond is None:
+        return ""
+    amount, last = row.beyond
+    return _("of %(n)s until %(day)s") % {"n": core_h(amount), "day": presentation.calendar_day(last.isoformat())}
 
 
 def _sub_allocated(row: AllocationRow) -> str:
@@ -115,8 +132,7 @@ def _ended(table: AllocationTable, row: AllocationRow) -> str:
 def _bar(row: AllocationRow) -> Bullet | None:
     """Delivered of the promise, or of what its shares come to; the tick is where an even pace would be."""
     whole = row.allocated_core_h or row.expected_whole_core_h
-    has_promise = row.allocated_core_h and row.parent_uid is not None
-    due = row.due_core_h if has_promise else row.expected_core_h
+    due = due_of(row)
     if not whole or row.delivered_core_h is None or due is None:
         return None
     drawn = bars.draw(
@@ -130,7 +146,16 @@ def _bar(row: AllocationRow) -> Bullet | None:
     return replace(drawn, track_width=round((_BAR_WIDTH - 2) / _REACH, 1))
 
 
-def pace_of(row: AllocationRow) -> Balance:
+def has_allocation(row: AllocationRow) -> bool:
+    return bool(row.allocated_core_h) and row.parent_uid is not None
+
+
+def due_of(row: AllocationRow) -> float | None:
+    """Core-hours by now on which its pace is based: of its allocation, else of its shares."""
+    return row.due_core_h if has_allocation(row) else row.expected_core_h
+
+
+def pace_of(row: AllocationRow | OnAllocations) -> Balance:
     """Ahead of an even pace, behind it, or on it."""
     if row.pace == "on":
         return Balance(State.ON, "", _("on pace"))
@@ -138,7 +163,7 @@ def pace_of(row: AllocationRow) -> Balance:
         return Balance(State.IDLE, "", _("no usage"))
     if row.pace == "not_begun":
         return Balance(State.IDLE, "", _("not begun"))
-    if row.suppressed:
+    if isinstance(row, AllocationRow) and row.suppressed:
         return presentation.not_shown()
     if row.pace == "unknown" or row.pace_part is None:
         return Balance(State.NO_DATA, "", _("no data") if row.delivered_core_h is None else _("no basis"))
@@ -215,8 +240,8 @@ def _too_much(table: AllocationTable) -> Verdict:
 
 
 def kpis(table: AllocationTable) -> list[dict[str, str]]:
-    """Four numbers of the group: what it has, what it handed out, what is due by now, what was delivered."""
-    group = table.group
+    """Four numbers of the group: what it has, what it allocated, what is due by now, what was delivered of that."""
+    group, on = table.group, table.on_allocations
     own, out, due = group.allocated_core_h, group.sub_allocated_core_h, group.due_core_h
     label = _("Allocated") if table.above else _("Capacity")
     note = _("core-h") if own is not None else _("not recorded")
@@ -224,9 +249,17 @@ def kpis(table: AllocationTable) -> list[dict[str, str]]:
     found = [
         {"label": f"{label}, {period_words(table.period)}", "value": core_h(own), "note": note},
         {"label": _("Sub-allocated"), "value": core_h(out), "note": out_note},
-        {"label": _("Expected to date"), "value": core_h(due), "note": _("core-h")},
-        {"label": _("Delivered"), "value": core_h(group.delivered_core_h), "note": _delivered_note(group)},
     ]
+    if on is None or (table.above and due is not None):
+        found.append({"label": _("Expected to date"), "value": core_h(due), "note": _("core-h")})
+        delivered = {"label": _("Delivered"), "value": core_h(group.delivered_core_h), "note": _delivered_note(group)}
+        return [*found, delivered]
+    pace = pace_of(on)
+    notes = [pace.text, _("%(n)s in total") % {"n": core_h(group.delivered_core_h)}]
+    found.append({"label": _("Expected of allocations"), "value": core_h(on.due_core_h), "note": _("core-h to date")})
+    found.append(
+        {"label": _("Delivered on allocations"), "value": core_h(on.delivered_core_h), "note": " · ".join(notes)}
+    )
     return found
 
 

@@ -116,6 +116,7 @@ def draw_line(
     frame: figure.Frame = figure.SMALL,
 ) -> PanelLine:
     member = found.members[row]
+    tolerance = tolerance.at(member.is_here and not member.n_children)
     shown = balance_of(found, row)
     reason = "" if found.told[row].any() else _("not shown: fewer than five active members")
     drawn = figure.draw(

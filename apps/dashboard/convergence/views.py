@@ -52,7 +52,7 @@ def kpis(found: Convergence) -> list[Kpi]:
     n_days = found.n_over
     last = ngettext("of the last day", "of the last %(n)s days", n_days) % {"n": presentation.count(n_days)}
     return [
-        Kpi(_("Mean deviation"), mean, _("pts, share-weighted")),
+        Kpi(_("Mean deviation"), mean, _("pts, share-weighted, %(days)s") % {"days": last}),
         Kpi(_("Time within tolerance"), presentation.percent(figures.inside, 0), last),
         Kpi(_("Half-life of the deviation"), *_half_time(found)),
         Kpi(_("Idle share redistributed"), presentation.percent(figures.idle_given), _given_of(found)),
@@ -205,6 +205,7 @@ def _context(request: HttpRequest, asked: Asked, found: Convergence) -> dict[str
         "asked": asked,
         "title": drawing.scope_words(found),
         "verdict": found.verdict,
+        "last_full": drawing.short_day(found.on[found.n_over - 1]) if found.n_over else "",
         "local_only": found.local_only,
         "origin": origins.origin_of(policy_slug=policy, uid=found.entry.uid, at=clock.now(), actor=actor_of(request)),
         "kpis": kpis(found),

@@ -338,7 +338,7 @@ def _typed_over(view: DraftView, data: QueryDict, asked: Asked) -> list[Operatio
         if node is None or not view.sees(node) or text == typed_value(view.row(node, position=(1, 1)), asked.mode):
             continue
         form = QueryDict(mutable=True)
-        form.update({"op": "set_shares", "entry": key[2:], "shares": text, "mode": asked.mode, "from": "siblings"})
+        form.update({"op": "set_shares", "entry": key[2:], "shares": text, "mode": asked.mode})
         try:
             found.append(read_operation(form))
         except Invalid as error:

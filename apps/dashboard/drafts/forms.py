@@ -30,14 +30,20 @@ def read_operation(data: QueryDict) -> Operation:
     return {"op": kind, **_READERS[kind](data)}
 
 
-def read_amount(text: str, *, mode: str = "", source: Any = "siblings") -> Any:
-    """A number, `inherit`, or a percentage of the parent: "25 %", or any number in the percent mode."""
+OWN = "own"
+
+
+def read_amount(text: str, *, mode: str = "", source: Any = OWN) -> Any:
+    """A number, `inherit`, or a percentage of the parent: "25 %", or any number in the percent mode.
+
+    source: who pays for a percentage; OWN: nobody, the entry's own shares change alone.
+    """
     plain = text.strip()
     if plain.endswith("%") or (mode == PERCENT and plain.lower() not in ("inherit", "parent")):
         value = read_shares(plain.removesuffix("%"))
         if value == "parent" or value > 100:
             raise ValidationError(_("A percentage goes from 0 to 100."), code="percent")
-        return {"percent": value, "from": source}
+        return {"percent": value} if source == OWN else {"percent": value, "from": source}
     return read_shares(plain)
 
 
@@ -56,7 +62,7 @@ def field_of(error: Invalid) -> str:
 
 
 def _set_shares(data: QueryDict) -> Operation:
-    source: Any = data.get("from", "siblings")
+    source: Any = data.get("from", OWN)
     if source == "chosen":
         source = data.getlist("giver")
         if not source:
@@ -175,9 +181,16 @@ def typed(settings: PolicySettings) -> dict[str, Any]:
         "fallback_factor": f"{settings.fallback_factor:.10g}",
         "tolerance_relative": f"{settings.tolerance['relative'] * 100:.10g}",
         "tolerance_points": f"{settings.tolerance['points']:.10g}",
+        **_typed_leaves(settings.tolerance.get("leaves")),
         "review_points": _or_nothing(settings.review["points"]),
         "review_users": _or_nothing(settings.review["users"]),
     }
+
+
+def _typed_leaves(leaves: Mapping[str, float] | None) -> dict[str, str]:
+    if not leaves:
+        return {"leaf_relative": "", "leaf_points": ""}
+    return {"leaf_relative": f"{leaves['relative'] * 100:.10g}", "leaf_points": f"{leaves['points']:.10g}"}
 
 
 def _or_nothing(limit: float | None) -> str:
@@ -203,6 +216,12 @@ def read_settings(data: Mapping[str, Any], base: PolicySettings) -> dict[str, An
         """Nothing is no limit."""
         return number(field) if str(data.get(field, "")).strip() else None
 
+    def leaves() -> dict[str, float] | None:
+        """Nothing: as groups; one of both: the other as groups."""
+        relative, points = limit("leaf_relative"), limit("leaf_points")
+        given = {"relative": None if relative is None else relative / 100, "points": points}
+        return {name: value for name, value in given.items() if value is not None} or None
+
     weights = {name: number(f"weight_{name}") for name in RESOURCES}
     wanted = {
         "metric": {
@@ -212,7 +231,11 @@ def read_settings(data: Mapping[str, Any], base: PolicySettings) -> dict[str, An
         },
         "approach": {scope: str(data.get(f"approach_{scope}", "")) for scope in ("local", "global")},
         "fallback_factor": number("fallback_factor"),
-        "tolerance": {"relative": number("tolerance_relative") / 100, "points": number("tolerance_points")},
+        "tolerance": {
+            "relative": number("tolerance_relative") / 100,
+            "points": number("tolerance_points"),
+            "leaves": leaves(),
+        },
         "review": {name: limit(f"review_{name}") for name in ("points", "users")},
     }
     if problems:

@@ -12,10 +12,11 @@ from django.http import HttpRequest, QueryDict
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from apps.accounts.names.display_names import display_name
 from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid
 from apps.dashboard.drafts import presenters as draft_words
-from apps.dashboard.drafts.presenters import PERCENT, SHARES, DraftLine, draw_draft, sum_words
+from apps.dashboard.drafts.presenters import PERCENT, SHARES, DraftLine, draw_draft, percent_value, sum_words
 from apps.dashboard.figures import bars
 from apps.dashboard.shell import lines
 from apps.dashboard.shell.requests import actor_of
@@ -228,7 +229,7 @@ def action_context(view: DraftView, node: Node, asked: Asked) -> dict[str, Any]:
         siblings = [each for each in view.siblings(node) if each.node.uid != node.uid]
         found["givers"] = [each for each in siblings if each.may_change and each.node.shares is not None]
         found["has_reserve"] = any(each.node.kind == "reserve" for each in siblings)
-        found["percent_now"] = "" if row.target is None else f"{row.target * 100:.6g}"
+        found["percent_now"] = "" if row.target is None else percent_value(row.target)
     if asked.action == "restore":
         gone = drafts.list_archived(view.draft, node.uid)
         found["gone"] = [each for each in gone if view.tree.get(each.uid) is None]
@@ -291,7 +292,7 @@ def neighbours(view: DraftView) -> list[str]:
         names = [node.name for node in shared if node is not None and view.sees(node)]
         if not names:
             continue
-        told = {"who": other.author_name, "entry": names[0], "title": draft_words.title_of(other)}
+        told = {"who": display_name(other.author_name), "entry": names[0], "title": draft_words.title_of(other)}
         text = (
             _("%(who)s is also changing %(entry)s in “%(title)s”.")
             if access.may_see(other)

@@ -119,7 +119,10 @@ def _plain_words(kind: str, name: str, operation: Mapping[str, Any]) -> str:
 def _shares(name: str, shares: Any, tree: DraftTree) -> str:
     if not isinstance(shares, Mapping):
         return _("%(name)s gets %(shares)s") % {"name": name, "shares": _amount(shares)}
-    source = shares.get("from", "siblings")
+    told = {"name": name, "percent": presentation.percent(float(shares["percent"]) / 100, 2)}
+    source = shares.get("from")
+    if source is None:
+        return _("%(name)s gets %(percent)s of its parent") % told
     if source == "siblings":
         giver = _("its siblings in proportion")
     elif source == "reserve":
@@ -128,8 +131,7 @@ def _shares(name: str, shares: Any, tree: DraftTree) -> str:
         giver = ", ".join(_name(uid, tree) for uid in source[:3])
         if len(source) > 3:
             giver = _("%(names)s and %(n)s more") % {"names": giver, "n": len(source) - 3}
-    told = {"name": name, "percent": presentation.percent(float(shares["percent"]) / 100, 2), "giver": giver}
-    return _("%(name)s gets %(percent)s of its parent, from %(giver)s") % told
+    return _("%(name)s gets %(percent)s of its parent, from %(giver)s") % {**told, "giver": giver}
 
 
 def _amount(shares: Any) -> str:
@@ -203,10 +205,15 @@ def draw_draft(
 
 
 def typed_value(row: DraftRow, mode: str) -> str:
-    """The text of the field: six significant digits, or *inherit*."""
+    """The text of the field: shares with six significant digits, percent with two decimals, or *inherit*."""
     if mode == PERCENT and row.node.shares is not None:
-        return "" if row.target is None else presentation.shares_short(float(f"{row.target * 100:.6g}"))
+        return "" if row.target is None else percent_value(row.target)
     return presentation.shares_short(row.node.shares)
+
+
+def percent_value(target: float) -> str:
+    """Two decimals; what is less than that keeps two digits."""
+    return presentation.shares_short(round(target * 100, 2) or float(f"{target * 100:.2g}"))
 
 
 def sum_words(rows: Iterable[DraftRow]) -> str:
@@ -221,7 +228,7 @@ def sum_words(rows: Iterable[DraftRow]) -> str:
 def _line(
     row: DraftRow, index: int, scales: dict[UUID | None, float], tolerance: Tolerance, mode: str, width: int
 ) -> DraftLine:
-    is_root = row.node.parent_uid is None
+    is_root, tolerance = row.node.parent_uid is None, tolerance.at(not row.n_children)
     moved = not is_root and _differs(row)
     bar = None
     if not is_root and row.target is not None:

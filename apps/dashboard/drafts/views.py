@@ -20,7 +20,7 @@ from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound
 from apps.dashboard.drafts import pages
 from apps.dashboard.drafts import presenters as draft_words
-from apps.dashboard.drafts.forms import message_of, read_amount
+from apps.dashboard.drafts.forms import OWN, message_of, read_amount
 from apps.dashboard.drafts.pages import Asked, draft_url
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.policies import services
@@ -167,7 +167,7 @@ def siblings(request: HttpRequest, change_set: int) -> HttpResponse:
     typed = request.GET.get("typed", "").strip()
     context: dict[str, Any] = {"typed": typed}
     if typed:
-        source: Any = request.GET.get("from", "siblings")
+        source: Any = request.GET.get("from", OWN)
         source = request.GET.getlist("giver") if source == "chosen" else source
         try:
             amount = read_amount(typed, mode=asked.mode, source=source)

@@ -37,6 +37,10 @@ class Tolerance:
 
     relative: float = 0.10
     floor: float = 0.005
+    leaves: Tolerance | None = None  # of entries without children, where it is their own
+
+    def at(self, is_leaf: bool) -> Tolerance:
+        return (is_leaf and self.leaves) or self
 
     def around(self, target: float) -> float:
         return max(self.relative * target, self.floor)

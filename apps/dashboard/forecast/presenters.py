@@ -44,6 +44,10 @@ class ForecastCard:
     share: str
     problem: str = ""
 
+    @property
+    def is_scenario(self) -> bool:
+        return bool(self.share) and not self.problem
+
 
 def card_of(found: Forecast, *, share: str = "", problem: str = "") -> ForecastCard | None:
     """None where there is nothing to tell."""
@@ -129,7 +133,7 @@ def outcome_of(tried: Tried) -> tuple[list[ChangeLine], str]:
         "present_usage": _("All others continue at the pace of their present usage."),
     }
     note = basis[tried.basis]
-    return lines, note if tried.now.is_exact else note + " " + _("Ranks are rounded to 5 for privacy.")
+    return lines, note if tried.then.is_exact else note + " " + _("Ranks are rounded to 5 for privacy.")
 
 
 def _rank(place: Place, of: int) -> str:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from uuid import UUID
 
 from django.forms import ValidationError
 from django.http import QueryDict
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from apps.dashboard.entry.forms import read_shares
 from apps.dashboard.shell import presentation
 from apps.policies.operations.dated_shares import former_shares, is_boost
+from apps.policies.operations.tree_edits import own_shares_for_percent
 from apps.policies.requests.group_division import Division, MemberTerms, NewMember, equal_terms
 from apps.policies.tree.columns import Node
 
@@ -54,9 +56,38 @@ class GroupInput:
 
     def division(self) -> Division:
         """What is wanted; what can't be read is told in `problems` and left as it is in force."""
+        self._resolve_percentages()
         terms = {uid: found for uid, row in self.members.items() if (found := self._terms(uid, row)) is not None}
         leaves = [uid for uid, row in self.members.items() if row.leaves]
         return Division(terms, joins=self._joins(), leaves=leaves)
+
+    def _resolve_percentages(self) -> None:
+        """A percentage becomes the shares that make it while the other members keep what is typed for them."""
+        typed = {uid: row for uid, row in self.members.items() if row.shares.endswith("%") and not row.leaves}
+        percents = {uid: _percent(row.shares) for uid, row in typed.items()}
+        stay = {uid: node for uid, node in self.nodes.items() if not self.member(uid).leaves}
+        known = {uid: percent for uid, percent in percents.items() if percent is not None}
+        others = sum(_number(self.member(uid).shares) for uid in stay if uid not in known)
+        whole = others / (1 - sum(known.values()) / 100) if sum(known.values()) < 100 else 0.0
+        inherits = next(
+            (node.name for uid, node in stay.items() if self.member(uid).shares == presentation.shares(None)), ""
+        )
+        for uid, row in typed.items():
+            if inherits:
+                text = _("%(name)s inherits its shares: enter shares, not percent.") % {"name": inherits}
+                self.refuse(f"shares-{uid}", text, "percent")
+                continue
+            if not whole or uid not in known:
+                problem = _("A percentage goes from 0 to 100.") if uid not in known else _NOTHING_LEFT
+                self.refuse(f"shares-{uid}", str(problem), "percent")
+                continue
+            siblings = [
+                replace(node, shares=known[each] / 100 * whole if each in known else _number(self.member(each).shares))
+                for each, node in stay.items()
+                if each != uid
+            ]
+            mine = replace(self.nodes[uid], shares=self.nodes[uid].shares or 0.0)
+            row.shares = presentation.shares(own_shares_for_percent(mine, siblings, known[uid]))
 
     def _terms(self, uid: UUID, row: MemberInput) -> MemberTerms | None:
         node = self.nodes[uid]
@@ -152,6 +183,25 @@ def read_number(text: str) -> int | None:
 def _shares(text: str) -> float | None:
     shares = read_shares(text)
     return None if isinstance(shares, str) else shares
+
+
+_NOTHING_LEFT = gettext_lazy("The others would get nothing. Enter less than 100 %.")
+
+
+def _percent(text: str) -> float | None:
+    try:
+        found = read_shares(text.removesuffix("%"))
+    except ValidationError:
+        return None
+    return None if isinstance(found, str) or found > 100 else float(found)
+
+
+def _number(text: str) -> float:
+    """0 for what can't be read, which is told at its own field, and for what inherits."""
+    try:
+        return _shares(text) or 0.0
+    except ValidationError:
+        return 0.0
 
 
 def _uid(text: str) -> UUID | None:

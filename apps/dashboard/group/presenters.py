@@ -64,6 +64,7 @@ def _line(row: MemberRow, typed: GroupInput, slug: str, scale: float, tolerance:
     mine, before = typed.member(entry.uid), untouched(node)
     is_edited = (mine.shares, mine.until, mine.leaves) != (before.shares, before.until, False)
     moved = _differ(entry.target, row.target_after)
+    tolerance = lines.tolerance_for(entry, tolerance)
     shown = _balance(row, tolerance)
     key, terms = _terms(row, mine)
     return MemberLine(

@@ -29,6 +29,8 @@ from apps.dashboard.requests.words import RequestCard, draw_request, group_url
 from apps.dashboard.shell import lines, origins, presentation
 from apps.dashboard.shell.published import say_published
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
+from apps.explain.my_priority import get_my_priority
+from apps.policies.access.scope import holds_a_role
 from apps.policies.changesets.conflicts import EditConflict
 from apps.policies.models import Comment, Policy
 from apps.policies.operations.apply import Operation
@@ -210,18 +212,25 @@ def _cursor(request: HttpRequest) -> str | None:
 # --- Views ------------------------------------------------------------------------------------------------------------
 @require_safe
 def my_group(request: HttpRequest) -> HttpResponse:
-    """To the first group that somebody leads; who leads none is told what this would be."""
+    """To the first group that somebody leads, else to the one of their first account; without both it says so."""
     led = list_led_groups(at=clock.now(), actor=actor_of(request))
     if led:
         return SeeOther(group_url(led[0].policy_slug, led[0].uid))
+    mine = [each for each in get_my_priority(actor=actor_of(request)) if len(each.walk) > 1]
+    wanted = [each for each in mine if each.policy_slug == request.GET.get("policy")]
+    if found := wanted or mine:
+        above = found[0].walk[-2]
+        return SeeOther(lines.entry_url(found[0].policy_slug, above.uid, above.name))
     return render(request, "dashboard/group/none.html", {"crumbs": [{"label": _("My group")}]})
 
 
 @require_safe
 def start(request: HttpRequest) -> HttpResponse:
-    """Where somebody begins: leads with their group, everybody else with the overview."""
-    led = list_led_groups(at=clock.now(), actor=actor_of(request))
-    return SeeOther(reverse("dashboard:my-group" if led else "dashboard:overview"))
+    """Where a person begins: leads with their group, users with their priority, all others with the overview."""
+    at, actor = clock.now(), actor_of(request)
+    if list_led_groups(at=at, actor=actor):
+        return SeeOther(reverse("dashboard:my-group"))
+    return SeeOther(reverse("dashboard:overview" if holds_a_role(at=at, actor=actor) else "dashboard:my-priority"))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

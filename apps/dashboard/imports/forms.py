@@ -46,7 +46,7 @@ class UploadForm(forms.Form):
             "max_length": _("The name is too long: at most 255 characters."),
         },
     )
-    source = forms.ChoiceField(label=_("Source"))
+    source = forms.ChoiceField(label=_("Source"), error_messages={"required": _("Choose a source")})
     new_source = forms.CharField(
         label=_("Name of the new source"),
         required=False,
@@ -66,7 +66,8 @@ class UploadForm(forms.Form):
 
     def __init__(self, *args: Any, sources: Choices, formats: Choices, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._choices("source").choices = [*sources, (NEW_SOURCE, _("A new source…"))]
+        first = [("", _("Choose a source"))] if len(sources) > 1 else []
+        self._choices("source").choices = [*first, *sources, (NEW_SOURCE, _("A new source…"))]
         self._choices("format").choices = formats
         for name in ("source", "format"):
             self.fields[name].widget.attrs["class"] = "input"

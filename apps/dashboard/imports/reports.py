@@ -31,6 +31,7 @@ _WORDS = {
     "memory_ignored": gettext_lazy("Implausible memory: set to 0"),
     "never_ran": gettext_lazy("Jobs that never ran"),
     "never_started": gettext_lazy("Jobs that never started"),
+    "no_processors": gettext_lazy("Jobs with 0 processors: no usage counts"),
     "other_events_skipped": gettext_lazy("Lines of other kinds, such as licences and reservations"),
     "processors_requested": gettext_lazy("Jobs counted by requested processors, as the allocated ones are unknown"),
     "processors_unknown": gettext_lazy("Jobs without a processor count: set to one, or one per node"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -36,6 +37,7 @@ from apps.dashboard.sources.presenters import (
 from apps.dashboard.sources.views import collecting_context
 from apps.figures import Figure
 from apps.figures.coverage import coverage_figure, read_days
+from apps.policies.changesets.change_sets import settings_of
 from apps.policies.selectors import list_policies
 from apps.priorities import selectors as priorities
 from apps.runs import services as runs
@@ -272,6 +274,8 @@ def _import_context(request: HttpRequest, usage_import: Import) -> dict[str, Any
         "size": size(usage_import.n_bytes),
         "undo": undo_report(usage_import),
         "n_unmapped": None if report.is_unfinished else priorities.count_unmapped_of_import(usage_import),
+        "map_url": _map_url(actor),
+        "window": _missed_window(usage_import, actor, now),
         "format": FORMATS[usage_import.format].label if usage_import.format in FORMATS else "",
         "noted": noted(usage_import.run.result.get("notes", {})),
     }
@@ -291,6 +295,23 @@ def _import_context(request: HttpRequest, usage_import: Import) -> dict[str, Any
         "per_page": REJECTED_PER_PAGE,
         "shown_words": presentation.count(len(shown)),
     }
+
+
+def _map_url(actor: Actor) -> str:
+    """Where an administrator maps accounts: in the first policy."""
+    policy = next(iter(list_policies(actor=actor)), None) if actor.is_admin else None
+    return "" if policy is None else reverse("dashboard:mappings", kwargs={"policy": policy.slug}) + "#unmapped"
+
+
+def _missed_window(usage_import: Import, actor: Actor, now: datetime) -> str:
+    """The longest usage window, in words, where all accepted records ended before it: they change no priority."""
+    if usage_import.last_end_at is None:
+        return ""
+    windows = [settings_of(policy, policy.head_number).window for policy in list_policies(actor=actor)]
+    lengths = [window["length_s"] for window in windows if window["length_s"] is not None]
+    if len(lengths) < len(windows) or not lengths or usage_import.last_end_at >= now - timedelta(seconds=max(lengths)):
+        return ""
+    return presentation.duration(max(lengths))
 
 
 def _rejected_rows(import_id: int, actor: Actor) -> Iterator[tuple[int, str, str, str]]:

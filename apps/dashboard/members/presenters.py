@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.accounts.names.account_ids import AccountKey
+from apps.accounts.names.display_names import display_name
 from apps.dashboard.shell import lines, presentation
 from apps.mapping.attachments import key_of
 from apps.policies.tree.terms import Members
@@ -41,7 +42,7 @@ def draw(page: MembersPage) -> dict[str, Any]:
                 "id": one.pk,
                 "name": name_of(key_of(one.account)),
                 "reason": one.reason,
-                "author": one.author_name,
+                "author": display_name(one.author_name),
                 "at": one.created_at,
                 "path": _("an archived entry") if (i := places[one.pk]) is None else tree.path(i),
             }

@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.accounts.actor import Actor
+from apps.accounts.names.display_names import display_name
 from apps.core import clock
 from apps.core.errors import DomainError, FieldProblem, Invalid, NotAllowed
 from apps.dashboard.notices.forms import PlaceForm, RuleForm
@@ -117,7 +118,7 @@ def draw_rule(line: RuleLine) -> dict[str, Any]:
         "may_change": line.may_change,
         "place": _place_words(place, line.path),
         "is_site": place == Place(),
-        "author": rule.author_name,
+        "author": display_name(rule.author_name),
         "changed_at": rule.changed_at,
     }
 

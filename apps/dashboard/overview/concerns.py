@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from apps.accounts.actor import Actor
+from apps.accounts.names.display_names import display_name
 from apps.dashboard.federation import presenters as federation_lines
 from apps.dashboard.figures.bars import State
 from apps.dashboard.group.presenters import long_day
@@ -203,7 +204,7 @@ def _decisions(inbox: Inbox) -> Iterator[Concern]:
         title = _("Review “%(title)s”") % {"title": _title(change_set)}
         n = len(change_set.operations)
         edits = ngettext("%(n)s edit by %(name)s", "%(n)s edits by %(name)s", n)
-        text = edits % {"n": n, "name": change_set.author_name}
+        text = edits % {"n": n, "name": display_name(change_set.author_name)}
         where = reverse("dashboard:change", kwargs={"change_set": change_set.pk})
         text = f"{change_set.policy.name}: {text}"
         yield Concern("review", "git-pull-request", title, text, where, _("Review"), "warn")
@@ -362,7 +363,7 @@ def _outside(drawn: list[Line]) -> Iterator[Concern]:
 
 
 def _by(change_sets: list[ChangeSet]) -> str:
-    names = list(dict.fromkeys(each.author_name for each in change_sets))
+    names = list(dict.fromkeys(display_name(each.author_name) for each in change_sets))
     return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
 
 

@@ -84,6 +84,7 @@ def _of_source(line: SourceLine, issues: DataIssues) -> list[Finding]:
         "too_late": _too_late,
         "changed": _changed,
         "vanished": _vanished,
+        "no_processors": _no_processors,
     }
     return [replace(one, key=key) for key, rule in rules.items() if (one := rule(line, issues)) is not None]
 
@@ -231,6 +232,17 @@ def _vanished(line: SourceLine, issues: DataIssues) -> Finding | None:
     return _finding(_INFO, line, text, _("Their accounting records will replace this."))
 
 
+def _no_processors(line: SourceLine, issues: DataIssues) -> Finding | None:
+    if not issues.n_no_processors:
+        return None
+    text = ngettext(
+        "%(n)s job ran with 0 processors: no usage counts.",
+        "%(n)s jobs ran with 0 processors: no usage counts.",
+        issues.n_no_processors,
+    ) % {"n": presentation.count(issues.n_no_processors)}
+    return _finding(_WARN, line, text, _("Check what its scheduler writes; send corrected records again."))
+
+
 def _finding(level: str, line: SourceLine, text: str, advice: str) -> Finding:
     url = reverse("dashboard:source", kwargs={"slug": line.source.slug})
     return Finding(level, line.source.name, text, advice, url)
@@ -268,6 +280,7 @@ def data_quality(request: HttpRequest) -> HttpResponse:
         "changed": quality.list_changed(since_at=since_at, limit=_LISTED, actor=actor),
         "n_changed": sum(one.changed[0] for one in issues.values()),
         "too_late": quality.list_too_late(since_at=since_at, limit=_LISTED, actor=actor),
+        "idle_jobs": quality.list_without_processors(since_at=since_at, limit=_LISTED, actor=actor),
         "reads_all": actor.is_admin,
         "now": now,
         "crumbs": [{"label": _("Data quality")}],

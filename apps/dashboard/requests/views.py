@@ -17,6 +17,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.actor import Actor
+from apps.accounts.names.display_names import display_name
 from apps.analytics.convergence.selectors import list_weeks
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotFound, Stale, status_of
@@ -166,7 +167,7 @@ def _edits(change_set: ChangeSet) -> str:
 
 def _waiting(change_set: ChangeSet) -> ChangeLine:
     """A change of somebody else, or one that was held when it was due."""
-    text = f"{change_set.author_name}, {change_set.policy.name}, {_edits(change_set)}"
+    text = f"{display_name(change_set.author_name)}, {change_set.policy.name}, {_edits(change_set)}"
     badge, css, state = _("review"), "warn", "review"
     if change_set.held_for:
         badge, text, state = _("held"), f"{text}. {change_set.held_for}", "held"
@@ -182,7 +183,7 @@ def _draft(change_set: ChangeSet, comment: Comment | None) -> ChangeLine:
     behind = head - change_set.base_number
     badge = ngettext("%(n)s revision behind", "%(n)s revisions behind", behind) % {"n": behind} if behind else ""
     if comment is not None and comment.author_name != change_set.author_name:
-        text = f"{text}. {comment.author_name}: “{comment.text}”"
+        text = f"{text}. {display_name(comment.author_name)}: “{comment.text}”"
     is_whole = is_document(change_set)
     url = review_url(change_set.pk) if is_whole else reverse("dashboard:draft", kwargs={"change_set": change_set.pk})
     text = f"{change_set.policy.name}, {text}"
@@ -215,7 +216,7 @@ def _sent(change_set: ChangeSet, comment: Comment | None, actor: Actor, at: date
     if change_set.held_for:
         badge, text, key = _("held"), f"{text}. {change_set.held_for}", "held"
     elif comment is not None:
-        text = f"{text}. {comment.author_name}: “{comment.text}”"
+        text = f"{text}. {display_name(comment.author_name)}: “{comment.text}”"
     url = review_url(change_set.pk)
     if is_request and change_set.asks_entry_uid is not None:
         url = reverse("dashboard:group", kwargs={"policy": change_set.policy.slug, "uid": change_set.asks_entry_uid})
@@ -235,7 +236,7 @@ def _asked_title(change_set: ChangeSet, actor: Actor, at: datetime) -> str:
 def _scheduled(change_set: ChangeSet) -> ChangeLine:
     at = change_set.effective_at or change_set.updated_at
     text = _("%(name)s, %(policy)s, %(edits)s. Checked again then.") % {
-        "name": change_set.author_name,
+        "name": display_name(change_set.author_name),
         "policy": change_set.policy.name,
         "edits": _edits(change_set),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +13,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.accounts.names.display_names import display_name
 from apps.analytics.review import LeafLine, ReviewPage, TargetLine, get_review_page, shown_targets
 from apps.core import clock
 from apps.dashboard.figures import dumbbell, moves
@@ -162,7 +164,7 @@ def tab_context(page: ReviewPage, tab: str, *, show_all: bool = False, on: str =
     build = {"diff": _diff, "effect": _effect, "checks": _checks, "discussion": _discussion}[tab]
     change_set = page.review.change_set
     n_marked = sum(check.state != "ok" for check in page.checks)
-    counts = {"diff": len(page.edits), "checks": n_marked, "discussion": change_set.comments.count()}
+    counts = {"diff": page.n_edits, "checks": n_marked, "discussion": change_set.comments.count()}
     names = {"diff": _("Changes"), "effect": _("Effect"), "checks": _("Checks"), "discussion": _("Discussion")}
     tabs = [
         {
@@ -210,34 +212,43 @@ def kpis(page: ReviewPage) -> list[dict[str, str]]:
     shift = ngettext("and %(n)s target changed indirectly", "and %(n)s targets changed indirectly", shifting) % {
         "n": presentation.count(shifting)
     }
-    of = _("of %(name)s") % {"name": presentation.count(page.n_leaves)}
     found = [
-        {"label": _("Edits"), "value": presentation.count(len(page.edits)), "note": shift},
-        {"label": _("Leaves affected"), "value": presentation.count(page.n_people), "note": of},
+        {"key": "edits", "label": _("Edits"), "value": presentation.count(page.n_edits), "note": shift},
+        _rank_changes(page),
     ]
     gains = max(page.targets, key=lambda line: line.change, default=None)
     loses = min(page.targets, key=lambda line: line.change, default=None)
     if gains is not None and gains.change > 0:
-        found.append(_extreme(_("Largest gain"), gains))
+        found.append(_extreme("gain", _("Largest gain"), gains))
     if loses is not None and loses.change < 0:
-        found.append(_extreme(_("Largest loss"), loses))
+        found.append(_extreme("loss", _("Largest loss"), loses))
     if page.review.is_open and page.effect.as_of is not None:
         note = _("usage, rev %(n)s") % {"n": page.effect.head_number}
         at = presentation.clock_time(page.effect.as_of, page.now)
-        found.append({"label": _("Simulated on"), "value": at, "note": note})
+        found.append({"key": "simulated", "label": _("Simulated on"), "value": at, "note": note})
     return found
+
+
+def _rank_changes(page: ReviewPage) -> dict[str, str]:
+    """As the bars of the effect count them; targets where no ranks are known."""
+    ranks = page.n_rank_changes if page.review.is_open else None
+    label = _("Leaves whose target changes") if ranks is None else _("Rank changes")
+    n, of = (page.n_people, page.n_leaves) if ranks is None else ranks
+    note = _("of %(name)s") % {"name": presentation.count(of)}
+    key = "targets" if ranks is None else "ranks"
+    return {"key": key, "label": label, "value": presentation.count(n), "note": note}
 
 
 def approvals(page: ReviewPage) -> list[dict[str, Any]]:
     """Who has said yes, and whether it still counts."""
     standing = {approval.pk for approval in second_persons(page.review.change_set, page.now)}
     rows = page.review.change_set.approvals.order_by("pk")
-    return [{"name": row.user_name, "at": row.created_at, "counts": row.pk in standing} for row in rows]
+    return [{"name": display_name(row.user_name), "at": row.created_at, "counts": row.pk in standing} for row in rows]
 
 
-def _extreme(label: str, line: TargetLine) -> dict[str, str]:
+def _extreme(key: str, label: str, line: TargetLine) -> dict[str, str]:
     value = presentation.change(line.old or 0.0, line.new or 0.0)
-    return {"label": label, "value": value, "note": _("pts %(name)s") % {"name": line.name}}
+    return {"key": key, "label": label, "value": value, "note": _("pts %(name)s") % {"name": line.name}}
 
 
 def _diff(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
@@ -253,15 +264,15 @@ def _diff(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
         "outside": page.outside if page.outside.n_entries or page.outside.n_edits else None,
         "outside_points": presentation.change(0.0, page.outside.points),
         "groups": _groups(effective),
+        "n_diluted": sum(line.change < 0 for line in effective),
     }
 
 
 def _groups(effective: Sequence[TargetLine]) -> str:
-    """How many siblings shift in which group: 9 below /physics."""
-    counts: dict[str, int] = {}
-    for line in effective:
-        counts[line.above] = counts.get(line.above, 0) + 1
-    told = [_("%(n)s below %(path)s") % {"n": presentation.count(n), "path": path} for path, n in counts.items()]
+    """How many siblings lose or gain in which group: 9 diluted below /physics."""
+    counts = Counter((line.above or "/", line.change < 0) for line in effective)
+    text = {True: _("%(n)s diluted below %(path)s"), False: _("%(n)s enlarged below %(path)s")}
+    told = [text[falls] % {"n": presentation.count(n), "path": path} for (path, falls), n in counts.items()]
     return ", ".join(told[:3]) + ("…" if len(told) > 3 else "")
 
 

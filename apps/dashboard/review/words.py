@@ -71,7 +71,8 @@ class EditLine:
 
 def edit_lines(page: ReviewPage) -> list[EditLine]:
     """Of the edits that the reader may see."""
-    return [line for edit in page.edits if not edit.is_hidden for line in _lines(page, edit)]
+    stated = [each for edit in page.edits for each in (edit, *page.rewritten.get(edit.index, ()))]
+    return [line for edit in stated if not edit.is_hidden for line in _lines(page, edit)]
 
 
 def sentence_of(page: ReviewPage, index: int) -> str:
@@ -142,7 +143,9 @@ def key_of(operation: Mapping[str, Any]) -> str:
         return op
     if not isinstance(shares, Mapping):
         return "pass_shares_on"
-    source = shares.get("from", "siblings")
+    source = shares.get("from")
+    if source is None:
+        return "set_percent"
     return f"take_from_{source if isinstance(source, str) else 'chosen'}"
 
 
@@ -192,7 +195,7 @@ def _sides(page: ReviewPage, edit: StatedEdit) -> tuple[str, str]:
     if op == "adjust_usage" or before is None or after is None:
         return "", ""
     told: dict[str, Callable[[Any], str]] = {
-        "set_shares": lambda node: presentation.shares(node.shares),
+        "set_shares": lambda node: presentation.shares_short(node.shares),
         "rename": lambda node: str(node.name),
         "move": lambda node: _name(page, node.parent_uid),
         "set_scope": lambda node: node.scope or _("as above"),
@@ -250,19 +253,17 @@ def _shares(page: ReviewPage, name: str, shares: Any) -> str:
         if not isinstance(shares, int | float):
             return _("%(name)s inherits its parent’s shares") % {"name": name}
         return _("%(name)s gets %(shares)s") % {"name": name, "shares": amount(float(shares))}
-    source = shares.get("from", "siblings")
+    told = {"name": name, "percent": presentation.percent(float(shares["percent"]) / 100, 2)}
+    source = shares.get("from")
+    if source is None:
+        return _("%(name)s gets %(percent)s of its parent") % told
     if isinstance(source, str):
         giver = _("the reserve") if source == "reserve" else _("its siblings in proportion")
     else:
         names = [_name(page, UUID(str(uid))) for uid in source[:3]]
         more = len(source) - len(names)
         giver = ", ".join(names) + (" " + _("and %(n)s more") % {"n": more} if more else "")
-    percent = presentation.percent(float(shares["percent"]) / 100, 2)
-    return _("%(name)s gets %(percent)s of its group, from %(giver)s") % {
-        "name": name,
-        "percent": percent,
-        "giver": giver,
-    }
+    return _("%(name)s gets %(percent)s of its parent, from %(giver)s") % {**told, "giver": giver}
 
 
 def _adjusted(name: str, operation: Mapping[str, Any]) -> str:
@@ -283,7 +284,7 @@ def amount(shares: float | None, is_there: bool = True) -> str:
         return _("none")
     if shares is None:
         return presentation.shares(None)
-    return ngettext("%(n)s share", "%(n)s shares", 1 if shares == 1 else 2) % {"n": presentation.shares(shares)}
+    return ngettext("%(n)s share", "%(n)s shares", 1 if shares == 1 else 2) % {"n": presentation.shares_short(shares)}
 
 
 def date_words(dates: Mapping[str, Any] | None) -> str:

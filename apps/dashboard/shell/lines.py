@@ -206,7 +206,13 @@ def name_slug(name: str) -> str:
 
 def tolerance_of(settings: PolicySettings) -> Tolerance:
     stated = settings.tolerance
-    return Tolerance(float(stated["relative"]), float(stated["points"]) / 100)
+    leaves = stated.get("leaves")
+    own = Tolerance(float(leaves["relative"]), float(leaves["points"]) / 100) if leaves else None
+    return Tolerance(float(stated["relative"]), float(stated["points"]) / 100, own)
+
+
+def tolerance_for(entry: EntryRow, tolerance: Tolerance) -> Tolerance:
+    return tolerance.at(not entry.n_children and not entry.hidden_children)
 
 
 def values(entry: EntryRow, of: str) -> tuple[float | None, float | None]:
@@ -239,13 +245,13 @@ def draw_lines(
     lines = []
     for index, entry in enumerate(entries, start=first_index):
         actual, target = values(entry, of)
-        is_root = entry.parent_uid is None
-        shown = None if is_root or target is None else _balance(entry, actual, target, of, tolerance)
+        band, is_root = tolerance_for(entry, tolerance), entry.parent_uid is None
+        shown = None if is_root or target is None else _balance(entry, actual, target, of, band)
         maximum = bars.against_target(target or 0) if against_target else scales.get(entry.parent_uid, 1.0)
         bar = None
         if shown is not None:
             bar = bars.draw(
-                actual=actual, target=target, maximum=maximum, state=shown.state, width=width, tolerance=tolerance
+                actual=actual, target=target, maximum=maximum, state=shown.state, width=width, tolerance=band
             )
         lines.append(
             Line(
@@ -257,11 +263,11 @@ def draw_lines(
                 balance=shown,
                 bar=bar,
                 numbers=(actual, target),
-                tolerance=tolerance,
+                tolerance=band,
                 trend=trends.get(entry.uid),
                 origin=origins.get(entry.uid),
                 scope=badge_of(entry),
-                own=own_number(entry.columns, own_column, algorithm, tolerance),
+                own=own_number(entry.columns, own_column, algorithm, band),
             )
         )
     return lines
@@ -327,7 +333,9 @@ def bar_label(actual: float | None, target: float | None, tolerance: Tolerance) 
 def balance_of(entry: EntryRow, tolerance: Tolerance, of: str = OF_PARENT) -> Balance | None:
     """How one entry stands; None for the root and where there is no target."""
     actual, target = values(entry, of)
-    return None if entry.parent_uid is None or target is None else _balance(entry, actual, target, of, tolerance)
+    if entry.parent_uid is None or target is None:
+        return None
+    return _balance(entry, actual, target, of, tolerance_for(entry, tolerance))
 
 
 def _balance(entry: EntryRow, actual: float | None, target: float, of: str, tolerance: Tolerance) -> Balance:

@@ -27,6 +27,7 @@ from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.federation.grid.peers import count_alarming, may_federate
 from apps.notices.selectors import count_unread
 from apps.policies import selectors as policies
+from apps.policies.access.scope import holds_a_role
 from apps.policies.models import Policy
 from apps.policies.requests.group_division import leads_any
 from apps.policies.requests.inbox import count_waiting
@@ -206,6 +207,8 @@ class Shell:
             return self._sections()
 
     def _sections(self) -> list[Section]:
+        if self.is_plain_user:
+            return [Section("", self._of_a_user())]
         first = [
             self._item(_("Overview"), "layout-dashboard", "overview"),
             self._item(_("My priority"), "user-star", "my-priority"),
@@ -264,6 +267,19 @@ class Shell:
         sections.append(Section(_("Operate"), [self._item(_("Audit"), "history", "audit")]))
         return sections
 
+    def _of_a_user(self) -> list[Item]:
+        """Who holds no role anywhere: the five pages that answer for their own work."""
+        first = [self._item(_("My priority"), "user-star", "my-priority")]
+        notices = replace(self._item(_("Notices"), "bell", *_OF_NOTICES), count=self.n_notices, counted=_("unread"))
+        if self.policy is None:
+            return [*first, notices]
+        here, policy = self._is_at("charges", "charge"), {"policy": self.policy.slug}
+        jobs = Item(_("My jobs"), reverse("dashboard:charges", kwargs=policy), "server-2", current=here)
+        group = self._item(_("My group"), "users-group", "my-group")
+        group = replace(group, url=f"{group.url}?policy={self.policy.slug}")
+        tree = Item(_("Policy tree"), self.policy.url, "list-tree", current=self._is_at("policy", "icicle", "entry"))
+        return [*first, jobs, group, tree, notices]
+
     def _accounts(self) -> list[Item]:
         """For those who may read names somewhere; the page decides."""
         if not self.policy or not (self.leads or actor_of(self._request).is_admin):
@@ -282,6 +298,13 @@ class Shell:
             return []
         item = self._item(_("Federation"), "world-share", *_OF_THE_FEDERATION)
         return [replace(item, count=n, alert=n > 0, counted=ngettext("needs attention", "need attention", n))]
+
+    @cached_property
+    def is_plain_user(self) -> bool:
+        try:
+            return not holds_a_role(at=clock.now(), actor=actor_of(self._request))
+        except (DomainError, DatabaseError):
+            return False
 
     @cached_property
     def leads(self) -> bool:

@@ -14,6 +14,7 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from apps.accounts.names.display_names import display_name
 from apps.core import clock
 from apps.dashboard.decay import words as aging_words
 from apps.dashboard.figures.bars import Bullet, State
@@ -60,6 +61,12 @@ def asset(name: str) -> str:
         return static(name)
     except ValueError:  # no manifest, or none that names it
         return f"{settings.STATIC_URL}{name}"
+
+
+@register.filter
+def person(username: str) -> str:
+    """The display name of who did something: the same on every page."""
+    return display_name(username)
 
 
 @register.filter

@@ -117,6 +117,13 @@ def held_by(user: User, at: datetime) -> list[Held]:
     return [held for held in rows if held.expires_at is None or held.expires_at > at]
 
 
+def holds_a_role(*, at: datetime, actor: Actor) -> bool:
+    """Whether this person administers, or a role was granted to them or a group of theirs: asked for on every page."""
+    if rules_all(actor):
+        return True
+    return actor.user is not None and any(held.people != EVERYBODY for held in held_by(actor.user, at))
+
+
 def _read_held(user: User) -> list[Held]:
     """Raw SQL: every request runs it, and Django takes longer to write the query than PostgreSQL to answer it."""
     with connection.cursor() as cursor:

@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.accounts.actor import Actor
+from apps.accounts.names.display_names import display_name
 from apps.core.errors import Invalid
 from apps.policies.access.scope import Verb
 from apps.policies.changesets.change_sets import AccountMoves
@@ -173,7 +174,9 @@ def _delegation(review: Review) -> Check:
     if refusal is None:
         return Check("delegation", "ok", _("Within the author’s rights"))
     people = review.people_who_may(Verb.PUBLISH)
-    text = _("%(author)s may request this, but not publish it.") % {"author": review.change_set.author_name}
+    text = _("%(author)s may request this, but not publish it.") % {
+        "author": display_name(review.change_set.author_name)
+    }
     remedy = _("A manager above must publish it.")
     if people:
         remedy = _("Can be published by: %(names)s.") % {"names": _people(people)}

@@ -34,9 +34,10 @@ from apps.policies.operations.whole_trees import document_outcome, is_document
 from apps.policies.publishing.size_guard import Proposed, Size, measure
 from apps.policies.selectors import get_change_set, list_change_sets
 from apps.policies.settings import PolicySettings
-from apps.policies.tree.columns import FIELDS, TreeColumns
+from apps.policies.tree.columns import FIELDS, Node, TreeColumns
 from apps.policies.tree.revision_diff import TargetMoves, target_moves
 from apps.policies.tree.stored import load_archived, load_tree
+from apps.policies.tree.working_tree import Changes
 
 # --- Effects ----------------------------------------------------------------------------------------------------------
 _MOST = 200
@@ -180,6 +181,29 @@ class Review:
     def changed_settings(self) -> list[str]:
         before, after = self.settings.to_json(), self.wanted.to_json()
         return [part for part in after if before[part] != after[part]]
+
+    @cached_property
+    def rewritten_siblings(self) -> dict[int, list[Node]]:
+        """Entries whose shares an operation writes because they pay for a percentage, by its index.
+
+        One that another operation names is listed there alone.
+        """
+        changes: Changes = {} if self.outcome is None else self.outcome.changes
+        operations = self.change_set.operations
+        listed, found = {str(each.get("entry")) for each in operations}, {}
+        for index, operation in enumerate(operations):
+            shares = operation.get("shares")
+            if operation["op"] != "set_shares" or not isinstance(shares, dict) or "from" not in shares:
+                continue
+            edited = changes.get(UUID(str(operation["entry"])), (None, None))[1]
+            found[index] = [
+                after
+                for before, after in changes.values()
+                if edited and before and after and after.parent_uid == edited.parent_uid
+                if after.shares != before.shares and str(after.uid) not in listed
+            ]
+            listed |= {str(each.uid) for each in found[index]}
+        return found
 
     @cached_property
     def moves(self) -> TargetMoves:

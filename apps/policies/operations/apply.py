@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from apps.core.errors import FieldProblem, Invalid, TooLarge
 from apps.policies.operations.tree_edits import (
@@ -21,6 +22,7 @@ from apps.policies.operations.tree_edits import (
     Touch,
     Unguarded,
     narrow_reach,
+    own_shares_for_percent,
     read_adjustment,
     record_reach,
     shares_for_percent,
@@ -131,12 +133,36 @@ def _number(value: object) -> object:
 
 
 def _set_percent(edit: Edit, node: Node, wanted: Mapping[str, Any]) -> Operation:
+    """`from` says whose shares pay; without it the entry's own shares change alone, and its siblings are diluted."""
     if set(wanted) - {"percent", "from"} or "percent" not in wanted:
-        raise edit.refusal("shares", 'must be {"percent": …, "from": "siblings", "reserve" or a list of siblings}')
+        message = 'must be {"percent": …} or {"percent": …, "from": "siblings", "reserve" or a list of siblings}'
+        raise edit.refusal("shares", message)
     assert node.parent_uid is not None, "the root was refused"  # noqa: S101 - an invariant, not input
     siblings = [child for child in edit.tree.children(node.parent_uid) if child.uid != node.uid]
-    source = wanted.get("from", "siblings")
-    resolved: object = source
+    resolved: object = None
+    after: Mapping[UUID, float | None]
+    try:
+        if "from" not in wanted:
+            own = clean_shares(own_shares_for_percent(node, siblings, wanted["percent"]))
+            after = {node.uid: own}
+        else:
+            resolved, givers = _givers(edit, siblings, wanted["from"])
+            after = shares_for_percent(node, siblings, givers, wanted["percent"])
+    except ValueError as error:
+        raise edit.refusal("shares.percent", str(error)) from None
+    edit.touch(node.parent_uid, "children")
+    for each in [node, *siblings]:
+        edit.touch(each.uid, "shares")  # the percentage depends on all of them
+        if each.uid in after:
+            if each is not node and resolved != "siblings":
+                edit.guard.may_change(edit.tree, each, edit.index, edit.verb)
+            edit.tree.replace(each, shares=after[each.uid])
+    return {"percent": wanted["percent"]} | ({"from": resolved} if "from" in wanted else {})
+
+
+def _givers(edit: Edit, siblings: Sequence[Node], source: object) -> tuple[object, list[Node]]:
+    """`from` with siblings by uid, and the siblings that pay."""
+    resolved = source
     if source == "siblings":
         givers = [child for child in siblings if not child.locked and child.shares is not None]
     elif source == RESERVE:
@@ -151,18 +177,7 @@ def _set_percent(edit: Edit, node: Node, wanted: Mapping[str, Any]) -> Operation
         resolved = [str(child.uid) for child in givers]
     else:
         raise edit.refusal("shares.from", 'must be "siblings", "reserve" or a list of siblings')
-    try:
-        after = shares_for_percent(node, siblings, givers, wanted["percent"])
-    except ValueError as error:
-        raise edit.refusal("shares.percent", str(error)) from None
-    edit.touch(node.parent_uid, "children")
-    for each in [node, *siblings]:
-        edit.touch(each.uid, "shares")  # the percentage depends on all of them
-        if each.uid in after:
-            if each is not node and source != "siblings":
-                edit.guard.may_change(edit.tree, each, edit.index, edit.verb)
-            edit.tree.replace(each, shares=after[each.uid])
-    return {"percent": wanted["percent"], "from": resolved}
+    return resolved, givers
 
 
 def _add(edit: Edit, operation: Mapping[str, Any]) -> Operation:

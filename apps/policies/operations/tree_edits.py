@@ -2,7 +2,8 @@
 
 Corrections of usage are read, checked, and written back as JSON. The reach of a membership rule is recorded at publish,
 from the rights of the publisher: it moves accounts from entries below its reach, and unmapped accounts (see
-`priorities.mapping`). Percent: one entry gets p % of its parent, others pay or gain, the group's sum stays.
+`priorities.mapping`). Percent: one entry gets p % of its parent: its
+shares change alone, or others pay and the sum stays.
 """
 
 from __future__ import annotations
@@ -140,6 +141,38 @@ def _is_below(reach: str, top: str, tree: WorkingTree) -> bool:
 
 # --- Percent ----------------------------------------------------------------------------------------------------------
 _DIGITS = 12  # significant digits of a scaled number: 60, not 60.00000000000001
+_DECIMALS = 2  # of the shares that a percentage comes to; more only where these would miss it
+
+
+def own_shares_for_percent(node: Node, siblings: Sequence[Node], percent: object) -> float:
+    """Shares with which `node` has that percentage of its group while its siblings keep theirs.
+
+    w = p · S / (1 − p), S the sum of the siblings' shares; two decimals, or as many as it takes for the target to be
+    the percentage to the decimals that it was given with (one at least). Raises ValueError saying what to do instead.
+    """
+    wanted = _percentage(percent) / 100
+    _require_shares_of_all(node, siblings)
+    others = math.fsum(each.shares or 0.0 for each in siblings)
+    if others <= 0:
+        raise ValueError("its siblings have no shares, so it has 100 % whatever its number; give one of them a number")
+    if wanted == 1:
+        raise ValueError("100 % isn't possible while its siblings have shares: enter less, or take from them")
+    exact = wanted * others / (1 - wanted)
+    written = f"{100 * wanted:.10g}".partition(".")[2]
+    within = 0.5 * 10.0 ** -(2 + min(max(len(written), 1), 4))
+    for decimals in range(_DECIMALS, 16):
+        shares = round(exact, decimals)
+        if (shares > 0 or not wanted) and abs(shares / (shares + others) - wanted) < within:
+            return shares
+    return _rounded(exact)
+
+
+def _require_shares_of_all(node: Node, siblings: Sequence[Node]) -> None:
+    if node.shares is None:
+        raise ValueError("the entry passes its parent's shares on; give it a number first")
+    inheriting = [each.name for each in siblings if each.shares is None]
+    if inheriting:
+        raise ValueError(f"{inheriting[0]!r} beside it passes shares on, so percentages of the group mean nothing")
 
 
 def shares_for_percent(
@@ -151,21 +184,18 @@ def shares_for_percent(
     Entries that are neither keep their number. Raises ValueError saying what to do instead.
     """
     wanted = _percentage(percent)
-    if node.shares is None:
-        raise ValueError("the entry passes its parent's shares on; give it a number first")
-    inheriting = [each.name for each in siblings if each.shares is None]
-    if inheriting:
-        raise ValueError(f"{inheriting[0]!r} beside it passes shares on, so percentages of the group mean nothing")
+    _require_shares_of_all(node, siblings)
+    own = node.shares or 0.0
     total = math.fsum(each.shares or 0.0 for each in [node, *siblings])
     if total <= 0:
         raise ValueError("all shares here are 0; give numbers first")
     new = _rounded(wanted / 100 * total)
-    if new == node.shares:
+    if new == own:
         return {}
     pot = math.fsum(giver.shares or 0.0 for giver in givers)
-    left = pot - (new - node.shares)
+    left = pot - (new - own)
     if left < -1e-9 * total:
-        most = 100 * (node.shares + pot) / total
+        most = 100 * (own + pot) / total
         raise ValueError(f"those who pay have too little: at most {most:.6g} % is possible")
     if pot <= 0:
         raise ValueError("those who would gain have no shares to scale; give one of them a number first")

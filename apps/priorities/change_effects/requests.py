@@ -14,7 +14,7 @@ from apps.policies.models import ChangeSet, Revision
 from apps.policies.operations.apply import Operation, work_out
 from apps.policies.requests.inbox import OPEN, target_of
 from apps.policies.requests.share_requests import RequestState, Wish, offer_of, state_of_request, wish_of
-from apps.policies.settings import PolicySettings
+from apps.policies.settings import PolicySettings, tolerance_at
 from apps.policies.tree.columns import TreeColumns
 from apps.priorities.change_effects.ranks import simulate_change_set
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
@@ -146,5 +146,5 @@ def _state(view: PolicyView, i: int | None, row: EntryRow | None, target: float 
         actual=row.actual,
         has_usage=row.has_usage,
         has_demand=at >= 0 and bool(view.snapshot.values.has_demand[at]),
-        tolerance=view.settings.tolerance,
+        tolerance=tolerance_at(view.settings.tolerance, not view.tree.n_children[i]),
     )

@@ -21,7 +21,7 @@ from apps.mapping.versions import version_number_at
 from apps.policies.access.scope import Visibility, visible_entries
 from apps.policies.models import Policy, Revision
 from apps.policies.selectors import get_policy, get_revision
-from apps.policies.settings import PolicySettings
+from apps.policies.settings import PolicySettings, tolerance_at, tolerances_of
 from apps.policies.tree.columns import SCOPES
 from apps.policies.tree.stored import TreeColumns, load_tree
 from apps.priorities.models import Snapshot
@@ -180,7 +180,8 @@ class PolicyView:
         there = place[here]
         target, actual = self.target[0][here], values.actual[there]
         is_idle = (values.usage[there] == 0) & ~values.has_demand[there] & (target > 0)
-        return int(out_of_tolerance(target, actual, is_idle=is_idle, tolerance=self.settings.tolerance).sum())
+        tolerance = tolerances_of(self.settings.tolerance, self.tree.n_children[here] == 0)
+        return int(out_of_tolerance(target, actual, is_idle=is_idle, tolerance=tolerance).sum())
 
     def _numbers(self, i: int) -> dict[str, Any]:
         """Everything computed about an entry; None and `unknown` where there is no snapshot of it."""
@@ -225,7 +226,7 @@ class PolicyView:
                 actual=actual,
                 has_usage=usage > 0,
                 has_demand=bool(values.has_demand[at]),
-                tolerance=self.settings.tolerance,
+                tolerance=tolerance_at(self.settings.tolerance, not self.tree.n_children[i]),
             )
         return found
 

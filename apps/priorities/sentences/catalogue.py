@@ -195,6 +195,40 @@ FORECASTS = {
 }
 
 
+SCENARIO = "scenario."  # before the key of a forecast whose pace is supposed
+SCENARIOS = {
+    "forecast.scenario": _("Scenario: %(name)s takes %(share)s of the usage of %(parent)s."),
+    "scenario.forecast.recovers": _(
+        "If %(name)s takes %(share)s of the usage of %(parent)s, it is back on target in about %(in_s)s "
+        "(%(soonest_s)s to %(latest_s)s)."
+    ),
+    "scenario.forecast.recovers_about": _(
+        "If %(name)s takes %(share)s of the usage of %(parent)s, it is back on target in about %(in_s)s."
+    ),
+    "scenario.forecast.recovers_or_not": _(
+        "If %(name)s takes %(share)s of the usage of %(parent)s, it is back on target in about %(in_s)s, in "
+        "%(soonest_s)s at the earliest. If %(parent)s stays as quiet as on its quietest days, it takes more than "
+        "%(horizon_s)s or never happens."
+    ),
+    "scenario.forecast.gives_way": _(
+        "If %(name)s takes %(share)s of the usage of %(parent)s, it reaches its target in about %(in_s)s "
+        "(%(soonest_s)s to %(latest_s)s)."
+    ),
+    "scenario.forecast.gives_way_about": _(
+        "If %(name)s takes %(share)s of the usage of %(parent)s, it reaches its target in about %(in_s)s."
+    ),
+    "scenario.forecast.not_at_this_pace": _(
+        "If %(name)s takes %(share)s of the usage of %(parent)s, it stays over its target of %(target)s."
+    ),
+    "scenario.forecast.stays_under": _(
+        "If %(name)s takes %(share)s of the usage of %(parent)s, it stays under its target of %(target)s."
+    ),
+    "scenario.forecast.not_within_horizon": _(
+        "If %(name)s takes %(share)s of the usage of %(parent)s, it doesn’t return to its target within %(horizon_s)s."
+    ),
+}
+
+
 # --- The past ---------------------------------------------------------------------------------------------------------
 PAST = {
     "past.none": _("No stored numbers for that time: targets only."),
@@ -226,5 +260,6 @@ TEXTS: Mapping[str, Any] = {
     **walk.EFFECTS,
     **AUDIENCE,
     **FORECASTS,
+    **SCENARIOS,
     **PAST,
 }

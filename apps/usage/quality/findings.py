@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from django.db import connection
-from django.db.models import Count, F, Max, Sum
+from django.db.models import Count, F, Max, QuerySet, Sum
 
 from apps.accounts.actor import Actor
 from apps.core.errors import NotAllowed
@@ -69,6 +69,7 @@ class DataIssues:
 
     changed, too_late: how many, and core-seconds (of changes: the sum of differences); None for who may not read all
     usage, because they are often one person's. n_unreported: of the vanished jobs, those whose accounting is overdue.
+    n_no_processors: jobs that ran with none.
     """
 
     received: Received
@@ -78,6 +79,7 @@ class DataIssues:
     n_held: int
     n_vanished: int
     n_unreported: int = 0
+    n_no_processors: int = 0
 
 
 def look_at(
@@ -91,6 +93,7 @@ def look_at(
     too_late = count_too_late(since_at=since_at, actor=actor)
     held = count_held(actor=actor)
     vanished = count_vanished(since_at=since_at, actor=actor)
+    idle = count_without_processors(since_at=since_at, actor=actor)
     return {
         source.slug: DataIssues(
             received=received.get(source.pk, Received()),
@@ -100,6 +103,7 @@ def look_at(
             n_held=held.get(source.slug, 0),
             n_vanished=vanished.get(source.slug, 0),
             n_unreported=_count_unreported(source, since_at, at),
+            n_no_processors=idle.get(source.slug, 0),
         )
         for source in sources
     }
@@ -218,6 +222,25 @@ def count_vanished(*, since_at: datetime, actor: Actor) -> dict[str, int]:
             [since_at],
         )
         return dict(cursor.fetchall())
+
+
+def _without_processors(since_at: datetime) -> QuerySet[Record]:
+    ran = Record.objects.filter(state=Record.State.FINISHED, end_at__gte=since_at, end_at__gt=F("start_at"))
+    return ran.filter(cpus=0, gpus=0, is_charge=False, source__archived_at=None)
+
+
+def count_without_processors(*, since_at: datetime, actor: Actor) -> dict[str, int]:
+    """By source: jobs that ran with 0 processors and GPUs, so that no usage counts."""
+    _require_sight(actor)
+    return dict(_without_processors(since_at).values_list("source__slug").annotate(n=Count("id")))
+
+
+def list_without_processors(*, since_at: datetime, limit: int = 100, actor: Actor) -> list[Record]:
+    """The newest first; for who may read all usage."""
+    if not may_read_all(actor):
+        return []
+    found = _without_processors(since_at).select_related("source", "account").order_by("-end_at", "-pk")
+    return list(found[: min(limit, MOST_LISTED)])
 
 
 def _count_unreported(source: Source, since_at: datetime, at: datetime) -> int:

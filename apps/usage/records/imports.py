@@ -159,11 +159,19 @@ def _import_piece(
     fault_point("usage.import.after_ingest")
     rejections = sorted([*parsed.rejections, *counts.rejections], key=lambda one: one.line)
     _keep_rejections(usage_import, rejections, tally.numbers["rejected"])
-    tally.add(counts, parsed)
+    tally.add(counts, parsed, _accepted(batch, usage_import.source, at))
     held.cursor = tally.as_cursor() if dry is None else {}  # a dry run, and a check, begin anew after a crash
     held.counts = dict(tally.numbers)
     held.progress_done = max(held.progress_done, tally.read_before + parsed.offset)
     held.save(update_fields=["cursor", "counts", "progress_done"])
+
+
+def _accepted(batch: RecordBatch, source: Source, at: datetime) -> RecordBatch:
+    """Without records ahead of our clock, and finished ones from before the source was sealed."""
+    kept, _rejections = without_ahead(batch, source, at)
+    if source.sealed_before_at is None:
+        return kept
+    return kept.take((kept.state != FINISHED) | (kept.end_us >= microseconds(source.sealed_before_at)))
 
 
 def _keep_rejections(usage_import: Import, rejections: list[Rejection], n_before: int) -> None:
@@ -209,7 +217,7 @@ def preview(source: Source, stored: uploads.Stored, format_name: str, *, at: dat
             counts = dry.judge(parsed.batch, at)
             found = sorted([*parsed.rejections, *counts.rejections], key=lambda one: one.line)
             rejections += found[: MOST_REJECTED_KEPT - len(rejections)]
-            tally.add(counts, parsed)
+            tally.add(counts, parsed, _accepted(parsed.batch, source, at))
     return Preview(tally.result(), rejections)
 
 
@@ -218,6 +226,9 @@ def _waited_for(at: datetime) -> list[str]:
     unfinished = Q(run__state__in=(Run.State.QUEUED, Run.State.RUNNING))
     confirmable = Q(dry_run=True, run__finished_at__gte=at - uploads.KEPT)
     return list(Import.objects.filter(unfinished | confirmable).values_list("stored_path", flat=True))
+
+
+NO_PROCESSORS = "no_processors"  # a note beside those of readers
 
 
 class Tally:
@@ -236,7 +247,7 @@ class Tally:
         self.last_us: int | None = cursor.get("last_us")
         self.changed_from_us: int | None = cursor.get("changed_from_us")
 
-    def add(self, counts: Counts, parsed: Parsed) -> None:
+    def add(self, counts: Counts, parsed: Parsed, accepted: RecordBatch) -> None:
         self.resume = parsed.resume
         for name, n in counts.as_dict().items():
             self.numbers[name] += n
@@ -249,10 +260,14 @@ class Tally:
         self.core_s += counts.core_s
         self.changed_from_us = earlier(self.changed_from_us, counts.changed_from_us)
         self.accounts |= counts.account_ids or {parsed.batch.people[n] for n in np.unique(parsed.batch.who).tolist()}
-        self._see(parsed.batch)
+        self._see(accepted)
 
     def _see(self, batch: RecordBatch) -> None:
+        """The period of accepted records, and those that count nothing because they name no processors."""
         ended = batch.state == FINISHED
+        idle = ended & (batch.cpus == 0) & (batch.gpus == 0) & (batch.end_us > batch.start_us) & ~batch.is_charge
+        if idle.any():
+            self.notes[NO_PROCESSORS] = self.notes.get(NO_PROCESSORS, 0) + int(idle.sum())
         if ended.any():
             first, last = int(batch.start_us[ended].min()), int(batch.end_us[ended].max())
             self.first_us = first if self.first_us is None else min(first, self.first_us)

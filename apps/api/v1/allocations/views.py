@@ -139,12 +139,22 @@ class AllocationRowSerializer(serializers.Serializer[Any]):
     sub_allocated_core_h = serializers.FloatField(allow_null=True)
     kept_core_h = serializers.FloatField(allow_null=True)
     over_committed_core_h = serializers.FloatField(source="over_core_h", allow_null=True)
-    expected_core_h = serializers.FloatField(allow_null=True, help_text="Target × capacity × time, by now")
+    expected_core_h = serializers.FloatField(
+        allow_null=True, help_text="Target × capacity × time since it joined, by now"
+    )
     due_core_h = serializers.FloatField(allow_null=True, help_text="The allocation spread evenly over its days, by now")
     delivered_core_h = serializers.FloatField(allow_null=True, help_text="Raw usage, by now")
     remaining_core_h = serializers.FloatField(allow_null=True)
     pace = serializers.ChoiceField(_PACES)
     suppressed = serializers.BooleanField(help_text="The delivery is hidden: you see sums only here")
+
+
+class OnAllocationsSerializer(serializers.Serializer[Any]):
+    """Of the topmost entries below the group that have an allocation, on the days of these."""
+
+    due_core_h = serializers.FloatField()
+    delivered_core_h = serializers.FloatField()
+    pace = serializers.ChoiceField(_PACES)
 
 
 class AllocationTableSerializer(serializers.Serializer[Any]):
@@ -154,6 +164,9 @@ class AllocationTableSerializer(serializers.Serializer[Any]):
     as_of = UtcTimeField(source="now")
     capacity_core_h = serializers.FloatField(allow_null=True)
     unmapped_core_h = serializers.FloatField(allow_null=True)
+    on_allocations = OnAllocationsSerializer(
+        allow_null=True, help_text="null: no allocations, no usage, or not for the caller to know"
+    )
     group = AllocationRowSerializer()
     results = AllocationRowSerializer(many=True, source="rows")
     next = serializers.CharField(source="next_cursor", allow_null=True)

@@ -308,6 +308,7 @@ class QualitySerializer(serializers.Serializer[Any]):
     too_late_core_s = serializers.FloatField(allow_null=True, help_text="null: for who reads all usage alone")
     held = serializers.IntegerField(help_text="Stretches of hours that another source brought too")
     vanished = serializers.IntegerField(help_text="Running jobs that were closed because they were no longer listed")
+    no_processors = serializers.IntegerField(help_text="Jobs that ran with 0 processors, so that no usage counts")
     skew_s = serializers.FloatField(allow_null=True, help_text="How far its newest end lay ahead of our clock")
 
 
@@ -337,4 +338,5 @@ def _counts(issues: quality.DataIssues) -> dict[str, Any]:
         "too_late_core_s": issues.too_late[1],
         "held": issues.n_held,
         "vanished": issues.n_vanished,
+        "no_processors": issues.n_no_processors,
     }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import date, datetime
 from functools import cached_property
 from typing import Literal
 from uuid import UUID
@@ -18,6 +18,7 @@ from apps.policies.allocations.records import HOUR, Period, uncovered
 from apps.policies.allocations.services import allocations_of, givable, period_of
 from apps.policies.allocations.summary import AllocationSums, add_up, allocated_in
 from apps.policies.models import Allocation, Capacity
+from apps.policies.selectors import entries_joined
 from apps.policies.tree.terms import Dates
 from apps.priorities.delivered_usage import Delivered, load_delivered
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
@@ -36,7 +37,8 @@ class AllocationRow:
     allocated: to the entry itself. share_of_parent: its part of the parent's allocation. sub_allocated: to its
     children; reserved: the rest of its own; over: sub-allocated beyond its own. expected: by now, what its present
     shares yield at the stated capacity. due: by now, its allocation spread evenly over its days. delivered: by now,
-    raw usage of it and all below, on the days of its allocation (of the whole period where it has none).
+    raw usage of it and all below. Expected and delivered are of the days of its allocation; where it has none, of the
+    period, from the instant on at which it joined the policy.
     """
 
     uid: UUID
@@ -47,6 +49,7 @@ class AllocationRow:
     level: int  # 0 for a child of the group that the table is about
     days: Period | None  # first to last day of its allocations, as far as they overlap the period
     n_allocations: int
+    beyond: tuple[float, date] | None  # of allocations that go on outside the period: all core-hours, and the last day
     allocated_core_h: float | None
     share_of_parent: float | None
     sub_allocated_core_h: float | None
@@ -64,6 +67,19 @@ class AllocationRow:
     may_give: bool
     sees_all_children: bool  # without it allocations aren't converted to shares
     suppressed: bool = False  # delivered, and what follows from it, is hidden from this reader
+
+
+@dataclass(frozen=True, slots=True)
+class OnAllocations:
+    """Like with like: what is due by now of all allocations below a group, and what those entries were delivered.
+
+    Of the topmost entries below it that have an allocation, on the days of these.
+    """
+
+    due_core_h: float
+    delivered_core_h: float
+    pace: Pace
+    pace_part: float | None
 
 
 @dataclass(frozen=True)
@@ -85,6 +101,7 @@ class AllocationTable:
     capacities: list[Capacity]
     uncovered: list[Period]  # days of the period for which no capacity is stated
     has_usage: bool
+    on_allocations: OnAllocations | None
     unmapped_core_h: float | None  # for who sees everything
     n_of_archived: int  # allocations to archived entries, for readers of the whole tree
     may_state_capacity: bool
@@ -108,12 +125,11 @@ def get_allocation_table(
     entries = list(listed_entries(sums, group))
     start = offset(cursor)
     shown = entries[start : None if limit is None else start + limit]
-    used = load_delivered(
-        policy=view.policy,
-        tree=view.tree,
-        entries=[group, *(i for i, _ in shown)],
-        edges=sums.edges([group, *(i for i, _ in shown)]),
-    )
+    topmost = list(_topmost_allocated(sums, group))
+    wanted = sorted({group, *topmost, *(i for i, _ in shown)})
+    uids = [view.tree.uuid(i) for i in wanted if i not in sums.days]
+    sums.joined.update(entries_joined(policy=view.policy, uids=uids))
+    used = load_delivered(policy=view.policy, tree=view.tree, entries=wanted, edges=sums.edges(wanted))
     rows = [_row(sums, used, i, level) for i, level in shown]
     top = _row(sums, used, group, -1)
     sees_all = view.visibility.all_visible
@@ -134,6 +150,7 @@ def get_allocation_table(
         capacities=sums.capacities,
         uncovered=sums.uncovered,
         has_usage=used.has_any,
+        on_allocations=_on_allocations(sums, used, group, topmost),
         unmapped_core_h=float(used.unmapped.sum()) / _SECONDS if sees_all else None,
         n_of_archived=sums.n_of_archived if sees_all else 0,
         may_state_capacity=may_state(policy=view.policy, tree=view.tree, at=view.now, actor=actor),
@@ -164,6 +181,7 @@ class TableSums:
     zone: ZoneInfo
     allocations: list[Allocation]
     capacities: list[Capacity]
+    joined: dict[UUID, datetime] = field(default_factory=dict)  # of entries that joined after the first revision
 
     @cached_property
     def capacity_core_h(self) -> float | None:
@@ -197,6 +215,13 @@ class TableSums:
                 found.setdefault(i, []).append(shared)
         return found
 
+    def beyond(self, i: int) -> tuple[float, date] | None:
+        uid = self.view.tree.uuid(i)
+        found = [each for each in self.allocations if each.entry_uid == uid and period_of(each).overlap(self.period)]
+        if all(period_of(each).overlap(self.period) == period_of(each) for each in found):
+            return None
+        return sum(each.core_h for each in found), max(each.ends_on for each in found)
+
     @cached_property
     def may_give(self) -> Callable[[int], bool]:
         return givable(policy=self.view.policy, tree=self.view.tree, at=self.view.now, actor=self.view.actor)
@@ -226,20 +251,28 @@ class TableSums:
         return sorted({min(edge, self.view.now) for each in stretches for edge in each})
 
     def told_for(self, i: int) -> _Told:
-        """The period of an entry's numbers; one for all entries without an allocation."""
+        """The period of an entry's numbers; one for all entries without an allocation that joined together."""
+        since = None if i in self.days else self.joined.get(self.view.tree.uuid(i))
         stretches = self._usual if i not in self.days else tuple(self.stretches(i))
-        found = self._told.get(stretches)
+        key = (since, *stretches)
+        found = self._told.get(key)
         if found is None:
             capacity = by_now = None
             if self.capacity_core_h is not None:
-                capacity = sum(self.capacity_in(each) for each in stretches)
-                by_now = sum(self.capacity_in(each, until=self.view.now) for each in stretches)
-            instants = tuple(each.instants(self.zone) for each in stretches)
-            found = self._told[stretches] = _Told(instants, capacity, by_now or 0.0)
+                before = [min(since or self.view.now, end) for _start, end in self._instants(stretches)]
+                missed = [self.capacity_in(each, until=at) for each, at in zip(stretches, before, strict=True)]
+                less = sum(missed) if since is not None else 0.0
+                capacity = sum(self.capacity_in(each) for each in stretches) - less
+                by_now = sum(self.capacity_in(each, until=self.view.now) for each in stretches) - less
+            instants = tuple((max(start, since or start), end) for start, end in self._instants(stretches))
+            found = self._told[key] = _Told(instants, capacity, max(by_now or 0.0, 0.0))
         return found
 
+    def _instants(self, stretches: Sequence[Period]) -> list[tuple[datetime, datetime]]:
+        return [each.instants(self.zone) for each in stretches]
+
     @cached_property
-    def _told(self) -> dict[tuple[Period, ...], _Told]:
+    def _told(self) -> dict[tuple[datetime | Period | None, ...], _Told]:
         return {}
 
     @cached_property
@@ -263,6 +296,30 @@ def listed_entries(sums: TableSums, group: int) -> Iterator[tuple[int, int]]:
         if whole.hands_out[i]:
             below = (j for j in reversed(tree.children(i)) if mask[j])
             waiting += [(j, level + 1) for j in below if whole.is_allocated[j]]
+
+
+def _topmost_allocated(sums: TableSums, group: int) -> Iterator[int]:
+    """Entries below a group with an allocation of their own, none of them below another."""
+    tree, whole = sums.view.tree, sums.whole
+    waiting = list(tree.children(group))
+    while waiting:
+        i = waiting.pop()
+        if i in sums.days:
+            yield i
+        elif whole.hands_out[i]:
+            waiting += tree.children(i)
+
+
+def _on_allocations(sums: TableSums, used: Delivered, group: int, topmost: Sequence[int]) -> OnAllocations | None:
+    """None without usage or allocations, and for a reader who doesn't see all of these entries by name."""
+    sees = sums.view.visibility
+    if not topmost or not used.has_any or not (sees.outright & sees.mask)[[group, *topmost]].all():
+        return None
+    due = sum(_known(sums.by_now.own[i]) or 0.0 for i in topmost)
+    told = [(i, each) for i in topmost for each in sums.told_for(i).instants]
+    delivered = sum(used.between(i, *each) for i, each in told) / _SECONDS
+    begun = any(each[0] < sums.view.now for _i, each in told)
+    return OnAllocations(due, delivered, *_pace(due, delivered, begun=begun))
 
 
 def _row(sums: TableSums, used: Delivered, i: int, level: int) -> AllocationRow:
@@ -295,6 +352,7 @@ def _row(sums: TableSums, used: Delivered, i: int, level: int) -> AllocationRow:
         level=level,
         days=Period(min(days).starts_on, max(each.ends_on for each in days)) if days else None,
         n_allocations=len(days or ()),
+        beyond=sums.beyond(i) if days else None,
         allocated_core_h=own,
         share_of_parent=own / has_above if own is not None and has_above else None,
         sub_allocated_core_h=None if hidden else float(whole.sub_allocated[i]),

@@ -22,7 +22,7 @@ from apps.policies.operations.apply import Operation, apply
 from apps.policies.operations.dated_shares import former_shares, is_boost
 from apps.policies.requests.group_division import Members
 from apps.policies.requests.inbox import Decider
-from apps.policies.settings import PolicySettings
+from apps.policies.settings import PolicySettings, tolerance_at
 from apps.policies.tree.columns import Node
 from apps.policies.tree.stored import TreeColumns
 from apps.policies.tree.terms import Dates
@@ -186,7 +186,7 @@ def _state(view: PolicyView, row: EntryRow, target: float | None) -> State:
         actual=row.actual,
         has_usage=row.has_usage,
         has_demand=has_demand,
-        tolerance=view.settings.tolerance,
+        tolerance=tolerance_at(view.settings.tolerance, at is not None and not view.tree.n_children[at]),
     )
 
 
