@@ -1,0 +1,7 @@
+"""Goals: which change brings an entry to its target by a date, and who gives for it."""
+
+from __future__ import annotations
+
+from apps.analytics.goals.records import LEVERS, Goal, Lever, Option, Solution
+
+__all__ = ["LEVERS", "Goal", "Lever", "Option", "Solution"]
