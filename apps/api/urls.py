@@ -16,6 +16,7 @@ from apps.api.v1.changesets import reviews as changeset_reviews
 from apps.api.v1.changesets import views as changesets
 from apps.api.v1.convergence import views as convergence
 from apps.api.v1.federation import urls as federation_routes
+from apps.api.v1.goals import views as goals
 from apps.api.v1.mapping import rules as mappings
 from apps.api.v1.my_priority import forecasts
 from apps.api.v1.my_priority import views as me
@@ -40,6 +41,7 @@ urlpatterns = [
     path("me", me.MeView.as_view(), name="me"),
     path(f"{_POLICY}/forecast", forecasts.ForecastView.as_view(), name="forecast"),
     path(f"{_POLICY}/what-if", forecasts.WhatIfView.as_view(), name="what-if"),
+    path(f"{_POLICY}/goal", goals.GoalView.as_view(), name="goal"),
     path(f"{_POLICY}/sam-case", jobs.SamCaseView.as_view(), name="sam-case"),
     path("me/forecast", forecasts.MyForecastView.as_view(), name="me-forecast"),
     path(f"{_POLICY}/window/figures/decay", figures.DecayFigureView.as_view(), name="decay-figure"),

@@ -16,6 +16,7 @@ from apps.dashboard.drafts import urls as draft_urls
 from apps.dashboard.entry import views as entry
 from apps.dashboard.federation import urls as federation_urls
 from apps.dashboard.forecast import urls as forecast_urls
+from apps.dashboard.goals import urls as goal_urls
 from apps.dashboard.grid import urls as grid_urls
 from apps.dashboard.group import urls as group_urls
 from apps.dashboard.history import urls as history_urls
@@ -159,6 +160,6 @@ urlpatterns += draft_urls.urlpatterns + review_urls.urlpatterns + group_urls.url
 urlpatterns = notice_urls.urlpatterns + urlpatterns  # before the page of an entry, which takes any name
 urlpatterns += allocation_urls.urlpatterns + mapping_urls.urlpatterns + charge_urls.urlpatterns
 urlpatterns += convergence_urls.urlpatterns
-urlpatterns += forecast_urls.urlpatterns
+urlpatterns += forecast_urls.urlpatterns + goal_urls.urlpatterns
 urlpatterns += federation_urls.urlpatterns + grid_urls.urlpatterns
 urlpatterns += search_urls.urlpatterns

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from apps.analytics.goals.records import LEVERS, Goal, Lever, Option, Solution
+from apps.analytics.goals.records import LEVERS, Goal, Lever, Moved, Option, Solution
 
-__all__ = ["LEVERS", "Goal", "Lever", "Option", "Solution"]
+__all__ = ["LEVERS", "Goal", "Lever", "Moved", "Option", "Solution"]

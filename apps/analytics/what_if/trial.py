@@ -43,6 +43,7 @@ __all__ = [
     "Place",
     "Supposition",
     "Tried",
+    "count_computation",
     "read_asked",
     "try_out",
     "try_out_mine",
@@ -170,7 +171,7 @@ def try_out(
     chosen = [i for i in entries if i and (entry_uid is None or snapshot.tree.uuid(i) == entry_uid)]
     if not chosen:
         raise NotFound("There is no such account in this policy.")
-    _count(actor)
+    count_computation(actor)
     forecast = forecast_of(policy, snapshot, chosen[0], account, told)
     with needing_the_algorithm():
         return _tried(policy, snapshot, chosen[0], asked, forecast, is_exact=bool(told.all()))
@@ -186,7 +187,7 @@ def try_out_mine(*, policy_slug: str, entry_uid: UUID, asked: Supposition, actor
     raise NotFound("There is no such account in this policy.")
 
 
-def _count(actor: Actor) -> None:
+def count_computation(actor: Actor) -> None:
     """Limit computations a minute over all users: each covers the whole tree."""
     key = f"what-if:{actor.user.pk if actor.user is not None else 0}"
     cache.add(key, 0, 60)

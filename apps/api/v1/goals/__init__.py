@@ -1,0 +1,1 @@
+"""Goals: which change brings an entry to its target by a date."""

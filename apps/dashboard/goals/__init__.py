@@ -1,0 +1,1 @@
+"""Goals of an entry: which change brings it to its target by a day."""
