@@ -1147,6 +1147,14 @@ ROWS = [
     Row("search/_results", "/search/_results?last=grid:{bob}", "302 200 200 200 200 200 302 302 302 302 302",
         word='/bob/"', readers="pia admin dora", headers=HTMX),
     Row("keys/", "/keys/", "303 303 303 303 303 303 303 303 303 303 303", "post", {"keys": "off"}),
+    # --- Goals: a day that is over is refused to those who see the entry; others get what doesn't exist
+    Row(POLICY + "/goal", "/api/v1/policies/grid/goal?entry={bob}&by=2036-01-01",
+        "401 404 404 400 404 400 403 400 404 401 401", besides="dora 400"),
+    Row("policy/<slug:policy>/goal/<uuid:uid>/", "/policy/grid/goal/{bob}/",
+        "302 404 404 200 404 200 302 302 302 302 302", word="bob", readers="pia admin dora", besides="dora 200"),
+    Row("policy/<slug:policy>/goal/<uuid:uid>/", "/policy/grid/goal/{bob}/?by=2001-01-01",
+        "302 404 404 422 404 422 302 302 302 302 302", "post", {"by": "2001-01-01", "lever": "shares"},
+        besides="dora 422"),
 ]  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from apps.api.instants import UtcTimeField
 from apps.api.v1.shapes import asked, entry_uid
 from apps.api.views import APIView
 from apps.core import clock
+from apps.priorities.selectors.rows import open_view
 
 
 class GoalFilterSerializer(serializers.Serializer[Any]):
@@ -109,6 +110,7 @@ class GoalView(APIView):
         """Which shares, refund or half-life bring an entry to its target by a day; by the projection."""
         given = asked(GoalFilterSerializer, request)
         entry = entry_uid(request, policy, given.pop("entry"))
+        open_view(policy_slug=policy, actor=actor_of(request)).require(entry)  # before it is said what is wrong
         goal = read_goal(given, entry=entry, today=timezone.localtime(clock.now()).date())
         found = get_solution(policy_slug=policy, goal=goal, actor=actor_of(request))
         return Response(solution_json(policy, found))

@@ -1,0 +1,31 @@
+"""A goal in a browser: asked on an entry's page, answered with options, one of them taken over as a draft."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from playwright.sync_api import expect
+
+from apps.policies.models import ChangeSet
+from tests.browser.conftest import Open
+from tests.dashboard.grid import SLUG, Grid
+
+
+def test_a_goal_becomes_a_draft(grid: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    page = window.go(f"/policy/{SLUG}/n/{grid.uid('/biomed')}/biomed/")
+    window.follow("a:has-text('Goal')")
+    page.fill("#id_by", (grid.at + timedelta(days=7)).date().isoformat())
+    page.fill("#id_most_lost", "0")
+    window.follow("form[method=get] button[type=submit]")
+    expect(page.locator("#solution")).to_have_attribute("data-possible", "no")
+    page.fill("#id_most_lost", "30")
+    window.follow("form[method=get] button[type=submit]")
+    expect(page.locator("#solution")).to_have_attribute("data-possible", "yes")
+    assert page.locator("[data-testid=option]").count() >= 2
+    window.follow("[data-lever=shares] button")
+    draft = ChangeSet.objects.get(state=ChangeSet.State.DRAFT)
+    assert page.url.endswith(f"/changes/{draft.pk}/edit/")
+    (operation,) = draft.operations
+    assert operation["entry"] == str(grid.uid("/biomed"))
