@@ -110,6 +110,7 @@ INSTALLED_APPS = [
     "apps.analytics",
     "apps.onboarding",
     "apps.notices",
+    "apps.packs",
     "apps.dashboard",
     "apps.api",
     "apps.cli",

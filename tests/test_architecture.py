@@ -31,6 +31,7 @@ LAYERS = [
     "analytics",
     "onboarding",
     "notices",
+    "packs",
     ("dashboard", "api", "cli"),
 ]
 LONGEST_FILE = 430

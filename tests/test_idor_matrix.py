@@ -72,6 +72,7 @@ SOURCE = "usage/sources/<slug:slug>/"
 EDIT = "changes/<int:change_set>/edit"
 GROUP = "policy/<slug:policy>/group/<uuid:uid>"
 STATEMENTS = "policy/<slug:policy>/n/<uuid:uid>/<slug:name>/statements"
+PACK = "policy/<slug:policy>/pack/<uuid:uid>/"
 WEBHOOK = "notices/webhooks/<int:webhook>/"
 MOUNT = "federation/mounts/<int:mount>/"
 ANSWER = "inbox/<int:change_set>"
@@ -1147,6 +1148,20 @@ ROWS = [
     Row("search/_results", "/search/_results?last=grid:{bob}", "302 200 200 200 200 200 302 302 302 302 302",
         word='/bob/"', readers="pia admin dora", headers=HTMX),
     Row("keys/", "/keys/", "303 303 303 303 303 303 303 303 303 303 303", "post", {"keys": "off"}),
+    # --- Committee packs: as statements; links for who may publish; what a link shows needs no sign-in
+    Row(PACK, "/policy/grid/pack/{physics}/", "302 404 403 200 404 200 302 302 302 302 302", "post",
+        {"step": "share", "days": "3", "from": "2026-11", "to": "2026-11"}, besides="vera 403 dora 403"),
+    Row(POLICY + "/pack", "/api/v1/policies/grid/pack?entry={physics}&from=2026-11&to=2026-11",
+        "401 404 200 200 404 200 403 200 404 401 401", word='"/physics"', readers="alice pia admin reader vera dora",
+        besides="vera 200 dora 200"),
+    Row(PACK, "/policy/grid/pack/{physics}/?from=2026-11&to=2026-11", "302 404 200 200 404 200 302 302 302 302 302",
+        word="/physics", readers="alice pia admin vera dora", besides="vera 200 dora 200"),
+    Row(PACK + "pack.<str:form>", "/policy/grid/pack/{physics}/pack.json?from=2026-11&to=2026-11",
+        "302 404 200 200 404 200 302 302 302 302 302", word="/physics", readers="alice pia admin vera dora",
+        besides="vera 200 dora 200"),
+    Row("shared/packs/<str:token>/", "/shared/packs/nothing/", "404 404 404 404 404 404 404 404 404 404 404"),
+    Row("shared/packs/<str:token>/pack.<str:form>", "/shared/packs/nothing/pack.pdf",
+        "404 404 404 404 404 404 404 404 404 404 404"),
     # --- Goals: a day that is over is refused to those who see the entry; others get what doesn't exist
     Row(POLICY + "/goal", "/api/v1/policies/grid/goal?entry={bob}&by=2036-01-01",
         "401 404 404 400 404 400 403 400 404 401 401", besides="dora 400"),

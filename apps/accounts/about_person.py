@@ -94,6 +94,7 @@ SECTIONS: Mapping[str, Section] = {
     "notices.watch": _section("entries that they watch", "policy__slug entry_uid begins_at ends_at"),
     "notices.preference": _section("their mail settings", "interval hour muted statements_since"),
     "notices.mail": _section("mail to them; texts are not kept", "period state attempts error created_at sent_at"),
+    "packs.sharedpack": _section("packs that they shared by a link", "entry_path created_at ends_at revoked_at"),
     "notices.webhook": _section("webhooks that they made, without secrets", "name url kinds is_on created_at"),
     "accounts.auditevent": _section(
         "what they did, or was done about them, in the audit log",

@@ -21,6 +21,7 @@ from apps.api.v1.mapping import rules as mappings
 from apps.api.v1.my_priority import forecasts
 from apps.api.v1.my_priority import views as me
 from apps.api.v1.notices import views as notices
+from apps.api.v1.packs import views as packs
 from apps.api.v1.policies import documents, grants, tree
 from apps.api.v1.policies import views as policies
 from apps.api.v1.usage import sources
@@ -42,6 +43,7 @@ urlpatterns = [
     path(f"{_POLICY}/forecast", forecasts.ForecastView.as_view(), name="forecast"),
     path(f"{_POLICY}/what-if", forecasts.WhatIfView.as_view(), name="what-if"),
     path(f"{_POLICY}/goal", goals.GoalView.as_view(), name="goal"),
+    path(f"{_POLICY}/pack", packs.PackView.as_view(), name="pack"),
     path(f"{_POLICY}/sam-case", jobs.SamCaseView.as_view(), name="sam-case"),
     path("me/forecast", forecasts.MyForecastView.as_view(), name="me-forecast"),
     path(f"{_POLICY}/window/figures/decay", figures.DecayFigureView.as_view(), name="decay-figure"),

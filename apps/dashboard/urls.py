@@ -29,6 +29,7 @@ from apps.dashboard.my_priority import views as me
 from apps.dashboard.notices import urls as notice_urls
 from apps.dashboard.onboarding import views as setup
 from apps.dashboard.overview import views as overview
+from apps.dashboard.packs import urls as pack_urls
 from apps.dashboard.policy_files import views as policy_files
 from apps.dashboard.quality import views as quality
 from apps.dashboard.removal import views as removal
@@ -160,6 +161,6 @@ urlpatterns += draft_urls.urlpatterns + review_urls.urlpatterns + group_urls.url
 urlpatterns = notice_urls.urlpatterns + urlpatterns  # before the page of an entry, which takes any name
 urlpatterns += allocation_urls.urlpatterns + mapping_urls.urlpatterns + charge_urls.urlpatterns
 urlpatterns += convergence_urls.urlpatterns
-urlpatterns += forecast_urls.urlpatterns + goal_urls.urlpatterns
+urlpatterns += forecast_urls.urlpatterns + goal_urls.urlpatterns + pack_urls.urlpatterns
 urlpatterns += federation_urls.urlpatterns + grid_urls.urlpatterns
 urlpatterns += search_urls.urlpatterns

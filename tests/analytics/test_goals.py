@@ -19,6 +19,7 @@ from apps.engine.decay import bucket_weights
 from apps.mapping.rules.rule import Rule
 from apps.policies.files.document import read_document
 from apps.policies.operations.apply import work_out
+from apps.policies.operations.tree_edits import Adjusted
 from apps.policies.settings import PolicySettings
 from apps.priorities.metering.usage import JobClassRow, SourceRow, window_of
 from apps.priorities.recompute.inputs import Correction, Fingerprint
@@ -86,7 +87,19 @@ def _random_inputs(seed: int) -> Inputs:
         usage=UsageArrays(
             account.astype(np.int64), ones, ones, hour.astype(np.int64), used.astype(np.float64), none, none, none, none
         ),
-        opened=OpenRecords(no_ids, no_ids, no_ids, np.zeros(0, dtype=np.bool_), *[no_jobs] * 7),
+        opened=OpenRecords(
+            no_ids,
+            no_ids,
+            no_ids,
+            np.zeros(0, dtype=np.bool_),
+            no_jobs,
+            no_jobs,
+            no_jobs,
+            no_jobs,
+            no_jobs,
+            no_jobs,
+            no_jobs,
+        ),
     )
 
 
@@ -105,6 +118,7 @@ def _as_drafted(inputs: Inputs, option: Option) -> Side:
     corrections = [
         Correction(UUID(int=1), one.entry_uid, one.resource, one.amount_s, one.at.timestamp())
         for one in outcome.adjusting
+        if isinstance(one, Adjusted)
     ]
     return Side(outcome.tree, outcome.settings, corrections=tuple(corrections))
 
@@ -135,7 +149,8 @@ def _check(seed: int) -> None:
     now = Side(inputs.tree, inputs.settings)
     assert found.is_reached_already == (_holds(inputs, goal, entry, days, now))
     for option in found.options:
-        assert option.is_reached and _holds(inputs, goal, entry, days, _as_drafted(inputs, option)), option.lever
+        assert option.is_reached, option.lever
+        assert _holds(inputs, goal, entry, days, _as_drafted(inputs, option)), option.lever
     if found.is_reached_already:
         return
     offered = {option.lever for option in found.options}

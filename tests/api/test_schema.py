@@ -84,6 +84,7 @@ NEEDS_SENSE = {
     "DELETE /api/v1/policies/{policy}/allocations/{allocation}",
     "GET /api/v1/policies/{policy}/allocations/shares",
     "GET /api/v1/policies/{policy}/what-if",
+    "GET /api/v1/policies/{policy}/goal",
     "GET /api/v1/policies/{policy}/statements",
     "GET /api/v1/notices/{notice}",
     "PATCH /api/v1/notices/{notice}",

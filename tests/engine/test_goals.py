@@ -8,8 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from apps.engine.errors import BadParameter
-from apps.engine.goals import (
+from apps.engine.analysis.goals import (
     Contest,
     Rule,
     by_dilution,
@@ -20,6 +19,7 @@ from apps.engine.goals import (
     targets_of,
     tidy,
 )
+from apps.engine.errors import BadParameter
 
 PARTS = 60  # of a whole: the grid that is searched
 

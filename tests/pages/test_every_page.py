@@ -71,7 +71,7 @@ def _status(row: Row, actor: str) -> str:
 
 PAGES = [row for row in ROWS if is_page(row)]
 FIGURE = re.compile(r"/(figures/[^/]+|live)(\.<str:form>)?$")
-DOWNLOAD = re.compile(r"\.\w+$|/<slug:format>/$")
+DOWNLOAD = re.compile(r"\.(\w+|<str:form>)$|/<slug:format>/$")
 
 
 def pages_of(world: World, part: int) -> Iterator[tuple[str, str, Row]]:

@@ -19,8 +19,8 @@ from tests.rights_world import World
 # Ports, uids, keys, secrets and the beginnings of them, what took how long, and when a session ends.
 DIFFERING = re.compile(
     r"(?<=127\.0\.0\.1:)\d+|\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b[0-9a-f]{4}…[0-9a-f]{4}\b"
-    r"|\b[0-9a-f]{16}\b|\b([A-Z2-7]{4} ){7}[A-Z2-7]{4}\b|\bfsh_\w+…\w+|\b\d+(?=\sms\b)|(?<=\btook )[\d.]+"
-    r"|[^\n]+(?=\nthis session)"
+    r"|\b(?:[0-9a-f]{16}|[0-9a-f]{64})\b|\b([A-Z2-7]{4} ){7}[A-Z2-7]{4}\b|\bfsh_\w+…\w+|\b\d+(?=\sms\b)"
+    r"|(?<=\btook )[\d.]+|[^\n]+(?=\nthis session)"
 )
 UNREAD = "script, style, template, svg, [hidden], .fig-table tbody"  # numbers of figures have tests of their own
 

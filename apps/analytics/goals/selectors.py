@@ -109,7 +109,7 @@ def _entry_of(view: PolicyView, goal: Goal) -> tuple[ServedSnapshot, int]:
         message = _("has no target of its own: choose the entry above it, or give it shares first")
         raise _refused("entry", message, "no_target" if not i else "inherits")
     if view.tree.is_reserve[i]:
-        raise _refused("entry", _("is a reserve, which nobody uses"), "reserve")
+        raise _refused("entry", _("is a reserve and has no usage"), "reserve")
     return snapshot, there
 
 

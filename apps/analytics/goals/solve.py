@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from apps.analytics.forecast.past_usage import DAY_S, competitors
 from apps.analytics.goals.records import LEVERS, Goal, Lever, Moved, NewShares, Option, Solution
-from apps.engine import goals
 from apps.engine.algorithms import PriorityResult
+from apps.engine.analysis import goals
 from apps.engine.decay import bucket_weights, get_decay_function
 from apps.policies.settings import PolicySettings
 from apps.priorities.metering.usage import window_of
@@ -163,7 +163,7 @@ class _Search:
     def _resource(self) -> str:
         """The resource that counts most; the first of two that count alike."""
         weights = self.settings.metric["weights"]
-        return max(weights, key=lambda name: float(weights[name]))
+        return str(max(weights, key=lambda name: float(weights[name])))
 
     def _half_life(self) -> Option | None:
         window = self.settings.window

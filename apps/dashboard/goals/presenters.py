@@ -56,7 +56,8 @@ def draw(found: Solution) -> dict[str, object]:
 
 def assumptions(found: Solution) -> list[str]:
     return [
-        _("Every account goes on as in the last %(n)s days, whatever its priority.") % {"n": DEMAND_DAYS},
+        _("Every account goes on at its mean of the last %(n)s days, whatever its priority; busy days move the result.")
+        % {"n": DEMAND_DAYS},
         _("A change holds from now on; the result is judged on %(day)s.")
         % {"day": formats.date_format(found.at, "j M Y, H:i")},
         _("An entry loses what its target minus its actual share falls by. Shares change targets, not usage."),
@@ -77,7 +78,7 @@ def _verdict(found: Solution) -> str:
             _("%(name)s can be at its target on %(day)s; without a change it is at %(actual)s of %(target)s.") % given
         )
     given["points"] = points_phrase(found.goal.most_lost)
-    return _("Not possible by %(day)s if nobody else may lose more than %(points)s.") % given
+    return _("Not possible by %(day)s if no other entry may lose more than %(points)s.") % given
 
 
 def _option(found: Solution, option: Option) -> DrawnOption:
@@ -104,13 +105,12 @@ def _changes(option: Option) -> list[str]:
     if option.lever == "refund":
         hours = option.refund_s / 3600
         amount = number(hours, 0 if option.refund_s >= _WHOLE_S else 1)
-        return [_("%(amount)s %(unit)s") % {"amount": amount, "unit": dict(RESOURCES)[option.resource]}]
+        return [f"{amount} {dict(RESOURCES)[option.resource]}"]
     if option.half_life_s is not None:
         before = presentation.duration(option.half_life_before_s or 0)
-        return [_("%(before)s to %(after)s") % {"before": before, "after": presentation.duration(option.half_life_s)}]
+        return [f"{before} → {presentation.duration(option.half_life_s)}"]
     return [
-        _("%(name)s: shares %(before)s to %(after)s")
-        % {"name": one.name, "before": presentation.shares(one.before), "after": presentation.shares(one.after)}
+        f"{one.name}: {presentation.shares(one.before)} → {presentation.shares(one.after)}"
         for one in option.shares[:_MOST_SHOWN]
     ]
 

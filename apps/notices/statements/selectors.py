@@ -201,11 +201,11 @@ def get_statements(*, policy_slug: str, uid: UUID, month: str = "", actor: Actor
     last = newest if wanted.first_on >= newest.before(MONTHS - 1).first_on else wanted
     months = [last.before(n) for n in range(MONTHS)]
     state = series_state(view.policy)
-    known = _lines(view, [i], months, state.first_on)
+    known = lines_of(view, [i], months, state.first_on)
     lines = [known[i, each] for each in months]
     chosen = next(line for line in lines if line.month == wanted)
     children = [child for child in view.tree.children(i) if view.visibility.may_see(child)]
-    parts = _lines(view, children[:MOST_CHILDREN], [wanted], state.first_on)
+    parts = lines_of(view, children[:MOST_CHILDREN], [wanted], state.first_on)
     return StatementPage(
         policy_slug=view.policy.slug,
         policy_name=view.policy.name,
@@ -239,7 +239,7 @@ def read_month(text: str, today: date) -> Month:
     return found
 
 
-def _lines(
+def lines_of(
     view: PolicyView, entries: Sequence[int], months: Sequence[Month], begins_on: date | None
 ) -> dict[tuple[int, Month], StatementLine]:
     """By entry and month. One read of the series for all of them."""

@@ -250,7 +250,8 @@ def _levelled(most: FloatArray, amount: float) -> FloatArray:
     filled = below + ordered * (n - np.arange(n))  # with the level at each of them
     at = min(int(np.searchsorted(filled, amount)), n - 1)
     level = (amount - below[at]) / (n - at)
-    return np.minimum(most, level)
+    parts: FloatArray = np.minimum(most, level)
+    return parts
 
 
 def _is_reached(contest: Contest, shares: FloatArray, rule: Rule) -> bool:

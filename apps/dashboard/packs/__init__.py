@@ -1,0 +1,1 @@
+"""Committee packs: the page, its files, and the links that show one."""

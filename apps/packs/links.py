@@ -1,0 +1,135 @@
+"""Signed packs, and links to them: made by those who may publish above, with an end, revocable, in the audit log."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from apps.accounts.actor import Actor
+from apps.accounts.audit_log import record
+from apps.core.errors import Archived, FieldProblem, Invalid, NotAllowed, NotFound
+from apps.core.signing import Opened, digest_of, open_document, sign_document
+from apps.federation.documents.trust import load_keys
+from apps.packs.content import get_pack
+from apps.packs.models import SharedPack
+from apps.policies.access.scope import Rights, Verb, rules_all
+from apps.priorities.selectors.rows import PolicyView, open_view
+
+MOST_DAYS = 366
+USUAL_DAYS = 30
+_MOST_LISTED = 50
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """A pack with what proves it: the SHA-256 of its canonical JSON, and the key and signature over it."""
+
+    document: Mapping[str, Any]
+    signed: bytes
+    digest: str
+    fingerprint: str
+
+
+def seal_pack(document: Mapping[str, Any], *, at: datetime) -> Sealed:
+    """Sign with the site's own key."""
+    keys = load_keys(at=at)
+    signed = sign_document(document, keys.key, keys.chain)
+    return Sealed(document, signed, digest_of(document), keys.key.public.fingerprint)
+
+
+def may_share(view: PolicyView, i: int) -> bool:
+    """Administrators, and who may publish at the entry or above it."""
+    if rules_all(view.actor):
+        return True
+    lineage = [view.tree.uuid(j) for j in (*view.tree.ancestors(i), i)]
+    return view.actor.has_scope("policies:write") and not Rights(view.policy, view.actor, view.now).at(
+        Verb.PUBLISH
+    ).isdisjoint(lineage)
+
+
+@transaction.atomic
+def share_pack(
+    *, policy_slug: str, uid: UUID, first: str, last: str, days: int, reason: str, at: datetime, actor: Actor
+) -> tuple[SharedPack, str]:
+    """The row and the secret of its link, which is shown once. The pack stays as it is now."""
+    view = open_view(policy_slug=policy_slug, actor=actor)
+    i = view.require(uid)
+    if not may_share(view, i):
+        raise NotAllowed(_("Sharing a pack needs the right to publish here."))
+    if not 1 <= days <= MOST_DAYS:
+        message = _("must be from 1 to %(n)s days") % {"n": MOST_DAYS}
+        raise Invalid(f"days {message}.", fields=[FieldProblem("days", message)])
+    sealed = seal_pack(get_pack(policy_slug=policy_slug, uid=uid, first=first, last=last, actor=actor), at=at)
+    secret = secrets.token_urlsafe(32)
+    row = SharedPack.objects.create(
+        policy=view.policy,
+        entry_uid=uid,
+        entry_path=view.tree.path(i),
+        signed=sealed.signed,
+        digest=sealed.digest,
+        token_hash=_hash(secret),
+        created_by=actor.user,
+        created_by_name=actor.name,
+        created_at=at,
+        ends_at=at + timedelta(days=days),
+    )
+    details = {"link": row.pk, "digest": sealed.digest, "ends_at": row.ends_at.isoformat()}
+    record(
+        actor=actor, verb="pack.shared", at=at, policy_slug=view.policy.slug, entry_uid=uid, subject=row.entry_path,
+        reason=reason, details=details,
+    )  # fmt: skip
+    return row, secret
+
+
+@transaction.atomic
+def revoke_link(*, policy_slug: str, link: int, at: datetime, actor: Actor) -> SharedPack:
+    """At once; a second time changes nothing."""
+    view = open_view(policy_slug=policy_slug, actor=actor)
+    row = SharedPack.objects.select_for_update().filter(pk=link, policy=view.policy).first()
+    i = None if row is None else view.tree.index_of_uid(row.entry_uid)
+    if row is None or not (rules_all(actor) if i is None else view.visibility.may_see(i)):
+        raise NotFound("There is no such link.")
+    if i is not None and not may_share(view, i):
+        raise NotAllowed(_("Sharing a pack needs the right to publish here."))
+    if row.revoked_at is None:
+        row.revoked_at = at
+        row.save(update_fields=["revoked_at"])
+        record(
+            actor=actor, verb="pack.link_revoked", at=at, policy_slug=view.policy.slug, entry_uid=row.entry_uid,
+            subject=row.entry_path, details={"link": row.pk},
+        )  # fmt: skip
+    return row
+
+
+def list_links(view: PolicyView, i: int) -> list[SharedPack]:
+    """Of an entry, for who may share it; the newest first."""
+    if not may_share(view, i):
+        return []
+    return list(SharedPack.objects.filter(policy=view.policy, entry_uid=view.tree.uuid(i))[:_MOST_LISTED])
+
+
+def open_link(secret: str, *, at: datetime) -> tuple[SharedPack, Opened]:
+    """The pack behind a link, for anyone who has it.
+
+    Raises:
+        NotFound: no such link.
+        Archived: it has ended or was revoked.
+    """
+    row = SharedPack.objects.filter(token_hash=_hash(secret)).first() if len(secret) <= 200 else None
+    if row is None:
+        raise NotFound("There is no such link.")
+    if not row.is_open(at):
+        raise Archived(_("This link has ended. Request a new one from its sender."), code="link_ended")
+    return row, open_document(bytes(row.signed), trusted=None)
+
+
+def _hash(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "replace")).digest()

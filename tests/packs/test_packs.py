@@ -1,0 +1,246 @@
+"""Committee packs: numbers as REST has them, in PDF and link too; a link shows one pack, until it ends."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from apps.accounts.actor import COMMAND, Actor
+from apps.accounts.models import AuditEvent, Token, User
+from apps.accounts.services import make_token
+from apps.core import clock
+from apps.core.signing import BadDocument, open_document
+from apps.packs.models import SharedPack
+from apps.packs.pdf_writer import PdfDocument
+from apps.policies.allocations.services import give_allocation
+from apps.policies.models import Grant, Policy
+from apps.policies.tree.stored import load_tree
+from apps.priorities.sentences.numbers import number
+from tests.dashboard.page import read
+from tests.packs.pdf_text import PdfText
+from tests.sign_in import sign_in
+from tests.worlds import AT
+
+pytestmark = pytest.mark.django_db
+OCTOBER = {"from": "2026-10", "to": "2026-10"}
+AMOUNTS = ("entitled", "used", "lent", "missed", "unclear", "borrowed")
+
+
+def _uid(policy: Policy, path: str = "/") -> UUID:
+    tree = load_tree(policy)
+    i = tree.index_of_path(path)
+    assert i is not None
+    return tree.uuid(i)
+
+
+def _url(policy: Policy, name: str = "pack", path: str = "/", **more: str) -> str:
+    return reverse(f"dashboard:{name}", kwargs={"policy": policy.slug, "uid": _uid(policy, path), **more})
+
+
+@pytest.fixture
+def eva(hall: Policy) -> User:
+    return User.objects.create_superuser("eva", "", "correct horse battery")
+
+
+@pytest.fixture
+def admin(eva: User, client: Client) -> Client:
+    sign_in(client, eva)
+    return client
+
+
+def _rest(user: User, path: str, **asked: str) -> Any:
+    actor = Actor(user=user, via="page")
+    _token, secret = make_token(name="t", scopes=[Token.Scope.POLICIES_READ], user=user, at=AT, actor=actor)
+    answer = Client().get(f"/api/v1/policies/hall/{path}", asked, headers={"authorization": f"Bearer {secret}"})
+    assert answer.status_code == 200, answer.content
+    return answer.json()
+
+
+def _give(policy: Policy) -> None:
+    give_allocation(
+        policy_slug=policy.slug,
+        entry_uid=_uid(policy, "/physics"),
+        starts_on=date(2026, 10, 1),
+        ends_on=date(2026, 11, 30),
+        core_h=1_234.0,
+        reason="Round 7.",
+        at=AT,
+        actor=COMMAND,
+    )
+
+
+def _core_h(value: float) -> str:
+    return number(value, 1 if 0 < value < 10 else 0)
+
+
+def test_a_pack_has_the_numbers_of_statements_and_of_the_table_of_core_hours(hall: Policy, eva: User) -> None:
+    _give(hall)
+    pack = _rest(eva, "pack", **OCTOBER)["pack"]
+    assert {row["path"] for row in pack["balance"]} == {"/physics", "/biology"}
+    for row in pack["balance"]:
+        lines = _rest(eva, "statements", entry=row["path"], month="2026-10")["results"]
+        (line,) = [one for one in lines if one["entry"] == row["entry_uid"] and one["month"] == "2026-10"]
+        for name in AMOUNTS:
+            assert row[f"{name}_core_h"] == pytest.approx(line["figures"][name] / 3600, rel=1e-12), name
+    table = _rest(eva, "allocations/table", **{"from": "2026-10-01", "to": "2026-10-31"})
+    rows = {one["path"]: one for one in table["results"]}
+    (physics,) = [one for one in pack["allocations"]["rows"] if one["path"] == "/physics"]
+    assert physics["delivered_core_h"] == pytest.approx(rows["/physics"]["delivered_core_h"])
+    assert physics["allocated_core_h"] == pytest.approx(1_234 * 31 / 61)
+    assert [(one["path"], one["on"], one["is_covered"]) for one in pack["expiring"]] == [
+        ("/physics", "2026-11-30", False)
+    ]
+    assert [one["reason"] for one in pack["changes"]] == ["r"]
+    (held,) = pack["held_back"]
+    assert (held["path"], held["by_path"]) == ("/physics", "/biology")
+    (missed,) = [row["missed_core_h"] for row in pack["balance"] if row["path"] == "/physics"]
+    assert held["core_h"] == pytest.approx(missed), "one sibling borrowed all of it"
+
+
+def test_the_pdf_has_the_same_numbers_and_the_checksum_of_the_signed_file(
+    hall: Policy, eva: User, admin: Client
+) -> None:
+    _give(hall)
+    pack = _rest(eva, "pack", **OCTOBER)["pack"]
+    answer = admin.get(_url(hall, "pack-file", form="pdf"), OCTOBER)
+    assert answer["Content-Type"] == "application/pdf"
+    words = PdfText(answer.content).words
+    for row in pack["balance"]:
+        at = words.index(row["path"], words.index("Entitled"))
+        assert words[at + 1 : at + 7] == [_core_h(row[f"{name}_core_h"]) for name in AMOUNTS]
+    opened = open_document(admin.get(_url(hall, "pack-file", form="json"), OCTOBER).content, trusted=None)
+    assert opened.document["balance"] == pack["balance"]
+    assert f"SHA-256 {opened.digest}" in words
+    assert any(opened.key.fingerprint in one for one in words)
+
+
+def test_a_changed_number_breaks_the_signature(hall: Policy, admin: Client) -> None:
+    signed = admin.get(_url(hall, "pack-file", form="json"), OCTOBER).content
+    forged = re.sub(rb'"used_core_h":\d+', b'"used_core_h":1', signed, count=1)
+    assert forged != signed
+    with pytest.raises(BadDocument):
+        open_document(forged, trusted=None)
+
+
+def test_the_html_file_needs_nothing_else(hall: Policy, admin: Client) -> None:
+    html = admin.get(_url(hall, "pack-file", form="html"), OCTOBER).content.decode()
+    assert "<svg" in html
+    style = html.partition("<style>")[2].partition("</style>")[0]
+    assert ".bar-1" in style
+    assert "&" not in style, "a style sheet isn’t read as HTML: nothing in it may need to be escaped"
+    assert not re.search(r"(?:src|href)=", html.replace("aria-", ""))
+    assert admin.get(_url(hall, "pack-file", form="docx"), OCTOBER).status_code == 404
+
+
+def _share(client: Client, policy: Policy, days: str = "7", path: str = "/", **more: str) -> Any:
+    return client.post(_url(policy, path=path), {**OCTOBER, "step": "share", "days": days, **more})
+
+
+def _address(answer: Any) -> str:
+    return read(answer).text(".pack-address").removeprefix("http://testserver")
+
+
+def test_a_link_shows_this_pack_alone_until_it_ends(
+    hall: Policy, admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = _address(_share(admin, hall, reason="Board of December"))
+    row = SharedPack.objects.get()
+    assert row.ends_at == clock.now() + timedelta(days=7)
+    assert address.encode() not in bytes(row.token_hash)
+    assert AuditEvent.objects.get(verb="pack.shared").reason == "Board of December"
+    _give(hall)  # what comes later isn't in it
+    anybody = Client()
+    shown = read(anybody.get(address))
+    assert not shown.has("nav, form, script")
+    assert {one for one in shown.values("href") if "css" not in one} == {f"{address}pack.pdf", f"{address}pack.json"}
+    assert "Nothing ends soon." in shown.html
+    words = PdfText(anybody.get(f"{address}pack.pdf").content).words
+    assert f"SHA-256 {row.digest}" in words
+    assert anybody.get(_url(hall)).status_code == 302, "the link opens no other page"
+    assert anybody.get(address[:-5] + "aaaa/").status_code == 404
+    monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + timedelta(days=7, seconds=1)).isoformat())
+    for path in (address, f"{address}pack.pdf"):
+        answer = anybody.get(path)
+        assert answer.status_code == 410
+        assert read(answer, 410).error_codes() == ["link_ended"]
+        assert b"physics" not in answer.content
+
+
+def test_a_link_is_revoked_at_once(hall: Policy, admin: Client) -> None:
+    address = _address(_share(admin, hall))
+    link = SharedPack.objects.get().pk
+    answer = admin.post(_url(hall), {"step": "revoke", "link": str(link)})
+    assert answer.status_code == 303
+    assert Client().get(address).status_code == 410
+    assert AuditEvent.objects.filter(verb="pack.link_revoked").count() == 1
+    assert read(admin.get(_url(hall))).values("data-state", '[data-testid="pack-link"]') in ([], ["revoked"])
+    assert admin.post(_url(hall), {"step": "revoke", "link": "999"}).status_code == 404
+
+
+@pytest.mark.parametrize("days", ["0", "400", "-1", "soon", ""])
+def test_a_link_without_a_possible_end_is_refused(hall: Policy, admin: Client, days: str) -> None:
+    assert _share(admin, hall, days).status_code == 422
+    assert not SharedPack.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "months",
+    [
+        {"from": "2026-13"},
+        {"from": "2026-11", "to": "2026-10"},
+        {"from": "2024-01", "to": "2026-10"},
+        {"to": "2027-01"},
+    ],
+)
+def test_impossible_periods_get_a_clear_answer(hall: Policy, admin: Client, months: dict[str, str]) -> None:
+    answer = admin.get(_url(hall), months)
+    assert answer.status_code == 422
+    assert read(answer, 422).error_codes()
+
+
+def test_people_have_no_pack_and_are_in_none(hall: Policy, admin: Client) -> None:
+    assert admin.get(_url(hall, path="/physics/alice"), OCTOBER).status_code == 422
+    whole = admin.get(_url(hall, "pack-file", path="/physics", form="json"), OCTOBER).content
+    assert b"alice" not in whole
+    assert b'"n_people_left_out":2' in whole
+
+
+def test_what_is_suppressed_stays_so_in_every_form(hall: Policy, client: Client) -> None:
+    """A reader of sums: groups of two people are hidden from him in statements, and so in pack, PDF and link."""
+    vera = User.objects.create_user("vera", "", "correct horse battery")
+    Grant.objects.create(
+        policy=hall, entry_uid=_uid(hall), user=vera, verbs=["view_aggregate", "publish"], reason="board", created_at=AT
+    )
+    sign_in(client, vera)
+    signed = client.get(_url(hall, "pack-file", form="json"), OCTOBER).content
+    pack = open_document(signed, trusted=None).document
+    hidden = pack["balance"]
+    assert hidden
+    assert all(row["suppressed"] and row["used_core_h"] is None for row in hidden)
+    assert all(row["delivered_core_h"] is None for row in pack["allocations"]["rows"])
+    assert pack["held_back"] == []
+    words = PdfText(client.get(_url(hall, "pack-file", form="pdf"), OCTOBER).content).words
+    at = words.index("/physics (not shown)", words.index("Entitled"))
+    assert set(words[at + 1 : at + 7]) == {"–"}
+    address = _address(_share(client, hall))
+    assert "/physics (not shown)" in read(Client().get(address)).html
+
+
+def test_who_may_not_publish_makes_no_link(hall: Policy, client: Client) -> None:
+    sign_in(client, User.objects.create_user("nick", "", "correct horse battery"))
+    assert _share(client, hall).status_code in {403, 404}
+    assert not SharedPack.objects.exists()
+
+
+def test_names_of_all_alphabets_are_written() -> None:
+    pdf = PdfDocument("Übersicht")
+    pdf.add_page()
+    for text in ("Łódź – Ωμέγα – Физика → 33 %", "日本"):
+        pdf.text(40, 60, text)
+    assert PdfText(pdf.finished()).words == ["Łódź – Ωμέγα – Физика → 33 %", "\ufffd\ufffd"]
