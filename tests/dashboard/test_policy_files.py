@@ -9,8 +9,9 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
+from apps.core import clock
 from apps.policies.formats.registry import FORMATS
-from apps.policies.models import ChangeSet, Policy
+from apps.policies.models import ChangeSet, Grant, Policy
 from tests.dashboard.grid import SLUG, TRICKY, Grid
 from tests.dashboard.page import read, text_of
 from tests.sign_in import sign_in
@@ -140,6 +141,10 @@ def test_members_may_take_an_open_policy_out_and_propose_a_file(grid: Grid, clie
 
 
 def test_the_page_is_in_the_navigation_of_who_may_use_it(grid: Grid, client: Client) -> None:
+    """Of the navigation of people with a role: others have five items."""
+    policy = Policy.objects.get(slug=SLUG)
+    role = {"policy": policy, "entry_uid": grid.uid("/physics"), "user": grid.alice, "role": Grant.Role.VIEWER}
+    Grant.objects.create(**role, verbs=["view"], created_at=clock.now())
     sign_in(client, grid.alice)
     overview = f"/policy/{SLUG}/"
     assert PAGE in client.get(overview).content.decode()
