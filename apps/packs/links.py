@@ -83,9 +83,15 @@ def share_pack(
     )
     details = {"link": row.pk, "digest": sealed.digest, "ends_at": row.ends_at.isoformat()}
     record(
-        actor=actor, verb="pack.shared", at=at, policy_slug=view.policy.slug, entry_uid=uid, subject=row.entry_path,
-        reason=reason, details=details,
-    )  # fmt: skip
+        actor=actor,
+        verb="pack.shared",
+        at=at,
+        policy_slug=view.policy.slug,
+        entry_uid=uid,
+        subject=row.entry_path,
+        reason=reason,
+        details=details,
+    )
     return row, secret
 
 
@@ -103,9 +109,14 @@ def revoke_link(*, policy_slug: str, link: int, at: datetime, actor: Actor) -> S
         row.revoked_at = at
         row.save(update_fields=["revoked_at"])
         record(
-            actor=actor, verb="pack.link_revoked", at=at, policy_slug=view.policy.slug, entry_uid=row.entry_uid,
-            subject=row.entry_path, details={"link": row.pk},
-        )  # fmt: skip
+            actor=actor,
+            verb="pack.link_revoked",
+            at=at,
+            policy_slug=view.policy.slug,
+            entry_uid=row.entry_uid,
+            subject=row.entry_path,
+            details={"link": row.pk},
+        )
     return row
 
 

@@ -61,9 +61,13 @@ def load_font() -> Font:
     box = struct.unpack_from(">hhhh", data, head + 36)
     glyph = _cmap(data, tables["cmap"][0])
     return Font(
-        data, glyph, tuple(widths), (scaled(box[0]), scaled(box[1]), scaled(box[2]), scaled(box[3])),
-        scaled(ascent), scaled(descent),
-    )  # fmt: skip
+        data,
+        glyph,
+        tuple(widths),
+        (scaled(box[0]), scaled(box[1]), scaled(box[2]), scaled(box[3])),
+        scaled(ascent),
+        scaled(descent),
+    )
 
 
 def _cmap(data: bytes, start: int) -> dict[int, int]:

@@ -344,9 +344,13 @@ def _when(view: PolicyView, question: WhenOnTarget) -> Answer:
         day = formats.date_format((snapshot.as_of + timedelta(seconds=in_s)).astimezone(), "j M Y")
         foot = " ".join(filter(None, [_("At the pace of the last days: %(day)s.") % {"day": day}, foot]))
     return Answer(
-        level.said[0].key, level.said[0].text, reason=text_of(level.said[1:]), rows=_rows(view, (i,)), foot=foot,
+        level.said[0].key,
+        level.said[0].text,
+        reason=text_of(level.said[1:]),
+        rows=_rows(view, (i,)),
+        foot=foot,
         links=links,
-    )  # fmt: skip
+    )
 
 
 # --- Rows -------------------------------------------------------------------------------------------------------------

@@ -32,10 +32,11 @@ TWICE = """() => [...document.querySelectorAll("[id]")].map((each) => each.id)
 # Each place to which the focus comes, and whether somebody would see it there; null where it leaves the page.
 WATCH = """() => {
   window.walked = [];
+  window.reached = new WeakSet();
   addEventListener("focusin", ({ target }) => {
     const box = target.getBoundingClientRect(), style = getComputedStyle(target);
     const seen = box.width > 0 && box.height > 0 && style.visibility === "visible";
-    target.dataset.walked = "1";
+    window.reached.add(target);
     window.walked.push({ seen, what: target.outerHTML.slice(0, 160) });
   }, true);
   addEventListener("focusout", ({ relatedTarget }) => { if (!relatedTarget) window.walked.push(null); }, true);
@@ -49,7 +50,7 @@ MISSED = """place => [...document.querySelector(place)
   .filter((each) => !each.closest("[inert], [popover]:not(:popover-open), dialog:not([open])"))
   .filter((each) => !(each.type === "radio" && !each.checked
     && document.querySelector(`input[type=radio][name="${each.name}"]`)))
-  .filter((each) => !each.dataset.walked)
+  .filter((each) => !window.reached.has(each))
   .map((each) => each.outerHTML.slice(0, 160))"""
 
 

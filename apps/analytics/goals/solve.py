@@ -156,8 +156,12 @@ class _Search:
         after = self._project([Side(self.tree, self.settings, corrections=corrections)])[0]
         at = datetime.fromtimestamp(hour_s, self.inputs.as_of.tzinfo).isoformat()
         operation = {
-            "op": "adjust_usage", "entry": str(uid), "resource": resource, "amount_s": -amount_s, "at": at,
-        }  # fmt: skip
+            "op": "adjust_usage",
+            "entry": str(uid),
+            "resource": resource,
+            "amount_s": -amount_s,
+            "at": at,
+        }
         return self._option("refund", after, [operation], refund_s=amount_s, resource=resource)
 
     def _resource(self) -> str:

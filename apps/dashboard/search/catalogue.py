@@ -156,7 +156,7 @@ _ACTIONS = (
     Action(gettext_lazy("Compare algorithms"), "compare", "adjustments-horizontal", _all, is_of_policy=True),
     Action(gettext_lazy("Create an API token"), "tokens", "key", _all),
     Action(gettext_lazy("Choose which notices come by mail"), "notice-mail", "bell", _all),
-)  # fmt: skip
+)
 
 
 def actions(here: Here) -> Iterator[Choice]:
