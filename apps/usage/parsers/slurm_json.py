@@ -111,7 +111,8 @@ def _refuse_errors(others: Mapping[str, Any]) -> None:
         Invalid: another error.
     """
     errors = others.get("errors")
-    first = next((each for each in errors if _number_of(each) != _NOTHING_FOUND), None) if errors else None
+    listed = errors if isinstance(errors, list) else []
+    first = next((each for each in listed if _number_of(each) != _NOTHING_FOUND), None)
     if first is None:
         return
     told = (first.get("description") or first.get("error") or first) if isinstance(first, dict) else first
