@@ -90,7 +90,7 @@ def test_the_log_is_narrowed_and_opened_with_the_keyboard_and_the_focus_stays(lo
     page.fill("#q", "")
     page.select_option("#outcome", "refused")
     expect(page.locator("#rows li")).to_have_count(1)
-    expect(page.locator("#rows li")).to_contain_text(re.compile("alice.*change set 9"))
+    expect(page.locator("#rows li")).to_contain_text(re.compile("Alice Berg.*change set 9"))
     page.select_option("#outcome", "")
     page.fill("#entry", "/cms")
     expect(page.locator("#rows")).to_contain_text("Dave needs more.")
