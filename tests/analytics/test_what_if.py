@@ -232,7 +232,8 @@ def test_members_get_ranks_in_steps_and_nobody_elses_answer(make_site: Any) -> N
     said = try_out_mine(
         policy_slug=site.slug, entry_uid=uids["/physics/alice"], asked=Supposition(core_h=1.0), actor=alice, at=AS_OF
     )
-    assert said.now.rank == (1, 5)
+    assert said.now.rank == (1, 1), "as on the page that asks"
+    assert said.then_if.rank == (1, 5)
     assert said.then_if.factor is None
     assert said.back is not None
     with pytest.raises(NotFound):

@@ -130,8 +130,11 @@ def test_live_changes_with_the_snapshot_and_writes_nothing(
     assert not [
         one for one in queries if not one["sql"].lstrip().upper().startswith(("SELECT", "SAVEPOINT", "RELEASE"))
     ]
-    monkeypatch.setenv(clock.VARIABLE, (AT + timedelta(minutes=20)).isoformat())
+    monkeypatch.setenv(clock.VARIABLE, (AT + timedelta(seconds=30)).isoformat())
     assert eva.get(address, headers={"If-None-Match": first["ETag"]}).status_code == 304, "time alone changes nothing"
+    monkeypatch.setenv(clock.VARIABLE, (AT + timedelta(minutes=20)).isoformat())
+    old = eva.get(address, headers={"If-None-Match": first["ETag"]}).json()["parts"]
+    assert [name for name, tag in old.items() if tag != first.json()["parts"][name]] == ["fresh"], "they are old by now"
     open_grid.recompute()
     later = eva.get(address, headers={"If-None-Match": first["ETag"]})
     assert later.status_code == 200
