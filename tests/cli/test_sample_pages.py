@@ -37,9 +37,7 @@ RIGHT: Mapping[str, tuple[tuple[str, ...], str]] = {
     "policy/<slug:policy>/mappings/": (("maria",), "no unknown account resembles one of hers"),
     "policy/<slug:policy>/members/<uuid:uid>/": (("kimberg",), "names of others are not shown"),
     "policy/<slug:policy>/access/": (("kimberg",), "roles are shown to who has or gives one"),
-    "policy/<slug:policy>/changes/": (("kimberg",), "drafts and proposals of others are not shown"),
     "audit/": (("kimberg",), "has done nothing"),
-    "inbox/": (("kimberg",), "decides nothing"),
 }
 
 
