@@ -40,7 +40,9 @@ SET_THEME = "theme => { document.documentElement.dataset.theme = theme; }"
 # Navigation and top bar are the same on every page: tests/pages checks them.
 WITHOUT_FRAME = {"exclude": [[".app > .nav"], [".app > .topbar"]]}
 # What a theme or a width changes; all else is the same page as in another window.
-BY_WINDOW = {"runOnly": ["color-contrast", "link-in-text-block", "scrollable-region-focusable"]}
+BY_WINDOW = {
+    "runOnly": ["color-contrast", "link-in-text-block", "scrollable-region-focusable", "link-name", "button-name"]
+}
 THEMES = ("light", "dark")
 WIDE, NARROW = 1440, 390
 PATIENCE_MS = 30_000  # a busy machine is no finding
