@@ -156,10 +156,12 @@ class _Line(NamedTuple):
 
 
 class _Dump(NamedTuple):
-    """others: lines that are no association of an account or of a user in an account."""
+    """lines: an association of an account or of a user in an account, or any other line as it stands. in_partitions:
+    users in an account who also have associations of one partition there."""
 
     cluster: str
     lines: list[str | _Line]
+    in_partitions: set[_Key]
 
     @property
     def associations(self) -> dict[_Key, _Line]:
@@ -176,7 +178,10 @@ def _dump_of(text: str) -> _Dump:
     if text and not text.endswith("\n"):
         raise wrong(text.count("\n") + 1, "the dump is cut off within its last line: write it again")
     cluster = read(text).policy
+    if plain_word(cluster) != cluster:
+        raise not_this(LABEL, 1, f"{cluster[:60]!r} is no name of a cluster")
     lines: list[str | _Line] = []
+    in_partitions: set[_Key] = set()
     parent = ""
     for raw in text.split("\n")[:-1]:
         match = _LINE.fullmatch(raw.strip())
@@ -184,12 +189,16 @@ def _dump_of(text: str) -> _Dump:
         if match is not None and match[1].capitalize() == "Parent":
             parent = name
         is_association = match is not None and match[1].capitalize() in ("Account", "User")
-        if not is_association or match is None or "partition" in options:
+        if not is_association or match is None:
             lines.append(raw)
             continue
         key = _Key(name.lower()) if match[1].capitalize() == "Account" else _Key(parent.lower(), name)
+        if "partition" in options:
+            in_partitions.add(key)
+            lines.append(raw)
+            continue
         lines.append(_Line(key, parent, slurm_shares(raw[begin:end].strip(" '\"") or "1"), raw, begin, end))
-    return _Dump(cluster, lines)
+    return _Dump(cluster, lines, in_partitions)
 
 
 def _wanted_of(tree: TreeColumns) -> list[_Wanted]:
@@ -235,7 +244,9 @@ def write_script_against(tree: TreeColumns, dump_text: str) -> Iterator[str]:
         if each.key not in there:
             yield _add(each, dump.cluster)
         elif not there[each.key].has(each):
-            yield f"modify {_which(each.key, dump.cluster)} set fairshare={each.shares}\n"
+            command = f"modify {_which(each.key, dump.cluster)} set fairshare={each.shares}\n"
+            # Without a partition in it, it would change the associations of each partition, too.
+            yield f"# also of each partition: {command}" if each.key in dump.in_partitions else command
     yield from _notes(wanted, dump)
 
 

@@ -76,7 +76,7 @@ def test_shares_that_a_dump_leaves_out_are_1_and_inherited_ones_are_slurms_large
     assert written("sacctmgr-script", tree, SITE)[1:] == [
         "modify account where name=bio cluster=fram set fairshare=5",
         "modify account where name=atlas cluster=fram set fairshare=2",
-        "modify user where name=ann account=hep cluster=fram set fairshare=parent",
+        "# also of each partition: modify user where name=ann account=hep cluster=fram set fairshare=parent",
     ]
     lines = written("sacctmgr", tree, SITE)
     assert "Account - 'bio':Organization='science':Fairshare=5" in lines
@@ -119,6 +119,7 @@ def test_an_account_that_lies_elsewhere_is_named_and_not_moved() -> None:
     [
         (SITE[:-20], "cut off"),
         (SITE + SITE, "second cluster"),
+        (SITE.replace("'fram'", "'fram set fairshare=9'"), "no name of a cluster"),
         ("add account Name=hep Fairshare=60\n", "script"),
         (SITE.replace("=60", "=2147483648"), "whole number"),
         (SITE.replace("Account - 'hep'", "Account - 'hepp'"), "declared"),
