@@ -1,4 +1,4 @@
-"""A changing request that is answered 403 leaves a row in the audit log, whoever refused it: page, REST or service."""
+"""Each changing request that is answered 403 has a row in the audit log, of the service or of this middleware."""
 
 from __future__ import annotations
 
@@ -48,12 +48,14 @@ def _put_on_record(request: HttpRequest) -> None:
         request_id=request_id(request)[:64],
         address=client_address(request),
     )
-    named = request.resolver_match.kwargs if request.resolver_match else {}
+    match = request.resolver_match
+    named = match.kwargs if match else {}
+    is_secret = isinstance(named.get("token"), str)  # a link by mail; the token of REST's routes is its number
     put_on_record(
         verb="request.refused",  # a change that no service knows by a verb of its own
         actor=actor,
         at=clock.now(),
         reason=getattr(request, "refused_because", ""),
         policy_slug=str(named.get("policy", ""))[:64],
-        subject=f"{request.method} {request.path}",
+        subject=f"{request.method} {match.route if match and is_secret else request.path}",
     )

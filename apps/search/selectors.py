@@ -137,7 +137,7 @@ def _changes(policies: Sequence[Policy], query: str, actor: Actor, most: int) ->
     for policy in policies:
         newest = ChangeSet.objects.filter(policy=policy).order_by("-pk").defer("asked", "undone")
         if actor.is_admin and (actor.token is None or actor.token.subtree_uid is None):
-            newest = newest.defer("asked", "undone", "operations")
+            newest = newest.defer("operations")
         access = ChangeSetAccess(policy, actor, clock.now())
         for change_set in [one for one in newest[:_NEWEST] if access.may_see(one)]:
             title = change_set.reason.strip().partition("\n")[0]

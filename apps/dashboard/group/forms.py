@@ -197,7 +197,7 @@ def _percent(text: str) -> float | None:
 
 
 def _number(text: str) -> float:
-    """0 for what can't be read, which is told at its own field, and for what inherits."""
+    """0 for what can't be read, which has its own message at its field, and for what inherits."""
     try:
         return _shares(text) or 0.0
     except ValidationError:

@@ -1,4 +1,4 @@
-"""What an open page has to know when something has changed: its frame anew, and which parts to fetch again."""
+"""What an open page fetches when something has changed: its frame, and which parts to load again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rank that a publication changed, told to its person by who published; see `notices.rank_notices`."""
+"""Notice to a person whose rank a publication changed, sent by who published; see `notices.rank_notices`."""
 
 from __future__ import annotations
 

@@ -110,7 +110,8 @@ class GoalView(APIView):
         """Which shares, refund or half-life bring an entry to its target by a day; by the projection."""
         given = asked(GoalFilterSerializer, request)
         entry = entry_uid(request, policy, given.pop("entry"))
-        open_view(policy_slug=policy, actor=actor_of(request)).require(entry)  # before it is said what is wrong
+        view = open_view(policy_slug=policy, actor=actor_of(request))
+        view.require(entry)  # a hidden one isn't found, whatever else is wrong
         goal = read_goal(given, entry=entry, today=timezone.localtime(clock.now()).date())
         found = get_solution(policy_slug=policy, goal=goal, actor=actor_of(request))
         return Response(solution_json(policy, found))
