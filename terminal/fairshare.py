@@ -448,9 +448,11 @@ def _story(page: Page, one: Json) -> None:
     page.paragraph(" ".join(said[1:]), indent="  ")
 
 
-def _advice(page: Page, one: Json) -> None:
-    for text in _texts(one.get("advice")):
-        page.paragraph(text, indent="  ", bullet="-> ")
+def _answers(page: Page, one: Json) -> None:
+    for label, name in (("When: ", "when"), ("What changes it: ", "changes")):
+        texts = _texts(one.get(name))
+        if texts:
+            page.paragraph(" ".join(texts), indent="  ", bullet=label)
 
 
 def print_my_priority(page: Page, found: Json) -> None:
@@ -460,7 +462,7 @@ def print_my_priority(page: Page, found: Json) -> None:
         return
     best = mine[0]
     _story(page, best)
-    _advice(page, best)
+    _answers(page, best)
     if len(mine) > 1:
         page.line()
         page.line(page.styled("Your other accounts", "1"))
@@ -500,7 +502,7 @@ def print_walk(page: Page, found: Json) -> None:
             page.line()
         for text in _texts(one.get("number")):
             page.paragraph(text, indent="  ")
-        _advice(page, one)
+        _answers(page, one)
         _freshness(page, one)
 
 

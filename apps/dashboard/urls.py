@@ -83,6 +83,7 @@ urlpatterns = [
     path("theme/", navigation.theme, name="theme"),
     path("me/priority/", me.my_priority, name="my-priority"),
     path("me/priority/_why", me.why, name="my-priority-why"),
+    path("me/priority/_submit", me.submit, name="my-submit"),
     path("me/priority/figures/<slug:figure>", me.figure, name="my-figure"),
     path("me/priority/figures/<slug:figure>.<str:form>", me.figure),
     path("me/accounts/claim/", me.claim, name="claim-account"),

@@ -10,7 +10,8 @@ from typing import Any
 from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.engine.algorithms.base import Kind
-from apps.explain.messages import AccountMessages, Outlook, messages_of
+from apps.explain.answers import Outlook
+from apps.explain.messages import AccountMessages, messages_of
 from apps.explain.my_priority import MyPriority, get_my_priority, unranked_said
 from apps.explain.walk import Walk, WalkStep, level_said, step_json, walk_to, without_reason
 from apps.priorities.records import Moment
@@ -181,7 +182,8 @@ def _line(mine: MyPriority, story: AccountMessages) -> dict[str, Any]:
         "deciding": deciding.path if deciding else None,
         "sentence": text_of(said),
         "sentences": _said(story.summary),
-        "advice": _said(story.advice),
+        "when": _said(story.when),
+        "changes": _said(story.changes),
         "stale": story.stale.json() if story.stale else None,
         "snapshot": mine.snapshot_id,
         "revision": mine.revision,

@@ -1,152 +1,18 @@
-"""What is said of one account's priority: verdict, reason, each level, the scheduler's number, and advice."""
+"""What is said of one account's priority: verdict, reason, when, what changes it, levels and scheduler's number."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
+from apps.explain.answers import Outlook, changes_said, when_said
 from apps.explain.levels import effect_said
 from apps.explain.my_priority import MyPriority
 from apps.explain.walk import WalkStep, ahead_said, equal_said, fallen_said, level_said
 from apps.priorities.sentences import Message, say, text_of
 
-# --- Advice -----------------------------------------------------------------------------------------------------------
-_NEAR_FRONT = 0.1  # so small a part of all others ahead is no reason to wait
-Outcome = Literal["on_target", "recovers", "never_if_nobody_runs", "not_at_this_pace", "not_within_horizon"]
 
-
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """When the deciding level comes back to its target, as the forecast has it; instants only where it `recovers`."""
-
-    outcome: Outcome
-    at: datetime | None = None
-    earliest: datetime | None = None
-    latest: datetime | None = None
-
-
-def advise(mine: MyPriority, others: Sequence[MyPriority] = (), outlook: Outlook | None = None) -> list[Message]:
-    """What its person can do; others: further accounts of the same person. There is no advice about the past."""
-    if mine.error == "unmapped":
-        return [say("advice.unmapped", policy=mine.policy_name, account=mine.name, factor=mine.factor)]
-    if mine.error:
-        return [say("advice.nothing_kept" if mine.moment else "advice.no_snapshot", policy=mine.policy_name)]
-    if mine.moment is not None:
-        return []
-    if mine.rank is None:
-        return [_unranked(mine), *_elsewhere(mine, others)]
-    if is_near_front(mine):
-        return [_front(mine)]
-    return [*_elsewhere(mine, others), *_waiting(mine, outlook)]
-
-
-def is_near_front(mine: MyPriority) -> bool:
-    """Whether fairshare is no reason why a job waits."""
-    return mine.rank is not None and mine.rank - 1 <= _NEAR_FRONT * max(mine.of - 1, 0)
-
-
-def better_account(mine: MyPriority, others: Sequence[MyPriority]) -> MyPriority | None:
-    """Another account of the same cluster and policy that is ahead: where jobs of this one may run as well."""
-    able = [
-        other
-        for other in others
-        if not other.error
-        and other.policy_slug == mine.policy_slug
-        and other.namespace == mine.namespace
-        and (other.account, other.group) != (mine.account, mine.group)
-        and other.rank is not None
-        and (mine.rank is None or other.rank < mine.rank)
-    ]
-    return min(able, key=lambda other: other.rank or 0, default=None)
-
-
-def _elsewhere(mine: MyPriority, others: Sequence[MyPriority]) -> list[Message]:
-    better = better_account(mine, others)
-    if better is None:
-        return []
-    account = better.name if better.account != mine.account or not better.group else f"{better.name} ({better.group})"
-    return [
-        say(
-            "advice.other_account",
-            account=account,
-            entry=better.entry_path,
-            other_rank=better.rank,
-            rank=mine.rank,
-            of=mine.of,
-        )
-    ]
-
-
-def _unranked(mine: MyPriority) -> Message:
-    if mine.provisional:
-        return say("advice.newcomer")
-    return say("advice.unranked", parent=mine.walk[-1].parent_name if mine.walk else mine.policy_name)
-
-
-def _front(mine: MyPriority) -> Message:
-    if not mine.n_ahead:
-        return say("advice.first")
-    return say("advice.front", n=mine.n_ahead, of=mine.of)
-
-
-def _waiting(mine: MyPriority, outlook: Outlook | None) -> list[Message]:
-    """What holds it back, and until when."""
-    last = mine.walk[-1] if mine.walk else None
-    deciding = None if mine.deciding is None else mine.walk[mine.deciding]
-    if last is None or mine.is_decided_above:
-        return [say("advice.above")]
-    found = _of_group(mine, deciding, last, outlook)
-    if last.state == "over":
-        found += [_own_use(last), *(_outlook(last, outlook) if deciding is last else [])]
-    elif last.state == "idle":
-        found.append(say("advice.nothing_ran"))
-    if not found and deciding is not None and mine.levels_decide and deciding.n_ahead:
-        return [say("advice.other_order", name=deciding.name)]
-    return found or [say("advice.not_over")]
-
-
-def _of_group(mine: MyPriority, deciding: WalkStep | None, last: WalkStep, outlook: Outlook | None) -> list[Message]:
-    """What a level above the own one does, where it is the main reason to wait."""
-    if deciding is None:
-        return []
-    facts = {
-        "name": deciding.name,
-        "parent": deciding.parent_name,
-        "actual": deciding.actual,
-        "target": deciding.target,
-    }
-    if mine.levels_decide:
-        is_reason = deciding.state == "over" and deciding.n_ahead > 0 and deciding is not last
-        return [say("advice.group_waits", **facts), *_outlook(deciding, outlook)] if is_reason else []
-    effect = deciding.effect
-    if effect is None or not effect.lowers:
-        return []
-    if effect.ratio is None:
-        return [say("advice.no_shares", name=deciding.name, parent=deciding.parent_name)]
-    if deciding is last:
-        return []
-    said = say("advice.factor_group", **facts, factor=effect.factor, other_factor=effect.factor_above)
-    return [said, *(_outlook(deciding, outlook) if deciding.state == "over" else [])]
-
-
-def _own_use(last: WalkStep) -> Message:
-    return say("advice.own_use", name=last.name, parent=last.parent_name, actual=last.actual, target=last.target)
-
-
-def _outlook(deciding: WalkStep, outlook: Outlook | None) -> list[Message]:
-    if outlook is None or outlook.outcome == "on_target":
-        return []
-    names = {"name": deciding.name, "parent": deciding.parent_name}
-    if outlook.outcome != "recovers":
-        return [say(f"advice.{outlook.outcome}", **names)]
-    if outlook.earliest is None or outlook.latest is None:
-        return [say("advice.wait_until", **names, on=outlook.at)]
-    return [say("advice.wait_between", **names, on=outlook.at, earliest=outlook.earliest, latest=outlook.latest)]
-
-
-# --- Messages ---------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class LevelMessages:
     """One level, explained to the account's owner."""
@@ -175,7 +41,8 @@ class AccountMessages:
     own: Message | None
     levels: Sequence[LevelMessages]
     number: Message | None
-    advice: Sequence[Message]
+    when: Sequence[Message]
+    changes: Sequence[Message]
     stale: Message | None
 
     @property
@@ -193,7 +60,8 @@ def messages_of(mine: MyPriority, others: Sequence[MyPriority] = (), outlook: Ou
         own=_own(mine, deciding),
         levels=[_level(mine, step, at) for at, step in enumerate(mine.walk)],
         number=_number(mine),
-        advice=advise(mine, others, outlook),
+        when=when_said(mine, outlook),
+        changes=changes_said(mine, others),
         stale=say("fresh.behind", problems=list(mine.problems)) if mine.problems and not mine.moment else None,
     )
 

@@ -12,12 +12,12 @@ async function copy(text, element) {
   selection.removeAllRanges();
 }
 
-for (const button of document.querySelectorAll("[data-copy]")) {
-  const element = document.getElementById(button.dataset.copy);
+function offer(button) {
   const label = button.querySelector("span");
   const before = label.textContent;
   button.hidden = false;
   button.addEventListener("click", async () => {
+    const element = document.getElementById(button.dataset.copy);
     try {
       await copy(element.textContent, element);
     } catch {
@@ -29,3 +29,7 @@ for (const button of document.querySelectorAll("[data-copy]")) {
     setTimeout(() => { label.textContent = before; }, 2000);
   });
 }
+
+const offerAll = () => document.querySelectorAll("[data-copy][hidden]").forEach(offer);
+offerAll();
+document.addEventListener("htmx:afterSettle", offerAll);

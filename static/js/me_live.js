@@ -2,7 +2,7 @@
 // A part that holds the focus stays as it is until the next numbers.
 import { announce } from "./shell.js";
 
-const PARTS = ["#verdict", ".verdict > p", ".verdict .advice", ".verdict .kpis", ".walk"];
+const PARTS = ["#verdict", ".answers", ".answer .trend", "#waiting-jobs", ".walk"];
 
 document.addEventListener("live:changed", async ({ detail }) => {
   if (!detail.changed.has("numbers")) return;
@@ -14,6 +14,7 @@ document.addEventListener("live:changed", async ({ detail }) => {
     const old = document.querySelector(part), now = fresh.querySelector(part);
     if (old && now && !old.contains(document.activeElement)) old.replaceWith(document.adoptNode(now));
   }
+  document.querySelector("#submit form")?.dispatchEvent(new Event("refresh"));
   const after = document.querySelector("#verdict")?.textContent;
   if (after && after !== before) announce(after);
 });

@@ -34,8 +34,8 @@ def test_other_scopes_do_not_reach_it(computed: Site) -> None:
 def test_every_sentence_comes_as_key_values_and_text(computed: Site) -> None:
     (told,) = Caller(user=computed.alice).get("me/explain").json()["accounts"]
     levels = [one for step in told["steps"] for one in step["sentences"]]
-    said = [*told["sentences"], *told["advice"], told["number"], *levels]
-    kinds = {"verdict", "reason", "own", "advice", "number", "walk", "ahead"}
+    said = [*told["sentences"], *told["when"], *told["changes"], told["number"], *levels]
+    kinds = {"verdict", "reason", "own", "when", "change", "number", "walk", "ahead"}
     assert {one["key"].split(".")[0] for one in said} == kinds
     assert all(set(one) == {"key", "values", "text"} and "%(" not in one["text"] for one in said)
     physics, alice = told["steps"]
@@ -56,7 +56,7 @@ def test_one_account_can_be_chosen(computed: Site) -> None:
 def test_somebody_unknown_is_told_what_to_do(computed: Site) -> None:
     (told,) = Caller(user=computed.nobody).get("me", {"policy": "grid"}).json()["accounts"]
     assert (told["error"], told["entry"]) == ("unmapped", None)
-    assert [one["key"] for one in told["advice"]] == ["advice.unmapped"]
+    assert [one["key"] for one in [*told["when"], *told["changes"]]] == ["when.unmapped", "change.unmapped"]
 
 
 def test_a_past_instant_is_told_from_the_snapshot_of_then(computed: Site) -> None:
@@ -64,7 +64,7 @@ def test_a_past_instant_is_told_from_the_snapshot_of_then(computed: Site) -> Non
     then = (AT + timedelta(hours=1)).isoformat()
     (told,) = caller.get("me", {"at": then}).json()["accounts"]
     assert (told["rank"], told["moment"]["revision"], told["moment"]["reconstructed"]) == (3, 2, False)
-    assert told["advice"] == [], "the past can't be changed"
+    assert [told["when"], told["changes"]] == [[], []], "the past can't be changed"
     (before,) = caller.get("me", {"at": (AT - timedelta(days=400)).isoformat(), "policy": "grid"}).json()["accounts"]
     assert (before["error"], before["rank"]) == ("no_snapshot", None)
 

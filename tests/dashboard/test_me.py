@@ -27,8 +27,24 @@ from tests.sign_in import sign_in
 
 PAGE = "/me/priority/"
 WHY = "/me/priority/_why"
-# Advice, newest jobs, what others see, and accounts: of now alone.
-OF_NOW = (".advice", 'section[aria-labelledby="charges-title"]', ".seen", "#accounts")
+# When and what changes it, newest jobs, what others see, and accounts: of now alone.
+OF_NOW = (
+    '[data-testid="when"]',
+    '[data-testid="changes"]',
+    "#submit",
+    "#waiting-jobs",
+    'section[aria-labelledby="charges-title"]',
+    ".seen",
+    "#accounts",
+)
+    '[data-testid="when"]',
+    '[data-testid="changes"]',
+    "#submit",
+    "#waiting-jobs",
+    'section[aria-labelledby="charges-title"]',
+    ".seen",
+    "#accounts",
+)
 pytestmark = pytest.mark.django_db
 
 
@@ -84,9 +100,8 @@ def test_the_page_says_where_why_and_what_to_do(grid: Grid) -> None:
     assert page.text(".walk li.decides")  # the main reason
     for part in (*OF_NOW, '[data-testid="scheduler-number"]', '[data-testid="only-fairshare"]', "#back-day"):
         assert page.has(part), part
-    advice = page.values("data-key", ".advice")
-    assert advice
-    assert all(key.startswith("advice.") for key in advice)
+    answers = page.values("data-key", ".answers")
+    assert [key.split(".")[0] for key in answers] == ["when", "change"]
 
 
 def test_every_account_is_listed_best_first_and_can_be_chosen(grid: Grid) -> None:

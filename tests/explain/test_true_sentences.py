@@ -217,15 +217,24 @@ CLAIMS: dict[str, Claim] = {
     "factor.group_raises": lambda about, said: _most_change(about, said, 1),
     "factor.you_no_shares": lambda about, said: about.told.factor(about.leaf) == 0,
     "factor.group_no_shares": lambda about, said: about.told.factor(about.leaf) == 0,
-    "advice.first": _first,
-    "advice.front": lambda about, said: said["n"] == len(about.ahead()),
-    "advice.group_waits": lambda about, said: _is_over(about, said) and about.ahead_elsewhere(),
-    "advice.factor_group": lambda about, said: _changes(about, said, -1),
-    "advice.no_shares": lambda about, said: about.told.factor(about.leaf) == 0,
-    "advice.nothing_ran": lambda about, said: about.told.snapshot.values.usage[about.told.at(about.leaf)] == 0,
-    "advice.other_order": lambda about, said: about.ahead_elsewhere() and about.mine.walk[-1].state != "over",
-    "advice.not_over": lambda about, said: about.mine.walk[-1].state != "over",
-    "advice.own_use": lambda about, said: _is_over(About(about.told, about.mine, about.mine.walk[-1]), said),
+    "when.first": _first,
+    "when.front": lambda about, said: said["n"] == len(about.ahead()),
+    "when.equal": lambda about, said: (
+        not about.mine.levels_decide or not any(step.state == "over" and step.n_ahead for step in about.mine.walk)
+    ),
+    "when.unknown": lambda about, said: (
+        about.level.state == "over" and bool(about.ahead())
+    ),  # these worlds have no days
+    "when.no_shares": lambda about, said: about.level.target == 0 or about.told.factor(about.leaf) == 0,
+    "when.not_over": lambda about, said: about.level.state != "over",
+    "when.you_not_over": lambda about, said: about.mine.walk[-1].state != "over",
+    "change.nothing": lambda about, said: 10 * len(about.ahead()) <= len(about.told.leaves) - 1,
+    "change.group": lambda about, said: about.level.state == "over" and bool(about.ahead()),
+    "change.own_use": lambda about, said: about.mine.walk[-1].state == "over",
+    "change.nothing_ran": lambda about, said: about.told.snapshot.values.usage[about.told.at(about.leaf)] == 0,
+    "change.shares": lambda about, said: about.level.target == 0 or about.told.factor(about.leaf) == 0,
+    "change.others": lambda about, said: about.ahead_elsewhere() and about.mine.walk[-1].state != "over",
+    "change.every_job": lambda about, said: about.mine.walk[-1].state != "over",
     "own.over": lambda about, said: (about.mine.walk[-1].deviation_points or 0) > 0,
     "own.over_alone": lambda about, said: (about.mine.walk[-1].deviation_points or 0) > 0,
     "own.under": lambda about, said: (about.mine.walk[-1].deviation_points or 0) < 0,
@@ -260,7 +269,7 @@ def test_no_sentence_is_contradicted_by_the_ranks(algorithm: dict[str, Any], wor
     for leaf in told.leaves:
         mine = told.mine(leaf)
         story = told.story(mine)
-        for said in (*story.summary, *story.advice, *([story.number] if story.number else [])):
+        for said in (*story.summary, *story.when, *story.changes, *([story.number] if story.number else [])):
             check(About(told, mine), said)
         for level in story.levels:
             for said in (*level.said, *level_said(level.step, decides=level.decides)):

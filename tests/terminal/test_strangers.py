@@ -55,7 +55,8 @@ ME: dict[str, Any] = {
             "stale": None,
             "deciding": None,
             "sentences": [{"key": "k", "values": {}, "text": "Lower than most: rank 3 of 3"}],
-            "advice": [],
+            "when": [],
+            "changes": [],
         }
     ],
 }

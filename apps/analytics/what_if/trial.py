@@ -214,7 +214,7 @@ def _tried(
     now_if = now
     if level is not None:
         result = compute_from_totals(after, values.usage, values.group_usage, algorithm=algorithm)
-        now_if = _place_in(result, entry, is_exact)
+        now_if = place_in(result, entry, is_exact)
     result = compute_from_totals(after, then.usage, then.group_usage, algorithm=algorithm)
     back, back_if = _back(forecast, tree.parent[entry] > 0, asked, level, snapshot)
     return Tried(
@@ -225,14 +225,14 @@ def _tried(
         group_name=tree.name[group],
         now=now,
         now_if=now_if,
-        then=_place_in(ahead.goes_on, entry, is_exact),
-        then_if=_place_in(result, entry, is_exact),
+        then=place_in(ahead.goes_on, entry, is_exact),
+        then_if=place_in(result, entry, is_exact),
         back=back,
         back_if=back_if,
     )
 
 
-def _place_in(result: PriorityResult, entry: int, is_exact: bool) -> Place:
+def place_in(result: PriorityResult, entry: int, is_exact: bool) -> Place:
     return _place(result.rank[entry], result.has_rank[entry], result.factor[entry], result.has_factor[entry], is_exact)
 
 

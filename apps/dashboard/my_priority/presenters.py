@@ -23,12 +23,13 @@ from apps.dashboard.shell.figure_frames import FigureFrame, framed
 from apps.dashboard.shell.presentation import Balance
 from apps.dashboard.shell.requests import actor_of
 from apps.dashboard.shell.time_travel import DAY
-from apps.explain.messages import AccountMessages, LevelMessages, Outlook, messages_of
+from apps.explain.answers import Outlook
+from apps.explain.messages import AccountMessages, LevelMessages, messages_of
 from apps.explain.my_priority import MyPriority
 from apps.explain.walk import WalkStep
 from apps.figures import Figure
 from apps.figures.by_name import MY_FIGURES, MyLinks, draw_my_figure, read_my_figure
-from apps.priorities.sentences import Message, text_of
+from apps.priorities.sentences import text_of
 
 # --- Walk -------------------------------------------------------------------------------------------------------------
 WIDTH = 210
@@ -68,7 +69,6 @@ class Story:
     levels: Sequence[Level]
     total: str
     entry_url: str
-    advice: Sequence[Message] = ()
 
 
 def tell(
@@ -85,7 +85,6 @@ def tell(
         levels=[_level(mine, level, at, moment) for at, level in enumerate(told.levels)],
         total=told.number.text if told.number else "",
         entry_url=lines.entry_url(mine.policy_slug, mine.entry_uid, mine.entry_name, moment) if mine.entry_uid else "",
-        advice=told.advice,
     )
 
 

@@ -27,6 +27,8 @@ from apps.dashboard.forecast import presenters as forecast_pages
 from apps.dashboard.members.forms import ClaimForm
 from apps.dashboard.my_priority import presenters as my_figures
 from apps.dashboard.my_priority.presenters import WIDTH, balance_of, tell
+from apps.dashboard.my_priority.submit import SubmitCard, submit_card
+from apps.dashboard.my_priority.trend import trend_of
 from apps.dashboard.shell import lines, time_travel
 from apps.dashboard.shell.figure_frames import answer_figure
 from apps.dashboard.shell.presentation import Balance
@@ -39,6 +41,7 @@ from apps.mapping import attachments
 from apps.priorities.charges import list_newest_charges
 from apps.priorities.selectors.visible_snapshot import oldest_kept
 from apps.priorities.sentences import Message, text_of
+from apps.priorities.waiting_jobs import WaitingJobs, list_waiting_jobs
 
 # --- Page -------------------------------------------------------------------------------------------------------------
 _NEWEST_CHARGES = 5
@@ -104,7 +107,10 @@ def page_of(request: HttpRequest, at: int | datetime | None) -> dict[str, Any]:
         OtherAccount(mine, address_of(mine, at), reason_in_short(mine), mine is chosen) for mine in known
     ]
     context |= why_of(request, chosen, at)
+    context["trend"] = None if at is not None else trend_of(request, chosen.policy_slug, chosen.entry_uid)
     if at is None:
+        context["submit"] = submit_of(request, chosen, known)
+        context["waiting_jobs"] = _waiting_jobs(request, chosen)
         context["charges"] = _charges(request, chosen)
         context["seen"] = who_sees_me(chosen, actor=actor_of(request))
         context |= my_figures.frames_of(request, chosen.policy_slug, chosen.entry_uid)
@@ -117,6 +123,17 @@ def address_of(mine: MyPriority, at: int | datetime | None = None, **more: str) 
     named = {"account": mine.account, "namespace": mine.namespace, "policy": mine.policy_slug}
     named |= {"entry": str(mine.entry_uid)} | ({} if at is None else {"at": time_travel.written(at)})
     return f"{reverse('dashboard:my-priority')}?{urlencode({**named, **more})}"
+
+
+def submit_of(request: HttpRequest, mine: MyPriority, known: Sequence[MyPriority]) -> SubmitCard | None:
+    return submit_card(request, mine, known, {id(other): address_of(other) for other in known})
+
+
+def _waiting_jobs(request: HttpRequest, mine: MyPriority) -> WaitingJobs | None:
+    try:
+        return list_waiting_jobs(policy_slug=mine.policy_slug, actor=actor_of(request))
+    except DomainError:
+        return None
 
 
 def why_of(request: HttpRequest, mine: MyPriority, at: int | datetime | None) -> dict[str, Any]:
@@ -230,6 +247,20 @@ def why(request: HttpRequest) -> HttpResponse:
     chosen, _found = chosen_of(request, at)
     context = {"why": None} if chosen is None else why_of(request, chosen, at)
     return _private(render(request, "dashboard/my_priority/_why.html", context))
+
+
+@require_safe
+@fragment(page_url)
+def submit(request: HttpRequest) -> HttpResponse:
+    """The card that compares one's accounts: `?core_h=` is the size of the job."""
+    chosen, found = chosen_of(request, None)
+    known = [mine for mine in found if not mine.error]
+    card = None if chosen is None else submit_of(request, chosen, known)
+    if card is None:
+        raise NotFound("There is no such account in this policy.")
+    context = {"submit": card, "story": {"mine": chosen}}
+    status = 422 if card.problem else 200
+    return _private(render(request, "dashboard/my_priority/_submit.html", context, status=status))
 
 
 @require_safe

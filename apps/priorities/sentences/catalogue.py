@@ -10,63 +10,86 @@ from django.utils.translation import ngettext_lazy
 
 from apps.priorities.sentences import walk
 
-# --- Advice -----------------------------------------------------------------------------------------------------------
-ADVICE = {
-    "advice.unmapped": _(
+# --- When, and what changes it ----------------------------------------------------------------------------------------
+ANSWERS = {
+    "when.first": _("Now: you have the highest rank. It falls as your jobs run."),
+    "when.front": ngettext_lazy(
+        "Now: %(n)s of %(of)s is ahead, so fairshare does not delay your jobs. Check age, size, partition and limits.",
+        "Now: only %(n)s of %(of)s are ahead, so fairshare does not delay your jobs. Check age, size, partition and "
+        "limits.",
+        "count",
+    ),
+    "when.newcomer": _("You are new here, and your rank is being computed. Check again in a moment."),
+    "when.unmapped": _("With the next recompute after an administrator has mapped the account."),
+    "when.no_snapshot": _("After the next recompute, usually within a minute."),
+    "when.above": _("The decisive level is above those visible to you."),
+    "when.no_shares": _("No date: only shares of %(parent)s change this."),
+    "when.equal": _("No date to wait for: no level is the main reason, and the order changes with every job."),
+    "when.not_over": _("No date to wait for: %(name)s is not over its target, and the order changes with every job."),
+    "when.you_not_over": _("No date to wait for: you are not over your target, and the order changes with every job."),
+    "when.unknown": _("No date: daily usage is not known yet."),
+    "when.recovers": _("%(name)s is back on target around %(on)s at its usual pace."),
+    "when.recovers_between": _(
+        "%(name)s is back on target around %(on)s (%(earliest)s to %(latest)s) at its usual pace."
+    ),
+    "when.you_recover": _("You are back on target around %(on)s at your usual pace."),
+    "when.you_recover_between": _(
+        "You are back on target around %(on)s (%(earliest)s to %(latest)s) at your usual pace."
+    ),
+    "when.quiet": _(
+        "%(on)s at the earliest, if %(name)s runs as little as in its quietest week (%(share)s of %(parent)s). "
+        "At its usual pace (%(other_share)s) not within 30 days."
+    ),
+    "when.you_stop": _(
+        "%(on)s at the earliest, if you run nothing. At your usual pace (%(other_share)s of %(parent)s) not within "
+        "30 days."
+    ),
+    "when.later": _(
+        "Not within 30 days, even if %(name)s runs as little as in its quietest week (%(share)s of %(parent)s)."
+    ),
+    "when.you_later": _("Not within 30 days, even if you run nothing."),
+    "when.never": _(
+        "No date: even in its quietest week %(name)s used %(share)s of %(parent)s; target %(target)s. A larger share "
+        "changes that."
+    ),
+    "when.nobody_runs": _("No date without usage in %(parent)s: all usage decays alike."),
+    "change.unmapped": _(
         "%(policy)s doesn’t map %(account)s. Claim this account below, or send the name to your site’s "
         "support; until then jobs have the fallback factor, %(factor)s."
     ),
-    "advice.no_snapshot": _(
-        "%(policy)s has no priorities yet. Check again after the next recompute, usually within a minute."
-    ),
-    "advice.nothing_kept": _(
+    "change.nothing_kept": _(
         "%(policy)s has no stored numbers for that time. Choose a later one, or ask an administrator to "
         "reconstruct them."
     ),
-    "advice.newcomer": _("You are new here, and your rank is being computed. Check again in a moment."),
-    "advice.unranked": _(
+    "change.unranked": _(
         "Jobs of this entry have the fallback factor. Ask a manager of %(parent)s for your own entry."
     ),
-    "advice.other_account": _(
+    "change.other_account": _(
         "Submit under %(account)s if the job may run there: that account is at rank %(other_rank)s of %(of)s, "
         "this one at %(rank)s."
     ),
-    "advice.front": ngettext_lazy(
-        "Fairshare does not delay your jobs: %(n)s of %(of)s is ahead. Check age, size, partition and limits instead.",
-        "Fairshare does not delay your jobs: only %(n)s of %(of)s are ahead. Check age, size, partition "
-        "and limits instead.",
+    "change.nothing": _("Nothing needed."),
+    "change.group": _(
+        "Less usage by %(name)s, or a larger share for it. Running less yourself helps only as much as it lowers the "
+        "total of %(name)s."
+    ),
+    "change.own_use": _("Postpone what is not urgent: your past usage decays, new usage counts in full."),
+    "change.nothing_ran": _("You have no usage in the window, so there is none to reduce."),
+    "change.shares": _("Ask a manager of %(parent)s for shares."),
+    "change.every_job": _("Every job: yours and those of others."),
+    "change.others": _("The jobs of others: they come first at the level of %(name)s."),
+    "trend.better": ngettext_lazy(
+        "%(n)s place better than last week (%(other_rank)s).",
+        "%(n)s places better than last week (%(other_rank)s).",
         "count",
     ),
-    "advice.first": _(
-        "Fairshare does not delay your jobs: you have the highest rank. Check age, size, partition and limits instead."
+    "trend.worse": ngettext_lazy(
+        "%(n)s place worse than last week (%(other_rank)s).",
+        "%(n)s places worse than last week (%(other_rank)s).",
+        "count",
     ),
-    "advice.nothing_ran": _("You have no usage in the window, so there is none to reduce."),
-    "advice.group_waits": _(
-        "Your whole group waits: %(name)s used %(actual)s of %(parent)s; target %(target)s. Running less "
-        "helps only as much as it lowers the total of %(name)s."
-    ),
-    "advice.own_use": _(
-        "You used %(actual)s of %(parent)s; target %(target)s. Postpone non-urgent jobs: past usage "
-        "decays, new usage counts in full."
-    ),
-    "advice.not_over": _("You are not over your own target, and the order changes with every job."),
-    "advice.above": _("The decisive level is above those visible to you."),
-    "advice.other_order": _(
-        "You are not over your own target. Others come first at the level of %(name)s, and the order changes with "
-        "every job."
-    ),
-    "advice.wait_until": _("Wait until %(on)s: %(name)s is then back on target, at the pace of the last weeks."),
-    "advice.wait_between": _(
-        "Wait until %(on)s: %(name)s is then back on target, at the pace of the last weeks (%(earliest)s "
-        "to %(latest)s)."
-    ),
-    "advice.never_if_nobody_runs": _(
-        "Waiting alone changes nothing without usage in %(parent)s: all usage decays alike."
-    ),
-    "advice.not_at_this_pace": _(
-        "Waiting doesn’t help while %(name)s keeps its present pace: run less, or request a larger share."
-    ),
-    "advice.not_within_horizon": _("%(name)s doesn’t return to target within the forecast period."),
+    "trend.same": _("The same as last week."),
+    "trend.best": _("Best in 30 days: %(rank)s on %(on)s."),
 }
 
 
@@ -255,7 +278,7 @@ PAST = {
 TEXTS: Mapping[str, Any] = {
     **walk.LEVELS,
     **walk.VERDICTS,
-    **ADVICE,
+    **ANSWERS,
     **walk.CONTRASTS,
     **walk.EFFECTS,
     **AUDIENCE,

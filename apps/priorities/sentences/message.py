@@ -48,6 +48,7 @@ _WRITTEN: Mapping[str, Callable[[Any], str]] = {
     "shares": numbers.amount,
     "wished_shares": numbers.amount,
     "share": numbers.percent,
+    "other_share": numbers.percent,
     "in_s": numbers.span,
     "soonest_s": numbers.span,
     "latest_s": numbers.span,

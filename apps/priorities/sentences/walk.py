@@ -123,14 +123,6 @@ EFFECTS = {
     "reason.factor_same": _("No level changes your factor."),
     "reason.number": _("%(algorithm)s computes one number from the whole path; no single level is the main reason."),
     "rank.factor": _("Rank %(rank)s of %(of)s. Level with the largest effect on the factor: %(name)s."),
-    "advice.factor_group": _(
-        "%(name)s lowers your factor from %(other_factor)s to %(factor)s: it used %(actual)s of "
-        "%(parent)s; target %(target)s. Running less helps only as much as it lowers the total of "
-        "%(name)s."
-    ),
-    "advice.no_shares": _(
-        "%(name)s has no shares, so the factor is 0 regardless of usage. Request shares of %(parent)s."
-    ),
     "forecast.factor_at_target": _(
         "With %(name)s on target and all else unchanged, the factor would be %(factor)s instead of %(other_factor)s."
     ),
