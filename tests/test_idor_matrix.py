@@ -498,7 +498,7 @@ ROWS = [
         "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX, word="physics", readers="alice"),
     Row("me/priority/_whatif", "/me/priority/_whatif?policy=grid&entry={alice}&core_h=100",
         "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX, word="physics", readers="alice"),
-    Row("me/priority/_submit", "/me/priority/_submit?policy=grid&entry={alice}&core_h=100",
+    Row("me/priority/_submit", "/me/priority/_submit?policy=grid&entry={alice}&job_core_h=100",
         "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX, word="physics", readers="alice"),
     Row("jobs/", "/jobs/?example=case", "302 200 200 200 200 200 302 302 302 302 302"),
     Row("jobs/", "/jobs/", "302 200 200 200 200 200 302 302 302 302 302", "post", JOBS),

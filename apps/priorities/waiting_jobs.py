@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import inf
@@ -107,7 +107,7 @@ class _Queue:
         self._ranks = self._ranked(Account.objects.filter(pk__in=list(self._n_of)))
         self.n_jobs = sum(self._n_of.values())
 
-    def _ranked(self, accounts: Sequence[Account]) -> dict[int, int]:
+    def _ranked(self, accounts: Iterable[Account]) -> dict[int, int]:
         """The best rank of the entries of each account; accounts without one are left out."""
         values, index = self._snapshot.values, self._snapshot.index
         found = {}

@@ -37,14 +37,6 @@ OF_NOW = (
     ".seen",
     "#accounts",
 )
-    '[data-testid="when"]',
-    '[data-testid="changes"]',
-    "#submit",
-    "#waiting-jobs",
-    'section[aria-labelledby="charges-title"]',
-    ".seen",
-    "#accounts",
-)
 pytestmark = pytest.mark.django_db
 
 

@@ -173,7 +173,7 @@ def test_i_say_an_account_is_mine_and_the_lead_of_its_group_confirms(lead: Clien
     assert Account.objects.get(user_name="bob").person == User.objects.get(username="rob")
     shown = read(me.get("/me/priority/"))
     assert shown.item("account").attributes["data-state"] == "mine"
-    assert shown.text("#rank").split()[0].isdigit()
+    assert str(shown.one("#verdict").attributes["data-rank"]).isdigit()
 
 
 def test_a_claim_can_be_taken_back_by_its_own_person_alone(lead: Client, grid: Grid) -> None:

@@ -45,7 +45,9 @@ def outlook_of(mine: MyPriority) -> Outlook | None:
     return Outlook(
         found.middle.outcome,
         as_of,
-        *(_instant(as_of, one) for one in (found.middle, found.soonest, found.latest)),
+        at=_instant(as_of, found.middle),
+        earliest=_instant(as_of, found.soonest),
+        latest=_instant(as_of, found.latest),
         usual=usual.share_seen,
         quiet=quiet,
         quiet_at=_instant(as_of, at_quiet),

@@ -61,7 +61,7 @@ def submit_card(
     able = [other for other in known if runs_where(mine, other) and other.rank is not None][:_MOST_SHOWN]
     if mine.rank is None or mine.entry_uid is None or not able:
         return None
-    typed = request.GET.get("core_h", "").strip()[:_MOST_TYPED] or as_typed(USUAL_CORE_H)
+    typed = request.GET.get("job_core_h", "").strip()[:_MOST_TYPED] or as_typed(USUAL_CORE_H)
     after: dict[UUID, Place] = {}
     problem = ""
     try:

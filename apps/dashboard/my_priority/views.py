@@ -252,7 +252,7 @@ def why(request: HttpRequest) -> HttpResponse:
 @require_safe
 @fragment(page_url)
 def submit(request: HttpRequest) -> HttpResponse:
-    """The card that compares one's accounts: `?core_h=` is the size of the job."""
+    """The card that compares one's accounts: `?job_core_h=` is the size of the job."""
     chosen, found = chosen_of(request, None)
     known = [mine for mine in found if not mine.error]
     card = None if chosen is None else submit_of(request, chosen, known)
