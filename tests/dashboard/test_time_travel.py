@@ -81,7 +81,9 @@ def test_an_instant_shows_the_revision_in_force_then_with_the_snapshot_before_it
     page = Page(text(eva, TREE, at=later.isoformat()))
     assert page.item("time-bar").attributes["data-value"] == "2"
     assert numbers_of(page) == "as_computed"
-    before = Page(text(eva, TREE, at=(snapshot.as_of - timedelta(hours=1)).isoformat()))
+    reconstructed = Page(text(eva, TREE, at=(snapshot.as_of - timedelta(hours=1)).isoformat()))
+    assert numbers_of(reconstructed) == "reconstructed"
+    before = Page(text(eva, TREE, at=(snapshot.as_of - timedelta(hours=27)).isoformat()))
     assert numbers_of(before) == "none"
     assert not before.has("[data-testid=no-snapshot]")
     Snapshot.objects.all().delete()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -23,6 +23,7 @@ from apps.priorities.recompute import staleness as recompute
 from apps.priorities.selectors.rows import open_view
 from apps.priorities.selectors.visible_snapshot import moment_of
 from apps.priorities.serving import store
+from apps.priorities.serving.served_snapshot import ServedSnapshot
 from tests.priority_site import AS_OF, NO_AGING, PROJECTS, Site, children
 
 pytestmark = pytest.mark.django_db
@@ -55,6 +56,40 @@ def keys(at: Any) -> list[str]:
     moment = moment_of(open_view(policy_slug="grid", actor=COMMAND, at=at))
     assert moment is not None
     return [note.key for note in moment.notes]
+
+
+def snapshot_at(at: datetime) -> ServedSnapshot:
+    found = open_view(policy_slug="grid", actor=COMMAND, at=at).snapshot
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("days_ago", [0.3, 0.75, 2.0, 2.9])
+def test_a_look_back_without_a_stored_snapshot_equals_a_recompute_for_the_instant(
+    old_site: Site, days_ago: float
+) -> None:
+    at = AS_OF - days_ago * DAY
+    seen = snapshot_at(at)
+    stored_before = Snapshot.objects.count()
+    made = store.load_kept("grid", old_site.recompute(as_of=at).pk)
+    assert (stored_before, seen.snapshot_id < 0) == (0, True), "nothing is stored by looking"
+    assert (seen.revision, seen.as_of, seen.algorithm) == (made.revision, at, made.algorithm)
+    for name in ("target", "actual", "usage", "rank", "factor", "priority"):
+        assert getattr(seen.values, name).tobytes() == getattr(made.values, name).tobytes(), name
+    moment = moment_of(open_view(policy_slug="grid", actor=COMMAND, at=at))
+    assert moment is not None
+    assert moment.is_reconstructed
+
+
+def test_before_the_first_usage_nothing_is_computed(old_site: Site) -> None:
+    view = open_view(policy_slug="grid", actor=COMMAND, at=AS_OF - 7.5 * DAY)
+    assert view.snapshot is None
+
+
+def test_a_stored_snapshot_of_the_last_hour_is_shown_as_it_is(old_site: Site) -> None:
+    stored = old_site.recompute(as_of=THEN)
+    assert snapshot_at(THEN + timedelta(hours=1)).snapshot_id == stored.pk
+    assert snapshot_at(THEN + timedelta(hours=1, seconds=1)).snapshot_id < 0
 
 
 def test_an_instant_is_computed_from_revision_settings_and_mapping_of_then(old_site: Site) -> None:
@@ -105,9 +140,9 @@ def test_a_snapshot_of_a_later_revision_is_not_shown_for_an_earlier_instant(old_
     """Snapshots are of whole ticks: one of the tick before a publication has what was published in it."""
     live = old_site.recompute()
     Snapshot.objects.filter(pk=live.pk).update(as_of=AS_OF - DAY - timedelta(seconds=30))
-    assert open_view(policy_slug="grid", actor=COMMAND, at=AS_OF - DAY - timedelta(seconds=1)).snapshot is None
+    assert snapshot_at(AS_OF - DAY - timedelta(seconds=1)).revision == 2
     Snapshot.objects.filter(pk=live.pk).update(as_of=AS_OF - DAY * 0.75)  # and so for the mapping
-    assert open_view(policy_slug="grid", actor=COMMAND, at=AS_OF - DAY * 0.7).snapshot is None
+    assert snapshot_at(AS_OF - DAY * 0.7).snapshot_id < 0
 
 
 def test_usage_that_was_reported_later_is_included_and_named(old_site: Site) -> None:

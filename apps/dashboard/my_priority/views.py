@@ -39,7 +39,6 @@ from apps.explain.my_priority import MyPriority, get_my_priority, who_sees_me
 from apps.explain.walk import WalkStep
 from apps.mapping import attachments
 from apps.priorities.charges import list_newest_charges
-from apps.priorities.selectors.visible_snapshot import oldest_kept
 from apps.priorities.sentences import Message, text_of
 from apps.priorities.waiting_jobs import WaitingJobs, list_waiting_jobs
 
@@ -97,8 +96,6 @@ def page_of(request: HttpRequest, at: int | datetime | None) -> dict[str, Any]:
         "policy_slug": chosen.policy_slug if chosen else "",
     }
     if chosen is None:
-        waiting = context["waiting"]
-        context["kept_since"] = oldest_kept(waiting[0].policy_slug) if waiting and at is not None else None
         return context
     suffix = time_travel.suffix(at)
     others = [mine for mine in found if mine is not chosen]

@@ -180,7 +180,7 @@ def known_later(policy: Policy, state: PolicyState, book: Rulebook, instant: dat
     live = Snapshot.objects.filter(policy=policy, is_live=True, as_of__lte=instant).defer("data").order_by("-as_of")
     before = live.first()
     changed_at = None if before is None else earliest_change(before.watermarks)
-    first_at = _first_usage_at()
+    first_at = first_usage_at()
     if changed_at is not None and first_at is not None:
         changed_at = max(changed_at, first_at)
     later = Adjustment.objects.filter(policy=policy, at__lte=instant, since__gt=state.revision)
@@ -205,7 +205,7 @@ def _or_null(at: datetime | None) -> str | None:
     return None if at is None else written(at)
 
 
-def _first_usage_at() -> datetime | None:
+def first_usage_at() -> datetime | None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT min(hour_at) FROM usage_bucket")
         found: datetime | None = cursor.fetchone()[0]

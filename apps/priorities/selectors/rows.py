@@ -26,6 +26,7 @@ from apps.policies.tree.columns import SCOPES
 from apps.policies.tree.stored import TreeColumns, load_tree
 from apps.priorities.models import Snapshot
 from apps.priorities.records import EntryRow as EntryRow
+from apps.priorities.selectors.reconstruction import CLOSE, reconstruct
 from apps.priorities.serving import store
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshots.ordering import out_of_tolerance, own_numbers, state_of
@@ -294,7 +295,8 @@ def newest_or_none(slug: str) -> ServedSnapshot | None:
 
 
 def _of_then(policy: Policy, number: int, at: int | datetime) -> ServedSnapshot | None:
-    """The last stored snapshot of a revision, or the last one computed for an instant up to `at`.
+    """The last stored snapshot of a revision, or the last one computed for an instant up to `at`, or close before it;
+    where none is, what a recompute for the instant gives.
 
     Snapshots are computed for whole ticks: one of the tick before a publication may be of what was published later.
     """
@@ -304,8 +306,12 @@ def _of_then(policy: Policy, number: int, at: int | datetime) -> ServedSnapshot 
         stored = stored.filter(as_of__lte=at, revision_number__lte=number, mapping_version__lte=mapping)
     else:
         stored = stored.filter(revision_number=number)
-    found = stored.values_list("pk", flat=True).first()
-    return None if found is None else store.load_kept(policy.slug, found)
+    found = stored.values_list("pk", "as_of").first()
+    if isinstance(at, datetime) and (found is None or found[1] < at - CLOSE):
+        computed = reconstruct(policy, at)
+        if computed is not None:
+            return computed
+    return None if found is None else store.load_kept(policy.slug, found[0])
 
 
 def _as_keys(tree: TreeColumns) -> list[bytes]:

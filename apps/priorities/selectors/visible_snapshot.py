@@ -55,7 +55,7 @@ def moment_of(view: PolicyView) -> Moment | None:
         head=view.policy.head_number,
         as_of=view.as_of,
         snapshot_revision=snapshot.revision if snapshot else None,
-        is_reconstructed=live is False,
+        is_reconstructed=snapshot is not None and not live,
         known_later=snapshot.meta.get("known_later") if snapshot else None,
         stops=tuple(revisions.order_by("-number").values_list("number", "published_at")[:_MOST_STOPS])[::-1],
     )

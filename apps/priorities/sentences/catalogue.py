@@ -57,10 +57,7 @@ ANSWERS = {
         "%(policy)s doesn’t map %(account)s. Claim this account below, or send the name to your site’s "
         "support; until then jobs have the fallback factor, %(factor)s."
     ),
-    "change.nothing_kept": _(
-        "%(policy)s has no stored numbers for that time. Choose a later one, or ask an administrator to "
-        "reconstruct them."
-    ),
+    "change.nothing_kept": _("%(policy)s had no usage then. Choose a later time."),
     "change.unranked": _(
         "Jobs of this entry have the fallback factor. Ask a manager of %(parent)s for your own entry."
     ),

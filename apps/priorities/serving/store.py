@@ -160,7 +160,7 @@ class _Served:
             row = Snapshot.objects.select_related("policy").filter(pk=snapshot_id, policy__slug=slug).first()
             if row is None:
                 raise NotFound(f"Snapshot {snapshot_id} is no longer kept.")
-            known = self._kept[snapshot_id] = _kept(row)
+            known = self._kept[snapshot_id] = serve_row(row)
             while len(self._kept) > _MOST_KEPT:
                 self._kept.popitem(last=False)
         return known
@@ -266,8 +266,9 @@ def _log_damage(slug: str, newest_id: int, found: ServedSnapshot | None, error: 
     logger.error("Snapshot %s of %s can't be read (%s); %s.", newest_id, slug, error, instead)
 
 
-def _kept(row: Snapshot) -> ServedSnapshot:
-    """
+def serve_row(row: Snapshot) -> ServedSnapshot:
+    """Of a row with its bytes, stored or not.
+
     Raises:
         NotFound: it is damaged.
     """
