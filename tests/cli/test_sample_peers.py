@@ -112,7 +112,7 @@ def test_what_is_followed_stays_fresh_without_a_network(
     later = AT + timedelta(days=days)
     monkeypatch.setenv("FAIRSHARE_CLOCK", later.isoformat())
     assert ask_for_due(at=later) == 2
-    for run in Run.objects.filter(kind=KIND, state=Run.State.QUEUED):
+    while run := Run.objects.filter(kind=KIND, state=Run.State.QUEUED).first():  # one may take the next along
         work_at(run.pk, later)
     assert {look.code for look in Fetch.objects.all()} == {""}
     assert set(Fetch.objects.filter(at=later).values_list("outcome", flat=True)) <= {"same", "landed"}

@@ -31,12 +31,14 @@ from apps.policies.files.import_export import import_policy
 from apps.policies.models import Grant, Policy
 from apps.policies.services import change_shares, make_policy, publish_document
 from apps.policies.tree.stored import load_tree
+from apps.priorities.recompute.pipeline import compute, load_inputs, store_result
 from apps.priorities.recompute.staleness import request_recompute
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import make_source
 
+_SNAPSHOT_DAYS = 30
 _CHUNK = 10_000
 _NEWCOMER = "gravity-waves"
 _CUT = ("lattice-qcd", 120)  # what it had before the last round of allocations
@@ -86,9 +88,19 @@ def load_sample(*, at: datetime) -> None:
         peers.publish_own(at=at, admin=people["admin"])
         put_decisions(people, _uid, at=at)
         connect_programs(people, _uid, at=at)
+        _snapshots_of_past_days(at)
     work_at(request_recompute(policy_slug=POLICY_SLUG, at=at, actor=COMMAND).pk, at)
     ask_for_series(Policy.all_objects.get(slug=POLICY_SLUG), at=at)  # takes seconds: the workers' first task
     evaluate(at=at)
+
+
+def _snapshots_of_past_days(at: datetime) -> None:
+    """One a day, as a site has them that has run for a month: ranks over time begin with the first page."""
+    policy = Policy.all_objects.get(slug=POLICY_SLUG)
+    for day in range(_SNAPSHOT_DAYS, 0, -1):
+        then = at - timedelta(days=day)
+        inputs = load_inputs(policy, as_of=then, is_past=True)
+        store_result(inputs, compute(inputs), is_live=True, started_at=then, computed_at=then, run=None)
 
 
 def _user(person: Person, *, at: datetime) -> User:
