@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from apps.accounts.models import User
+from apps.accounts.models import Account, User
 from apps.core import clock
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
@@ -124,3 +124,24 @@ def test_a_recompute_appears_by_itself_on_top_and_in_the_figures(
     page.wait_for_selector(f"{figure}:not([data-tag='{tag}'])")
     expect(page.locator(OWN_USAGE)).not_to_have_text(usage)
     expect(page.locator("#what-if-core-h")).to_be_focused()
+
+
+def test_why_and_when_need_no_scrolling_on_a_phone_and_a_typed_size_changes_the_ranks_at_once(
+    grid: Grid, visit: Open
+) -> None:
+    Account.objects.filter(user_name="bob").update(person=grid.alice)
+    window = visit(width=390)
+    window.sign_in("alice")
+    page = window.go(PAGE)
+    low = page.evaluate("""() => Math.max(...[...document.querySelectorAll(".answers dd")].map(
+      (each) => each.getBoundingClientRect().bottom))""")
+    assert low <= page.evaluate("() => innerHeight")
+    first = page.locator("#submit [data-testid=after-job]").first
+    before = first.inner_text()
+    page.fill("#submit-core-h", "900000")
+    expect(first).not_to_have_text(before)
+    expect(page.locator("#submit-core-h")).to_be_focused()
+    page.fill("#submit-core-h", "many")
+    expect(page.locator("#submit-problem")).to_be_visible()
+    expect(page.locator("#submit-core-h")).to_have_value("many")
+    window.look()
