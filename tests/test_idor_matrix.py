@@ -1054,6 +1054,10 @@ ROWS = [
     Row(FEDERATION + "grid/figures/flow", "/api/v1/federation/grid/figures/flow?policy=grid&entry=/physics",
         "401 404 200 200 404 200 403 200 404 401 401", word="bob", readers="pia admin dora reader",
         besides="vera 200 dora 200"),
+    Row(API + "me/submit", "/api/v1/me/submit?policy=grid&core_h=100", "401 200 200 200 200 200 403 403 403 401 401",
+        word="/physics/alice", readers="alice"),
+    Row(API + "me/waiting-jobs", "/api/v1/me/waiting-jobs?policy=grid",
+        "401 200 200 200 200 200 403 403 403 401 401"),
     # --- The editor: shares of one group by dragging
     *(
         Row(EDIT + place, "/changes/{change_set}/edit" + place + "?group={physics}",

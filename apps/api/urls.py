@@ -18,7 +18,7 @@ from apps.api.v1.convergence import views as convergence
 from apps.api.v1.federation import urls as federation_routes
 from apps.api.v1.goals import views as goals
 from apps.api.v1.mapping import rules as mappings
-from apps.api.v1.my_priority import forecasts
+from apps.api.v1.my_priority import forecasts, submitting
 from apps.api.v1.my_priority import views as me
 from apps.api.v1.notices import views as notices
 from apps.api.v1.packs import views as packs
@@ -50,6 +50,8 @@ urlpatterns = [
     path(f"{_POLICY}/algorithm/figures/operator", figures.OperatorFigureView.as_view(), name="operator-figure"),
     path(f"{_POLICY}/icicle/figures/tree", figures.TreeFigureView.as_view(), name="tree-figure"),
     path("me/figures/<slug:figure>", figures.MyFigureView.as_view(), name="me-figure"),
+    path("me/submit", submitting.MySubmitView.as_view(), name="me-submit"),
+    path("me/waiting-jobs", submitting.MyWaitingJobsView.as_view(), name="me-waiting-jobs"),
     path("me/explain", me.MyExplanationView.as_view(), name="me-explain"),
     path("policies", policies.PolicyListView.as_view(), name="policies"),
     path(_POLICY, policies.PolicyDetailView.as_view(), name="policy"),

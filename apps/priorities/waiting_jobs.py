@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import inf
+from typing import Annotated
 
 from django.db.models import Count, Q
 
@@ -26,17 +27,17 @@ _NAMES = ("user_name", "group_name", "namespace", "dn", "fqan", "project")
 class WaitingJob:
     """position: 1 for the job that fairshare alone lets go first; None for an account without a rank."""
 
-    record_id: int
-    source: str
-    job: str
-    array_task: str
-    user: str
-    group: str
-    cpus: float
-    requested_s: float | None
-    submit_at: datetime
-    position: int | None
-    of: int
+    record_id: Annotated[int, "Of its charge, once it runs"]
+    source: Annotated[str, "Name of the usage source that listed it"]
+    job: Annotated[str, "Number"]
+    array_task: Annotated[str, "Tasks of an array that wait together"]
+    user: Annotated[str, "Under which it was submitted"]
+    group: Annotated[str, "What Slurm calls the account"]
+    cpus: Annotated[float, "Cores asked for"]
+    requested_s: Annotated[float | None, "Time limit"]
+    submit_at: Annotated[datetime, "When it was submitted"]
+    position: Annotated[int | None, "By fairshare alone, 1 goes first; null for an account without a rank"]
+    of: Annotated[int, "All that wait in the source"]
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,10 @@ def test_the_grid_has_28_organisations_with_unique_users_in_each_project() -> No
 def test_loading_it_shows_one_over_one_idle_one_newcomer_and_one_late_source() -> None:
     load_sample(at=END_AT)
     assert Revision.objects.filter(policy__slug=POLICY_SLUG).count() == 11
-    assert Snapshot.objects.filter(policy__slug=POLICY_SLUG).latest("pk").n_ranked == len(Grid().members) + 1, "and a guest by rule"
+    newest = Snapshot.objects.filter(policy__slug=POLICY_SLUG).latest("pk")
+    assert newest.n_ranked == len(Grid().members) + 1, "and a guest by rule"
+        "and a guest by rule"
+    )
     page = get_tree_page(policy_slug=POLICY_SLUG, actor=COMMAND)
     states = {row.name: row.state for row in page.rows if row.level == 2}
     assert states["lattice-qcd"] == "over"

@@ -184,3 +184,17 @@ def test_one_day_alone_is_no_trend() -> None:
     assert draw(history(3)) is None
     assert draw(history(3, None)) is None
     assert draw(replace(history(3, 4), days=history(3, 4).days[:1])) is None
+
+
+def test_rest_says_the_same_as_the_page(grid: Grid, alice: Client) -> None:
+    second_account(grid)
+    waiting(grid, ("m1", "alice", "atlas", 50))
+    rows = alice.get(PAGE).context["submit"].rows
+    answer = alice.get("/api/v1/me/submit", {"policy": SLUG}).json()
+    assert answer["core_h"] == 1000
+    assert [(one["entry"], one["rank"], (one["rank_after"], one["rank_after_to"])) for one in answer["results"]] == [
+        (row.mine.entry_path, row.mine.rank, row.after.rank) for row in rows
+    ]
+    (job,) = alice.get("/api/v1/me/waiting-jobs", {"policy": SLUG}).json()["jobs"]
+    assert (job["job"], job["cpus"], job["of"], job["position"]) == ("m1", 4, 1, 1)
+    assert alice.get("/api/v1/me/submit", {"policy": SLUG, "core_h": "-1"}).status_code == 422

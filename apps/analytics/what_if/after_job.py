@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from threading import Lock
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 from cachetools import LRUCache, cached
@@ -16,6 +17,7 @@ from apps.analytics.my_priority.numbers import get_own_entry
 from apps.analytics.what_if.totals import Totals
 from apps.analytics.what_if.trial import MOST_CORE_H, Place, count_computation, place_in
 from apps.core.errors import FieldProblem, Invalid
+from apps.explain.my_priority import get_my_priority
 from apps.policies.selectors import get_policy
 from apps.priorities.recompute.projection import compute_from_totals, needing_the_algorithm
 from apps.priorities.serving.served_snapshot import ServedSnapshot
@@ -51,6 +53,36 @@ def places_after_job(
         is_exact = bool(numbers_visible_in(policy=policy, snapshot=mine.snapshot, at=at, actor=actor).all())
         with needing_the_algorithm():
             found[uid] = _after(mine.snapshot, mine.entry, core_h, is_exact)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class AfterJob:
+    """One account now and after the job."""
+
+    account: Annotated[str, "User name"]
+    group: Annotated[str, "What Slurm calls the account; empty where the account names none"]
+    namespace: Annotated[str, "Jobs of one namespace may run under each of its accounts"]
+    entry: Annotated[str, "Path of its entry"]
+    rank: Annotated[int, "Now"]
+    of: Annotated[int, "Ranked accounts"]
+    rank_after: Annotated[int | None, "With the job's usage; null where it has none then"]
+    rank_after_to: Annotated[int | None, "Above rank_after where ranks are rounded to steps"]
+
+
+def list_ranks_after_job(*, policy_slug: str, core_h: float, actor: Actor, at: datetime) -> list[AfterJob]:
+    """Of each account of the actor that has a rank in the policy, best first; raises as `places_after_job`."""
+    get_policy(slug=policy_slug, actor=actor, scope=Token.Scope.SELF_READ)
+    mine = [one for one in get_my_priority(actor=actor, policy_slug=policy_slug) if one.rank is not None]
+    uids = list(dict.fromkeys(one.entry_uid for one in mine if one.entry_uid is not None))
+    places = places_after_job(policy_slug=policy_slug, entry_uids=uids, core_h=core_h, actor=actor, at=at)
+    found = []
+    for one in mine:
+        place = None if one.entry_uid is None else places[one.entry_uid].rank
+        first, last = place or (None, None)
+        found.append(
+            AfterJob(one.account, one.group, one.namespace, one.entry_path, one.rank or 0, one.of, first, last)
+        )
     return found
 
 
