@@ -65,8 +65,6 @@ def test_loading_it_shows_one_over_one_idle_one_newcomer_and_one_late_source() -
     assert Revision.objects.filter(policy__slug=POLICY_SLUG).count() == 11
     newest = Snapshot.objects.filter(policy__slug=POLICY_SLUG).latest("pk")
     assert newest.n_ranked == len(Grid().members) + 1, "and a guest by rule"
-        "and a guest by rule"
-    )
     page = get_tree_page(policy_slug=POLICY_SLUG, actor=COMMAND)
     states = {row.name: row.state for row in page.rows if row.level == 2}
     assert states["lattice-qcd"] == "over"
