@@ -247,8 +247,8 @@ def test_generated_requests_get_answers_as_described(
         def check(case: Any, is_real: bool) -> None:
             if is_real:
                 case.path_parameters = {name: real.get(name, it) for name, it in (case.path_parameters or {}).items()}
-                if "source" in (case.query or {}):
-                    case.query["source"] = "cluster-a"
+                for name in {"source", "policy"} & set(case.query or {}):
+                    case.query[name] = real[name]
             case.headers = {name: value for name, value in (case.headers or {}).items() if name != "Authorization"}
             answer = case.call_and_validate(cookies=cookies, headers={"X-CSRFToken": FORM_TOKEN}, checks=WANTED)
             succeeded[operation.label].add(answer.status_code < 300)  # noqa: B023 - called at once
