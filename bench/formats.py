@@ -26,7 +26,7 @@ def measure_large() -> list[BenchLine]:
     """The file of `measure`, then each format there is."""
     from apps.accounts.actor import COMMAND
     from apps.core.clock import now
-    from apps.policies.files.import_export import export_policy
+    from apps.policies.files.exports import export_policy
     from apps.policies.models import Policy
 
     lines, take, anchor_s = _yaml_lines()

@@ -60,6 +60,7 @@ urlpatterns = [
     path(f"{_POLICY}/restore", removal.PolicyRestoreView.as_view(), name="policy-restore"),
     path(f"{_POLICY}/tree", tree.TreeView.as_view(), name="tree"),
     path(f"{_POLICY}/document", documents.DocumentView.as_view(), name="document"),
+    path(f"{_POLICY}/document/against", documents.AgainstView.as_view(), name="document-against"),
     path(f"{_POLICY}/revisions", policies.RevisionListView.as_view(), name="revisions"),
     path(f"{_POLICY}/revisions/<int:revision>/diff", policies.RevisionDiffView.as_view(), name="revision-diff"),
     path(f"{_POLICY}/entries/<uuid:entry>", policies.EntryDetailView.as_view(), name="entry"),

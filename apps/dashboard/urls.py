@@ -105,6 +105,7 @@ urlpatterns = [
     path("policy/<slug:policy>/aging/figures/decay.<str:form>", aging.decay),
     path("policy/<slug:policy>/files/", policy_files.files, name="policy-files"),
     path("policy/<slug:policy>/files/<int:change_set>/", policy_files.decide, name="policy-file"),
+    path("policy/<slug:policy>/files/against/", policy_files.against, name="policy-against"),
     path("policy/<slug:policy>/files/<slug:format>/", policy_files.download, name="policy-download"),
     path("policy/<slug:policy>/access/", access.overview, name="access"),
     path("policy/<slug:policy>/access/_grants", access.grants, name="access-grants"),

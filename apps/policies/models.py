@@ -125,6 +125,23 @@ class ProposedTree(models.Model):
         return f"the tree of change set {self.change_set_id}"
 
 
+class ImportedFile(models.Model):
+    """What an import left for exports: see apps.policies.files.remembered. Active once its change set is published."""
+
+    policy = models.ForeignKey(Policy, on_delete=models.CASCADE, related_name="imported_files")
+    change_set = models.OneToOneField(
+        ChangeSet, null=True, on_delete=models.CASCADE, related_name="imported_file"
+    )  # null: the import changed nothing
+    number = models.PositiveIntegerField()  # the head when it was imported
+    cluster = models.CharField(max_length=128, blank=True)
+    text = models.BinaryField()  # zstd; empty: none was kept
+    digest = models.CharField(max_length=64)  # SHA-256 of the text
+    created_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"the file of {self.cluster or 'a cluster'}"
+
+
 class Revision(models.Model):
     """An immutable published state of a policy."""
 

@@ -13,7 +13,8 @@ from apps.core.errors import DomainError, Invalid
 from apps.policies import services
 from apps.policies.changesets import drafts
 from apps.policies.files.document import read_document
-from apps.policies.files.import_export import export_policy, import_policy, plan_paste
+from apps.policies.files.exports import export_policy
+from apps.policies.files.import_export import import_policy, plan_paste
 from apps.policies.formats.registry import FORMATS
 from apps.policies.models import ChangeSet, Entry, Policy, ProposedTree, Revision
 from apps.policies.publishing.direct import publish_tree

@@ -23,6 +23,7 @@ from apps.policies.models import Grant
 SENTENCES = {
     "policy.published": gettext_lazy("published %(what)s"),
     "policy.automatic": gettext_lazy("changed %(what)s by a membership rule"),
+    "policy.file_kept": gettext_lazy("kept the imported file of %(what)s"),
     "changeset.drafted": gettext_lazy("drafted %(what)s"),
     "changeset.edited": gettext_lazy("edited %(what)s"),
     "changeset.proposed": gettext_lazy("requested review of %(what)s"),

@@ -12,6 +12,25 @@ from apps.policies.formats.registry import list_formats
 AUTO = "auto"
 
 
+class AgainstForm(forms.Form):
+    """A file with the state of now, and what is written against it. cluster: "" is that of the last import."""
+
+    file = forms.FileField(
+        label=_("Dump of now"),
+        error_messages={"required": _("Choose a file"), "empty": _("This file is empty.")},
+    )
+    format = forms.ChoiceField(label=_("Format"), widget=forms.Select(attrs={"class": "input"}))
+    cluster = forms.CharField(
+        label=_("Cluster"), required=False, max_length=128, widget=forms.TextInput(attrs={"class": "input"})
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        choices = [(each.name, each.label) for each in list_formats() if each.against]
+        self.fields["format"].widget.choices = choices
+        self.fields["format"].choices = choices  # type: ignore[attr-defined]
+
+
 class PolicyFileForm(forms.Form):
     """`missing` is what becomes of entries that the file leaves out."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.contrib import messages
@@ -15,11 +16,12 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, TooLarge, status_of
-from apps.dashboard.policy_files.forms import AUTO, PolicyFileForm
+from apps.dashboard.policy_files.forms import AUTO, AgainstForm, PolicyFileForm
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.published import say_published
 from apps.dashboard.shell.requests import SeeOther, actor_of
-from apps.policies.files.import_export import compare_change_set, export_policy, import_policy
+from apps.policies.files.exports import Export, export_policy
+from apps.policies.files.import_export import compare_change_set, import_policy
 from apps.policies.formats.registry import get_format, guess_format, list_formats, text_of
 from apps.policies.models import ChangeSet
 from apps.policies.selectors import get_policy
@@ -38,12 +40,15 @@ def files(request: HttpRequest, policy: str) -> HttpResponse:
     actor = actor_of(request)
     export_policy(policy_slug=policy, format="json", at=clock.now(), actor=actor)
     if request.method == "POST":
-        if int(request.META.get("CONTENT_LENGTH") or 0) > MOST_BYTES + _FORM_ROOM:
-            raise TooLarge(
-                _("A file has at most %(n)s MB here: an administrator can import it by command.") % {"n": 64}
-            )
-        request.upload_handlers = [TemporaryFileUploadHandler(request)]
+        _prepare_upload(request)
     return _files(request, policy)
+
+
+def _prepare_upload(request: HttpRequest) -> None:
+    """A file that doesn't fit isn't read; one that does isn't kept in memory."""
+    if int(request.META.get("CONTENT_LENGTH") or 0) > MOST_BYTES + _FORM_ROOM:
+        raise TooLarge(_("A file has at most %(n)s MB here: an administrator can import it by command.") % {"n": 64})
+    request.upload_handlers = [TemporaryFileUploadHandler(request)]
 
 
 @csrf_protect
@@ -102,14 +107,56 @@ def decide(request: HttpRequest, policy: str, change_set: int) -> HttpResponse:
 @require_safe
 def download(request: HttpRequest, policy: str, format: str) -> StreamingHttpResponse:
     """The policy in force as a file."""
-    export = export_policy(policy_slug=policy, format=format, at=clock.now(), actor=actor_of(request))
+    return _as_file(export_policy(policy_slug=policy, format=format, at=clock.now(), actor=actor_of(request)))
+
+
+@csrf_exempt  # as of `files`
+@require_http_methods(["GET", "HEAD", "POST"])
+def against(request: HttpRequest, policy: str) -> HttpResponse | StreamingHttpResponse:
+    """The policy against a dump of now: how they differ, and then the file. Nothing is stored."""
+    export_policy(policy_slug=policy, format="json", at=clock.now(), actor=actor_of(request))
+    if request.method != "POST":
+        return SeeOther(reverse("dashboard:policy-files", kwargs={"policy": policy}))
+    _prepare_upload(request)
+    return _against(request, policy)
+
+
+@csrf_protect
+def _against(request: HttpRequest, policy: str) -> HttpResponse | StreamingHttpResponse:
+    form = AgainstForm(request.POST, request.FILES)
+    if not form.is_valid():
+        return _page(request, policy, PolicyFileForm(), status=422, against={"form": form})
+    try:
+        export = export_policy(
+            policy_slug=policy,
+            format=form.cleaned_data["format"],
+            against=form.cleaned_data["file"].read(),
+            cluster=form.cleaned_data["cluster"],
+            at=clock.now(),
+            actor=actor_of(request),
+        )
+        difference = export.difference
+    except (Invalid, TooLarge) as refusal:
+        return _page(request, policy, PolicyFileForm(), status=422, against={"form": form, "refusal": refusal})
+    if request.POST.get("step") == "download":
+        return _as_file(export)
+    return _page(request, policy, PolicyFileForm(), against={"form": form, "difference": difference})
+
+
+def _as_file(export: Export) -> StreamingHttpResponse:
     response = StreamingHttpResponse(export.pieces(), content_type=f"{export.format.media_type}; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="{export.file_name}"'
     return response
 
 
 def _page(
-    request: HttpRequest, slug: str, form: PolicyFileForm, *, status: int = 200, refusal: DomainError | None = None
+    request: HttpRequest,
+    slug: str,
+    form: PolicyFileForm,
+    *,
+    status: int = 200,
+    refusal: DomainError | None = None,
+    against: Mapping[str, Any] | None = None,
 ) -> HttpResponse:
     actor = actor_of(request)
     policy = get_policy(slug=slug, actor=actor)
@@ -123,6 +170,7 @@ def _page(
         "form": form,
         "refusal": refusal,
         "exports": exports,
+        "against": {"form": AgainstForm(), **(against or {})},
         "limit": MOST_BYTES // 2**20,
         "crumbs": _crumbs(policy.slug, policy.name, _("Import and export")),
     }

@@ -1,16 +1,11 @@
-"""A policy as a file, and a file as a change set.
-
-Any revision is exported, with a list of what the format has no place for. An imported file becomes a change set
-against the current tree: never a wipe, and never more than the file describes.
-"""
+"""A file as a change set against the current tree: never a wipe, and never more than the file describes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -23,78 +18,22 @@ from apps.policies.changesets.change_sets import require_reason, settings_of
 from apps.policies.changesets.drafts import check
 from apps.policies.changesets.review import outcome_of
 from apps.policies.files.parsed_document import Declared
+from apps.policies.files.remembered import remember_file
 from apps.policies.formats import csv_table
-from apps.policies.formats.base import Format
-from apps.policies.formats.registry import FORMATS, dropped, get_format, read_file, write_file
+from apps.policies.formats.base import Format, Remembered
+from apps.policies.formats.registry import get_format, read_file, text_of
 from apps.policies.models import ChangeSet, Entry, Policy, Revision
 from apps.policies.operations.apply import MOST_OPERATIONS, Operation, Outcome
 from apps.policies.operations.whole_trees import is_document
 from apps.policies.publishing.direct import propose_tree, publish_tree
-from apps.policies.selectors import get_change_set, get_policy, get_revision
+from apps.policies.selectors import get_change_set, get_policy
 from apps.policies.services import make_change_set, publish_change_set
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.difference import CODES, Comparison, changed_entries, compare, difference
-from apps.policies.tree.document_merge import adopt, refuse_new_names
+from apps.policies.tree.document_merge import adopt, indexes_of, refuse_new_names
 from apps.policies.tree.stored import load_archived, load_tree
 
-
-# --- Export -----------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class Export:
-    """One revision in one format."""
-
-    format: Format
-    tree: TreeColumns
-    settings: PolicySettings
-    against: str | None = None  # a file with the state of now
-
-    @property
-    def file_name(self) -> str:
-        return f"{self.tree.policy_slug}-{self.tree.number}{self.format.suffix}"
-
-    @cached_property
-    def dropped(self) -> list[str]:
-        """In words: what, of how many entries, and the first of them."""
-        return dropped(self.format, self.tree)
-
-    def pieces(self) -> Iterator[str]:
-        if self.against is not None and self.format.write_against is not None:
-            return self.format.write_against(self.format.fit(self.tree), self.against)
-        return write_file(self.format, self.tree, self.settings)
-
-    def text(self) -> str:
-        return "".join(self.pieces())
-
-
-def export_policy(
-    *,
-    policy_slug: str,
-    format: str,
-    moment: int | datetime | None = None,
-    against: str | None = None,
-    at: datetime,
-    actor: Actor,
-) -> Export:
-    """For viewers who see all of it: an import of a partial file would archive entries. `moment`: a revision, or an
-    instant. against: a file with the state of now, of which all but the shares stays.
-    """
-    found = get_format(format)
-    if against is not None and found.write_against is None:
-        can = ", ".join(each.name for each in FORMATS.values() if each.write_against)
-        raise Invalid(
-            f"{format} can't be written against a file; {can} can.",
-            fields=[FieldProblem("against", f"goes with {can}")],
-        )
-    policy = get_policy(slug=policy_slug, actor=actor)
-    revision = get_revision(policy=policy, at=moment)
-    tree = load_tree(policy, revision.number)
-    if not visible_entries(policy=policy, tree=tree, actor=actor, at=at).all_visible:
-        raise NotAllowed("You see a part of this policy only: ask for the tree of that part.", code="partial_view")
-    return Export(found, tree, PolicySettings.from_stored(revision.settings), against)
-
-
-# --- Import -----------------------------------------------------------------------------------------------------------
 MOST_CHARACTERS = 4_000_000
 _COLUMNS = ("path", "shares", "kind")  # of a table without a head line
 _LINE = re.compile(r"\bline (\d+)\b")
@@ -172,6 +111,7 @@ class ImportPlan:
     operations: list[Operation] | None
     comparison: Comparison
     ignored: tuple[str, ...]
+    left: Remembered | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -235,6 +175,9 @@ def plan_import(
         declared, head, fitted=found.fit(head), keep_missing=keep_missing, was_here=lambda uids: _was_here(policy, uids)
     )
     refuse_new_names(declared, head, tree)
+    left = None if found.remembers is None else found.remembers(text_of(content), declared)
+    if left is not None and left.text:
+        _refuse_half(head, tree)
     wanted = _settings(declared, settings)
     before, after = settings.to_json(), wanted.to_json()
     changed = tuple(part for part in after if after[part] != before[part])
@@ -249,6 +192,7 @@ def plan_import(
         operations=_operations(policy, head, tree, {part: after[part] for part in changed}),
         comparison=compare(head, tree),
         ignored=declared.ignored,
+        left=left,
     )
 
 
@@ -273,6 +217,7 @@ def import_policy(
         policy_slug=policy_slug, format=format, content=content, keep_missing=keep_missing, at=at, actor=actor
     )
     if plan.is_empty:
+        _remember(plan, None, at, actor)
         return PolicyImport(plan)
     number, origin = plan.policy.head_number, ChangeSet.Origin.IMPORT
     if plan.operations is not None:
@@ -296,6 +241,7 @@ def import_policy(
             at=at,
             actor=actor,
         )
+        _remember(plan, revision.change_set, at, actor)
         return PolicyImport(plan, revision.change_set, revision)
     else:
         change_set = propose_tree(
@@ -308,10 +254,30 @@ def import_policy(
             at=at,
             actor=actor,
         )
+    _remember(plan, change_set, at, actor)
     if not publish:
         return PolicyImport(plan, change_set)
     published = publish_change_set(id=change_set.pk, version=change_set.version, reason=reason, at=at, actor=actor)
     return PolicyImport(plan, change_set, published)
+
+
+def _remember(plan: ImportPlan, change_set: ChangeSet | None, at: datetime, actor: Actor) -> None:
+    if plan.left is not None:
+        remember_file(plan.policy, plan.left, plan.head, change_set=change_set, at=at, actor=actor)
+
+
+def _refuse_half(head: TreeColumns, tree: TreeColumns) -> None:
+    """A dump that ends early names accounts and has nothing below them, so more than half of the entries would go."""
+    stays = indexes_of(head.uid, tree)
+    empty = (head.n_children > 0) & (stays >= 0) & (tree.n_children[np.maximum(stays, 0)] == 0)
+    n = int((stays < 0).sum())
+    if empty.any() and 2 * n > len(head):
+        names = ", ".join(head.path(i) for i in np.flatnonzero(empty)[:3].tolist())
+        raise Invalid(
+            f"The file lacks {n:,} of {len(head):,} entries, and everything below {names}: it may be cut off. Write "
+            "the dump again; if Slurm has no more, archive the entries first, or keep entries that the file lacks.",
+            code="half_file",
+        )
 
 
 def compare_change_set(*, id: int, at: datetime, actor: Actor) -> tuple[ChangeSet, Comparison]:

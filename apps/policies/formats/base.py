@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,13 +40,69 @@ def names_and_shares(tree: TreeColumns) -> TreeColumns:
 
 
 @dataclass(frozen=True)
+class Remembered:
+    """What the last import left: the cluster's name, and the file as it was, with the tree that it became."""
+
+    cluster: str = ""
+    text: str = ""
+    tree: TreeColumns | None = None
+
+
+_MOST_SHOWN = 200
+
+
+class Change(NamedTuple):
+    """An association whose shares differ. before: "" of a new one; after: "" of one that only the file has."""
+
+    account: str
+    user: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A policy against a file with the state of now. pieces: the file or the commands that bring the policy about.
+
+    notes: what shares can't bring about, or bring about besides.
+    """
+
+    cluster: str
+    changed: Sequence[Change]
+    new: Sequence[Change]
+    gone: Sequence[Change]
+    notes: tuple[str, ...]
+    pieces: Callable[[], Iterator[str]]
+
+    @property
+    def shown(self) -> Sequence[Change]:
+        return (*self.changed, *self.new, *self.gone)[:_MOST_SHOWN]
+
+    @property
+    def in_words(self) -> str:
+        counts = f"{len(self.changed):,} changed, {len(self.new):,} new, {len(self.gone):,} only there"
+        return f"{self.cluster}: {counts}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "cluster": self.cluster,
+            "n_changed": len(self.changed),
+            "n_new": len(self.new),
+            "n_only_there": len(self.gone),
+            "changes": [each._asdict() for each in self.shown],
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True)
 class Format:
     """One way to write a policy down.
 
     fit: the tree as the format can say it, entry by entry (the same rows): without what it has no place for, with
     names and numbers that it can carry. What differs from the tree is what an export drops; an import compares a file
     with the fitted tree, so that a file that was exported changes nothing.
-    write_against: a fitted tree as changes of a file with the state of now, which keeps what a policy has no place for.
+    against: a tree (not a fitted one) against the text of a file with the state of now. write_remembered: such a tree
+    with what the last import left; the file has what a policy has no place for. remembers: what an import leaves.
     looks_like: whether a text is probably this; asked to say what a file of the wrong format is instead.
     """
 
@@ -61,7 +118,9 @@ class Format:
     looks_like: Callable[[str], bool]
     fit: Callable[[TreeColumns], TreeColumns] = same
     has_settings: bool = False
-    write_against: Callable[[TreeColumns, str], Iterator[str]] | None = None
+    against: Callable[[TreeColumns, str], Difference] | None = None
+    remembers: Callable[[str, Declared], Remembered | None] | None = None
+    write_remembered: Callable[[TreeColumns, Remembered], Iterator[str]] | None = None
 
 
 def not_this(label: str, line: int, message: str) -> Invalid:

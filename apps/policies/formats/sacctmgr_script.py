@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from apps.policies.formats import sacctmgr, slurm_tree
-from apps.policies.formats.base import Format
+from apps.policies.formats.base import Format, Remembered
+from apps.policies.formats.sacctmgr_against import script_against
 from apps.policies.formats.slurm_tree import fit
+from apps.policies.settings import PolicySettings
+from apps.policies.tree.columns import TreeColumns
+
+
+def _write_remembered(tree: TreeColumns, last: Remembered) -> Iterator[str]:
+    return slurm_tree.write(fit(tree), PolicySettings(), last.cluster)
+
 
 FORMAT = Format(
     name="sacctmgr-script",
@@ -22,5 +32,7 @@ add user Name=bob Account=physics Fairshare=parent
     write=slurm_tree.write,
     looks_like=slurm_tree.looks_like,
     fit=fit,
-    write_against=sacctmgr.write_script_against,
+    against=script_against,
+    remembers=sacctmgr.remembers,
+    write_remembered=_write_remembered,
 )

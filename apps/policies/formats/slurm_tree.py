@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
@@ -26,6 +27,7 @@ MOST_SHARES = USE_PARENT - 1
 ROOT = "root"
 
 SHARES = ("fairshare", "shares")
+_MOST_NAMED = 20
 
 
 class Associations(Declaration):
@@ -35,6 +37,7 @@ class Associations(Declaration):
         super().__init__()
         self.accounts: dict[str, int] = {ROOT: self.add(-1, ROOT, is_group=True)}
         self.unread: Counter[str] = Counter()
+        self.partitions: dict[tuple[str, str], list[str]] = {}  # by user and account
         self.cluster = ""
 
     def account(self, name: str, parent: str, shares: float | str, line: int) -> None:
@@ -56,6 +59,10 @@ class Associations(Declaration):
         else:
             self.add(above, name, line=line, place=repr(name)[:140], kind="user", shares=shares)
 
+    def of_partition(self, user: str, account: str, partition: str) -> None:
+        """An association of one partition: a policy has one entry for a user in an account, whatever the partition."""
+        self.partitions.setdefault((user, account), []).append(partition)
+
     def shares_of(self, options: Mapping[str, str], line: int, name: str) -> float | str:
         given = next((options[key] for key in SHARES if key in options), "1")
         try:
@@ -69,8 +76,31 @@ class Associations(Declaration):
 
     def declared(self) -> Declared:
         """A tree of kinds `user` and unsaid; Slurm knows no others."""
-        ignored = tuple(f"{option} ({n:,} ×)" for option, n in sorted(self.unread.items()))
-        return self.finish(policy=self.cluster, carries=frozenset({"kind", "shares", "is_group"}), ignored=ignored)
+        ignored = [f"{option} ({n:,} ×)" for option, n in sorted(self.unread.items())]
+        ignored += self._said_of_partitions()
+        carries = frozenset({"kind", "shares", "is_group"})
+        return self.finish(policy=self.cluster, carries=carries, ignored=tuple(ignored))
+
+    def _said_of_partitions(self) -> list[str]:
+        """Of how many users, and who has no entry because of it."""
+        if not self.partitions:
+            return []
+        users, n = list(self.partitions), sum(map(len, self.partitions.values()))
+        alone = [(user, account) for user, account in users if not self._has_entry(user, account)]
+        said = [f"{n:,} association{'' if n == 1 else 's'} of one partition: {_named(users)}"]
+        if alone:
+            said.append(f"no entry, as they have associations of one partition alone: {_named(alone)}")
+        return said
+
+    def _has_entry(self, user: str, account: str) -> bool:
+        above = self.accounts.get(account.lower())
+        return above is not None and self.child(above, user) is not None
+
+
+def _named(users: list[tuple[str, str]]) -> str:
+    first = ", ".join(f"{user} in {account}" for user, account in users[:_MOST_NAMED])
+    more = len(users) - _MOST_NAMED
+    return f"{first} and {more:,} more" if more > 0 else first
 
 
 def slurm_shares(text: str) -> float | str:
@@ -170,8 +200,11 @@ def _add(found: Associations, kind: str, words: list[str], line: int) -> None:
     shares = found.shares_of(options, line, ", ".join(names)[:140])
     if not names:
         found.problem(-1, f"add {kind}", "names nobody", line)
-    if "partition" in options or "partitions" in options:
-        found.unread["associations of one partition"] += len(names)
+    partitions = _listed(options, "partition", "partitions")
+    if partitions:
+        accounts = _listed(options, "account", "accounts", "acct") or _listed(options, "defaultaccount") or [ROOT]
+        for name, account, partition in product(names, accounts, partitions):
+            found.of_partition(name, account, partition)
         return
     for name in names:
         if kind == "account":
@@ -229,10 +262,20 @@ def _listed(options: dict[str, str], *keys: str) -> list[str]:
     return [name for key in keys for name in options.get(key, "").split(",") if name]
 
 
-def write(tree: TreeColumns, settings: PolicySettings) -> Iterator[str]:
+def cluster_lines(tree: TreeColumns, cluster: str, how: str = "") -> tuple[str, str]:
+    """The cluster's name, by default the policy's, and the first lines of a file, which say so."""
+    first = f"# {tree.policy_slug} revision {tree.number}{how}\n"
+    if cluster:
+        return cluster, first
+    name = plain_word(tree.policy_slug) or "cluster"
+    return name, f"{first}# The cluster is named as the policy, {name}: export with another name if Slurm has another\n"
+
+
+def write(tree: TreeColumns, settings: PolicySettings, cluster: str = "") -> Iterator[str]:
     """The tree is a fitted one."""
-    yield f"# {tree.policy_slug} revision {tree.number}; sacctmgr -i < this file\n"
-    yield f"add cluster Name={plain_word(tree.policy_slug) or 'cluster'} Fairshare=1\n"
+    name, first = cluster_lines(tree, cluster, "; sacctmgr -i < this file")
+    yield first
+    yield f"add cluster Name={name} Fairshare=1\n"
     shares, inherit, accounts = tree.shares.tolist(), tree.inherit.tolist(), tree.is_group.tolist()
     for parent in np.flatnonzero(tree.n_children).tolist():
         above = tree.name[parent] if parent else ROOT

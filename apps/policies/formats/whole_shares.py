@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -70,11 +70,24 @@ def competitors(tree: TreeColumns) -> npt.NDArray[np.int32]:
     return above
 
 
-def whole_shares(tree: TreeColumns, most: float) -> F8:
+def members_of(
+    above: npt.NDArray[np.int32], groups: npt.NDArray[np.int32]
+) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    """The rows that compete below each of some entries."""
+    order = np.argsort(above, kind="stable")
+    begin, end = np.searchsorted(above[order], groups, "left"), np.searchsorted(above[order], groups, "right")
+    for group, lo, hi in zip(groups.tolist(), begin.tolist(), end.tolist(), strict=True):
+        yield group, order[lo:hi]
+
+
+def whole_shares(tree: TreeColumns, most: float, now: F8 | None = None) -> F8:
     """Shares as whole numbers up to `most`, in their proportions where that is possible.
 
     Each group of competitors is multiplied by the smallest power of ten that makes all of its shares whole; what is too
     large or too fine is rounded, and anything above 0 is at least 1.
+
+    now: the whole numbers that a file has (nan: none). A group with fractions keeps the scale that most of its numbers
+    have there, if all its shares are whole in it.
     """
     above, given = competitors(tree), tree.shares.copy()
     given[0] = 0  # the root has no siblings
@@ -95,7 +108,22 @@ def whole_shares(tree: TreeColumns, most: float) -> F8:
         still[above[members][unfinished]] = True
         open_ &= still & (largest * 10.0 ** (digits + 1) <= most)
     power = np.where(largest * power > most, most / np.maximum(largest, 1), power)
+    if now is not None:
+        for group, rows in members_of(above, odd):
+            power[group] = _scale_of_now(given[rows], now[rows], most) or power[group]
     shares = np.rint(given * power[above])
     shares = np.where((given > 0) & (shares < 1), 1.0, shares)
     shares[0] = tree.shares[0]
     return shares
+
+
+def _scale_of_now(given: F8, now: F8, most: float) -> float | None:
+    """The number by which most of `given` are multiplied to give `now`, if it makes all of them whole numbers."""
+    counts = np.isfinite(now) & (now > 0) & (given > 0)
+    scales, times = np.unique((now[counts] / given[counts]).round(9), return_counts=True)
+    for scale in scales[np.argsort(-times, kind="stable")].tolist():
+        scaled = given * scale
+        is_whole = np.abs(scaled - np.rint(scaled)) <= 1e-9 * np.maximum(scaled, 1)
+        if is_whole.all() and scaled.max() <= most:
+            return float(scale)
+    return None

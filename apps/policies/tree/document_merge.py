@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from apps.core.errors import FieldProblem, Invalid
 from apps.policies.files.parsed_document import MOST_PROBLEMS, Declared
-from apps.policies.formats.whole_shares import competitors
+from apps.policies.formats.whole_shares import competitors, members_of
 from apps.policies.publishing.revisions import NextRevision
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import SPARSE, U1, Mask, Node, TreeColumns
@@ -249,11 +249,16 @@ def _kinds(met: _Met, is_group: Mask) -> tuple[tuple[str, ...], npt.NDArray[np.u
 
 
 def _keeps_shares(met: _Met) -> Mask:
-    """Where the format had to scale a group's shares, they stay only if the file repeats the whole group."""
+    """Where the format had to scale a group's shares, they stay only if the file repeats the whole group.
+
+    Another scale repeats it, too: a file that was written against another one keeps the scale of that.
+    """
     read, head, fitted, at = met.declared.tree, met.head, met.fitted, met.at
     alike = (read.shares == fitted.shares[at]) & (read.inherit == fitted.inherit[at])
-    keeps = met.keeps("shares", alike)
     scaled = (head.shares != fitted.shares) & ~head.inherit & ~fitted.inherit
+    if scaled.any():
+        alike |= _in_proportion(met, scaled)
+    keeps = met.keeps("shares", alike)
     if scaled.any():
         above_there = competitors(head)
         is_scaled = np.zeros(len(head), dtype=np.bool_)
@@ -264,6 +269,23 @@ def _keeps_shares(met: _Met) -> Mask:
         broken[above[is_scaled_here & ~keeps]] = True
         keeps &= ~(is_scaled_here & broken[np.maximum(above, 0)])
     return keeps
+
+
+def _in_proportion(met: _Met, scaled: Mask) -> Mask:
+    """Entries of groups with scaled shares, all of whose shares in the file are those of the head times one number."""
+    read, head = met.declared.tree, met.head
+    above = competitors(read)
+    shares = np.where(met.known & ~read.inherit & ~head.inherit[met.at], head.shares[met.at], np.nan)
+    found: Mask = np.zeros(len(read), dtype=np.bool_)
+    is_scaled = np.zeros(len(read), dtype=np.bool_)
+    is_scaled[above[met.known & scaled[met.at]]] = True
+    for _, members in members_of(above, np.flatnonzero(is_scaled).astype(np.int32)):
+        own = members[(members > 0) & ~read.inherit[members]]
+        largest = own[np.argmax(read.shares[own])]
+        if shares[largest] > 0:
+            wanted = shares[own] * (read.shares[largest] / shares[largest])
+            found[own] = bool(np.all(np.abs(wanted - read.shares[own]) <= 1e-9 * read.shares[own]))
+    return found
 
 
 def _sparse(met: _Met, name: str) -> dict[int, Any]:

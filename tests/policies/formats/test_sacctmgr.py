@@ -49,10 +49,30 @@ def test_a_user_in_several_accounts_is_an_entry_in_each() -> None:
     assert [tree.path(i) for i in range(3, len(tree))] == ["/a/u", "/b/u"]
 
 
-def test_associations_of_one_partition_are_not_read_and_said() -> None:
-    found = read("sacctmgr", HEAD + "User - 'u':Fairshare=2\nUser - 'u':Partition='gpu':Fairshare=9\n")
+def test_users_with_associations_of_one_partition_are_named() -> None:
+    lines = "User - 'u':Fairshare=2\nUser - 'u':Partition='gpu':Fairshare=9\nUser - 'v':Partition='gpu'\n"
+    found = read("sacctmgr", HEAD + lines)
     assert len(found.tree) == 2
-    assert found.ignored == ("associations of one partition (1 ×)", "qos (1 ×)")
+    assert found.ignored == (
+        "qos (1 ×)",
+        "2 associations of one partition: u in root, v in root",
+        "no entry, as they have associations of one partition alone: v in root",
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [
+        ("You are not running a supported accounting_storage plugin", "CSV"),
+        (
+            "sacctmgr: error: slurm_persist_conn_open_without_init: Connection refused",
+            "slurmdbd answers",
+        ),
+    ],
+)
+def test_an_error_message_in_place_of_a_dump_is_named_with_what_to_do(line: str, advice: str) -> None:
+    with pytest.raises(Invalid, match=f"sacctmgr failed: .*{advice}"):
+        read("sacctmgr", line + "\n")
 
 
 @pytest.mark.parametrize(
@@ -106,6 +126,7 @@ def tree() -> TreeColumns:
 def test_an_export_is_what_slurm_can_load(tree: TreeColumns) -> None:
     assert text_of_tree("sacctmgr", tree).splitlines() == [
         "# grid revision 7",
+        "# The cluster is named as the policy, grid: export with another name if Slurm has another",
         "Cluster - 'grid':Fairshare=1",
         "Parent - 'root'",
         "Account - 'physics':Description='physics':Fairshare=50",

@@ -13,7 +13,7 @@ from apps.policies.publishing.direct import first_tree
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.names import new_uid
 from apps.policies.tree.working_tree import columns_of
-from tests.policies.formats.round_trip import read
+from tests.policies.formats.round_trip import asked, read
 
 SITE = """\
 # To edit this file start with a cluster line for the new cluster
@@ -48,8 +48,8 @@ def changed(text: str, **shares: float | None) -> TreeColumns:
 
 def written(name: str, tree: TreeColumns, dump: str) -> list[str]:
     chosen = get_format(name)
-    assert chosen.write_against is not None
-    return "".join(chosen.write_against(chosen.fit(tree), dump)).splitlines()
+    assert chosen.against is not None
+    return "".join(chosen.against(tree, dump).pieces()).splitlines()
 
 
 def test_real_and_full_dumps_come_out_as_they_went_in(golden_dir: Path) -> None:
@@ -130,3 +130,74 @@ def test_an_account_that_lies_elsewhere_is_named_and_not_moved() -> None:
 def test_nothing_is_written_from_what_is_no_whole_dump(name: str, dump: str, reason: str) -> None:
     with pytest.raises(Invalid, match=reason):
         written(name, changed(SITE), dump)
+
+
+# --- Whole numbers ----------------------------------------------------------------------------------------------------
+SCALED = """\
+Cluster - 'fram'
+Parent - 'root'
+Account - 'bio':Fairshare=25
+Account - 'hep':Fairshare=50
+Account - 'lab':Fairshare=25
+"""
+
+
+def scaled(bio: float, hep: float, lab: float) -> TreeColumns:
+    """The policy of which the dump has hundred times the shares, with these."""
+    nodes = nodes_of(SCALED)
+    for path, value in {"/bio": bio, "/hep": hep, "/lab": lab}.items():
+        nodes[path] = replace(nodes[path], shares=value)
+    return columns_of(list(nodes.values()), policy_slug="fram")
+
+
+def notes(tree: TreeColumns, dump: str) -> tuple[str, ...]:
+    against = get_format("sacctmgr").against
+    assert against is not None
+    return against(tree, dump).notes
+
+
+def test_fractions_keep_the_scale_that_most_of_their_lines_have() -> None:
+    """By itself 0.5 to 0.3 to 0.2 would be 5 to 3 to 2, and every line another one."""
+    tree = scaled(0.25, 0.5, 0.3)
+    assert written("sacctmgr-script", tree, SCALED)[1:] == [
+        "modify account where name=lab cluster=fram set fairshare=30"
+    ]
+    assert notes(tree, SCALED) == ()
+    assert asked("sacctmgr", "\n".join(written("sacctmgr", tree, SCALED)) + "\n", tree) == []
+
+
+def test_a_group_that_needs_another_scale_says_so() -> None:
+    tree = scaled(0.25, 0.5, 0.125)
+    assert written("sacctmgr-script", tree, SCALED)[1:] == [
+        "modify account where name=bio cluster=fram set fairshare=50",
+        "modify account where name=hep cluster=fram set fairshare=100",
+        f"# {(said := '2 of 3 shares below root change: they are written × 200, as Slurm takes whole numbers only')}",
+    ]
+    assert notes(tree, SCALED) == (said,)
+    assert asked("sacctmgr", "\n".join(written("sacctmgr", tree, SCALED)) + "\n", tree) == []
+
+
+def test_another_proportion_at_another_scale_is_a_change() -> None:
+    tree = scaled(0.25, 0.5, 0.3)
+    assert asked("sacctmgr", SCALED.replace("=50", "=51"), tree) != []
+
+
+# --- What happened to Slurm meanwhile ---------------------------------------------------------------------------------
+def test_an_account_renamed_there_is_named_with_what_to_do() -> None:
+    renamed = SITE.replace("'atlas'", "'atlas2'")
+    lines = written("sacctmgr-script", changed(SITE), renamed)
+    assert "add account name=atlas parent=hep cluster=fram fairshare=parent" in lines
+    assert "# not in the policy: remove account where name=atlas2 cluster=fram" in lines
+    assert [line for line in lines if "same users" in line] == [
+        "# atlas2 there and atlas in the policy have the same users: if it was renamed in Slurm, rename it in the "
+        "policy first; Slurm renames no account, so these commands add a second one"
+    ]
+
+
+@pytest.mark.parametrize("name", ["sacctmgr", "sacctmgr-script"])
+def test_nothing_is_written_from_half_a_dump(name: str) -> None:
+    """Cut off between two lines: accounts are named, and what is below them is missing."""
+    lines = SITE.splitlines(keepends=True)
+    half = "".join(lines[: lines.index("Parent - 'hep'\n")])
+    with pytest.raises(Invalid, match="3 of 7 associations of the policy, and nothing below hep"):
+        written(name, changed(SITE), half)

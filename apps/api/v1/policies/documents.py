@@ -14,7 +14,7 @@ from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 
-from apps.api.authentication import POLICIES_WRITE, Scopes, actor_of
+from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
 from apps.api.parsing import read_bounded
 from apps.api.rendering import JSONRenderer, dumps
@@ -25,18 +25,46 @@ from apps.core import clock
 from apps.core.errors import Stale
 from apps.mapping.permissions import load_whole_tree
 from apps.policies import selectors
-from apps.policies.files.import_export import Export, PolicyImport, import_policy, plan_import
+from apps.policies.files.exports import Export, export_policy, make_export
+from apps.policies.files.import_export import PolicyImport, import_policy, plan_import
 from apps.policies.formats.base import Format
 from apps.policies.formats.registry import get_format, list_formats
 from apps.policies.selectors import get_policy
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.difference import CODES
 
+_CLUSTER = serializers.CharField(
+    required=False, default="", max_length=128, help_text="Its name in the file; that of the last import else"
+)
+
 
 class DocumentQuerySerializer(MomentSerializer):
     format = serializers.ChoiceField(
         required=False, choices=[each.name for each in list_formats()], help_text="Instead of Accept"
     )
+    cluster = _CLUSTER
+
+
+class AgainstQuerySerializer(MomentSerializer):
+    format = serializers.ChoiceField(choices=[each.name for each in list_formats() if each.against])
+    cluster = _CLUSTER
+    difference = serializers.BooleanField(required=False, default=False, help_text="As JSON, in place of the file")
+
+
+class AssociationChangeSerializer(serializers.Serializer[Any]):
+    account = serializers.CharField()
+    user = serializers.CharField(help_text='"": the account itself')
+    before = serializers.CharField(help_text='Shares in the file, or "parent"; "": it is new')
+    after = serializers.CharField(help_text='Shares in the policy; "": only the file has it, and keeps it')
+
+
+class AgainstDifferenceSerializer(serializers.Serializer[Any]):
+    cluster = serializers.CharField()
+    n_changed = serializers.IntegerField()
+    n_new = serializers.IntegerField()
+    n_only_there = serializers.IntegerField()
+    changes = AssociationChangeSerializer(many=True, help_text="The first 200")
+    notes = serializers.ListField(child=serializers.CharField(), help_text="What shares alone don’t bring about")
 
 
 def _renderer(format: Format) -> type[BaseRenderer]:
@@ -119,16 +147,11 @@ class DocumentView(APIView):
         revision = selectors.get_revision(policy=found, at=moment_of(query.get("at")))
         tree = load_whole_tree(policy=found, number=revision.number, at=clock.now(), actor=actor)
         format = get_format(query.get("format") or request.accepted_renderer.format)
-        tag = f'"{revision.number}-{format.name}"'
-        if tag in request.headers.get("If-None-Match", ""):
-            response = HttpResponse(status=304)
-        else:
-            export = Export(format, tree, PolicySettings.from_stored(revision.settings))
-            kind = format.media_type if format.name == "json" else f"{format.media_type}; charset=utf-8"
-            response = HttpResponse(export.text(), content_type=kind)
-            response["Content-Disposition"] = f'inline; filename="{export.file_name}"'
-            if export.dropped:
-                response["Fairshare-Dropped"] = quote("; ".join(export.dropped), safe=" ;:,/")[:2_000]
+        settings = PolicySettings.from_stored(revision.settings)
+        export = make_export(found, format, tree, settings, cluster=query["cluster"], at=clock.now(), actor=actor)
+        tag = f'"{export.tag}"'
+        known = tag in request.headers.get("If-None-Match", "")
+        response = HttpResponse(status=304) if known else _file(export)
         response["ETag"] = tag
         patch_vary_headers(response, ["Accept", "Authorization", "Cookie"])
         return response
@@ -165,6 +188,52 @@ class DocumentView(APIView):
             response.status_code = 201
             response["Location"] = f"/api/v1/policies/{policy}/changesets/{done.change_set.pk}"
         return response
+
+
+class AgainstView(APIView):
+    scopes: ClassVar[Scopes] = {"POST": frozenset({POLICIES_READ})}
+    on_repeat = "work"
+    renderer_classes = _BY_ACCEPT
+    parser_classes = (DocumentParser,)
+
+    @extend_schema(
+        operation_id="export_against",
+        parameters=[AgainstQuerySerializer],
+        request={get_format("sacctmgr").media_type: str},
+        responses={
+            (200, "application/json"): AgainstDifferenceSerializer,
+            **{(200, each.media_type): str for each in list_formats() if each.against},
+        },
+    )
+    def post(self, request: Request, policy: str) -> HttpResponseBase:
+        """The policy against a dump of now, the body: the dump with its shares, or the commands for what differs.
+
+        Everything else in the dump stays as it is. Nothing is stored.
+        """
+        query = asked(AgainstQuerySerializer, request)
+        content: Any = request.data  # an empty body meets no parser
+        export = export_policy(
+            policy_slug=policy,
+            format=query["format"],
+            moment=moment_of(query.get("at")),
+            against=content if isinstance(content, bytes) else b"",
+            cluster=query["cluster"],
+            at=clock.now(),
+            actor=actor_of(request),
+        )
+        if query["difference"] and export.difference is not None:
+            return HttpResponse(dumps(export.difference.to_json()), content_type="application/json")
+        return _file(export)
+
+
+def _file(export: Export) -> HttpResponse:
+    format = export.format
+    kind = format.media_type if format.name == "json" else f"{format.media_type}; charset=utf-8"
+    response = HttpResponse(export.text(), content_type=kind)
+    response["Content-Disposition"] = f'inline; filename="{export.file_name}"'
+    if export.dropped:
+        response["Fairshare-Dropped"] = quote("; ".join(export.dropped), safe=" ;:,/")[:2_000]
+    return response
 
 
 def _format_of(request: Request) -> str:

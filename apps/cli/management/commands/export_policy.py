@@ -11,7 +11,7 @@ from apps.accounts.actor import COMMAND
 from apps.cli.commands import OperatorCommand
 from apps.core.clock import now
 from apps.core.errors import FieldProblem, Invalid
-from apps.policies.files.import_export import export_policy
+from apps.policies.files.exports import export_policy
 from apps.policies.formats.registry import FORMATS
 
 
@@ -25,29 +25,35 @@ class Command(OperatorCommand):
 
         known = "of Slurm: sacctmgr dump, of which all but the shares stays; sacctmgr-script writes the changes alone"
         parser.add_argument("--against", metavar="FILE", help=f"a file with the state of now ({known})")
+        parser.add_argument("--cluster", default="", metavar="NAME", help="its name; that of the last import else")
 
     def handle(self, *args: Any, **options: Any) -> None:
         export = export_policy(
             policy_slug=options["policy"],
             format=options["format"],
             moment=_moment(options["at"]),
-            against=None if options["against"] is None else _text_of(options["against"]),
+            against=None if options["against"] is None else _content_of(options["against"]),
+            cluster=options["cluster"],
             at=now(),
             actor=COMMAND,
         )
         self.stdout.ending = ""
         for piece in export.pieces():
             self.stdout.write(piece)
+        if export.difference is not None:
+            self.stderr.write(export.difference.in_words)
+            for note in export.difference.notes:
+                self.stderr.write(note)
         for what in export.dropped:
             self.stderr.write(f"left out: {what}")
 
 
-def _text_of(name: str) -> str:
+def _content_of(name: str) -> bytes:
     try:
-        return Path(name).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        problem = FieldProblem("--against", "needs the path of a readable text file")
-        raise Invalid(f"{name} can't be read: {error}.", fields=[problem]) from error
+        return Path(name).read_bytes()
+    except OSError as error:
+        problem = FieldProblem("--against", "needs the path of a readable file")
+        raise Invalid(f"{name} can't be read: {error.strerror}.", fields=[problem]) from error
 
 
 def _moment(text: str | None) -> int | datetime | None:

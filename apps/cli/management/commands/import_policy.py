@@ -91,6 +91,8 @@ class Command(OperatorCommand):
         base = f"revision {plan.policy.head_number} of {plan.policy.slug}"
         if plan.ignored:
             self.stderr.write(f"not read, because no policy has it: {', '.join(plan.ignored)}")
+            if plan.left is not None and plan.left.text:
+                self.stderr.write(f"exports as {plan.format.name} keep it as the file has it")
         if as_json:
             self.stdout.write(json.dumps(done.to_json(), ensure_ascii=False))
             return

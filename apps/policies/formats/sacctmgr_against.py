@@ -1,0 +1,276 @@
+"""A policy against a `sacctmgr dump` of now: the dump with the policy's shares, or the commands for what differs.
+
+Everything but shares stays as it is in Slurm: organisation, limits, QOS, coordinators, default accounts, and the
+associations of one partition. An association that the policy doesn't have is named in a comment, with the words that
+remove it: `sacctmgr load` and these commands take nothing away.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from apps.core.errors import Invalid
+from apps.policies.files.document import plain
+from apps.policies.formats.base import Change, Difference
+from apps.policies.formats.sacctmgr_dump import Dump, Key, Line, dump_of
+from apps.policies.formats.slurm_tree import MOST_SHARES, ROOT, SHARES, USE_PARENT, fit
+from apps.policies.formats.whole_shares import competitors, members_of, whole_shares
+from apps.policies.tree.columns import Mask, TreeColumns
+from apps.policies.tree.names import PARENT
+
+
+class Wanted(NamedTuple):
+    """One entry as an association. name: as it is written. shares: a whole number, or "parent". row: of the tree."""
+
+    key: Key
+    name: str
+    above: str
+    shares: str
+    row: int
+
+
+def in_file(shares: str) -> str:
+    """As a dump writes them."""
+    return str(USE_PARENT) if shares == PARENT else shares
+
+
+def with_shares(line: Line, shares: str) -> dict[str, str]:
+    """The option that changes the shares of a line; nothing where it has these."""
+    if said(line.shares) == shares:
+        return {}
+    key = next((key for key in SHARES if key in (line.values_at or {})), "Fairshare")
+    return {key: in_file(shares)}
+
+
+def said(shares: float | str) -> str:
+    return shares if isinstance(shares, str) else str(plain(float(shares)))
+
+
+def wanted_of(tree: TreeColumns) -> dict[Key, Wanted]:
+    """The associations of a fitted tree; accounts before what is below them."""
+    shares, inherit, accounts = tree.shares.tolist(), tree.inherit.tolist(), tree.is_group.tolist()
+    found = {}
+    for parent in np.flatnonzero(tree.n_children).tolist():
+        above = tree.name[parent] if parent else ROOT
+        for i in tree.listed_children(parent):
+            name = tree.name[i]
+            key = Key(name.lower()) if accounts[i] else Key(above.lower(), name)
+            found[key] = Wanted(key, name, above, said(PARENT if inherit[i] else shares[i]), i)
+    return found
+
+
+def fit_to(tree: TreeColumns, dump: Dump) -> TreeColumns:
+    """The fitted tree; groups with fractions keep the scale that their shares have in the dump."""
+    fitted = fit(tree)
+    there = dump.associations
+    now = np.full(len(tree), np.nan)
+    for key, wanted in wanted_of(fitted).items():
+        line = there.get(key)
+        if line is not None and not isinstance(line.shares, str):
+            now[wanted.row] = line.shares
+    return replace(fitted, shares=whole_shares(tree, MOST_SHARES, now))
+
+
+@dataclass(frozen=True)
+class Compared:
+    """dump: of now. given: the tree as it is; fitted: as Slurm can have it."""
+
+    dump: Dump
+    given: TreeColumns
+    fitted: TreeColumns
+
+    @cached_property
+    def wanted(self) -> dict[Key, Wanted]:
+        return wanted_of(self.fitted)
+
+    @cached_property
+    def changed(self) -> list[Wanted]:
+        there = self.dump.associations
+        return [one for key, one in self.wanted.items() if key in there and said(there[key].shares) != one.shares]
+
+    @cached_property
+    def new(self) -> list[Wanted]:
+        return [one for key, one in self.wanted.items() if key not in self.dump.associations]
+
+    @cached_property
+    def gone(self) -> list[Line]:
+        """Associations that only Slurm has, but not its own user root."""
+        slurms_own = Key(ROOT, ROOT)
+        there = self.dump.associations.items()
+        return [line for key, line in there if key not in self.wanted and key != slurms_own]
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        return (*self._elsewhere(), *self._scaled(), *self._renamed())
+
+    def _elsewhere(self) -> Iterator[str]:
+        for key, line in self.dump.associations.items():
+            if key in self.wanted and self.wanted[key].above.lower() != line.above.lower():
+                yield f"{key.account} is below {line.above} there and below {self.wanted[key].above} in the policy"
+
+    def _scaled(self) -> Iterator[str]:
+        """Groups with fractions that change by more than one line: perhaps for another scale alone."""
+        above = competitors(self.given)
+        has_fractions: Mask = (self.given.shares != np.rint(self.given.shares)) & ~self.given.inherit
+        changed = {one.row for one in self.changed}
+        for group, members in members_of(above, np.unique(above[has_fractions])):
+            rows = members[(members > 0) & (self.given.shares[members] > 0)].tolist()
+            n = len(changed.intersection(rows))
+            if n > 1 and 2 * n >= len(rows):
+                scale = self.fitted.shares[rows[0]] / self.given.shares[rows[0]]
+                name = self.fitted.name[group] if group else ROOT
+                yield (
+                    f"{n:,} of {len(rows):,} shares below {name} change: they are written × {plain(float(scale))}, "
+                    "as Slurm takes whole numbers only"
+                )
+
+    def _renamed(self) -> Iterator[str]:
+        """An account there and an account here that have the same users: one of them was renamed."""
+        users_here, users_there = _users(self.wanted), _users(self.dump.associations)
+        here = {users_here[one.key.account]: one.name for one in self.new if not one.key.user}
+        for line in self.gone:
+            users = frozenset() if line.key.user else users_there[line.key.account]
+            if users and users in here:
+                yield (
+                    f"{line.name} there and {here[users]} in the policy have the same users: if it was renamed in "
+                    "Slurm, rename it in the policy first; Slurm renames no account, so these commands add a second one"
+                )
+
+
+def _users(keys: Iterable[Key]) -> defaultdict[str, frozenset[str]]:
+    """By account."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for key in keys:
+        if key.user:
+            found[key.account].add(key.user)
+    return defaultdict(frozenset, {account: frozenset(users) for account, users in found.items()})
+
+
+def _compare(tree: TreeColumns, text: str) -> Compared:
+    dump = dump_of(text)
+    found = Compared(dump, tree, fit_to(tree, dump))
+    _refuse_half(found)
+    return found
+
+
+def _refuse_half(found: Compared) -> None:
+    """A dump that ends early names accounts and has nothing below them."""
+    n, lacks = len(found.wanted), len(found.new)
+    empty = {
+        one.above
+        for one in found.new
+        if Key(one.above.lower()) in found.dump.associations and one.above.lower() not in found.dump.divided
+    }
+    if empty and 2 * lacks > n:
+        raise Invalid(
+            f"The dump has {n - lacks:,} of {n:,} associations of the policy, and nothing below "
+            f"{', '.join(sorted(empty)[:3])}: it may be cut off. Write it again; for a cluster that has none of them, "
+            "export without a dump.",
+            code="bad_document",
+        )
+
+
+# --- What is written --------------------------------------------------------------------------------------------------
+def dump_against(tree: TreeColumns, text: str) -> Difference:
+    """The dump line for line, with the shares of the tree; what is new is added at the end."""
+    found = _compare(tree, text)
+    return _difference(found, lambda: _dump_pieces(found))
+
+
+def script_against(tree: TreeColumns, text: str) -> Difference:
+    """Commands for the associations whose shares differ from those of the tree, and for those that are new."""
+    found = _compare(tree, text)
+    return _difference(found, lambda: _script_pieces(found))
+
+
+def _difference(found: Compared, pieces: Callable[[], Iterator[str]]) -> Difference:
+    there = found.dump.associations
+    return Difference(
+        cluster=found.dump.cluster,
+        changed=[_change(one, said(there[one.key].shares)) for one in found.changed],
+        new=[_change(one, "") for one in found.new],
+        gone=[Change(line.key.account, line.key.user, said(line.shares), "") for line in found.gone],
+        notes=(*found.notes, *_of_partitions(found)),
+        pieces=pieces,
+    )
+
+
+def _change(one: Wanted, before: str) -> Change:
+    return Change(one.key.account, one.key.user, before, one.shares)
+
+
+def _of_partitions(found: Compared) -> Iterator[str]:
+    users = [one for one in found.changed if one.key in found.dump.in_partitions]
+    if users:
+        first = ", ".join(f"{one.name} in {one.above}" for one in users[:3]) + (", …" if len(users) > 3 else "")
+        yield (
+            f"{len(users):,} changed user{'' if len(users) == 1 else 's'} also {'has' if len(users) == 1 else 'have'} "
+            f"associations of one partition ({first}): a command would change these, too, and is a comment"
+        )
+
+
+def _dump_pieces(found: Compared) -> Iterator[str]:
+    for line in found.dump.lines:
+        wanted = found.wanted.get(line.key) if line.is_association else None
+        yield f"{line.text if wanted is None else line.with_values(with_shares(line, wanted.shares))}\n"
+    parent = None
+    for new in found.new:
+        if new.above != parent:
+            parent = new.above
+            yield f"Parent - '{parent}'\n"
+        yield new_line(new)
+    yield from _comments(found)
+
+
+def new_line(new: Wanted) -> str:
+    return f"{'User' if new.key.user else 'Account'} - '{new.name}':Fairshare={in_file(new.shares)}\n"
+
+
+def _script_pieces(found: Compared) -> Iterator[str]:
+    tree, cluster = found.fitted, found.dump.cluster
+    yield f"# {tree.policy_slug} revision {tree.number}, against the dump of {cluster}; sacctmgr -i < this file\n"
+    for each in found.wanted.values():
+        there = found.dump.associations.get(each.key)
+        if there is None:
+            yield _add(each, cluster)
+        elif said(there.shares) != each.shares:
+            command = f"modify {_which(each.key, cluster)} set fairshare={each.shares}\n"
+            # Without a partition in it, it would change the associations of each partition, too.
+            yield f"# also of each partition: {command}" if each.key in found.dump.in_partitions else command
+    yield from _comments(found)
+
+
+def _which(key: Key, cluster: str) -> str:
+    who = f"user where name={key.user} account={key.account}" if key.user else f"account where name={key.account}"
+    return f"{who} cluster={cluster}"
+
+
+def _add(new: Wanted, cluster: str) -> str:
+    where, below = ("user", "account") if new.key.user else ("account", "parent")
+    return f"add {where} name={new.name} {below}={new.above} cluster={cluster} fairshare={new.shares}\n"
+
+
+def removal(line: Line, cluster: str) -> str:
+    """The words that remove an association, as a comment: users before the accounts that they are in."""
+    partition = f" partition={line.partition}" if line.partition else ""
+    return f"# not in the policy: remove {_which(line.key, cluster)}{partition}\n"
+
+
+def removals(lines: list[Line], cluster: str) -> Iterator[str]:
+    """Slurm removes an account only where nobody's default account is in it: users first, accounts upwards."""
+    users = [line for line in lines if line.key.user]
+    accounts = [line for line in lines if not line.key.user]
+    for line in (*users, *reversed(accounts)):
+        yield removal(line, cluster)
+
+
+def _comments(found: Compared) -> Iterator[str]:
+    yield from removals(found.gone, found.dump.cluster)
+    for note in found.notes:
+        yield f"# {note}\n"

@@ -1,0 +1,246 @@
+"""The lines of a `sacctmgr dump`: which association each is about, and where in it names and shares are.
+
+A dump names a cluster, then below each line Parent the accounts and users in that account. Slurm knows an account by
+its name in the whole cluster, and a user by account and, where an association is of one partition, by that, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from apps.policies.files.parsed_document import Declared
+from apps.policies.formats import slurm_tree
+from apps.policies.formats.base import not_this, wrong
+from apps.policies.formats.slurm_tree import ROOT, Associations, slurm_shares
+from apps.policies.formats.whole_shares import plain_word
+
+LABEL = "sacctmgr dump"
+
+_LINE = re.compile(r"(Cluster|Parent|Account|User)\s*-\s*(.*)", re.IGNORECASE)
+_WORD = re.compile(r"\s*(?:Cluster|Parent|Account|User)\s*-\s*", re.IGNORECASE)
+_NAME = re.compile(r"'([^']*)'|\"([^\"]*)\"|([^:'\"]+)")
+_OPTION = re.compile(r"\s*:\s*([A-Za-z]+)\s*=\s*('[^']*'|\"[^\"]*\"|[^:]*)")
+
+
+# --- What a dump declares ---------------------------------------------------------------------------------------------
+def read_dump(text: str) -> Declared:
+    """
+    Raises:
+        Invalid: it is no dump of one cluster, or lines of it can't be read; all of them are named.
+    """
+    found = Associations()
+    parent, cluster = "", ""
+    for line, raw in enumerate(text.split("\n"), 1):
+        content = raw.strip()
+        if not content or content.startswith("#"):
+            continue
+        match = _LINE.fullmatch(content)
+        if match is None:
+            _refuse_error_text(content, line)
+            if not cluster:
+                raise not_this(LABEL, line, f"{content[:60]!r} isn't a line such as Cluster - 'name'")
+            found.problem(-1, "", f"{content[:60]!r} is none of Cluster, Parent, Account and User", line)
+            continue
+        word = match[1].capitalize()
+        said = _read_line(content, found, line)
+        name, options = said.name, said.options
+        if not cluster and word != "Cluster":
+            raise not_this(LABEL, line, "a dump begins with a line Cluster - 'name'")
+        if word == "Cluster":
+            if cluster:
+                raise wrong(line, f"a second cluster, {name!r:.140}, begins; import each one separately")
+            cluster = found.cluster = name
+            found.not_read(options, frozenset())
+        elif word == "Parent":
+            parent = name
+            if name.lower() not in found.accounts:
+                found.problem(-1, "Parent", f"{name!r:.140} isn't declared before it", line)
+        elif not parent:
+            found.problem(-1, word, "is before the first line Parent - 'name'", line)
+        else:
+            _take(found, word, name, options, parent, line)
+    if not cluster:
+        raise not_this(LABEL, 1, "there is no line Cluster - 'name'")
+    if not text.endswith("\n"):
+        message = "has no line end: the dump is cut off there (write it again), or was edited (end the line)"
+        found.problem(-1, "", message, text.count("\n") + 1)
+    return found.declared()
+
+
+def _refuse_error_text(content: str, line: int) -> None:
+    """The command failed, and its error message became the file."""
+    if not re.match(r"sacctmgr: (error|fatal)|You are not running a supported accounting_storage", content):
+        return
+    if "accounting_storage" in content:
+        what = "Slurm has no accounting database there (slurmdbd), so no tree: import users and shares as CSV instead"
+    else:
+        what = "write the dump again when slurmdbd answers"
+    raise not_this(LABEL, line, f"sacctmgr failed: {content[:140]!r}; {what}")
+
+
+def _take(found: Associations, word: str, name: str, options: Mapping[str, str], parent: str, line: int) -> None:
+    if options.get("partition"):
+        found.of_partition(name, parent, options["partition"])
+        return
+    if parent.lower() not in found.accounts:
+        return  # said once, at the line of the parent
+    shares = found.shares_of(options, line, name)
+    if word == "Account":
+        found.not_read(options, frozenset({"description", "organization"}))
+        found.account(name, parent, shares, line)
+    else:
+        found.not_read(options, frozenset({"defaultaccount"}))
+        found.user(name, parent, shares, line)
+
+
+class Span(NamedTuple):
+    begin: int
+    end: int
+
+
+NOWHERE = Span(0, 0)
+
+
+class _Said(NamedTuple):
+    """Of one line: the name and options, quotes off; and where in the text each of them is, quotes included."""
+
+    name: str
+    options: dict[str, str]
+    name_at: Span
+    values_at: dict[str, Span]
+
+
+def _read_line(text: str, found: Associations, line: int) -> _Said:
+    """`'name':Option=value:Option='value'`, perhaps behind `Word - `; colons within quotes belong to the value."""
+    start = word.end() if (word := _WORD.match(text)) else 0
+    match = _NAME.match(text, start)
+    if match is None:
+        found.problem(-1, "", f"{text[start : start + 60]!r} doesn't begin with a name in quotes", line)
+        return _Said("?", {}, Span(start, start), {})
+    name, at = next(part for part in match.groups() if part is not None).strip(), match.end()
+    options: dict[str, str] = {}
+    values_at: dict[str, Span] = {}
+    while at < len(text):
+        option = _OPTION.match(text, at)
+        if option is None:
+            found.problem(-1, name, f"{text[at : at + 60]!r} isn't an option such as :Fairshare=1", line)
+            break
+        options[option[1].lower()] = option[2].strip().strip("'\"")
+        values_at[option[1].lower()] = Span(*option.span(2))
+        at = option.end()
+    return _Said(name, options, Span(*match.span()), values_at)
+
+
+# --- Its lines --------------------------------------------------------------------------------------------------------
+class Key(NamedTuple):
+    """Of an association in a cluster. user: "" of an account's own; accounts are known by name, wherever they are."""
+
+    account: str
+    user: str = ""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line as it is in the file. word: Cluster, Parent, Account, User, or "" of any other.
+
+    key: of an account or user; of a user's association of one partition that of the user. above: the account that it
+    is below.
+    """
+
+    text: str
+    word: str = ""
+    name: str = ""
+    above: str = ""
+    partition: str = ""
+    shares: float | str = 1
+    options: Mapping[str, str] | None = None
+    name_at: Span = NOWHERE
+    values_at: Mapping[str, Span] | None = None
+
+    @property
+    def key(self) -> Key:
+        return Key(self.name.lower()) if self.word == "Account" else Key(self.above.lower(), self.name)
+
+    @property
+    def is_association(self) -> bool:
+        """Of an account, or of a user in an account in all partitions: what a policy has entries for."""
+        return self.word in ("Account", "User") and not self.partition
+
+    def with_values(self, values: Mapping[str, str], name: str = "") -> str:
+        """Its text with other values of options, and another name; what is given as it is stays as it is written."""
+        changes = [] if name in ("", self.name) else [(self.name_at, f"'{name}'")]
+        added = ""
+        for option, value in values.items():
+            at = (self.values_at or {}).get(option.lower())
+            if at is None:
+                added += f":{option}={value}"
+            elif (self.options or {})[option.lower()] != value.strip("'"):
+                changes.append((at, value))
+        text = self.text
+        for at, value in sorted(changes, reverse=True):
+            text = text[: at.begin] + value + text[at.end :]
+        return text + added
+
+
+@dataclass(frozen=True)
+class Dump:
+    """The lines of a dump of one cluster, which are the file, one by one."""
+
+    cluster: str
+    lines: list[Line]
+
+    @cached_property
+    def associations(self) -> dict[Key, Line]:
+        return {line.key: line for line in self.lines if line.is_association}
+
+    @cached_property
+    def in_partitions(self) -> set[Key]:
+        """Users in an account who also have associations of one partition there."""
+        return {line.key for line in self.lines if line.partition}
+
+    @cached_property
+    def divided(self) -> set[str]:
+        """Accounts below which the dump has lines."""
+        return {line.above.lower() for line in self.lines if line.word in ("Account", "User")}
+
+
+def dump_of(text: str) -> Dump:
+    """
+    Raises:
+        Invalid: it is no dump of one cluster, a line of it can't be read, or it is cut off.
+    """
+    if slurm_tree.looks_like(text):
+        raise not_this(LABEL, 1, "it is a script; sacctmgr dump writes the state of now")
+    cluster = read_dump(text).policy
+    if plain_word(cluster) != cluster:
+        raise not_this(LABEL, 1, f"{cluster[:60]!r} is no name of a cluster")
+    lines: list[Line] = []
+    parent = ROOT
+    for raw in text.split("\n")[:-1]:
+        line = _line_of(raw, parent)
+        parent = line.name if line.word == "Parent" else parent
+        lines.append(line)
+    return Dump(cluster, lines)
+
+
+def _line_of(raw: str, parent: str) -> Line:
+    match = _LINE.fullmatch(raw.strip())
+    if match is None:
+        return Line(raw)
+    said = _read_line(raw, Associations(), 0)
+    shares = next((said.options[key] for key in slurm_tree.SHARES if key in said.options), "1")
+    return Line(
+        raw,
+        match[1].capitalize(),
+        said.name,
+        parent,
+        said.options.get("partition", ""),
+        slurm_shares(shares) if match[1].capitalize() in ("Account", "User") else 1,
+        said.options,
+        said.name_at,
+        said.values_at,
+    )
