@@ -150,3 +150,44 @@ def test_the_page_is_in_the_navigation_of_who_may_use_it(grid: Grid, client: Cli
     assert PAGE in client.get(overview).content.decode()
     Policy.objects.filter(slug=SLUG).update(visibility="path")
     assert PAGE not in client.get(overview).content.decode()
+
+
+# --- Against a dump of now --------------------------------------------------------------------------------------------
+NOW = """\
+Cluster - 'demo':Fairshare=1
+Parent - 'root'
+Account - 'atlas':Organization='science':Fairshare=7
+Parent - 'atlas'
+User - 'zoe':Fairshare=2
+"""
+
+
+def compare(client: Client, text: str, **more: str) -> Any:
+    file = SimpleUploadedFile("now.cfg", text.encode())
+    return client.post(f"{PAGE}against/", {"file": file, "format": "sacctmgr-script", "step": "difference", **more})
+
+
+def test_the_difference_is_shown_before_the_download(admin: Client) -> None:
+    page = read(compare(admin, NOW))
+    rows = [text_of(row).split() for row in page.items("association")]
+    assert rows[0][:3] == ["atlas", "–", "7"]
+    assert rows[-1] == ["atlas", "zoe", "2", "–"]
+    counts = re.findall(r"\d+", page.text("[data-testid=against-counts]"))
+    assert counts == ["1", str(len(rows) - 2), "1"]
+    assert page.has('[name="step"][value="download"]')
+    file = compare(admin, NOW, step="download")
+    assert file.headers["Content-Disposition"] == f'attachment; filename="{SLUG}-{head()}.script"'
+    text = b"".join(file.streaming_content).decode()
+    assert len([line for line in text.splitlines() if line.startswith("add ")]) == len(rows) - 2
+    assert text.endswith("# not in the policy: remove user where name=zoe account=atlas cluster=demo\n")
+
+
+@pytest.mark.parametrize("text", ["", NOW[:-5], NOW + NOW, NOW.replace("=7", "=2147483648")])
+def test_a_bad_dump_is_named_and_offers_no_download(admin: Client, text: str) -> None:
+    page = read(compare(admin, text, step="download"), status=422)
+    assert page.has("#against .err, #difference [role=alert]")
+    assert not page.has('[name="step"][value="download"]')
+
+
+def test_the_comparison_has_no_page_of_its_own(admin: Client) -> None:
+    assert admin.get(f"{PAGE}against/").headers["Location"] == PAGE
