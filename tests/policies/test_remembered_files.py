@@ -136,7 +136,7 @@ def test_a_manager_s_import_is_kept(dump: str) -> None:
 def test_a_script_leaves_the_cluster_s_name(dump: str) -> None:
     take("add cluster saga\nadd account physics Fairshare=60\n", format="sacctmgr-script")
     assert exported("sacctmgr-script").text().splitlines() == [
-        "# site revision 2; sacctmgr -i < this file",
+        "# site revision 2; run: grep -v '^#' FILE | sacctmgr -i",
         "add cluster Name=saga Fairshare=1",
         "add account Name=physics Parent=root Fairshare=60",
     ]

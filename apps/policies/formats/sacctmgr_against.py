@@ -19,7 +19,7 @@ from apps.core.errors import Invalid
 from apps.policies.files.document import plain
 from apps.policies.formats.base import Change, Difference
 from apps.policies.formats.sacctmgr_dump import Dump, Key, Line, dump_of
-from apps.policies.formats.slurm_tree import MOST_SHARES, ROOT, SHARES, USE_PARENT, fit
+from apps.policies.formats.slurm_tree import HOW_TO_RUN, MOST_SHARES, ROOT, SHARES, USE_PARENT, fit
 from apps.policies.formats.whole_shares import competitors, members_of, whole_shares
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.policies.tree.names import PARENT
@@ -112,7 +112,11 @@ class Compared:
     def _elsewhere(self) -> Iterator[str]:
         for key, line in self.dump.associations.items():
             if key in self.wanted and self.wanted[key].above.lower() != line.above.lower():
-                yield f"{key.account} is below {line.above} there and below {self.wanted[key].above} in the policy"
+                above = self.wanted[key].above
+                yield (
+                    f"{key.account} is below {line.above} there and below {above} in the policy: "
+                    f"modify {_which(key, self.dump.cluster)} set parent={above}"
+                )
 
     def _scaled(self) -> Iterator[str]:
         """Groups with fractions that change by more than one line: perhaps for another scale alone."""
@@ -180,7 +184,7 @@ def _refuse_half(found: Compared) -> None:
 def dump_against(tree: TreeColumns, text: str) -> Difference:
     """The dump line for line, with the shares of the tree; what is new is added at the end."""
     found = _compare(tree, text)
-    return _difference(found, lambda: _dump_pieces(found))
+    return _difference(found, lambda: _dump_pieces(found), tuple(_of_partitions(found)))
 
 
 def script_against(tree: TreeColumns, text: str) -> Difference:
@@ -189,14 +193,14 @@ def script_against(tree: TreeColumns, text: str) -> Difference:
     return _difference(found, lambda: _script_pieces(found))
 
 
-def _difference(found: Compared, pieces: Callable[[], Iterator[str]]) -> Difference:
+def _difference(found: Compared, pieces: Callable[[], Iterator[str]], more_notes: tuple[str, ...] = ()) -> Difference:
     there = found.dump.associations
     return Difference(
         cluster=found.dump.cluster,
         changed=[_change(one, said(there[one.key].shares)) for one in found.changed],
         new=[_change(one, "") for one in found.new],
         gone=[Change(line.key.account, line.key.user, said(line.shares), "") for line in found.gone],
-        notes=(*found.notes, *_of_partitions(found)),
+        notes=(*found.notes, *more_notes),
         pieces=pieces,
     )
 
@@ -210,8 +214,8 @@ def _of_partitions(found: Compared) -> Iterator[str]:
     if users:
         first = ", ".join(f"{one.name} in {one.above}" for one in users[:3]) + (", …" if len(users) > 3 else "")
         yield (
-            f"{len(users):,} changed user{'' if len(users) == 1 else 's'} also {'has' if len(users) == 1 else 'have'} "
-            f"associations of one partition ({first}): a command would change these, too, and is a comment"
+            f"load the file twice, because of associations of one partition ({first}): the first time Slurm changes "
+            "these together with the user's own, the second time it sets them back"
         )
 
 
@@ -226,6 +230,8 @@ def _dump_pieces(found: Compared) -> Iterator[str]:
             yield f"Parent - '{parent}'\n"
         yield new_line(new)
     yield from _comments(found)
+    for note in _of_partitions(found):
+        yield f"# {note}\n"
 
 
 def new_line(new: Wanted) -> str:
@@ -234,15 +240,15 @@ def new_line(new: Wanted) -> str:
 
 def _script_pieces(found: Compared) -> Iterator[str]:
     tree, cluster = found.fitted, found.dump.cluster
-    yield f"# {tree.policy_slug} revision {tree.number}, against the dump of {cluster}; sacctmgr -i < this file\n"
+    yield f"# {tree.policy_slug} revision {tree.number}, against the dump of {cluster}; {HOW_TO_RUN}\n"
     for each in found.wanted.values():
         there = found.dump.associations.get(each.key)
         if there is None:
             yield _add(each, cluster)
         elif said(there.shares) != each.shares:
-            command = f"modify {_which(each.key, cluster)} set fairshare={each.shares}\n"
-            # Without a partition in it, it would change the associations of each partition, too.
-            yield f"# also of each partition: {command}" if each.key in found.dump.in_partitions else command
+            # Without a partition in it, a command changes the associations of each partition, too (22.05.8).
+            of_none = " partition=''" if each.key in found.dump.in_partitions else ""
+            yield f"modify {_which(each.key, cluster)}{of_none} set fairshare={each.shares}\n"
     yield from _comments(found)
 
 

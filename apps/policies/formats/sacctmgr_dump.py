@@ -34,10 +34,15 @@ def read_dump(text: str) -> Declared:
     """
     found = Associations()
     parent, cluster = "", ""
-    for line, raw in enumerate(text.split("\n"), 1):
+    lines = text.split("\n")
+    for line, raw in enumerate(lines, 1):
         content = raw.strip()
         if not content or content.startswith("#"):
             continue
+        if cluster and line == len(lines):
+            message = "has no line end: the dump is cut off there (write it again), or was edited (end the line)"
+            found.problem(-1, "", message, line)
+            break
         match = _LINE.fullmatch(content)
         if match is None:
             _refuse_error_text(content, line)
@@ -65,9 +70,6 @@ def read_dump(text: str) -> Declared:
             _take(found, word, name, options, parent, line)
     if not cluster:
         raise not_this(LABEL, 1, "there is no line Cluster - 'name'")
-    if not text.endswith("\n"):
-        message = "has no line end: the dump is cut off there (write it again), or was edited (end the line)"
-        found.problem(-1, "", message, text.count("\n") + 1)
     return found.declared()
 
 

@@ -262,6 +262,10 @@ def _listed(options: dict[str, str], *keys: str) -> list[str]:
     return [name for key in keys for name in options.get(key, "").split(",") if name]
 
 
+# With comments in its input sacctmgr ends with status 1 though all went well.
+HOW_TO_RUN = "run: grep -v '^#' FILE | sacctmgr -i"
+
+
 def cluster_lines(tree: TreeColumns, cluster: str, how: str = "") -> tuple[str, str]:
     """The cluster's name, by default the policy's, and the first lines of a file, which say so."""
     first = f"# {tree.policy_slug} revision {tree.number}{how}\n"
@@ -273,7 +277,7 @@ def cluster_lines(tree: TreeColumns, cluster: str, how: str = "") -> tuple[str, 
 
 def write(tree: TreeColumns, settings: PolicySettings, cluster: str = "") -> Iterator[str]:
     """The tree is a fitted one."""
-    name, first = cluster_lines(tree, cluster, "; sacctmgr -i < this file")
+    name, first = cluster_lines(tree, cluster, f"; {HOW_TO_RUN}")
     yield first
     yield f"add cluster Name={name} Fairshare=1\n"
     shares, inherit, accounts = tree.shares.tolist(), tree.inherit.tolist(), tree.is_group.tolist()

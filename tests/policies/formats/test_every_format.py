@@ -70,7 +70,8 @@ def test_a_file_of_another_format_is_refused_and_the_right_one_named(name: str, 
 def test_line_ends_and_a_byte_order_mark_make_no_difference(name: str) -> None:
     sample = get_format(name).sample
     plain = read(name, sample).tree
-    for variant in (sample.replace("\n", "\r\n"), "\ufeff" + sample, sample.rstrip("\n")):
+    unended = [] if name == "sacctmgr" else [sample.rstrip("\n")]  # a dump without its last line end was cut off
+    for variant in (sample.replace("\n", "\r\n"), "\ufeff" + sample, *unended):
         found = read(name, variant).tree
         assert list(found.name) == list(plain.name)
         assert found.shares.tolist() == plain.shares.tolist()

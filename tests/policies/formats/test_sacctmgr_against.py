@@ -76,12 +76,14 @@ def test_shares_that_a_dump_leaves_out_are_1_and_inherited_ones_are_slurms_large
     assert written("sacctmgr-script", tree, SITE)[1:] == [
         "modify account where name=bio cluster=fram set fairshare=5",
         "modify account where name=atlas cluster=fram set fairshare=2",
-        "# also of each partition: modify user where name=ann account=hep cluster=fram set fairshare=parent",
+        "modify user where name=ann account=hep cluster=fram partition='' set fairshare=parent",
     ]
     lines = written("sacctmgr", tree, SITE)
     assert "Account - 'bio':Organization='science':Fairshare=5" in lines
     assert "Account - 'atlas':Fairshare=2:MaxJobs=50" in lines
     assert "User - 'ann':Coordinator='hep':DefaultAccount='hep':Fairshare=2147483647" in lines
+    assert "User - 'ann':Partition='gpu':DefaultAccount='hep':Fairshare=9" in lines
+    assert lines[-1].startswith("# load the file twice, because of associations of one partition (ann in hep)")
 
 
 def test_what_is_new_is_added_and_what_is_gone_is_a_comment() -> None:
@@ -110,7 +112,8 @@ def test_what_is_new_is_added_and_what_is_gone_is_a_comment() -> None:
 def test_an_account_that_lies_elsewhere_is_named_and_not_moved() -> None:
     elsewhere = SITE.replace("Parent - 'hep'\nAccount - 'atlas'", "Parent - 'bio'\nAccount - 'atlas'", 1)
     lines = written("sacctmgr-script", changed(SITE), elsewhere)
-    assert "# atlas is below bio there and below hep in the policy" in lines
+    move = "modify account where name=atlas cluster=fram set parent=hep"
+    assert f"# atlas is below bio there and below hep in the policy: {move}" in lines
     assert not [line for line in lines if "atlas" in line and not line.startswith("#")]
 
 
