@@ -17,6 +17,8 @@ from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFou
 from apps.mapping.services import set_rules
 from apps.onboarding.models import Beginning
 from apps.onboarding.services import default_rules
+from apps.policies.files.remembered import packed, remember_file, unpacked
+from apps.policies.formats.base import Remembered
 from apps.policies.formats.registry import get_format, guess_format, read_file, text_of
 from apps.policies.models import Policy
 from apps.policies.publishing.direct import begin_policy, first_tree
@@ -93,11 +95,13 @@ def read_tree(*, content: bytes, file_name: str, format: str, at: datetime, acto
     if len(tree) < 2:
         raise Invalid(_("This file contains no entries: a tree needs at least one group or user."), code="empty_tree")
     blob, digest = pack_tree(tree)
+    left = None if found.remembers is None else found.remembers(text_of(content), declared)
     facts = {"format": found.name, "label": found.label, "policy": declared.policy, "ignored": list(declared.ignored)}
     given = {
         "file_name": file_name[-255:] or "tree",
         "facts": facts,
         "file_settings": dict(declared.settings),
+        "left": None if left is None else packed(left.text),
         "tree": blob,
         "tree_digest": digest,
         "decisions": [],
@@ -272,6 +276,9 @@ def found_policy(
         base = PolicySettings.from_json(beginning.file_settings)
         wanted = PolicySettings.from_json(settings, base=base)
         policy = begin_policy(slug=slug, name=name, tree=tree, settings=wanted, reason=reason, at=at, actor=actor)
+        if beginning.left:
+            left = Remembered(beginning.facts["policy"], unpacked(bytes(beginning.left)))
+            remember_file(policy, left, tree, change_set=None, at=at, actor=actor)
         rules = default_rules(tree, beginning.source.namespace, beginning.decisions)
         set_rules(policy_slug=slug, rules=rules, reason=reason, at=at, actor=actor)
         beginning.is_open, beginning.policy, beginning.updated_at = False, policy, at

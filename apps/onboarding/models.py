@@ -18,6 +18,7 @@ class Beginning(models.Model):
     file_name = models.CharField(max_length=255)
     facts = models.JSONField(default=dict)
     file_settings = models.JSONField(default=dict)
+    left = models.BinaryField(null=True)  # of the file for later exports: see apps.policies.files.remembered
     tree = models.BinaryField()
     tree_digest = models.CharField(max_length=64)
     source = models.ForeignKey("usage.Source", null=True, on_delete=models.SET_NULL, related_name="+")

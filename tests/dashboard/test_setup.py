@@ -20,6 +20,7 @@ from apps.accounts.models import AuditEvent, User
 from apps.core import clock
 from apps.mapping.models import MappingRule
 from apps.onboarding.models import Beginning
+from apps.policies.files.exports import export_policy
 from apps.policies.models import Policy, Revision
 from apps.policies.tree.stored import load_tree
 from apps.priorities.recompute.staleness import request_recompute
@@ -184,6 +185,8 @@ def test_from_a_dump_and_a_log_to_a_published_policy(admin: Client, golden_dir: 
     assert overview.n_unmapped == 0
     assert overview.usage_core_s
     assert admin.get("/policy/demo/").status_code == 200
+    export = export_policy(policy_slug="demo", format="sacctmgr", at=clock.now(), actor=COMMAND)
+    assert export.text() == (samples / "sacctmgr-dump-demo.cfg").read_text()
     page = shown(admin)  # the next beginning starts from nothing
     assert page.has(f'form[action="{PAGE}tree/"] input[name=file]')
     assert facts(page) == {}

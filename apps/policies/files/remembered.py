@@ -34,7 +34,7 @@ def remembered_of(policy: Policy, tree: TreeColumns, *, at: datetime, actor: Act
         return None
     if not found.text or not _may_publish_all(policy, tree, actor, at, _READ):
         return Remembered(found.cluster)
-    text = zstandard.ZstdDecompressor().decompress(bytes(found.text), max_output_size=4 * MOST_CHARACTERS).decode()
+    text = unpacked(bytes(found.text))
     number = found.number if found.change_set is None else found.change_set.revision.number
     return Remembered(found.cluster, text, load_tree(policy, number))
 
@@ -49,8 +49,8 @@ def remember_file(
     """
     if not _may_publish_all(policy, tree, actor, at, _WRITE):
         return False
-    content = left.text.encode() if len(left.text) <= MOST_CHARACTERS else b""
-    digest = hashlib.sha256(content).hexdigest()
+    text = left.text if len(left.text) <= MOST_CHARACTERS else ""
+    digest = hashlib.sha256(text.encode()).hexdigest()
     last = _active(policy).first()
     if last is not None and (last.cluster, last.digest) == (left.cluster, digest) and change_set is None:
         return True
@@ -60,17 +60,26 @@ def remember_file(
             change_set=change_set,
             number=policy.head_number,
             cluster=left.cluster,
-            text=zstandard.ZstdCompressor(level=3).compress(content) if content else b"",
+            text=packed(text) or b"",
             digest=digest,
             created_at=at,
         )
-        details = {"cluster": left.cluster, "n_bytes": len(content), "sha256": digest}
+        details = {"cluster": left.cluster, "n_bytes": len(text.encode()), "sha256": digest}
         if change_set is not None:
             details["change_set"] = change_set.pk
         event = partial(record, actor=actor, at=at, policy_slug=policy.slug, details=details)
         event(verb="policy.file_kept", subject=left.cluster or "a file")
         _forget_superseded(policy)
     return True
+
+
+def packed(text: str) -> bytes | None:
+    """None of a text that is empty, or too long to be kept."""
+    return zstandard.ZstdCompressor(level=3).compress(text.encode()) if 0 < len(text) <= MOST_CHARACTERS else None
+
+
+def unpacked(packed_text: bytes) -> str:
+    return zstandard.ZstdDecompressor().decompress(packed_text, max_output_size=4 * MOST_CHARACTERS).decode()
 
 
 def _active(policy: Policy) -> QuerySet[ImportedFile]:
