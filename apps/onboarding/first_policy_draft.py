@@ -97,7 +97,7 @@ def read_tree(*, content: bytes, file_name: str, format: str, at: datetime, acto
     blob, digest = pack_tree(tree)
     left = None if found.remembers is None else found.remembers(text_of(content), declared)
     facts = {"format": found.name, "label": found.label, "policy": declared.policy, "ignored": list(declared.ignored)}
-    given = {
+    given: dict[str, Any] = {
         "file_name": file_name[-255:] or "tree",
         "facts": facts,
         "file_settings": dict(declared.settings),

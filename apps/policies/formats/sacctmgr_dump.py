@@ -99,12 +99,7 @@ def _take(found: Associations, word: str, name: str, options: Mapping[str, str],
         found.user(name, parent, shares, line)
 
 
-class Span(NamedTuple):
-    begin: int
-    end: int
-
-
-NOWHERE = Span(0, 0)
+Span = tuple[int, int]  # begin, end
 
 
 class _Said(NamedTuple):
@@ -122,7 +117,7 @@ def _read_line(text: str, found: Associations, line: int) -> _Said:
     match = _NAME.match(text, start)
     if match is None:
         found.problem(-1, "", f"{text[start : start + 60]!r} doesn't begin with a name in quotes", line)
-        return _Said("?", {}, Span(start, start), {})
+        return _Said("?", {}, (start, start), {})
     name, at = next(part for part in match.groups() if part is not None).strip(), match.end()
     options: dict[str, str] = {}
     values_at: dict[str, Span] = {}
@@ -132,9 +127,9 @@ def _read_line(text: str, found: Associations, line: int) -> _Said:
             found.problem(-1, name, f"{text[at : at + 60]!r} isn't an option such as :Fairshare=1", line)
             break
         options[option[1].lower()] = option[2].strip().strip("'\"")
-        values_at[option[1].lower()] = Span(*option.span(2))
+        values_at[option[1].lower()] = option.span(2)
         at = option.end()
-    return _Said(name, options, Span(*match.span()), values_at)
+    return _Said(name, options, match.span(), values_at)
 
 
 # --- Its lines --------------------------------------------------------------------------------------------------------
@@ -160,7 +155,7 @@ class Line:
     partition: str = ""
     shares: float | str = 1
     options: Mapping[str, str] | None = None
-    name_at: Span = NOWHERE
+    name_at: Span = (0, 0)
     values_at: Mapping[str, Span] | None = None
 
     @property
@@ -183,8 +178,8 @@ class Line:
             elif (self.options or {})[option.lower()] != value.strip("'"):
                 changes.append((at, value))
         text = self.text
-        for at, value in sorted(changes, reverse=True):
-            text = text[: at.begin] + value + text[at.end :]
+        for (begin, end), value in sorted(changes, reverse=True):
+            text = text[:begin] + value + text[end:]
         return text + added
 
 
@@ -221,19 +216,19 @@ def dump_of(text: str) -> Dump:
     if plain_word(cluster) != cluster:
         raise not_this(LABEL, 1, f"{cluster[:60]!r} is no name of a cluster")
     lines: list[Line] = []
-    parent = ROOT
+    parent, problems = ROOT, Associations()  # there are none: all lines were read
     for raw in text.split("\n")[:-1]:
-        line = _line_of(raw, parent)
+        line = _line_of(raw, parent, problems)
         parent = line.name if line.word == "Parent" else parent
         lines.append(line)
     return Dump(cluster, lines)
 
 
-def _line_of(raw: str, parent: str) -> Line:
+def _line_of(raw: str, parent: str, problems: Associations) -> Line:
     match = _LINE.fullmatch(raw.strip())
     if match is None:
         return Line(raw)
-    said = _read_line(raw, Associations(), 0)
+    said = _read_line(raw, problems, 0)
     shares = next((said.options[key] for key in slurm_tree.SHARES if key in said.options), "1")
     return Line(
         raw,
