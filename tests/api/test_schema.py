@@ -69,6 +69,7 @@ NEEDS_SENSE = {
     "POST /api/v1/policies",
     "DELETE /api/v1/policies/{policy}",
     "PUT /api/v1/policies/{policy}/document",
+    "POST /api/v1/policies/{policy}/document/against",
     "POST /api/v1/usage/sources",
     "DELETE /api/v1/usage/sources/{source}",
     "PATCH /api/v1/usage/sources/{source}",

@@ -1,7 +1,7 @@
 """A policy as the `sacctmgr dump` that it was last imported from, line for line, with what changed since.
 
 What no policy has (organisation, description, limits, QOS, coordinators, …) follows its entry: a line keeps it when
-the entry is renamed or moved. Lines of archived entries become comments that name the words to remove them.
+the entry is renamed or moved. Associations that are no more become comments with the words that remove them.
 """
 
 from __future__ import annotations
@@ -179,7 +179,12 @@ class _Rewriting:
             yield f"{self._rewritten(line, one)}\n"
 
     def _rewritten(self, line: Line, one: Wanted) -> str:
-        """Shares and name of now; and accounts that it names elsewhere, by theirs."""
+        """Shares and name of now; and accounts that it names elsewhere, by theirs.
+
+        Slurm renames no account and moves no user: after a load the association of before is there, too.
+        """
+        if one.key != line.key:
+            self._gone.append(line)
         values = {} if line.partition else with_shares(line, one.shares)
         renamed = one.name if one.name.lower() != line.name.lower() or one.key.user else ""
         return line.with_values({**values, **self._accounts_named(line, one)}, renamed)
