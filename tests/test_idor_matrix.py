@@ -1176,6 +1176,15 @@ ROWS = [
     Row("policy/<slug:policy>/goal/<uuid:uid>/", "/policy/grid/goal/{bob}/?by=2001-01-01",
         "302 404 404 422 404 422 302 302 302 302 302", "post", {"by": "2001-01-01", "lever": "shares"},
         besides="dora 422"),
+    # --- REST: SAM's gateway (no ledger is open): administrators and schedulers; the scope usage:write for steps
+    Row(POLICY + "/sam", "/api/v1/policies/grid/sam", "401 404 404 404 404 404 404 404 404 401 401"),
+    *(
+        Row(f"{POLICY}/sam/{step}", f"/api/v1/policies/grid/sam/{step}",
+            "401 403 403 403 403 404 403 403 403 401 401", "post", {"job": "1", **more})
+        for step, more in (("decide", {"group": "/physics"}), ("started", {}), ("finished", {}), ("cancelled", {}))
+    ),
+    Row(POLICY + "/sam", "/api/v1/policies/grid/sam", "401 403 403 403 403 422 403 403 403 401 401", "put",
+        {"entry": "/nowhere"}),
 ]  # fmt: skip
 
 
