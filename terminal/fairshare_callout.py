@@ -8,7 +8,7 @@
 
 One file, needs only Python 3.6 or newer. Numbers come from a cache on disk while it is younger than --fresh-s. Else
 one process renews all of it, and waits no longer than --wait-s. Without an answer the cached numbers are printed up to
-an age of --stale-s, then --fallback. Options can stand in a file, one `name = value` a line (--config).
+an age of --stale-s, then --fallback. Options are also read from a file, one `name = value` a line (--config).
 
 Exit status:
   0  every number is the site's, from the site or from the cache

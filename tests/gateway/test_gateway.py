@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import threading
 from datetime import timedelta
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.db import connections
 
 from apps.accounts.actor import SYSTEM
@@ -242,7 +244,7 @@ def test_a_benefit_that_is_no_number(gateway: Gateway, benefit: Any) -> None:
 
 def test_rules_are_in_the_audit_log(gateway: Gateway) -> None:
     gateway.set(benefit={"cpu_s": 2}, received={"physics": 5.0})
-    event = AuditEvent.objects.get(verb="sam.rules_set")
+    event = AuditEvent.objects.get(verb="policy.sam_rules_set")
     assert (event.policy_slug, event.details["benefit"], event.details["received"]) == (
         "grid",
         {"cpu_s": 2},
@@ -289,3 +291,16 @@ def test_decisions_at_once_see_each_other_s_bookings(gateway: Gateway) -> None:
     fractions = sorted(answer["fraction_after"] for answer in answers.values())
     assert fractions == pytest.approx([4 * n / (10 + 4 * n) for n in range(1, 9)])
     assert Received.objects.get(entry_uid=gateway.site.uid("/physics")).amount == 32.0
+
+
+def test_the_command_prints_the_ledger_and_books_steps(gateway: Gateway) -> None:
+    gateway.set(booked_at="submit")
+    out = io.StringIO()
+    call_command("sam", "grid", "decide", "1", "--group", "physics", "--benefit", "4", stdout=out)
+    assert json.loads(out.getvalue()) == gateway.step("decide", "1", group="physics", benefit=4.0)
+    out = io.StringIO()
+    call_command("sam", "grid", stdout=out)
+    found = json.loads(out.getvalue())
+    assert (found["jobs"]["decided"], found["ledger"]["groups"]["physics"]["after"]) == (1, 4.0)
+    with pytest.raises(CommandError):
+        call_command("sam", "grid", "started", "2", stdout=out)
