@@ -428,6 +428,8 @@ class Site:
         found = found if isinstance(found, dict) else {}
         if response.status == 200 and found:
             return found
+        if response.status == 200:
+            raise Failure(UNREACHED, f"{self._address} gives no answer that can be read.")
         said = printable(str(found.get("detail") or found.get("title") or response.reason))
         message = f"{self._address} answers {response.status}: {said}"
         if response.status in (400, 401, 403, 404, 422) and found.get("code"):
@@ -619,9 +621,9 @@ def look_up(names: Sequence[Name], given: argparse.Namespace) -> Answer:
         return _from_cache(kept, wanted, given, failed)
     if cache:
         # Who finds everything in the cache leaves the renewal to the one process that has the lock.
-        if not cache.lock(deadline if is_missing or given.refresh else 0.0):
-            failed = Failure(UNREACHED, "Another process waits for the site.")
-            return _from_cache(read_kept(cache), wanted, given, failed)
+        half = deadline - given.wait_s / 2
+        if not cache.lock(deadline if given.refresh else half if is_missing else 0.0):
+            return _without_lock(Site(given, token), read_kept(cache), wanted, given, deadline)
         kept, failed = read_kept(cache), _recent_failure(cache)
         if failed is not None and not given.refresh:
             return _from_cache(kept, wanted, given, failed)
@@ -630,12 +632,31 @@ def look_up(names: Sequence[Name], given: argparse.Namespace) -> Answer:
     return _renewed(Site(given, token), cache, kept, wanted, given, deadline)
 
 
+def _without_lock(site: Site, kept: Kept, wanted: Sequence[Name], given: argparse.Namespace, deadline: float) -> Answer:
+    """What is cached; and what isn't from the site, without keeping it: the process with the lock may hang."""
+    answer = _from_cache(kept, wanted, given, Failure(UNREACHED, "Another process waits for the site."))
+    missing = [name for name in wanted if name not in answer.values]
+    if not missing or given.refresh:
+        return answer
+    renewal = Renewal(site, NOTHING, missing, time.time())
+    renewal.run_until(deadline)
+    return _with_found(answer, renewal, missing)._replace(failure=renewal.failure)
+
+
+def _with_found(answer: Answer, renewal: Renewal, wanted: Sequence[Name]) -> Answer:
+    """And what a renewal brought, though it may not have come to its end."""
+    found = dict(renewal.found)
+    answer.values.update({name: found[name] for name in wanted if name in found})
+    answer.sources.update({name: "site" for name in wanted if name in found})
+    return answer._replace(age_s=renewal.age_s) if found and answer.age_s is None else answer
+
+
 def _renewed(
     site: Site, cache: Optional[Cache], kept: Kept, wanted: Sequence[Name], given: argparse.Namespace, deadline: float
 ) -> Answer:
     renewal = Renewal(site, kept, wanted, time.time())
     renewal.run_until(deadline)
-    found, age_s, new = dict(renewal.found), renewal.age_s, renewal.kept
+    new = renewal.kept
     if renewal.failure is None and new is not None:
         if cache:
             cache.write(".names", new._asdict())
@@ -647,10 +668,7 @@ def _renewed(
         failed = renewal.failure or Failure(UNREACHED, "The site gave no answer.")
         cache.write(".failure", {"at": time.time(), "status": failed.status, "message": failed.message})
         cache.unlock()
-    answer = _from_cache(kept, wanted, given, renewal.failure)
-    answer.values.update({name: found[name] for name in wanted if name in found})
-    answer.sources.update({name: "site" for name in wanted if name in found})
-    return answer._replace(age_s=age_s) if found and answer.age_s is None else answer
+    return _with_found(_from_cache(kept, wanted, given, renewal.failure), renewal, wanted)
 
 
 def _is_enough(kept: Kept, wanted: Sequence[Name], given: argparse.Namespace) -> bool:
@@ -884,8 +902,10 @@ def run(arguments: Sequence[str], stdin: Any, out: Any) -> int:
 
 
 def main() -> int:
+    import gc
     import io
 
+    gc.disable()  # a short process; collecting costs a tenth of reading a large cache
     out = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", errors="backslashreplace")
     try:
         status = run(sys.argv[1:], sys.stdin.buffer, out)

@@ -267,6 +267,8 @@ def test_who_may_ask(gateway: Gateway) -> None:
     assert Caller(user=site.pia).put(POLICY, {}).status_code == 403
     assert Caller(user=site.pia).get(POLICY).status_code == 404, "she sees no usage of biology"
     assert Caller(token=site.token("priorities:read")).get(POLICY).status_code == 200
+    for bound in ({"policy_slug": "grid", "subtree_uid": site.uid("/biology")}, {"policy_slug": "other"}):
+        assert Caller(token=site.token("priorities:read", **bound)).get(POLICY).status_code == 404
     assert not Job.objects.exists()
 
 

@@ -385,6 +385,18 @@ def test_who_has_a_cached_number_does_not_wait_for_the_process_that_renews(callo
     assert callout.run("bob", "--wait-s", "20")[0] == DONE, "a killed process leaves no lock behind"
 
 
+def test_a_process_that_hangs_with_the_lock_keeps_no_other_from_its_number(callout: Callout, site: FakeSite) -> None:
+    site.behave = site.hang
+    one = callout.start("ann", "--wait-s", "20")
+    while not site.seen:
+        assert one.poll() is None
+        time.sleep(0.01)
+    site.behave = None
+    assert callout.run("bob", "--wait-s", "2") == (DONE, f"{factor_of('bob')!r}\n", "")
+    one.kill()
+    one.communicate()
+
+
 def test_the_directory_is_its_own(callout: Callout, site: FakeSite) -> None:
     callout.run("ann")
     assert callout.cache.stat().st_mode & 0o777 == 0o700
