@@ -56,7 +56,8 @@ def set_rules(
             raise _wrong(f"received.{name[:100]}", "is no fair-share group of this ledger")
         Received.objects.update_or_create(ledger=ledger, entry_uid=groups.uids[name], defaults={"amount": amount})
     details = {**asdict(rules), "received": dict(received or {}), "revision": ledger.revision}
-    record(actor=actor, verb="policy.sam_rules_set", at=at, policy_slug=policy.slug, subject=policy.name, details=details)
+    verb = "policy.sam_rules_set"
+    record(actor=actor, verb=verb, at=at, policy_slug=policy.slug, subject=policy.name, details=details)
     return ledger
 
 
