@@ -370,6 +370,7 @@ class Site:
         self._ca_file = given.ca_file
         self._timeout_s = given.wait_s
         self._connection = None  # type: Any
+        self.asked_at = None  # type: Optional[float]  # monotonic, of the request that is under way
 
     def lookup(self, names: Sequence[Name], snapshot: int = 0) -> Optional[Json]:
         """The site's answer for at most 10,000 names of different account, group and namespace.
@@ -394,6 +395,7 @@ class Site:
         host, _, base = rest.partition("/")
         where = "/" + "/".join(part for part in (base, "api/v1/policies", self._policy, path) if part)
         try:
+            self.asked_at = time.monotonic()
             if self._connection is None:
                 self._connection = self._connect(scheme, host)
             self._connection.request(method, where, body, headers)
@@ -508,6 +510,7 @@ class Renewal:
         self.age_s = 0.0
         self.kept = None  # type: Optional[Kept]
         self.failure = None  # type: Optional[Failure]
+        self.is_under_way = False
         self._site, self._old, self._wanted, self._now = site, kept, wanted, now
         self._day = int(now // 86400)
         self._snapshots = []  # type: List[Tuple[List[Name], int]]
@@ -518,7 +521,8 @@ class Renewal:
         thread = threading.Thread(target=self._run, daemon=True)
         thread.start()
         thread.join(max(deadline - time.monotonic(), 0.001))
-        if thread.is_alive():
+        self.is_under_way = thread.is_alive()
+        if self.is_under_way:
             self.failure = Failure(UNREACHED, "The site did not answer within --wait-s.")
 
     def _run(self) -> None:
@@ -665,10 +669,17 @@ def _renewed(
         answer = _from_cache(new, wanted, given, None)
         return answer._replace(sources={name: "site" for name in answer.sources})
     if cache:
-        failed = renewal.failure or Failure(UNREACHED, "The site gave no answer.")
-        cache.write(".failure", {"at": time.time(), "status": failed.status, "message": failed.message})
+        _note_failure(cache, renewal, site, given)
         cache.unlock()
     return _with_found(_from_cache(kept, wanted, given, renewal.failure), renewal, wanted)
+
+
+def _note_failure(cache: Cache, renewal: Renewal, site: Site, given: argparse.Namespace) -> None:
+    """So that nobody tries again for a while; but not where this host was too busy to give the site its time."""
+    failure = renewal.failure
+    had_time = site.asked_at is not None and time.monotonic() - site.asked_at >= given.wait_s / 2
+    if failure is not None and (had_time or not renewal.is_under_way):
+        cache.write(".failure", {"at": time.time(), "status": failure.status, "message": failure.message})
 
 
 def _is_enough(kept: Kept, wanted: Sequence[Name], given: argparse.Namespace) -> bool:
@@ -721,7 +732,8 @@ def get_quota(group: str, given: argparse.Namespace) -> Json:
     is_mine = cache is None or cache.lock(0.0 if kept else deadline)
     failure = _recent_failure(cache) if is_mine else Failure(UNREACHED, "Another process waits for the site.")
     if failure is None:
-        asking = QuotaQuestion(Site(given, token), group, given)
+        site = Site(given, token)
+        asking = QuotaQuestion(site, group, given)
         asking.run_until(deadline)
         failure = asking.failure
         if failure is None:
@@ -730,7 +742,7 @@ def get_quota(group: str, given: argparse.Namespace) -> Json:
             if cache:
                 cache.write(".quota", {"groups": dict(list(groups.items())[-10000:])})
         elif cache and failure.status == UNREACHED:  # a group that nobody knows says nothing about others
-            cache.write(".failure", {"at": now, "status": failure.status, "message": failure.message})
+            _note_failure(cache, asking, site, given)
     if cache:
         cache.unlock()
     if kept is None:
